@@ -1,0 +1,93 @@
+"""Every package builds alone, and what was built installs apart from this repository and runs.
+
+Builds and installs take a minute or two; pip fetches what it needs, so this runs in its own tox environment only.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ["zyx-core", *sorted(folder.name for folder in ROOT.glob("zyx-backend-*"))]
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One wheel for each package, each built by itself in an environment of its own."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for package in PACKAGES:
+        run(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder, ROOT / package, cwd=folder)
+    return {package: next(folder.glob(f"{package.replace('-', '_')}-*.whl")) for package in PACKAGES}
+
+
+@pytest.fixture(scope="module")
+def python(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment into which all wheels were installed."""
+    folder = tmp_path_factory.mktemp("env")
+    venv.create(folder, with_pip=True)
+    python = next(path for path in (folder / "bin" / "python", folder / "Scripts" / "python.exe") if path.exists())
+    run(python, "-m", "pip", "install", *wheels.values(), cwd=folder)
+    return python
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_wheel_has_its_licence_its_types_and_its_card(wheels: dict[str, Path], package: str) -> None:
+    module = "zyx" if package == "zyx-core" else package.replace("-", "_")
+    with zipfile.ZipFile(wheels[package]) as wheel:
+        names = wheel.namelist()
+        metadata = Parser().parsestr(wheel.read(next(n for n in names if n.endswith(".dist-info/METADATA"))).decode())
+        licence = wheel.read(next(n for n in names if n.endswith("licenses/LICENSE"))).decode()
+        points = wheel.read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
+    assert f"{module}/py.typed" in names
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {module}
+    assert "Apache License" in licence
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert str(metadata.get_payload()).startswith(f"# {package}")
+    assert any("Typing :: Typed" in line for line in metadata.get_all("Classifier", []))
+    assert ("[console_scripts]" if package == "zyx-core" else "[zyx.backends]") in points
+
+
+def test_every_source_file_is_in_the_wheel(wheels: dict[str, Path]) -> None:
+    for package in PACKAGES:
+        source = ROOT / package / "src"
+        files = {
+            path.relative_to(source).as_posix()
+            for path in source.rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        with zipfile.ZipFile(wheels[package]) as wheel:
+            assert files <= set(wheel.namelist())
+
+
+def test_what_was_built_runs_without_this_repository(python: Path, tmp_path: Path) -> None:
+    where = run(python, "-c", "import zyx; print(zyx.__file__)", cwd=tmp_path)
+    assert not Path(where.strip()).is_relative_to(ROOT)
+    listed = run(python.with_name("zyx"), "devices", cwd=tmp_path)
+    for package in PACKAGES:
+        name = package.removeprefix("zyx-backend-").replace("zyx-core", "interpreter")
+        assert any(line.split()[:1] == [name] for line in listed.splitlines()), listed
+    assert "import failed" not in listed
+    assert "invalid" not in listed
+    run(python.with_name("zyx"), "doctor", cwd=tmp_path)
+
+
+def test_the_versions_are_those_that_the_packages_tell(python: Path, tmp_path: Path) -> None:
+    for package in PACKAGES:
+        module = "zyx" if package == "zyx-core" else package.replace("-", "_")
+        told = run(python, "-c", f"from importlib.metadata import version; print(version({package!r}))", cwd=tmp_path)
+        own = run(python, "-c", f"from {module}.version import __version__; print(__version__)", cwd=tmp_path)
+        assert told == own

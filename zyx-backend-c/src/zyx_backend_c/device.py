@@ -1,0 +1,170 @@
+"""The CPU as a device: compiles kernels by a toolchain, and runs them on the worker pool.
+
+A launch returns when its work is done, so every event of this device is complete when it is made.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from zyx.backend import Device, Slot, take_all
+from zyx.errors import LaunchError
+from zyx_backend_c.program import CpuProgram, Parameter, Step, check_buffer, parameters_of
+from zyx_backend_c.toolchain import SYMBOL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.backend import Argument, DeviceInfo, Event, Launch, MemoryPool, PoolBuffer, Program
+    from zyx.ir.kernel import Kernel
+    from zyx_backend_c.toolchain import Toolchain
+    from zyx_backend_c.workers import WorkerPool
+
+#: Nanoseconds, for estimates: of a vector instruction (two or three run in a cycle if their operands are near), and of
+#: a byte moved from or to the last level of cache or memory.
+NS_PER_INSTRUCTION: Final = 0.2
+NS_PER_BYTE: Final = 0.015
+
+#: Nanoseconds; longer estimates are all the same, and sums of them must fit 64 bits.
+_LONG_NS: Final = 1e15
+
+
+class CpuDevice(Device):
+    """The processor of this machine.
+
+    Args:
+        pool: The pool of host memory.
+        toolchain: What compiles kernels.
+        workers: Threads, shared by all devices of the process; closed with the last of them.
+    """
+
+    def __init__(
+        self, name: str, pool: MemoryPool, info: DeviceInfo, toolchain: Toolchain, workers: WorkerPool
+    ) -> None:
+        super().__init__(name, pool)
+        self.toolchain = toolchain
+        self.workers = workers
+        self._info = info
+        self._is_open = True
+        workers.users += 1
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What the processor is and can do."""
+        return self._info
+
+    def compile(self, kernel: Kernel) -> CpuProgram:
+        """Return the program of `kernel`. May run in one thread while another uses the device."""
+        rendered = self.toolchain.render(kernel)
+        code = self.toolchain.build(kernel.name, rendered.text)
+        workers = self.workers
+        if rendered.scratch_bytes:
+            with workers.lock:
+                workers.reserve_scratch(rendered.scratch_bytes)
+        cost_ns = int(min(max(rendered.work * NS_PER_INSTRUCTION, rendered.traffic * NS_PER_BYTE), _LONG_NS))
+        step = Step(
+            code,
+            code.addresses[SYMBOL],
+            (0,) * len(rendered.params),
+            rendered.groups,
+            workers.chunk(rendered.groups, cost_ns),
+            cost_ns,
+        )
+        text, toolchain = rendered.text, self.toolchain
+        return CpuProgram(
+            kernel.name,
+            text,
+            [step],
+            parameters_of(rendered.params),
+            rendered.scratch_bytes,
+            lambda: toolchain.assembly(text),
+        )
+
+    def release(self, program: Program) -> None:
+        """Free `program`; captured sequences that contain it keep its code."""
+        self._own(program).is_released = True
+
+    def launch(self, program: Program, args: Sequence[Argument], events: Sequence[Event] = ()) -> Event:
+        """Run `program` on `args` and return when it is done."""
+        take_all(events)
+        if type(program) is not CpuProgram or program.is_released or not self._is_open:
+            program = self._own(program)
+        workers = self.workers
+        with workers.lock:
+            program.bind(args, self.memory_pool)
+            if not workers.is_started and program.cost_ns >= workers.least_shared_ns:
+                workers.start()
+            workers.run(workers.address, program.address, program.count, program.cost_ns)
+        return self.memory_pool.completed()
+
+    def timed_launch(self, program: Program, args: Sequence[Argument]) -> float:
+        """Run `program` and return how many seconds it took."""
+        start = time.perf_counter_ns()
+        self.launch(program, args)
+        return (time.perf_counter_ns() - start) * 1e-9
+
+    def capture(self, launches: Sequence[Launch], slots: int) -> CpuProgram:
+        """Return a program of all `launches`, one after the other in one native call."""
+        steps: list[Step] = []
+        places: list[list[tuple[int, int]]] = [[] for _ in range(slots)]
+        least = [0] * slots
+        names = []
+        scratch_bytes = 0
+        for launch in launches:
+            program = self._own(launch.program)
+            names.append(program.name)
+            scratch_bytes = max(scratch_bytes, program.scratch_bytes)
+            if len(launch.args) != len(program.parameters):
+                raise LaunchError(
+                    f"{program.name} was given {len(launch.args)} arguments; it takes {len(program.parameters)}"
+                )
+            first = len(steps)
+            filled = [list(step.args) for step in program.steps]
+            for number, (arg, parameter) in enumerate(zip(launch.args, program.parameters, strict=True)):
+                what = f"argument {number} of {program.name}"
+                if isinstance(arg, Slot):
+                    if parameter.encode is not None or not 0 <= arg.number < slots:
+                        raise LaunchError(f"{what} is slot {arg.number}; there are {slots} slots, for buffers")
+                    places[arg.number] += [(first + step, slot) for step, slot in parameter.places]
+                    least[arg.number] = max(least[arg.number], parameter.nbytes)
+                    continue
+                word = self._word(arg, parameter, what)
+                for step, slot in parameter.places:
+                    filled[step][slot] = word
+            steps += [
+                Step(step.code, step.function, tuple(args), step.groups, step.chunk, step.cost_ns)
+                for step, args in zip(program.steps, filled, strict=True)
+            ]
+        parameters = [Parameter(tuple(where), nbytes) for where, nbytes in zip(places, least, strict=True)]
+        return CpuProgram(f"{len(steps)} steps: {', '.join(names)}", "", steps, parameters, scratch_bytes)
+
+    def close(self) -> None:
+        """Stop the workers if no other device uses them."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        self.workers.users -= 1
+        if not self.workers.users:
+            with self.workers.lock:
+                self.workers.close()
+
+    def _word(self, arg: Argument, parameter: Parameter, what: str) -> int:
+        if parameter.encode is not None:
+            if not isinstance(arg, (bool, int, float)):
+                raise LaunchError(f"{what} is {arg!r}, not a number")
+            return parameter.encode(arg)
+        check_buffer(arg, parameter.nbytes, self.memory_pool, what)
+        buffer: PoolBuffer = arg  # type: ignore[assignment]  # just checked
+        address: int = buffer.extent[0]  # type: ignore[attr-defined]  # a buffer of the host pool has an extent
+        return address
+
+    def _own(self, program: Program) -> CpuProgram:
+        """Return `program`, checked."""
+        if not self._is_open:
+            raise LaunchError(f"{program.name} was launched on {self.name}, which is closed")
+        if not isinstance(program, CpuProgram):
+            raise LaunchError(f"{program.name} is a program of another device than {self.name}")
+        if program.is_released:
+            raise LaunchError(f"{program.name} was released before, on {self.name}")
+        return program

@@ -1,0 +1,148 @@
+"""Arrays, arguments, loads and stores, as LLVM IR."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.ir.kernel import Memory, Type
+from zyx_backend_c.analysis import ALIGNMENT
+from zyx_backend_c.llvm_types import MEMORY, MEMORY_SUFFIX, VALUE, literal
+
+if TYPE_CHECKING:
+    from zyx.ir import kernel as k
+    from zyx.ir.kernel import ValueId
+    from zyx_backend_c.llvm_writer import Writer
+
+
+def define(w: Writer, i: int, op: k.Define) -> None:
+    """Give an array its pointer. Slots have none."""
+    if op.memory is Memory.GLOBAL:
+        _parameter(w, i, "ptr", "ptr noalias" if op.mutable else "ptr noalias readonly")
+    elif i in w.analysis.scratch:
+        w.unpacking.append(f"  %v{i} = getelementptr i8, ptr %scratch, i64 {w.analysis.scratch[i]}")
+        w.parameters.append(f"ptr noalias %v{i}")
+        w.arguments.append(f"ptr %v{i}")
+        w.names[i] = f"%v{i}"
+    elif i not in w.analysis.slots:
+        element = MEMORY[Type(op.dtype, op.lanes)]
+        w.lines.append(f"  %v{i} = alloca [{op.length} x {element}], align {ALIGNMENT}")
+        w.names[i] = f"%v{i}"
+
+
+def variable(w: Writer, i: int, op: k.Variable) -> None:
+    """Unpack a scalar argument."""
+    _parameter(w, i, MEMORY[op.type], MEMORY[op.type])
+    if op.type.dtype.is_bool:
+        w.lines.append(f"  %v{i}.b = icmp ne i8 %v{i}, 0")
+        w.names[i] = f"%v{i}.b"
+
+
+def _parameter(w: Writer, i: int, type_: str, declared: str) -> None:
+    w.unpacking.append(
+        f"  %a{i} = getelementptr i8, ptr %args, i64 {8 * w.params}\n  %v{i} = load {type_}, ptr %a{i}, align 8"
+    )
+    w.params += 1
+    w.parameters.append(f"{declared} %v{i}")
+    w.arguments.append(f"{type_} %v{i}")
+    w.names[i] = f"%v{i}"
+
+
+def load(w: Writer, i: int, op: k.Load) -> None:
+    """Read a slot, an element, or neighbouring ones."""
+    if op.source in w.analysis.slots:
+        _load_slot(w, i, op)
+        return
+    name = w.names[i] = f"%v{i}"
+    raw = f"%b{i}" if op.type.dtype.is_bool else name
+    memory, size = MEMORY[op.type], op.type.dtype.itemsize
+    if op.mask is None:
+        pointer = w.address(i, op.source, op.index)
+        w.lines.append(f"  {raw} = load {memory}, ptr {pointer}, align {size}")
+    elif op.type.lanes > 1 and w.array(op.source).lanes == 1:
+        pointer = w.address(i, op.source, op.index, may_be_outside=True)
+        w.lines.append(
+            f"  {raw} = call {memory} @llvm.masked.load.{MEMORY_SUFFIX[op.type]}.p0"
+            f"(ptr align {size} {pointer}, {_lanes_of(w, op.mask, op.type.lanes)}, {memory} zeroinitializer)"
+        )
+    else:
+        _load_element_where(w, i, op, raw)
+    if raw is not name:
+        w.lines.append(f"  {name} = icmp ne {memory} {raw}, {_zero(op.type)}")
+
+
+def _load_slot(w: Writer, i: int, op: k.Load) -> None:
+    now = w.slot_value(w.slot(op.source, op.index))
+    if op.mask is None:
+        w.names[i] = now
+        return
+    type_, zero = VALUE[op.type], literal(op.type.dtype.to_scalar(0), op.type)
+    w.lines.append(f"  %v{i} = select {w.typed(op.mask)}, {type_} {now}, {type_} {zero}")
+    w.names[i] = f"%v{i}"
+
+
+def _load_element_where(w: Writer, i: int, op: k.Load, raw: str) -> None:
+    """Load an element under a mask without a branch: where the mask is false, element 0, which always exists."""
+    assert op.mask is not None
+    memory, mask = MEMORY[op.type], w.typed(op.mask)
+    if not w.array(op.source).length:  # so there is no element 0, and the mask is false
+        w.lines.append(f"  {raw} = select i1 true, {memory} {_zero(op.type)}, {memory} {_zero(op.type)}")
+        return
+    lanes = w.type_of(op.mask).lanes
+    exists = w.names[op.mask]
+    if lanes > 1:  # an element that is a vector: it exists if any lane is wanted
+        w.lines.append(f"  %o{i} = call i1 @llvm.vector.reduce.or.v{lanes}i1({mask})")
+        exists = f"%o{i}"
+    index_type = VALUE[w.type_of(op.index)]
+    w.lines.append(f"  %j{i} = select i1 {exists}, {w.typed(op.index)}, {index_type} 0")
+    pointer = w.element(i, op.source, op.index, f"%j{i}", " inbounds")
+    w.lines.append(
+        f"  %l{i} = load {memory}, ptr {pointer}, align {op.type.dtype.itemsize}\n"
+        f"  {raw} = select {mask}, {memory} %l{i}, {memory} {_zero(op.type)}"
+    )
+
+
+def _lanes_of(w: Writer, mask: ValueId, lanes: int) -> str:
+    return f"<{lanes} x i1> {w.names[mask]}"
+
+
+def _zero(type_: Type) -> str:
+    """Return the zero of a type in memory."""
+    if type_.lanes > 1:
+        return "zeroinitializer"
+    return "0.0" if type_.dtype.is_float and type_.dtype.bits > 16 else "0"
+
+
+def store(w: Writer, i: int, op: k.Store) -> None:
+    """Write a slot, an element, or neighbouring ones."""
+    given = w.type_of(op.value)
+    value = w.names[op.value]
+    if op.target in w.analysis.slots:
+        slot = w.slot(op.target, op.index)
+        if op.mask is not None:
+            type_ = VALUE[given]
+            old = w.slot_value(slot)
+            w.lines.append(f"  %v{i} = select {w.typed(op.mask)}, {type_} {value}, {type_} {old}")
+            value = f"%v{i}"
+        w.slots[slot] = value
+        return
+    memory, size = MEMORY[given], given.dtype.itemsize
+    if given.dtype.is_bool:
+        w.lines.append(f"  %b{i} = zext {VALUE[given]} {value} to {memory}")
+        value = f"%b{i}"
+    if op.mask is None:
+        hint = ""
+        if op.streaming and w.templates.target.has_streaming:
+            size, hint = min(size * given.lanes, ALIGNMENT), ", !nontemporal !0"
+        pointer = w.address(i, op.target, op.index)
+        w.lines.append(f"  store {memory} {value}, ptr {pointer}, align {size}{hint}")
+    elif given.lanes > 1:
+        pointer = w.address(i, op.target, op.index, may_be_outside=True)
+        w.lines.append(
+            f"  call void @llvm.masked.store.{MEMORY_SUFFIX[given]}.p0"
+            f"({memory} {value}, ptr align {size} {pointer}, {_lanes_of(w, op.mask, given.lanes)})"
+        )
+    else:
+        w.begin_where(i, w.names[op.mask])
+        pointer = w.address(i, op.target, op.index)
+        w.lines.append(f"  store {memory} {value}, ptr {pointer}, align {size}")
+        w.end_where(i)

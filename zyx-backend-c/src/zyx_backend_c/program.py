@@ -1,0 +1,248 @@
+"""What a kernel becomes: source text, then a program that can be launched.
+
+A program is a table of *steps* in native memory, and the argument slots that the steps point to. A compiled kernel is
+one step, a captured sequence has one a launch; both are run by a single native call::
+
+    words:   | function  args  groups  chunk  cost | function  args ... | slot slot slot | slot slot |
+               step 0        |                       step 1      |        ^                ^
+                             +-------------------------------------------+                |
+                                                                 +------------------------+
+
+The slots that hold launch arguments are written when a launch brings other arguments than the one before.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from zyx import dtype as dtypes
+from zyx.backend import Program
+from zyx.errors import LaunchError
+from zyx_backend_c import driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zyx.backend import Argument, MemoryPool
+    from zyx.dtype import DType, Scalar
+    from zyx.ir.kernel import Define, Variable
+
+#: Turns a scalar argument into the 8 bytes of its slot, as an unsigned integer.
+Encoder: TypeAlias = "Callable[[Scalar], int]"
+
+_STEP_WORDS: Final = 5
+_FLOAT_FORMATS: Final = {dtypes.float16: "<e", dtypes.float32: "<f", dtypes.float64: "<d"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """Source text of a kernel, and what is needed to launch it.
+
+    Attributes:
+        text: LLVM IR or C.
+        params: The kernel's params, in launch order.
+        groups: Number of groups.
+        scratch_bytes: Scratch memory that a thread needs.
+        work: Estimate of the vector instructions that all groups run.
+        traffic: Estimate of the bytes that they move between memory and the processor.
+    """
+
+    text: str
+    params: tuple[Define | Variable, ...]
+    groups: int
+    scratch_bytes: int
+    work: float
+    traffic: float
+
+
+class HostBuffer(Protocol):
+    """A buffer of the pool that CPU devices share.
+
+    Attributes:
+        pool: The pool.
+        nbytes: Size.
+        freed: Whether it was given back.
+        extent: Address and size; zeros once it is freed.
+    """
+
+    pool: MemoryPool
+    nbytes: int
+    freed: bool
+    extent: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of a native function over all groups.
+
+    Attributes:
+        code: The machine code, which has to stay loaded.
+        function: Address.
+        args: Argument slots; launch arguments are written over.
+        groups: Number of groups.
+        chunk: Groups that a thread takes at a time.
+        cost_ns: Estimated nanoseconds on one thread.
+    """
+
+    code: driver.Code
+    function: int
+    args: tuple[int, ...]
+    groups: int
+    chunk: int
+    cost_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A launch argument.
+
+    Attributes:
+        places: The slots to write it to, each as (number of the step, number of the slot in it).
+        nbytes: Size that a buffer must have.
+        encode: For scalars; None means a buffer.
+    """
+
+    places: tuple[tuple[int, int], ...]
+    nbytes: int = 0
+    encode: Encoder | None = None
+
+
+class CpuProgram(Program):
+    """A table of steps, ready to run.
+
+    Attributes:
+        steps: The steps.
+        parameters: The launch arguments.
+        scratch_bytes: Scratch memory that a thread needs.
+        cost_ns: Estimated nanoseconds on one thread, of all steps.
+        address: Of the table.
+        count: Number of steps.
+        is_released: Whether it was given back.
+    """
+
+    __slots__ = (
+        "_bound", "_buffers_only", "_slots", "_words", "address", "assembly", "cost_ns", "count", "is_released",
+        "parameters", "scratch_bytes", "steps",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        steps: Sequence[Step],
+        parameters: Sequence[Parameter],
+        scratch_bytes: int = 0,
+        assembly: Callable[[], str] = str,
+    ) -> None:
+        super().__init__(name, source)
+        self.steps = tuple(steps)
+        self.parameters = tuple(parameters)
+        self.scratch_bytes = scratch_bytes
+        self.assembly = assembly
+        self.cost_ns = sum(step.cost_ns for step in steps)
+        self.count = len(self.steps)
+        self.is_released = False
+        starts = []
+        length = _STEP_WORDS * self.count
+        for step in self.steps:
+            starts.append(length)
+            length += len(step.args)
+        self._words = driver.NativeWords(length)
+        self.address = self._words.address
+        words = self._words.words
+        for number, (step, start) in enumerate(zip(self.steps, starts, strict=True)):
+            row = (step.function, self.address + 8 * start, step.groups, step.chunk, step.cost_ns)
+            for column, value in enumerate(row):
+                words[_STEP_WORDS * number + column] = value
+            for column, value in enumerate(step.args):
+                words[start + column] = value
+        self._slots = tuple(
+            tuple(starts[step] + slot for step, slot in parameter.places) for parameter in self.parameters
+        )
+        self._buffers_only = all(parameter.encode is None for parameter in self.parameters)
+        self._bound: list[object] | None = None
+
+    def bind(self, args: Sequence[Argument], pool: MemoryPool) -> None:
+        """Write launch arguments to their slots.
+
+        Raises:
+            LaunchError: They are too few or too many, or one is no living buffer of `pool`, or too small. The slots are
+                as before.
+        """
+        try:
+            if self._buffers_only:
+                given: list[object] = [arg.extent for arg in args]  # type: ignore[union-attr]  # scalars raise
+            else:
+                given = [
+                    arg.extent if parameter.encode is None else parameter.encode(arg)  # type: ignore[union-attr, arg-type]
+                    for arg, parameter in zip(args, self.parameters, strict=True)
+                ]
+        except (AttributeError, TypeError, ValueError, struct.error, OverflowError) as error:
+            raise LaunchError(f"{self.name} takes {self._signature()}: {error}") from error
+        if given != self._bound:
+            self._write(args, given, pool)
+
+    def _write(self, args: Sequence[Argument], given: list[object], pool: MemoryPool) -> None:
+        """Write the arguments that are others than at the last launch."""
+        if len(given) != len(self.parameters):
+            raise LaunchError(f"{self.name} was given {len(given)} arguments; it takes {self._signature()}")
+        bound = [None] * len(given) if self._bound is None else self._bound
+        changed: list[tuple[tuple[int, ...], int]] = []
+        for number, (value, old) in enumerate(zip(given, bound, strict=True)):
+            if value is old:
+                continue
+            parameter = self.parameters[number]
+            if isinstance(value, tuple):
+                if value[1] < parameter.nbytes or args[number].pool is not pool:  # type: ignore[union-attr]
+                    check_buffer(args[number], parameter.nbytes, pool, f"argument {number} of {self.name}")
+                value = value[0]
+            changed.append((self._slots[number], value))  # type: ignore[arg-type]  # an address or an encoded number
+        words = self._words.words
+        for places, word in changed:
+            for place in places:
+                words[place] = word
+        self._bound = given
+
+    def _signature(self) -> str:
+        kinds = [f"a buffer of {p.nbytes} bytes" if p.encode is None else "a number" for p in self.parameters]
+        return f"{len(kinds)} arguments: {', '.join(kinds)}" if kinds else "no arguments"
+
+
+def check_buffer(arg: object, nbytes: int, pool: MemoryPool, what: str) -> None:
+    """Raise `LaunchError` unless `arg` is a living buffer of `pool` of at least `nbytes` bytes."""
+    extent = getattr(arg, "extent", None)
+    if extent is None:
+        raise LaunchError(f"{what} is {arg!r}, not a buffer")
+    if getattr(arg, "pool", None) is not pool:
+        raise LaunchError(f"{what} is not a buffer of pool {pool.name}")
+    if extent[0] == 0:
+        raise LaunchError(f"{what} was freed before")
+    if extent[1] < nbytes:
+        raise LaunchError(f"{what} has {extent[1]} bytes; the kernel reaches {nbytes}")
+
+
+def encoder(dtype: DType) -> Encoder:
+    """Return what turns numbers of `dtype` into slots."""
+    if dtype.is_bool:
+        return lambda value: int(bool(value))
+    if not dtype.is_float:
+        mask = (1 << dtype.bits) - 1
+        return lambda value: int(value) & mask
+    if dtype is dtypes.bfloat16:
+        return lambda value: int.from_bytes(struct.pack("<f", dtype.to_scalar(value))[2:], "little")
+    layout = _FLOAT_FORMATS[dtype]
+    return lambda value: int.from_bytes(struct.pack(layout, dtype.to_scalar(value)), "little")
+
+
+def parameters_of(params: Sequence[Define | Variable]) -> list[Parameter]:
+    """Return the launch arguments of a program of one step with these params."""
+    from zyx.ir.kernel import Variable
+
+    return [
+        Parameter(((0, slot),), 0, encoder(param.type.dtype))
+        if isinstance(param, Variable)
+        else Parameter(((0, slot),), param.length * param.dtype.itemsize)
+        for slot, param in enumerate(params)
+    ]

@@ -1,0 +1,1 @@
+"""The HIP backend of zyx: AMD GPUs. `plugin` is where core meets it."""

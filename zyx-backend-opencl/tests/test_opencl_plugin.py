@@ -1,0 +1,16 @@
+"""The business card of the OpenCL backend."""
+
+from zyx.plugins.discover import installed
+from zyx.plugins.manager import PluginManager
+from zyx.plugins.opening import open_backends
+from zyx.plugins.state import BackendState
+from zyx.settings.record import Settings
+
+
+def test_it_is_found_by_its_entry_point_and_says_honestly_that_it_has_no_driver():
+    own = [entry for entry in installed()[0] if entry.name == "opencl"]
+    opened = open_backends(PluginManager(Settings(), own), ["opencl"])
+    report = next(report for report in opened.reports if report.name == "opencl")
+    assert report.package == "zyx-backend-opencl"
+    assert report.state is BackendState.NO_DRIVER
+    assert "no OpenCL driver yet" in report.reason

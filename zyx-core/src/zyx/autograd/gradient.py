@@ -1,0 +1,150 @@
+"""Reverse accumulation: from the gradient at one node to the gradients at others.
+
+    target = f(a, b)
+    a, b   = nodes somewhere below it
+
+1. Walk down from the target to all nodes that gradients can reach; keep those that lie above a source.
+2. Give the target its upstream, 1 for a scalar.
+3. Visit the nodes kept, readers before what they read: add up what has come, and let the node's rule pass it on.
+
+What comes out are nodes of the same graph, to be computed, combined and differentiated like any others.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from zyx.autograd.accumulate import sum_of
+from zyx.autograd.rules import NO_GRADIENT, RULES
+from zyx.errors import GradientError
+from zyx.graph.node import Alias, Const, Leaf
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.graph import Graph, Node
+
+NO_HISTORY: Final[Mapping[Node, Node]] = MappingProxyType({})
+
+
+def gradient(
+    graph: Graph,
+    target: Node,
+    sources: Sequence[Node],
+    upstream: Node | None = None,
+    history: Mapping[Node, Node] = NO_HISTORY,
+) -> list[Node]:
+    """Return the gradient of `target` at each of `sources`: nodes of the source's shape, dtype and device.
+
+    It goes through nodes that have storage: their sources are their history. A source that the target does not depend
+    on has the gradient 0; the gradient at a source that depends on another one is also part of the other's.
+
+    Args:
+        graph: Makes the nodes.
+        target: What to differentiate; of a float dtype.
+        sources: Nodes of float dtypes.
+        upstream: The gradient at `target`, of its shape and dtype; 1 if it is None and `target` has one element.
+        history: For leaves, the node whose values they hold: gradients go on there.
+
+    Raises:
+        GradientError: Not floats; no upstream for a target of another size, or one that does not fit; a source is a
+            constant; the target's history is lost; or a node on the way has no rule.
+    """
+    if not target.dtype.is_float:
+        raise GradientError(f"the target {target} is not of a float dtype, so it has no gradient")
+    for position, source in enumerate(sources):
+        check_source(f"source {position}", source)
+    if _is_lost(target, history) and target not in sources:
+        raise GradientError(
+            f"how the target {target} was computed is forgotten; compute it inside the block of a live Tape"
+        )
+    parts: dict[Node, list[Node]] = {target: [_seed(graph, target) if upstream is None else _checked(upstream, target)]}
+    order = ancestors(target, history)
+    found = _propagate(graph, order, set(sources), parts, history)
+    return [
+        found[source] if source in found else graph.const(0, source.dtype, source.device, source.shape)
+        for source in sources
+    ]
+
+
+def check_source(name: str, node: Node) -> None:
+    """Raise `GradientError`, calling the node `name`, unless gradients can be taken at `node`."""
+    if not node.dtype.is_float:
+        raise GradientError(f"{name} is {node}, not of a float dtype, so it has no gradient; cast it before it is used")
+    if isinstance(node, Const):
+        raise GradientError(
+            f"{name} is a constant, {node}, and equal constants are one node, so no gradient belongs to it alone; "
+            "use data in memory, or an alias of it (Graph.alias)"
+        )
+
+
+def ancestors(target: Node, history: Mapping[Node, Node] = NO_HISTORY) -> list[Node]:
+    """Return `target` and all nodes that its gradient can reach, each after what it reads."""
+    order: list[Node] = []
+    done: set[Node] = set()
+    stack = [(target, False)]
+    while stack:
+        node, is_expanded = stack.pop()
+        if is_expanded:
+            order.append(node)
+        elif node not in done:
+            done.add(node)
+            stack.append((node, True))
+            stack.extend((source, False) for source in _reached_from(node, history))
+    return order
+
+
+def _reached_from(node: Node, history: Mapping[Node, Node]) -> tuple[Node, ...]:
+    """Return the nodes to which the gradient at `node` flows."""
+    if isinstance(node, Leaf):
+        return (history[node],) if node in history else ()
+    if type(node) in NO_GRADIENT or (isinstance(node, Alias) and node.detached):
+        return ()
+    return tuple(source for source in node.sources if source.dtype.is_float)
+
+
+def _propagate(
+    graph: Graph, order: list[Node], wanted: set[Node], parts: dict[Node, list[Node]], history: Mapping[Node, Node]
+) -> dict[Node, Node]:
+    """Return the gradient at each node of `wanted` that any reaches; `parts` has what has come to each node so far."""
+    below: dict[Node, list[Node]] = {}  # the nodes on a path from a source to the target, with where to go on from each
+    for node in order:
+        reached = [source for source in _reached_from(node, history) if source in below]
+        if reached or node in wanted:
+            below[node] = reached
+    found: dict[Node, Node] = {}
+    for node, reached in reversed(below.items()):
+        if node not in parts:
+            continue
+        total = sum_of(graph, parts.pop(node))
+        if node in wanted:
+            found[node] = total
+        if not reached:
+            continue
+        if isinstance(node, Leaf):
+            parts.setdefault(history[node], []).append(total)
+            continue
+        for source, part in zip(node.sources, RULES[type(node)](graph, node, total), strict=True):
+            if part is not None and source in below:
+                parts.setdefault(source, []).append(part)
+    return found
+
+
+def _is_lost(node: Node, history: Mapping[Node, Node]) -> bool:
+    return isinstance(node, Leaf) and node.history_lost and node not in history
+
+
+def _seed(graph: Graph, target: Node) -> Node:
+    if size_of(target.shape) != 1:
+        raise GradientError(
+            f"the target has shape {target.shape}, not one element; sum it up, or give the gradient at it as `upstream`"
+        )
+    return graph.const(1, target.dtype, target.device, target.shape)
+
+
+def _checked(upstream: Node, target: Node) -> Node:
+    if (upstream.shape, upstream.dtype, upstream.device) != (target.shape, target.dtype, target.device):
+        raise GradientError(f"the upstream {upstream} must have the shape, dtype and device of the target {target}")
+    return upstream

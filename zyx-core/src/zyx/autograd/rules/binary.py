@@ -1,0 +1,114 @@
+"""Gradients of the binary operations: `g` is the gradient at ``z = op(x, y)``, the results those at `x` and `y`.
+
+An operand that is a constant gets none. Of equal operands `MAX` and `MIN` give each half of the gradient; where one of
+the two is a constant, as in ``relu``, it takes all: the other one gets the gradient only where it is truly the greater,
+which is read off `z`. Where the slope of ``x ** y`` is infinite (x = 0, y < 1) or not real (in y, for x <= 0), 0 is
+taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from zyx.autograd.term import Term
+from zyx.graph.node import Const
+from zyx.ops import BinaryOp, UnaryOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.graph import Graph, Node
+    from zyx.graph.node import Binary
+
+Pair: TypeAlias = tuple["Term | None", "Term | None"]
+Formula: TypeAlias = "Callable[[Term, Term, Term, Term], Pair]"
+
+
+def _product(x: Term, y: Term, z: Term, g: Term) -> Pair:
+    return (None if _is_const(x) else g * y), (None if _is_const(y) else g * x)
+
+
+def _quotient(x: Term, y: Term, z: Term, g: Term) -> Pair:
+    at_x = g / y
+    return at_x, (None if _is_const(y) else -(at_x * z))
+
+
+def _remainder(x: Term, y: Term, z: Term, g: Term) -> Pair:
+    # z = x - n * y. (x - z) / y finds n where trunc(x / y) would not: x / y may round up to the next integer.
+    return g, (None if _is_const(y) else -(g * ((x - z) / y)))
+
+
+def _power(x: Term, y: Term, z: Term, g: Term) -> Pair:
+    return _power_at_base(x, y, g), (None if _is_const(y) else _power_at_exponent(x, z, g))
+
+
+def _power_at_base(x: Term, y: Term, g: Term) -> Term | None:
+    if _is_const(x):
+        return None
+    if not isinstance(y.node, Const):
+        slope = g * y * x ** (y - 1.0)
+        return (x.equals(0.0) & (y < 1.0)).where(x.like(0.0), slope)
+    exponent = float(y.node.value)
+    if exponent == 0.0:
+        return None
+    if exponent == 1.0:
+        return g
+    if exponent == 2.0:
+        return g * 2.0 * x
+    slope = g * exponent * x ** (exponent - 1.0)
+    return x.equals(0.0).where(x.like(0.0), slope) if 0.0 < exponent < 1.0 else slope
+
+
+def _power_at_exponent(x: Term, z: Term, g: Term) -> Term:
+    return (x <= 0.0).where(x.like(0.0), g * z * x.unary(UnaryOp.LOG))
+
+
+def _extremum(is_beyond: Callable[[Term, Term], Term]) -> Formula:
+    """Return the formula of the operation that picks the one that `is_beyond` the other."""
+
+    def formula(x: Term, y: Term, z: Term, g: Term) -> Pair:
+        if _is_const(y):
+            return is_beyond(z, y).where(g, 0.0), None
+        if _is_const(x):
+            return None, is_beyond(z, x).where(g, 0.0)
+        shared = x.equals(y).where(g * 0.5, g)
+        nothing = g.like(0.0)
+        return is_beyond(y, x).where(nothing, shared), is_beyond(x, y).where(nothing, shared)
+
+    return formula
+
+
+def _is_const(term: Term) -> bool:
+    return isinstance(term.node, Const)
+
+
+BINARY: Final[dict[BinaryOp, Formula | None]] = {
+    BinaryOp.ADD: lambda x, y, z, g: (g, g),
+    BinaryOp.SUB: lambda x, y, z, g: (g, -g),
+    BinaryOp.MUL: _product,
+    BinaryOp.DIV: _quotient,
+    BinaryOp.MOD: _remainder,
+    BinaryOp.POW: _power,
+    BinaryOp.MAX: _extremum(lambda x, y: x > y),
+    BinaryOp.MIN: _extremum(lambda x, y: x < y),
+    BinaryOp.AND: None,  # not of floats
+    BinaryOp.OR: None,
+    BinaryOp.XOR: None,
+    BinaryOp.SHL: None,
+    BinaryOp.SHR: None,
+    BinaryOp.LT: None,  # bools
+    BinaryOp.LE: None,
+    BinaryOp.EQ: None,
+    BinaryOp.NE: None,
+}
+"""The formula of each operation, None where there is no gradient."""
+
+
+def binary(graph: Graph, node: Binary, upstream: Node) -> tuple[Node | None, ...]:
+    """Look the formula up."""
+    formula = BINARY[node.op]
+    if formula is None:
+        return (None, None)
+    x, y = node.sources
+    parts = formula(Term(graph, x), Term(graph, y), Term(graph, node), Term(graph, upstream))
+    return tuple(None if part is None else part.node for part in parts)

@@ -1,0 +1,73 @@
+"""Gradients of the rest: selection, conversion, places, and kernels that users wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from zyx.autograd.term import Term
+from zyx.errors import GradientError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.graph import Graph, Node
+    from zyx.graph.node import Alias, Cast, Contiguous, Custom, ToDevice, Where
+
+
+@runtime_checkable
+class SupportsBackward(Protocol):
+    """What a hand-written kernel offers to be differentiable."""
+
+    def backward(self, graph: Graph, node: Custom, upstream: Node) -> Sequence[Node | None]:
+        """Return the gradients at the sources of `node`, None for those that have none.
+
+        Args:
+            graph: Makes the nodes.
+            node: One output of this kernel, number ``node.output``.
+            upstream: The gradient at `node`, of its shape and dtype.
+        """
+
+
+def where(graph: Graph, node: Where, upstream: Node) -> tuple[None, Node, Node]:
+    """To the chosen one; a select, so that NaN and infinity stay where they are."""
+    condition, g = Term(graph, node.sources[0]), Term(graph, upstream)
+    return None, condition.where(g, 0.0).node, condition.where(g.like(0.0), g).node
+
+
+def cast(graph: Graph, node: Cast, upstream: Node) -> tuple[Node | None]:
+    """Between floats the slope is 1."""
+    source = node.sources[0]
+    return (graph.cast(upstream, source.dtype) if source.dtype.is_float and node.dtype.is_float else None,)
+
+
+def same_values(graph: Graph, node: Contiguous | Alias, upstream: Node) -> tuple[Node]:
+    """As it comes."""
+    return (upstream,)
+
+
+def to_device(graph: Graph, node: ToDevice, upstream: Node) -> tuple[Node]:
+    """Back to where the source lies."""
+    return (graph.to_device(upstream, node.sources[0].device),)
+
+
+def custom(graph: Graph, node: Custom, upstream: Node) -> tuple[Node | None, ...]:
+    """Ask the kernel.
+
+    Raises:
+        GradientError: It has no `backward`, or gives what does not fit its sources.
+    """
+    if not isinstance(node.kernel, SupportsBackward):
+        raise GradientError(
+            f"custom kernel {node.kernel!r} has no gradient; give it a method backward(graph, node, upstream)"
+        )
+    parts = tuple(node.kernel.backward(graph, node, upstream))
+    wanted = [(source.shape, source.dtype) for source in node.sources]
+    fits = len(parts) == len(wanted) and all(
+        part is None or (part.shape, part.dtype) == like for part, like in zip(parts, wanted, strict=True)
+    )
+    if not fits:
+        raise GradientError(
+            f"backward of custom kernel {node.kernel!r} gave {list(parts)}; it must give one gradient or None a "
+            f"source, shaped like {list(node.sources)}"
+        )
+    return parts

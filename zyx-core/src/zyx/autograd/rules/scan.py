@@ -1,0 +1,78 @@
+"""Gradients of running combinations, ``y[i] = x[0] op ... op x[i]``.
+
+SUM         at x[k]: the sum of g[i] for i >= k
+PROD        at x[k]: the sum for i >= k of g[i] times all of x[0..i] but x[k]; nothing is divided, so zeros do no harm
+MAX, MIN    g[i] goes to the element that y[i] is; of equal ones to the last, as the extremum had just been set anew
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from zyx import dtype as dtypes
+from zyx.autograd.accumulate import widened
+from zyx.autograd.rules.indexing import scatter_sum
+from zyx.autograd.rules.reduce import product_before
+from zyx.autograd.term import Term
+from zyx.ops import ReduceOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.graph import Graph, Node
+    from zyx.graph.node import Scan
+
+Formula: TypeAlias = "Callable[[Graph, Scan, Node], Node]"
+
+
+def _sum(graph: Graph, node: Scan, upstream: Node) -> Node:
+    axes = (node.axis,)
+    backwards = graph.scan(ReduceOp.SUM, graph.flip(widened(graph, upstream), axes), node.axis)
+    return graph.cast(graph.flip(backwards, axes), node.dtype)
+
+
+def _product(graph: Graph, node: Scan, upstream: Node) -> Node:
+    """Return ``before[k] * s[k]``: `before` is the product of ``x[0..k-1]``, and ``s[k] = g[k] + x[k + 1] * s[k + 1]``.
+
+    The recurrence is solved by doubling: with ``s[k] = b[k] + a[k] * s[k + step]``, put in what s[k + step] is by the
+    same formula. After log2(n) rounds the step is past the end.
+    """
+    x, axis = widened(graph, node.sources[0]), node.axis
+    a, b = Term(graph, _moved_up(graph, x, axis, 1)), Term(graph, widened(graph, upstream))
+    step, size = 1, node.shape[axis]
+    while step < size:
+        b = b + a * Term(graph, _moved_up(graph, b.node, axis, step))
+        a = a * Term(graph, _moved_up(graph, a.node, axis, step))
+        step *= 2
+    return graph.cast((Term(graph, product_before(graph, x, axis)) * b).node, node.dtype)
+
+
+def _moved_up(graph: Graph, x: Node, axis: int, step: int) -> Node:
+    """Return element k + `step` at position k along `axis`, 0 past the end."""
+    rest = graph.shrink(x, [(step if i == axis else 0, size) for i, size in enumerate(x.shape)])
+    return graph.pad(rest, [(0, step if i == axis else 0) for i in range(x.ndim)])
+
+
+def _extremum(graph: Graph, node: Scan, upstream: Node) -> Node:
+    coordinate = Term(graph, graph.iota(node.shape, node.axis, dtypes.int32, node.device))
+    is_set = Term(graph, node.sources[0]).equals(Term(graph, node))
+    position = graph.scan(ReduceOp.MAX, is_set.where(coordinate, 0).node, node.axis)
+    return scatter_sum(graph, node.sources[0], position, upstream, node.axis)
+
+
+SCAN: Final[dict[ReduceOp, Formula | None]] = {
+    ReduceOp.SUM: _sum,
+    ReduceOp.PROD: _product,
+    ReduceOp.MAX: _extremum,
+    ReduceOp.MIN: _extremum,
+    ReduceOp.OR: None,  # not of floats
+    ReduceOp.AND: None,
+    ReduceOp.XOR: None,
+}
+"""The formula of each operation, None where there is no gradient."""
+
+
+def scan(graph: Graph, node: Scan, upstream: Node) -> tuple[Node | None]:
+    """Look the formula up."""
+    formula = SCAN[node.op]
+    return (None if formula is None else formula(graph, node, upstream),)

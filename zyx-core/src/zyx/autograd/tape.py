@@ -1,0 +1,145 @@
+"""Keep the history of values, and differentiate through it.
+
+    with zyx.Tape() as tape:
+        loss = model(x)
+    print(loss.numpy())                         # computes it; without the tape its history would be gone now
+    gradients = tape.gradient(loss, weights)
+
+What is kept, and for how long:
+
+1. Values lie in memory once they were read or realised; a tensor then stands for a leaf, and how it was computed is
+   forgotten. A tape in whose block the tensor was made or computed remembers, for that leaf, the node that it was.
+2. It remembers as long as both the tape and the leaf live. Nothing else is held: a value that nobody needs dies as
+   usual, and dropping the tape frees all history.
+3. What was computed before the block counts as given. What was made before but not computed is history like any other.
+4. The target must have been made inside the block; the sources may come from anywhere.
+5. A source that was assigned to means the value that the target was computed from: of all the values it had while the
+   tape lived, the last that the target depends on.
+6. Tapes nest. What `gradient` returns inside a block, of this or of another tape, is recorded like everything else, so
+   it can be differentiated again.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from zyx.autograd.gradient import ancestors, check_source, gradient
+from zyx.autograd.structure import handles_of, map_handles
+from zyx.errors import GradientError
+from zyx.runtime.handle import Handle
+from zyx.runtime.runtime import current
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from zyx.graph.node import Leaf, Node
+    from zyx.runtime.runtime import Runtime
+
+S = TypeVar("S")
+
+
+class Tape:
+    """Records what is computed inside its ``with`` block, in the current runtime."""
+
+    def __init__(self) -> None:
+        self._runtime: Runtime | None = None
+        self._is_recording = False
+        self._recorded: weakref.WeakSet[Node] = weakref.WeakSet()
+        self._history: weakref.WeakKeyDictionary[Node, Node] = weakref.WeakKeyDictionary()
+        # By id, since `==` of tensors compares their elements: the handle, and the nodes it stood for earlier.
+        self._earlier: dict[int, tuple[weakref.ref[Handle], list[weakref.ref[Node]]]] = {}
+
+    def __enter__(self) -> Self:
+        runtime = current()
+        if self._is_recording or self._runtime not in (None, runtime):
+            raise GradientError("this tape is recording already, or belongs to another runtime; make another Tape")
+        if self._runtime is None:
+            self._runtime = runtime
+            runtime.observers.add(self)
+        self._is_recording = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._is_recording = False
+
+    def gradient(self, target: Handle, sources: S, upstream: Handle | None = None) -> S:
+        """Return the gradient of `target` with respect to each of `sources`, in the structure that these have.
+
+        Gradients have the shape, dtype and device of their source. Nothing is computed yet. It may be called any number
+        of times, inside the block or after it.
+
+        Args:
+            target: A tensor of one element, made inside the block.
+            sources: A tensor, or lists, tuples and dicts of tensors; None stays None. The gradient with respect to one
+                that `target` does not depend on is 0.
+            upstream: The gradient at `target`, of its shape, dtype and device; then it may have any shape.
+
+        Raises:
+            GradientError: `target` is no tensor or was not made inside the block; it or a source is not of a float
+                dtype; a source is a constant; `target` has several elements and no upstream; or an operation on the way
+                has no gradient.
+        """
+        if not isinstance(target, Handle):
+            raise GradientError(
+                f"the target is a {type(target).__name__}, not a tensor; numbers read from one have no history"
+            )
+        end = self._kept(target.node)
+        if self._runtime is None or end not in self._recorded:
+            raise GradientError(
+                f"the target, {end.dtype}{list(end.shape)}, was not made inside the block of this tape, so its history "
+                "is not kept; compute it there: `with Tape() as tape: ...`"
+            )
+        named = handles_of(sources, "sources")
+        reached = set(ancestors(end, self._history)) if self._earlier else set()
+        starts = [self._value_of(handle, reached) for _, handle in named]
+        for (name, _), node in zip(named, starts, strict=True):
+            check_source(name, node)
+        found = iter(
+            gradient(self._runtime.graph, end, starts, None if upstream is None else upstream.node, self._history)
+        )
+        return map_handles(lambda _, handle: type(handle).of(next(found), handle.runtime), sources, "sources")
+
+    def _value_of(self, handle: Handle, reached: set[Node]) -> Node:
+        """Return the node that `handle` means as a source of a target that depends on `reached`: rule 5."""
+        now = self._kept(handle.node)
+        _, earlier = self._earlier.get(id(handle), (None, []))
+        if now not in reached:
+            for reference in reversed(earlier):
+                node = reference()
+                if node is not None and node in reached:
+                    return node
+        return now
+
+    def _kept(self, node: Node) -> Node:
+        """Return what `node` was before it was computed, as far as this tape knows."""
+        return self._history.get(node, node)
+
+    # ---- called by the runtime
+
+    def created(self, handle: Handle) -> None:
+        """Record a new handle."""
+        if self._is_recording:
+            self._recorded.add(handle._node)
+
+    def computed(self, handle: Handle, node: Node, leaf: Leaf) -> None:
+        """Remember what `leaf` was computed as, if that is for this tape to keep: rule 1."""
+        if self._is_recording or node in self._recorded:
+            self._history[leaf] = node
+        else:
+            self._note_earlier(handle, node)
+
+    def assigned(self, handle: Handle, old: Node) -> None:
+        """Remember what `handle` stood for."""
+        self._note_earlier(handle, self._kept(old))
+
+    def _note_earlier(self, handle: Handle, node: Node) -> None:
+        """Note that `handle` stood for `node`, weakly: if the target depends on `node`, that keeps it alive."""
+        key, earlier = id(handle), self._earlier
+        if key not in earlier:
+            earlier[key] = (weakref.ref(handle, lambda _: earlier.pop(key, None)), [])
+        nodes = earlier[key][1]
+        nodes[:] = [reference for reference in nodes if reference() is not None]
+        nodes.append(weakref.ref(node))

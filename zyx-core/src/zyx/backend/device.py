@@ -1,0 +1,116 @@
+"""What runs kernels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.backend.event import Event
+    from zyx.backend.info import DeviceInfo
+    from zyx.backend.pool import MemoryPool, PoolBuffer
+    from zyx.dtype import Scalar
+    from zyx.ir.kernel import Kernel
+
+Argument: TypeAlias = "PoolBuffer | Scalar"
+
+
+class Program:
+    """Something a device can launch. Backends subclass it with what their driver needs.
+
+    Attributes:
+        name: The kernel's name.
+        source: What the backend's compiler was given, for people; empty if there is no such thing.
+    """
+
+    __slots__ = ("name", "source")
+
+    def __init__(self, name: str, source: str = "") -> None:
+        self.name = name
+        self.source = source
+
+
+class Device(ABC):
+    """One device, tied to one pool: its kernels touch that pool's buffers only.
+
+    Launches are ordered by events alone, as transfers are (`MemoryPool`).
+    """
+
+    def __init__(self, name: str, pool: MemoryPool) -> None:
+        self.name = name
+        self.memory_pool = pool
+
+    @property
+    @abstractmethod
+    def info(self) -> DeviceInfo:
+        """What the device is and can do; the same object at every call."""
+
+    @property
+    def free_compute(self) -> float:
+        """FLOP/s that are left beside the work in flight; by default all of them."""
+        return self.info.flops_per_s
+
+    @abstractmethod
+    def compile(self, kernel: Kernel) -> Program:
+        """Return the program of a verified kernel.
+
+        Raises:
+            UnsupportedError: A dtype, operation, size or count that the device cannot do; the text has kernel, op and
+                limit.
+            CompileError: The compiler refused; the text has its log.
+        """
+
+    @abstractmethod
+    def release(self, program: Program) -> None:
+        """Free `program`. It must not be launched again."""
+
+    @abstractmethod
+    def launch(self, program: Program, args: Sequence[Argument], events: Sequence[Event] = ()) -> Event:
+        """Queue `program` on `args`, in the order of the kernel's params, once `events` are complete.
+
+        Does not compile and looks nothing up by name. `events` are used up, also when the call raises.
+
+        Raises:
+            LaunchError: The arguments do not fit, or the driver refused.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wait for all work and free everything. A second call does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An argument that is filled in when a captured sequence is launched: number `number` of its arguments."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of a sequence to capture."""
+
+    program: Program
+    args: tuple[PoolBuffer | Scalar | Slot, ...]
+
+
+@runtime_checkable
+class SupportsCapture(Protocol):
+    """A device that turns a sequence of launches into one program."""
+
+    def capture(self, launches: Sequence[Launch], slots: int) -> Program:
+        """Return a program that, launched with `slots` buffers, runs `launches` in order, one after the other.
+
+        The buffers named in `launches` and the programs must outlive it.
+        """
+
+
+@runtime_checkable
+class SupportsTiming(Protocol):
+    """A device that can tell how long a launch took on it."""
+
+    def timed_launch(self, program: Program, args: Sequence[Argument]) -> float:
+        """Run `program` and return its duration in seconds by the device's own clock, without queueing."""

@@ -1,0 +1,44 @@
+"""Completion of asynchronous work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from zyx.errors import InvalidEventError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Event:
+    """The completion of one piece of queued work.
+
+    An event has one owner and is used once: passing it in a list of events to wait for gives it away, and so do
+    `MemoryPool.sync_events` and `release_events`. The base class stands for work that is complete already.
+    """
+
+    __slots__ = ("_used",)
+
+    #: Whether the work is done before anybody can hold the event; classes for queued work say False.
+    complete_when_made: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._used = False
+
+    def take(self) -> None:
+        """Mark the event as used. Backends call this for every event that they are given.
+
+        Raises:
+            InvalidEventError: It was used before.
+        """
+        if self._used:
+            raise InvalidEventError(
+                f"{type(self).__name__} was used before; an event may be waited for or released once"
+            )
+        self._used = True
+
+
+def take_all(events: Iterable[Event]) -> None:
+    """Mark all of `events` as used."""
+    for event in events:
+        event.take()

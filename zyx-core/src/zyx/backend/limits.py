@@ -1,0 +1,66 @@
+"""Whether a device can run a kernel at all: its sizes and types against what `DeviceInfo` says."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from zyx.errors import UnsupportedError
+from zyx.ir import kernel as k
+from zyx.ir.printer import print_op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.kernel import Kernel
+
+
+def check_limits(kernel: Kernel, info: DeviceInfo) -> None:
+    """Check a kernel, as it goes to the compiler, against the sizes and types that the device has.
+
+    Raises:
+        UnsupportedError: Too many params, groups or threads, too much memory, or a dtype or `Wmma` that the device does
+            not have; the text has the kernel, the operation and the limit.
+    """
+    for problem in _problems(kernel, info):
+        raise UnsupportedError(f"kernel {kernel.name} does not fit {info.model}: {problem}")
+
+
+def _problems(kernel: Kernel, info: DeviceInfo) -> Iterator[str]:
+    buffers = sum(isinstance(param, k.Define) for param in kernel.params)
+    if buffers > info.max_params:
+        yield f"it binds {buffers} buffers, at most {info.max_params} can be"
+    yield from _grid_problems(kernel, info)
+    local_bytes = 0
+    for number, op in enumerate(kernel.ops):
+        where = f"operation {number}, {print_op(number, op)!r}"
+        if isinstance(op, k.Define):
+            nbytes = op.length * op.dtype.itemsize
+            if not info.can_store(op.dtype):
+                yield f"{where}: {op.dtype} cannot be stored"
+            if op.memory is k.Memory.GLOBAL and nbytes > info.max_buffer_bytes:
+                yield f"{where}: a buffer of {nbytes} bytes, at most {info.max_buffer_bytes} can be bound"
+            if op.memory is k.Memory.LOCAL:
+                local_bytes += nbytes
+                if local_bytes > info.local_bytes:
+                    yield f"{where}: {local_bytes} bytes of local memory, there are {info.local_bytes}"
+        elif isinstance(op, k.Value) and not op.type.dtype.is_bool and not info.can_store(op.type.dtype):
+            yield f"{where}: there is no {op.type.dtype}"
+        if isinstance(op, k.Wmma):
+            factor = kernel.ops[op.a]
+            assert isinstance(factor, k.Value)
+            if (op.dims, factor.type.dtype) not in info.wmma:
+                yield f"{where}: there is no Wmma of {op.dims} and {factor.type.dtype}"
+
+
+def _grid_problems(kernel: Kernel, info: DeviceInfo) -> Iterator[str]:
+    groups, threads = kernel.grid
+    for what, shape, most in (
+        ("groups", groups, info.max_groups),
+        ("threads of a group", threads, info.max_group_shape),
+    ):
+        if len(shape) > len(most) or any(size > limit for size, limit in zip(shape, most, strict=False)):
+            yield f"the grid has {shape} {what}, at most {most} can be"
+    if math.prod(threads) > info.max_group_threads:
+        yield f"a group has {math.prod(threads)} threads, at most {info.max_group_threads} can be"

@@ -1,0 +1,135 @@
+"""Memory that devices work on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from zyx.errors import InvalidBufferError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.backend.event import Event
+
+
+class PoolBuffer:
+    """A piece of a pool's memory. Backends subclass it with what their driver needs.
+
+    Attributes:
+        pool: The pool it was allocated from.
+        nbytes: Size in bytes.
+        freed: Whether it was given back.
+    """
+
+    __slots__ = ("freed", "nbytes", "pool")
+
+    def __init__(self, pool: MemoryPool, nbytes: int) -> None:
+        self.pool = pool
+        self.nbytes = nbytes
+        self.freed = False
+
+
+class MemoryPool(ABC):
+    """One memory: the host's, a device's, a file's.
+
+    Transfers are ordered by events alone: an operation starts when the events it is given are complete, and returns,
+    often before the work is done, an event of its own. Events that are passed in are used up, also when the call
+    raises. The host memory of an upload must stay as it is until the upload's event is complete; a buffer must not be
+    deallocated except with the events of all work that uses it. Any method may raise `BackendError`; after it the
+    pool is as before the call.
+    """
+
+    #: Whether tensors can be put here; a pool of files cannot be allocated from.
+    is_allocatable: ClassVar[bool] = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Bytes that can still be allocated: falls with every allocation, rises with every deallocation."""
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> tuple[PoolBuffer, Event]:
+        """Return a buffer of `nbytes` > 0 bytes with undefined contents, and the event after which it may be used.
+
+        Raises:
+            AllocationError: No room; the text has the pool, `nbytes` and `free_bytes`. Nothing was allocated.
+        """
+
+    @abstractmethod
+    def deallocate(self, buffer: PoolBuffer, events: Sequence[Event] = ()) -> None:
+        """Give `buffer` back once `events` are complete; may return before.
+
+        Raises:
+            InvalidBufferError: Not of this pool, or given back before.
+        """
+
+    @abstractmethod
+    def host_to_pool(self, source: memoryview, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
+        """Copy the bytes of `source` to the start of `target`. `source` must stay alive and unchanged until the event.
+
+        Raises:
+            InvalidBufferError: `target` is not of this pool, freed, or smaller than `source`.
+        """
+
+    @abstractmethod
+    def pool_to_host(
+        self, source: PoolBuffer, target: memoryview, events: Sequence[Event] = (), offset: int = 0
+    ) -> None:
+        """Fill the writable `target` with the bytes of `source` from `offset` on, and return when they are there.
+
+        Errors of the work waited for surface here.
+
+        Raises:
+            InvalidBufferError: `source` is not of this pool, freed, or ends before ``offset + len(target)``.
+        """
+
+    def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
+        """Copy all of `source`, of another pool, to the start of `target`, of this one.
+
+        The default goes through host memory and blocks; a pool with a direct path overrides it.
+        """
+        staging = bytearray(source.nbytes)
+        source.pool.pool_to_host(source, memoryview(staging), events)
+        event = self.host_to_pool(memoryview(staging), target)
+        self.sync_events([event])
+        return self.completed()
+
+    @abstractmethod
+    def completed(self) -> Event:
+        """Return an event of this pool that is complete already."""
+
+    @abstractmethod
+    def sync_events(self, events: Sequence[Event]) -> None:
+        """Wait for `events`, and use them up. Errors of the work waited for surface here."""
+
+    @abstractmethod
+    def release_events(self, events: Sequence[Event]) -> None:
+        """Use `events` up without waiting."""
+
+    def synchronize(self) -> None:  # noqa: B027  # pools whose work is done when a call returns have nothing to wait for
+        """Wait for all work that was queued on buffers of the pool."""
+
+    def trim(self) -> int:
+        """Give memory that is kept for re-use back to the system; return how many bytes."""
+        return 0
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wait for all work and free everything. A second call does nothing."""
+
+    def check_buffer(self, buffer: PoolBuffer, nbytes: int = 0) -> None:
+        """Raise `InvalidBufferError` unless `buffer` is alive, of this pool, and has `nbytes` bytes."""
+        if buffer.pool is not self:
+            raise InvalidBufferError(f"a buffer of pool {buffer.pool.name} was given to pool {self.name}")
+        if buffer.freed:
+            raise InvalidBufferError(
+                f"a buffer of {buffer.nbytes} bytes of pool {self.name} was used after it was freed"
+            )
+        if nbytes > buffer.nbytes:
+            raise InvalidBufferError(
+                f"{nbytes} bytes reach past the end of a buffer of {buffer.nbytes} bytes in pool {self.name}"
+            )

@@ -1,0 +1,123 @@
+"""Files as memory: buffers are read-only windows of files, and no byte is read before it is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from zyx.backend.event import Event, take_all
+from zyx.backend.pool import MemoryPool, PoolBuffer
+from zyx.errors import AllocationError, InvalidBufferError, TransferError, UnsupportedError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+
+class DiskBuffer(PoolBuffer):
+    """`nbytes` bytes of the file `path` from byte `offset` on."""
+
+    __slots__ = ("offset", "path")
+
+    def __init__(self, pool: MemoryPool, path: Path, offset: int, nbytes: int) -> None:
+        super().__init__(pool, nbytes)
+        self.path = path
+        self.offset = offset
+
+
+class DiskPool(MemoryPool):
+    """Windows of files. They are made by `window`, not allocated, and are never written to.
+
+    A file is opened for each read, so a window costs no open file, and reads from several threads do not disturb each
+    other.
+    """
+
+    is_allocatable: ClassVar[bool] = False
+
+    def __init__(self, name: str = "disk") -> None:
+        super().__init__(name)
+
+    @property
+    def free_bytes(self) -> int:
+        return 0
+
+    def window(self, path: str | os.PathLike[str], offset: int, nbytes: int) -> DiskBuffer:
+        """Return the `nbytes` bytes of the file from byte `offset` on, without reading them.
+
+        Raises:
+            ValueError: `offset` is negative, or `nbytes` is not positive.
+            TransferError: There is no such file, or it ends before the window does.
+        """
+        if offset < 0 or nbytes <= 0:
+            raise ValueError(
+                f"no window of {nbytes} bytes at byte {offset} of {path}: it has at least one byte, from 0 on"
+            )
+        absolute = Path(path).absolute()  # a later change of the working directory must not move it
+        try:
+            size = absolute.stat().st_size
+        except OSError as error:
+            raise TransferError(f"pool {self.name}: {absolute} cannot be read: {error.strerror}") from error
+        if offset + nbytes > size:
+            raise TransferError(
+                f"pool {self.name}: {absolute} has {size} bytes, and the window ends at byte {offset + nbytes}"
+            )
+        return DiskBuffer(self, absolute, offset, nbytes)
+
+    def allocate(self, nbytes: int) -> tuple[PoolBuffer, Event]:
+        raise AllocationError(
+            f"pool {self.name} has no room for {nbytes} bytes: 0 bytes are free, since it holds windows of files only"
+        )
+
+    def deallocate(self, buffer: PoolBuffer, events: Sequence[Event] = ()) -> None:
+        take_all(events)
+        self.check_buffer(buffer)
+        buffer.freed = True
+
+    def host_to_pool(self, source: memoryview, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
+        take_all(events)
+        self.check_buffer(target, source.nbytes)
+        raise UnsupportedError(f"pool {self.name} is read-only: {source.nbytes} bytes were to be written to a file")
+
+    def pool_to_host(
+        self, source: PoolBuffer, target: memoryview, events: Sequence[Event] = (), offset: int = 0
+    ) -> None:
+        """Read exactly ``len(target)`` bytes of the file.
+
+        Raises:
+            InvalidBufferError: `source` is not of this pool, freed, or ends before ``offset + len(target)``.
+            TransferError: The file is gone, or shorter than it was.
+        """
+        take_all(events)
+        if offset < 0:
+            raise InvalidBufferError(f"a read of pool {self.name} starts at byte {offset}")
+        self.check_buffer(source, offset + target.nbytes)
+        assert isinstance(source, DiskBuffer)  # buffers of this pool are made by `window` alone
+        start, done = source.offset + offset, 0
+        view = target.cast("B")
+        try:
+            with source.path.open("rb", buffering=0) as file:
+                file.seek(start)
+                while done < view.nbytes:
+                    count = file.readinto(view[done:])
+                    if not count:
+                        break
+                    done += count
+        except OSError as error:
+            raise TransferError(f"pool {self.name}: {source.path} cannot be read: {error.strerror}") from error
+        if done < view.nbytes:
+            raise TransferError(
+                f"pool {self.name}: {source.path} ended after {done} of the {view.nbytes} bytes from byte {start} on; "
+                "it was cut since the window was made"
+            )
+
+    def completed(self) -> Event:
+        return Event()
+
+    def sync_events(self, events: Sequence[Event]) -> None:
+        take_all(events)
+
+    def release_events(self, events: Sequence[Event]) -> None:
+        take_all(events)
+
+    def close(self) -> None:
+        pass  # no file stays open

@@ -1,0 +1,69 @@
+"""``zyx COMMAND``: find the command's module and run it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from rich.console import Console
+
+from zyx.errors import ZyxError
+from zyx.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: What each command is for; it lives in the module ``zyx.cli.<name>``, imported when it is run or asked for help.
+COMMANDS: Final = {
+    "demo": "train a small network on handwritten digits",
+    "devices": "list the devices, and why other backends have none",
+    "doctor": "check the installation, and say what to do next",
+}
+
+
+class Command(Protocol):
+    """What the module of a command has."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+
+    def run(self, arguments: argparse.Namespace, console: Console) -> int:
+        """Do it; return the exit status."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0, or 1 if something is wrong, or 2 for wrong arguments."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="zyx",
+        description="Tensors that run on every device.",
+        epilog=_summary(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"zyx {__version__}")
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", nargs="?")
+    name = parser.parse_args(given[:1]).command
+    if name is None:
+        parser.error(f"say which command: {', '.join(COMMANDS)}")
+    command = cast("Command", importlib.import_module(f"zyx.cli.{name}"))
+    own = argparse.ArgumentParser(prog=f"zyx {name}", description=f"{COMMANDS[name].capitalize()}.")
+    command.configure(own)
+    arguments = own.parse_args(given[1:])
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    try:
+        return command.run(arguments, console)
+    except ZyxError as error:
+        Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"zyx {name}: {error}")
+        return 1
+    except BrokenPipeError:  # whoever read our output, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _summary() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(["commands:", *lines, "", "zyx COMMAND --help says more about each."])

@@ -1,0 +1,253 @@
+"""Element types, and which type two of them make together.
+
+Thirteen types. Names are the Array API's, plus `float16` and `bfloat16`, which compute in float32 and round after every
+operation. Promotion follows the Array API's table; what that leaves open is settled here:
+
+* integer with float: the float;
+* float16 with bfloat16: float32, the least type that holds both;
+* uint64 with a signed integer: an error, since no integer type holds both.
+
+Python scalars are weak: they take the type of the array they meet, see `promote_scalar`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from zyx.errors import DTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Scalar: TypeAlias = bool | int | float
+
+
+class Kind(enum.Enum):
+    """The families of element types, in the order of promotion."""
+
+    BOOL = 0
+    UINT = 1
+    INT = 2
+    FLOAT = 3
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DType:
+    """An element type. There is one object a type, so `is` compares.
+
+    Attributes:
+        name: The Array API's name, also the attribute of `zyx`.
+        short: The name in printed kernels, such as ``f32``.
+        kind: Family.
+        bits: Size of an element in memory; 8 for bool.
+    """
+
+    name: str
+    short: str
+    kind: Kind
+    bits: int
+
+    def __repr__(self) -> str:
+        return f"zyx.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return as_dtype, (self.name,)  # unpickles to the one object
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element in memory."""
+        return self.bits // 8
+
+    @cached_property
+    def is_float(self) -> bool:
+        """Whether this is one of the four floating-point types."""
+        return self.kind is Kind.FLOAT
+
+    @cached_property
+    def is_integer(self) -> bool:
+        """Whether this is a signed or unsigned integer type (not bool)."""
+        return self.kind in (Kind.INT, Kind.UINT)
+
+    @cached_property
+    def is_unsigned(self) -> bool:
+        """Whether this is an unsigned integer type."""
+        return self.kind is Kind.UINT
+
+    @cached_property
+    def is_bool(self) -> bool:
+        """Whether this is bool."""
+        return self.kind is Kind.BOOL
+
+    @cached_property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The NumPy type of the same layout; bfloat16 is that of ml_dtypes."""
+        if self.name == "bfloat16":
+            import ml_dtypes  # costs 15 ms, and most programs have no bfloat16
+
+            return np.dtype(ml_dtypes.bfloat16)
+        return np.dtype(self.name)
+
+    @cached_property
+    def min(self) -> Scalar:
+        """The least value: minus infinity for floats."""
+        match self.kind:
+            case Kind.BOOL:
+                return False
+            case Kind.UINT:
+                return 0
+            case Kind.INT:
+                return -(1 << (self.bits - 1))
+            case Kind.FLOAT:
+                return -float("inf")
+
+    @cached_property
+    def max(self) -> Scalar:
+        """The greatest value: infinity for floats."""
+        match self.kind:
+            case Kind.BOOL:
+                return True
+            case Kind.UINT:
+                return (1 << self.bits) - 1
+            case Kind.INT:
+                return (1 << (self.bits - 1)) - 1
+            case Kind.FLOAT:
+                return float("inf")
+
+    def to_scalar(self, value: Scalar) -> Scalar:
+        """Return `value` as this type holds it: integers wrap, floats round, any nonzero value is True."""
+        match self.kind:
+            case Kind.BOOL:
+                return bool(value)
+            case Kind.UINT | Kind.INT:
+                return self.wrap(int(value))
+            case Kind.FLOAT:
+                if self.bits == 64:
+                    return float(value)
+                with np.errstate(over="ignore"):
+                    return float(np.asarray(float(value)).astype(self.numpy))
+
+    def wrap(self, value: int) -> int:
+        """Return the integer congruent to `value` modulo 2**bits that this integer type holds."""
+        value &= (1 << self.bits) - 1
+        if self.kind is Kind.INT and value >> (self.bits - 1):
+            value -= 1 << self.bits
+        return value
+
+
+bool_: Final = DType("bool", "bool", Kind.BOOL, 8)
+uint8: Final = DType("uint8", "u8", Kind.UINT, 8)
+uint16: Final = DType("uint16", "u16", Kind.UINT, 16)
+uint32: Final = DType("uint32", "u32", Kind.UINT, 32)
+uint64: Final = DType("uint64", "u64", Kind.UINT, 64)
+int8: Final = DType("int8", "i8", Kind.INT, 8)
+int16: Final = DType("int16", "i16", Kind.INT, 16)
+int32: Final = DType("int32", "i32", Kind.INT, 32)
+int64: Final = DType("int64", "i64", Kind.INT, 64)
+float16: Final = DType("float16", "f16", Kind.FLOAT, 16)
+bfloat16: Final = DType("bfloat16", "bf16", Kind.FLOAT, 16)
+float32: Final = DType("float32", "f32", Kind.FLOAT, 32)
+float64: Final = DType("float64", "f64", Kind.FLOAT, 64)
+
+ALL: Final = (
+    bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64,
+)  # fmt: skip
+FLOATS: Final = tuple(t for t in ALL if t.is_float)
+INTEGERS: Final = tuple(t for t in ALL if t.is_integer)
+BY_NAME: Final = {t.name: t for t in ALL}
+BY_SHORT: Final = {t.short: t for t in ALL}
+_BY_NUMPY: Final = {np.dtype(t.name): t for t in ALL if t is not bfloat16}
+_SIGNED: Final = {8: int8, 16: int16, 32: int32, 64: int64}
+
+DTypeLike: TypeAlias = "DType | str | type[bool] | type[int] | type[float] | np.dtype[np.generic] | type[np.generic]"
+
+
+def as_dtype(given: DTypeLike) -> DType:
+    """Return the type that `given` names: one of ours, a name, a NumPy type, or Python's bool, int or float.
+
+    Python's types mean the defaults: bool, int64, float32.
+
+    Raises:
+        DTypeError: Nothing of that name.
+    """
+    if isinstance(given, DType):
+        return given
+    if isinstance(given, str):
+        found = BY_NAME.get(given)
+    elif given is bool:
+        return bool_
+    elif given is int:
+        return int64
+    elif given is float:
+        return float32
+    else:
+        numpy_dtype = np.dtype(given)
+        found = _BY_NUMPY.get(numpy_dtype) or (bfloat16 if numpy_dtype.name == "bfloat16" else None)
+    if found is None:
+        raise DTypeError(f"no dtype {given!r}; there are {', '.join(BY_NAME)}")
+    return found
+
+
+def promote(x: DType, y: DType) -> DType:
+    """Return the least type that holds the values of both, by the table of this module.
+
+    Raises:
+        DTypeError: uint64 with a signed integer.
+    """
+    if x is y:
+        return x
+    low, high = (x, y) if x.kind.value <= y.kind.value else (y, x)
+    if low.kind is not high.kind:
+        if low.kind is Kind.UINT and high.kind is Kind.INT:
+            if low.bits < high.bits:
+                return high
+            if low.bits == 64:
+                raise DTypeError(f"no integer type holds both {low} and {high}; cast one of them with .astype(...)")
+            return _SIGNED[low.bits * 2]
+        return high
+    if low.bits != high.bits:
+        return low if low.bits > high.bits else high
+    return float32  # float16 with bfloat16: the one pair of equal kind and size
+
+
+def promote_all(dtypes: Iterable[DType]) -> DType:
+    """Return `promote` over at least one type."""
+    remaining = iter(dtypes)
+    result = next(remaining)
+    for dtype in remaining:
+        result = promote(result, dtype)
+    return result
+
+
+def promote_scalar(dtype: DType, value: Scalar) -> DType:
+    """Return the type of an operation of an array of `dtype` with the Python scalar `value`.
+
+    The array's type, unless the scalar is of a later family: then the default of that family, int64 or float32.
+
+    Raises:
+        DTypeError: An integer that `dtype` cannot hold.
+    """
+    if isinstance(value, bool) or dtype.is_float:
+        return dtype
+    if isinstance(value, float):
+        return float32
+    if dtype.is_bool:
+        return int64
+    if not dtype.min <= value <= dtype.max:
+        raise DTypeError(f"{value} does not fit {dtype} ({dtype.min} to {dtype.max}); cast the array with .astype(...)")
+    return dtype
+
+
+def accumulator(dtype: DType) -> DType:
+    """Return the type in which sums and products of `dtype` are accumulated.
+
+    float16 and bfloat16 accumulate in float32; every other type in itself.
+    """
+    return float32 if dtype.is_float and dtype.bits == 16 else dtype

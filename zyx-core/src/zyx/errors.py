@@ -1,0 +1,110 @@
+"""Every exception that zyx raises on purpose.
+
+All derive from `ZyxError`; most derive as well from the built-in class that callers already catch. A message names the
+value, the limit and the name concerned, and says what to do next.
+"""
+
+from __future__ import annotations
+
+
+class ZyxError(Exception):
+    """Base class of all errors of zyx."""
+
+
+class ShapeError(ZyxError, ValueError):
+    """Shapes, axes or sizes do not fit together."""
+
+
+class DTypeError(ZyxError, TypeError):
+    """A dtype is not accepted here, or two dtypes have no common one."""
+
+
+class IndexRangeError(ZyxError, IndexError):
+    """An index that is known when the graph is built lies outside its axis."""
+
+
+class SharingError(ZyxError, BufferError, ValueError):
+    """Memory cannot be handed over without the copy, or to the device, that the caller wants."""
+
+
+class GradientError(ZyxError, RuntimeError):
+    """A gradient was asked for where there is none: no rule, or history that is gone."""
+
+
+class TraceError(ZyxError, RuntimeError):
+    """A traced function did what cannot be replayed, such as reading a value."""
+
+
+class SettingsError(ZyxError, ValueError):
+    """A configuration file, variable or argument is wrong; the text has its source, key and reason."""
+
+
+class FormatError(ZyxError, ValueError):
+    """A file does not hold what its format promises."""
+
+
+class StateError(ZyxError, ValueError):
+    """Saved values do not fit the model or optimiser that takes them over; the text has the names and shapes."""
+
+
+class VerifyError(ZyxError, AssertionError):
+    """A graph, nest or kernel breaks a rule of its representation; the text has the rule and the place."""
+
+
+class ParseError(ZyxError, ValueError):
+    """The text of a kernel does not follow the grammar; the text has the line."""
+
+
+class ScheduleError(ZyxError, ValueError):
+    """A schedule move does not apply to this nest."""
+
+
+class BackendError(ZyxError, RuntimeError):
+    """Something below the hook interface failed.
+
+    The subclasses say at which step; `device` and `kernel` in their texts say where.
+    """
+
+
+class NoDeviceError(BackendError):
+    """No device of that name, or no device at all; the text lists what was tried and why it failed."""
+
+
+class DriverNotFoundError(BackendError):
+    """A vendor library or compiler is missing; the text says which package brings it."""
+
+
+class InitializationError(BackendError):
+    """A driver, context or device refused to start."""
+
+
+class AllocationError(BackendError, MemoryError):
+    """A pool has no room: the text has the pool, the bytes asked for and the bytes free."""
+
+
+class InvalidBufferError(BackendError, ValueError):
+    """A buffer does not belong to this pool, was freed before, or is too small."""
+
+
+class InvalidEventError(BackendError, ValueError):
+    """An event was used twice, or belongs to another device."""
+
+
+class TransferError(BackendError, OSError):
+    """An upload, download or copy failed."""
+
+
+class UnsupportedError(BackendError, NotImplementedError):
+    """A device cannot do this: the text has the kernel, the op or dtype, and the limit."""
+
+
+class CompileError(BackendError):
+    """A compiler refused a kernel: the text has its log, and where the source is."""
+
+
+class LaunchError(BackendError):
+    """A kernel could not be queued, or failed while running."""
+
+
+class DeviceLostError(BackendError):
+    """A device stopped answering while it was in use."""

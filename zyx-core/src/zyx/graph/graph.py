@@ -1,0 +1,349 @@
+"""Make nodes: check arguments, infer shapes, leave out what changes nothing, return equal nodes only once."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from zyx import dtype as dtypes
+from zyx import ops
+from zyx import shape as shapes
+from zyx.errors import DTypeError, ShapeError
+from zyx.graph import node as n
+from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.scalar import fold_cast
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.dtype import DType, Scalar
+    from zyx.shape import Shape
+
+
+class Graph:
+    """A factory of nodes that keeps equal ones apart from none: building an expression twice gives one node.
+
+    It holds the nodes weakly. Every method raises `ShapeError` or `DTypeError` when the arguments do not fit.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: weakref.WeakValueDictionary[object, n.Node] = weakref.WeakValueDictionary()
+
+    def __len__(self) -> int:
+        """Return the number of living nodes (leaves not counted)."""
+        return len(self._nodes)
+
+    def _intern(self, node: n.Node) -> n.Node:
+        key = (type(node), node.attributes, node.sources, node.shape, node.dtype, node.device)
+        found = self._nodes.get(key)
+        if found is not None:
+            return found
+        self._nodes[key] = node
+        return _with_depth(node)
+
+    def adopt(self, node: n.Node) -> None:
+        """Return `node`, of another graph, where an equal one is asked for, unless its values lie in memory."""
+        if node.storage is None and not isinstance(node, n.Leaf):
+            key = (type(node), node.attributes, node.sources, node.shape, node.dtype, node.device)
+            self._nodes.setdefault(key, node)
+
+    # ---- sources
+
+    def const(self, value: Scalar, dtype: DType, device: str, shape: Shape = ()) -> n.Node:
+        """Return `value`, converted to `dtype`, over `shape`."""
+        return self._intern(n.Const(shape, dtype, device, (), dtype.to_scalar(value)))
+
+    def iota(self, shape: Shape, axis: int, dtype: DType, device: str) -> n.Node:
+        """Return the coordinate along `axis`, in an integer type."""
+        if not dtype.is_integer:
+            raise DTypeError(f"coordinates are integers, not {dtype}")
+        return self._intern(n.Iota(shape, dtype, device, (), axis))
+
+    def leaf(
+        self, shape: Shape, dtype: DType, device: str, storage: object | None = None, *, history_lost: bool = False
+    ) -> n.Leaf:
+        """Return a new leaf; no two leaves are equal."""
+        node = n.Leaf(shape, dtype, device, (), history_lost)
+        node.storage = storage
+        return node
+
+    # ---- movement
+
+    def reshape(self, x: n.Node, shape: Shape) -> n.Node:
+        """Return the elements of `x` in row-major order under `shape`."""
+        if shape == x.shape:
+            return x
+        if shapes.size_of(shape) != shapes.size_of(x.shape):
+            raise ShapeError(
+                f"cannot reshape {x.shape} ({shapes.size_of(x.shape)} elements) to {shape} "
+                f"({shapes.size_of(shape)} elements)"
+            )
+        match x:
+            case n.Const():
+                return self.const(x.value, x.dtype, x.device, shape)
+            case n.Reshape() if x.storage is None:
+                return self.reshape(x.sources[0], shape)
+        return self._intern(n.Reshape(shape, x.dtype, x.device, (x,)))
+
+    def expand(self, x: n.Node, shape: Shape) -> n.Node:
+        """Return `x` with its axes of size 1 repeated to `shape`, which has the same rank."""
+        if shape == x.shape:
+            return x
+        if len(shape) != x.ndim or any(old not in (1, new) for old, new in zip(x.shape, shape, strict=True)):
+            raise ShapeError(f"cannot expand {x.shape} to {shape}: sizes other than 1 must stay")
+        match x:
+            case n.Const():
+                return self.const(x.value, x.dtype, x.device, shape)
+            case n.Expand() if x.storage is None:
+                return self.expand(x.sources[0], shape)
+        return self._intern(n.Expand(shape, x.dtype, x.device, (x,)))
+
+    def permute(self, x: n.Node, order: tuple[int, ...]) -> n.Node:
+        """Return `x` with axis ``order[i]`` moved to position i."""
+        if sorted(order) != list(range(x.ndim)):
+            raise ShapeError(f"{order} is no order of the {x.ndim} axes of {x.shape}")
+        if order == tuple(range(x.ndim)):
+            return x
+        match x:
+            case n.Const():
+                return self.const(x.value, x.dtype, x.device, tuple(x.shape[axis] for axis in order))
+            case n.Permute() if x.storage is None:
+                return self.permute(x.sources[0], tuple(x.order[axis] for axis in order))
+        return self._intern(n.Permute(tuple(x.shape[axis] for axis in order), x.dtype, x.device, (x,), order))
+
+    def pad(self, x: n.Node, widths: Sequence[tuple[int, int]], value: Scalar = 0) -> n.Node:
+        """Return `x` with ``widths[i]`` = (before, after) elements of `value` added along axis i."""
+        if len(widths) != x.ndim or any(before < 0 or after < 0 for before, after in widths):
+            raise ShapeError(f"padding {list(widths)} does not fit shape {x.shape}: one pair of widths >= 0 an axis")
+        if not any(before or after for before, after in widths):
+            return x
+        shape = tuple(size + before + after for size, (before, after) in zip(x.shape, widths, strict=True))
+        return self._intern(n.Pad(shape, x.dtype, x.device, (x,), tuple(widths), x.dtype.to_scalar(value)))
+
+    def shrink(self, x: n.Node, bounds: Sequence[tuple[int, int]]) -> n.Node:
+        """Return the box ``bounds[i]`` = (start, stop) along axis i of `x`."""
+        if len(bounds) != x.ndim or any(
+            not 0 <= start <= stop <= size for (start, stop), size in zip(bounds, x.shape, strict=True)
+        ):
+            raise ShapeError(f"bounds {list(bounds)} do not lie within shape {x.shape}")
+        shape = tuple(stop - start for start, stop in bounds)
+        if shape == x.shape:
+            return x
+        match x:
+            case n.Const():
+                return self.const(x.value, x.dtype, x.device, shape)
+            case n.Shrink() if x.storage is None:
+                inner = tuple(
+                    (start + outer, stop + outer) for (start, stop), (outer, _) in zip(bounds, x.bounds, strict=True)
+                )
+                return self.shrink(x.sources[0], inner)
+        return self._intern(n.Shrink(shape, x.dtype, x.device, (x,), tuple(bounds)))
+
+    def flip(self, x: n.Node, axes: tuple[int, ...]) -> n.Node:
+        """Return `x` reversed along `axes`."""
+        axes = tuple(sorted(axis for axis in shapes.normalize_axes(axes, x.ndim) if x.shape[axis] > 1))
+        if not axes or isinstance(x, n.Const):
+            return x
+        if isinstance(x, n.Flip) and x.storage is None:
+            return self.flip(x.sources[0], tuple(set(axes) ^ set(x.axes)))
+        return self._intern(n.Flip(x.shape, x.dtype, x.device, (x,), axes))
+
+    def slide(self, x: n.Node, axis: int, window: int, size: int, stride: int = 1, dilation: int = 1) -> n.Node:
+        """Return ``out[.., o, .., k] = x[.., o * stride + k * dilation, .., k]``, o < `size` along `axis`."""
+        self._check_slide(x, axis, window, stride, dilation)
+        reach = (size - 1) * stride + (x.shape[window] - 1) * dilation
+        if size > 0 and x.shape[window] > 0 and not reach < x.shape[axis]:
+            raise ShapeError(
+                f"{size} windows of {x.shape[window]} with stride {stride} and dilation {dilation} reach past "
+                f"axis {axis} of {x.shape}"
+            )
+        shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+        return self._intern(n.Slide(shape, x.dtype, x.device, (x,), axis, window, stride, dilation))
+
+    def unslide(self, x: n.Node, axis: int, window: int, size: int, stride: int = 1, dilation: int = 1) -> n.Node:
+        """Return ``out[.., o * stride + k * dilation, .., k] = x[.., o, .., k]``, else 0, of `size` along `axis`."""
+        self._check_slide(x, axis, window, stride, dilation)
+        reach = (x.shape[axis] - 1) * stride + (x.shape[window] - 1) * dilation
+        if x.shape[axis] > 0 and x.shape[window] > 0 and not reach < size:
+            raise ShapeError(
+                f"windows of {x.shape} with stride {stride} and dilation {dilation} reach {reach + 1} positions, "
+                f"not {size}"
+            )
+        shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+        return self._intern(n.Unslide(shape, x.dtype, x.device, (x,), axis, window, stride, dilation))
+
+    @staticmethod
+    def _check_slide(x: n.Node, axis: int, window: int, stride: int, dilation: int) -> None:
+        if axis == window or not (0 <= axis < x.ndim and 0 <= window < x.ndim):
+            raise ShapeError(f"axes {axis} and {window} are not two axes of {x.shape}")
+        if stride < 1 or dilation < 1:
+            raise ShapeError(f"stride {stride} and dilation {dilation} must be at least 1")
+
+    # ---- element by element
+
+    def unary(self, op: UnaryOp, x: n.Node) -> n.Node:
+        """Return `op` of each element."""
+        if op not in ops.unary_ops(x.dtype):
+            raise DTypeError(f"{op.value} is not defined for {x.dtype}")
+        return self._intern(n.Unary(x.shape, x.dtype, x.device, (x,), op))
+
+    def binary(self, op: BinaryOp, x: n.Node, y: n.Node) -> n.Node:
+        """Return `op` of each pair of elements of two operands of one shape, dtype and device."""
+        self._check_alike(op.value, x, y)
+        if op not in ops.binary_ops(x.dtype):
+            raise DTypeError(f"{op.value} is not defined for {x.dtype}")
+        dtype = dtypes.bool_ if op in ops.COMPARISONS else x.dtype
+        return self._intern(n.Binary(x.shape, dtype, x.device, (x, y), op))
+
+    def where(self, condition: n.Node, x: n.Node, y: n.Node) -> n.Node:
+        """Return x where the bool `condition` holds, else y."""
+        self._check_alike("where", x, y)
+        if not condition.dtype.is_bool:
+            raise DTypeError(f"a condition is bool, not {condition.dtype}; compare it with 0")
+        if condition.shape != x.shape or condition.device != x.device:
+            raise ShapeError(f"where: condition {condition} does not match {x}")
+        if x is y:
+            return x
+        return self._intern(n.Where(x.shape, x.dtype, x.device, (condition, x, y)))
+
+    def cast(self, x: n.Node, dtype: DType) -> n.Node:
+        """Return `x` converted to `dtype`."""
+        if dtype is x.dtype:
+            return x
+        if isinstance(x, n.Const):
+            return self.const(fold_cast(x.value, x.dtype, dtype), dtype, x.device, x.shape)
+        return self._intern(n.Cast(x.shape, dtype, x.device, (x,)))
+
+    def bitcast(self, x: n.Node, dtype: DType) -> n.Node:
+        """Return the bits of `x` read as `dtype`, of the same size; bool has no bits to read."""
+        if dtype is x.dtype:
+            return x
+        if dtype.bits != x.dtype.bits or dtype.is_bool or x.dtype.is_bool:
+            raise DTypeError(f"cannot read the bits of {x.dtype} as {dtype}: the sizes must agree, and bool has none")
+        return self._intern(n.Bitcast(x.shape, dtype, x.device, (x,)))
+
+    @staticmethod
+    def _check_alike(what: str, x: n.Node, y: n.Node) -> None:
+        if x.shape != y.shape:
+            raise ShapeError(f"{what}: shapes {x.shape} and {y.shape} differ")
+        if x.dtype is not y.dtype:
+            raise DTypeError(f"{what}: dtypes {x.dtype} and {y.dtype} differ")
+        check_devices(what, x, y)
+
+    # ---- combining
+
+    def reduce(self, op: ReduceOp, x: n.Node, axes: tuple[int, ...]) -> n.Node:
+        """Return `x` combined along `axes`, which keep size 1. An empty axis gives the identity of `op`."""
+        if op not in ops.reduce_ops(x.dtype):
+            raise DTypeError(f"{op.value} is not defined for {x.dtype}")
+        axes = tuple(sorted(shapes.normalize_axes(axes, x.ndim)))
+        shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+        if shape == x.shape:
+            return x
+        if 0 in x.shape:
+            return self.const(ops.identity(op, x.dtype), x.dtype, x.device, shape)
+        axes = tuple(axis for axis in axes if x.shape[axis] != 1)
+        return self._intern(n.Reduce(shape, x.dtype, x.device, (x,), op, axes))
+
+    def scan(self, op: ReduceOp, x: n.Node, axis: int) -> n.Node:
+        """Return the running combination of `x` along `axis`."""
+        if op not in ops.reduce_ops(x.dtype):
+            raise DTypeError(f"{op.value} is not defined for {x.dtype}")
+        axis = shapes.normalize_axis(axis, x.ndim)
+        if x.shape[axis] <= 1:
+            return x
+        return self._intern(n.Scan(x.shape, x.dtype, x.device, (x,), op, axis))
+
+    # ---- indexing
+
+    def gather(self, data: n.Node, index: n.Node, axis: int) -> n.Node:
+        """Return ``out[i] = data[i with i[axis] := index[i]]``; the shapes agree but for `axis`."""
+        axis = self._check_index("gather", data, index, axis)
+        return self._intern(n.Gather(index.shape, data.dtype, data.device, (data, index), axis))
+
+    def scatter(self, base: n.Node, index: n.Node, updates: n.Node, axis: int, op: ReduceOp | None = None) -> n.Node:
+        """Return `base` with ``updates[i]`` written to, or combined by `op` into, ``[i with i[axis] := index[i]]``."""
+        axis = self._check_index("scatter", base, index, axis)
+        if updates.shape != index.shape or updates.dtype is not base.dtype:
+            raise ShapeError(f"scatter: updates {updates} do not match index {index.shape} and base {base}")
+        check_devices("scatter", base, updates)
+        if op is not None and op not in ops.reduce_ops(base.dtype):
+            raise DTypeError(f"scatter: {op.value} is not defined for {base.dtype}")
+        if 0 in index.shape:
+            return base
+        return self._intern(n.Scatter(base.shape, base.dtype, base.device, (base, index, updates), axis, op))
+
+    @staticmethod
+    def _check_index(what: str, data: n.Node, index: n.Node, axis: int) -> int:
+        if not index.dtype.is_integer:
+            raise DTypeError(f"{what}: an index is an integer, not {index.dtype}")
+        if index.ndim != data.ndim:
+            raise ShapeError(f"{what}: index {index.shape} and data {data.shape} have different ranks")
+        axis = shapes.normalize_axis(axis, data.ndim)
+        if any(i != axis and a != b for i, (a, b) in enumerate(zip(data.shape, index.shape, strict=True))):
+            raise ShapeError(f"{what}: index {index.shape} and data {data.shape} differ on an axis other than {axis}")
+        check_devices(what, data, index)
+        return axis
+
+    # ---- others
+
+    def random_bits(self, state: n.Node, shape: Shape, dtype: DType, offset: int = 0) -> n.Node:
+        """Return random words, uint32 or uint64; see `RandomBits`."""
+        if state.shape != (4,) or state.dtype is not dtypes.uint32:
+            raise DTypeError(f"the state of a generator is uint32[4], not {state}")
+        if dtype not in (dtypes.uint32, dtypes.uint64):
+            raise DTypeError(f"random words are uint32 or uint64, not {dtype}")
+        return self._intern(n.RandomBits(shape, dtype, state.device, (state,), offset))
+
+    def contiguous(self, x: n.Node) -> n.Node:
+        """Return the values of `x` in a buffer of their own."""
+        if isinstance(x, n.Contiguous | n.Leaf):
+            return x
+        return self._intern(n.Contiguous(x.shape, x.dtype, x.device, (x,)))
+
+    def copy(self, x: n.Node) -> n.Node:
+        """Return the values of `x` in a buffer of their own, also if `x` is a leaf; a new node at every call."""
+        return _with_depth(n.Contiguous(x.shape, x.dtype, x.device, (x,)))
+
+    def to_device(self, x: n.Node, device: str) -> n.Node:
+        """Return the values of `x` on `device`."""
+        if device == x.device:
+            return x
+        if isinstance(x, n.Const):
+            return self.const(x.value, x.dtype, device, x.shape)
+        return self._intern(n.ToDevice(x.shape, x.dtype, device, (x,)))
+
+    def alias(self, x: n.Node) -> n.Node:
+        """Return the values of `x` as a new node, equal to no other: gradients at it are of its uses alone.
+
+        Integers and bools have no gradients, so they are returned as they are.
+        """
+        if not x.dtype.is_float:
+            return x
+        return _with_depth(n.Alias(x.shape, x.dtype, x.device, (x,), detached=False))
+
+    def detach(self, x: n.Node) -> n.Node:
+        """Return the values of `x`, cut off from gradients."""
+        if not x.dtype.is_float or isinstance(x, n.Const) or (isinstance(x, n.Alias) and x.detached):
+            return x
+        return self._intern(n.Alias(x.shape, x.dtype, x.device, (x,), detached=True))
+
+    def custom(self, kernel: object, sources: tuple[n.Node, ...], output: int, shape: Shape, dtype: DType) -> n.Node:
+        """Return output number `output` of a hand-written `kernel`, which is hashable."""
+        check_devices("custom kernel", *sources)
+        return self._intern(n.Custom(shape, dtype, sources[0].device, sources, kernel, output))
+
+
+def _with_depth(node: n.Node) -> n.Node:
+    if node.sources:
+        node.depth = 1 + max(0 if source.storage is not None else source.depth for source in node.sources)
+    return node
+
+
+def check_devices(what: str, *nodes: n.Node) -> None:
+    """Raise `ShapeError` unless all nodes are on one device."""
+    if len({node.device for node in nodes}) > 1:
+        raise ShapeError(
+            f"{what}: operands are on different devices, {', '.join(node.device for node in nodes)}; "
+            "move them with .to(...)"
+        )

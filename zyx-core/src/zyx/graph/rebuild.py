@@ -1,0 +1,66 @@
+"""Make a node again over other sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.graph import node as n
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.graph.graph import Graph
+    from zyx.graph.node import Node
+
+
+def rebuild(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
+    """Return `node` over `sources`, which are like its own; the node itself if they are its own."""
+    if all(a is b for a, b in zip(sources, node.sources, strict=True)):
+        return node
+    match node:
+        case n.Reshape():
+            return graph.reshape(sources[0], node.shape)
+        case n.Expand():
+            return graph.expand(sources[0], node.shape)
+        case n.Permute(order=order):
+            return graph.permute(sources[0], order)
+        case n.Pad(widths=widths, value=value):
+            return graph.pad(sources[0], widths, value)
+        case n.Shrink(bounds=bounds):
+            return graph.shrink(sources[0], bounds)
+        case n.Flip(axes=axes):
+            return graph.flip(sources[0], axes)
+        case n.Slide(axis=axis, window=window, stride=stride, dilation=dilation):
+            return graph.slide(sources[0], axis, window, node.shape[axis], stride, dilation)
+        case n.Unslide(axis=axis, window=window, stride=stride, dilation=dilation):
+            return graph.unslide(sources[0], axis, window, node.shape[axis], stride, dilation)
+        case n.Unary(op=op1):
+            return graph.unary(op1, sources[0])
+        case n.Binary(op=op2):
+            return graph.binary(op2, sources[0], sources[1])
+        case n.Where():
+            return graph.where(sources[0], sources[1], sources[2])
+        case n.Cast():
+            return graph.cast(sources[0], node.dtype)
+        case n.Bitcast():
+            return graph.bitcast(sources[0], node.dtype)
+        case n.Reduce(op=op3, axes=axes):
+            return graph.reduce(op3, sources[0], axes)
+        case n.Scan(op=op3, axis=axis):
+            return graph.scan(op3, sources[0], axis)
+        case n.Gather(axis=axis):
+            return graph.gather(sources[0], sources[1], axis)
+        case n.Scatter(axis=axis, op=op4):
+            return graph.scatter(sources[0], sources[1], sources[2], axis, op4)
+        case n.RandomBits(offset=offset):
+            return graph.random_bits(sources[0], node.shape, node.dtype, offset)
+        case n.Contiguous():
+            return graph.contiguous(sources[0])
+        case n.ToDevice():
+            return graph.to_device(sources[0], node.device)
+        case n.Alias(detached=detached):
+            return graph.detach(sources[0]) if detached else sources[0]
+        case n.Custom(kernel=kernel, output=output):
+            return graph.custom(kernel, tuple(sources), output, node.shape, node.dtype)
+        case _:
+            raise TypeError(f"{node!r} has no sources to replace")

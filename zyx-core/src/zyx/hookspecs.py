@@ -1,0 +1,251 @@
+"""The hooks of a backend: what a package declares so that core finds, configures and opens its devices.
+
+A backend is a package with an entry point in the group ``zyx.backends``. The entry point's name is the backend's name,
+its value the module (or object) that implements the hooks below, by convention ``plugin.py``, the business card::
+
+    [project.entry-points."zyx.backends"]
+    toy = "zyx_backend_toy.plugin"
+
+Importing that module must be cheap and must load no driver. Core calls the hooks at the first use of a device, one
+backend at a time, sorted by name, in this order::
+
+    zyx_backend_info -> zyx_config_section -> zyx_memory_pools -> zyx_devices
+        and later, when there is a use for them:
+        zyx_library_kernels, zyx_kernel_passes, zyx_collectives
+
+`zyx_backend_info` is required, and one of `zyx_memory_pools` and `zyx_devices`. A hook may leave out arguments that it
+does not need. A name that starts with ``zyx_`` and is not in this file is refused, so a misspelt hook is noticed.
+
+What a hook raises is kept and shown by ``zyx devices``; other backends are not disturbed:
+
+    DriverNotFoundError, ImportError     the driver or its Python package is missing
+    NoDeviceError, an empty sequence     the driver works and finds no device
+    other BackendErrors                  the driver is there and refuses
+    anything else                        a fault of the backend
+
+The devices of backend ``toy`` are called ``toy:0``, ``toy:1`` and so on. The example of every hook is complete, and is
+run by the tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import pluggy
+
+from zyx.backend import API_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from zyx.backend import Device, MemoryPool
+    from zyx.backend.collectives import Collectives
+    from zyx.backend.library import LibraryKernel
+    from zyx.ir.nest import Nest
+
+__all__ = [
+    "API_VERSION", "BackendConfig", "BackendInfo", "KernelPass", "hookimpl", "zyx_backend_info", "zyx_collectives",
+    "zyx_config_section", "zyx_devices", "zyx_kernel_passes", "zyx_library_kernels", "zyx_memory_pools",
+]  # fmt: skip
+
+SectionT = TypeVar("SectionT")
+
+hookspec = pluggy.HookspecMarker("zyx")
+hookimpl = pluggy.HookimplMarker("zyx")
+
+
+@dataclass(frozen=True, slots=True)
+class BackendInfo:
+    """A backend's business card.
+
+    Attributes:
+        name: Name of the entry point, in lower case; devices are called after it.
+        version: Of the package.
+        api_version: `API_VERSION` of the core that the backend was written for. Core refuses another major version, and
+            a minor version later than its own.
+        summary: One line for people.
+        works_on_host_memory: Whether its devices work on the pool ``host``: ``cpu`` means the fastest device of such
+            backends.
+        enabled_by_default: False for what should run only if the configuration says ``enabled``.
+    """
+
+    name: str
+    version: str
+    api_version: tuple[int, int]
+    summary: str
+    works_on_host_memory: bool = False
+    enabled_by_default: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BackendConfig(Generic[SectionT]):
+    """What a backend is configured with.
+
+    Attributes:
+        section: Its own section, of the class that `zyx_config_section` returned; None if it has none.
+        threads: Host threads that it may use; at least 1.
+        cache_directory: Where compiled programs may be kept, not made yet; None means that nothing may be kept.
+    """
+
+    section: SectionT
+    threads: int
+    cache_directory: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPass:
+    """A schedule move that only some devices know, for the tuner to try.
+
+    Attributes:
+        name: Key under which results are kept, unique in the backend.
+        choices: Returns the arguments with which the move may be applied to a nest; each is a tuple of numbers.
+        apply: Returns another nest that computes the same values. Raises `ScheduleError` if the move does not apply.
+    """
+
+    name: str
+    choices: Callable[[Nest], Iterable[tuple[int, ...]]]
+    apply: Callable[[Nest, tuple[int, ...]], Nest]
+
+
+@hookspec
+def zyx_backend_info() -> BackendInfo:  # type: ignore[empty-body]  # a hook specification has no body
+    """Say who you are. Called first; must not load a driver.
+
+    Example::
+
+        from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl
+
+        @hookimpl
+        def zyx_backend_info() -> BackendInfo:
+            return BackendInfo(name="toy", version="0.1.0", api_version=API_VERSION, summary="a toy")
+    """
+
+
+@hookspec
+def zyx_config_section() -> type:  # type: ignore[empty-body]
+    """Return the class of the backend's configuration: a dataclass or `msgspec.Struct` whose fields all have defaults.
+
+    A value comes from the key ``backends.<name>.<field>`` of the configuration file, or from the variable
+    ``ZYX_<NAME>_<FIELD>``. It is checked against the field's type; limits are written with `msgspec.Meta`. The key
+    ``enabled`` is core's, and is not a field.
+
+    Example::
+
+        from dataclasses import dataclass
+        from typing import Annotated
+
+        import msgspec
+
+        from zyx.hookspecs import hookimpl
+
+        @dataclass(frozen=True)
+        class ToyConfig:
+            device_ids: list[int] | None = None
+            queues: Annotated[int, msgspec.Meta(ge=1, le=16)] = 2
+
+        @hookimpl
+        def zyx_config_section() -> type[ToyConfig]:
+            return ToyConfig
+    """
+
+
+@hookspec
+def zyx_memory_pools(config: BackendConfig[object]) -> Sequence[MemoryPool]:  # type: ignore[empty-body]
+    """Open and return the backend's pools, always in the same order. Drivers are loaded here.
+
+    A backend whose devices work on host memory does not implement this hook.
+
+    Example::
+
+        from collections.abc import Sequence
+
+        from zyx.backend import MemoryPool
+        from zyx.builtin.host import HostPool
+        from zyx.hookspecs import BackendConfig, hookimpl
+
+        @hookimpl
+        def zyx_memory_pools(config: BackendConfig[None]) -> Sequence[MemoryPool]:
+            return [HostPool("toy memory", capacity_bytes=1 << 20)]
+    """
+
+
+@hookspec
+def zyx_devices(config: BackendConfig[object], pools: Mapping[str, MemoryPool]) -> Sequence[Device]:  # type: ignore[empty-body]
+    """Open and return the backend's devices, always in the same order, each tied to one of `pools`.
+
+    Args:
+        config: As for the pools.
+        pools: The pool ``host``, and those that this backend returned from `zyx_memory_pools`, by name.
+
+    Example::
+
+        from collections.abc import Mapping, Sequence
+
+        from zyx.backend import Device, MemoryPool
+        from zyx.builtin.interpreter import InterpreterDevice
+        from zyx.hookspecs import BackendConfig, hookimpl
+
+        @hookimpl
+        def zyx_devices(config: BackendConfig[None], pools: Mapping[str, MemoryPool]) -> Sequence[Device]:
+            return [InterpreterDevice("toy:0", pools["host"])]
+    """
+
+
+@hookspec
+def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:  # type: ignore[empty-body]
+    """Return the vendor kernels that compete with generated ones on `device`, which is one of this backend's.
+
+    Example::
+
+        from collections.abc import Sequence
+
+        from zyx.backend import Device, Program
+        from zyx.backend.library import Gemm, LibraryKernel, Problem
+        from zyx.errors import UnsupportedError
+        from zyx.hookspecs import hookimpl
+
+        def prepare(problem: Problem) -> Program:
+            raise UnsupportedError(f"toyblas 1.0 has no {problem}")
+
+        @hookimpl
+        def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:
+            return [LibraryKernel("toyblas 1.0", Gemm, prepare)]
+    """
+
+
+@hookspec
+def zyx_kernel_passes(device: Device) -> Sequence[KernelPass]:  # type: ignore[empty-body]
+    """Return the schedule moves that the tuner should try on `device` besides core's.
+
+    Example::
+
+        from collections.abc import Sequence
+
+        from zyx.backend import Device
+        from zyx.hookspecs import KernelPass, hookimpl
+
+        @hookimpl
+        def zyx_kernel_passes(device: Device) -> Sequence[KernelPass]:
+            return [KernelPass("toy-nothing", choices=lambda nest: [()], apply=lambda nest, choice: nest)]
+    """
+
+
+@hookspec
+def zyx_collectives(devices: Sequence[Device]) -> Collectives:  # type: ignore[empty-body]
+    """Return what combines buffers across `devices`, at least two of this backend's, or raise `UnsupportedError`.
+
+    Example::
+
+        from collections.abc import Sequence
+
+        from zyx.backend import Device
+        from zyx.backend.collectives import Collectives
+        from zyx.errors import UnsupportedError
+        from zyx.hookspecs import hookimpl
+
+        @hookimpl
+        def zyx_collectives(devices: Sequence[Device]) -> Collectives:
+            raise UnsupportedError(f"{', '.join(device.name for device in devices)} cannot reach each other")
+    """

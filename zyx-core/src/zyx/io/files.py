@@ -1,0 +1,116 @@
+"""Load and save tensors by name.
+
+    zyx.io.save("model.safetensors", model)                     # or a dict of tensors
+    model.load_state_dict(zyx.io.load("model.safetensors"))
+
+Loading reads the header only. The values of a tensor are read when something needs them; a slice of consecutive
+elements, such as rows of a matrix, is all that is read of a tensor of which nothing else is needed. So the file must
+stay as it is while such tensors are around; what was read is not read again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from zyx import shape as shapes
+from zyx.dtype import as_dtype
+from zyx.errors import FormatError, TransferError
+from zyx.io.safetensors_file import load_safetensors, save_safetensors
+from zyx.runtime.lazy import leaf_of_file
+from zyx.runtime.runtime import current
+from zyx.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Collection, Mapping, Sequence
+
+    from zyx.dtype import DTypeLike
+
+_SUFFIX = ".safetensors"
+
+
+@runtime_checkable
+class SupportsStateDict(Protocol):
+    """What has tensors by name: modules and optimisers."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return them."""
+
+
+def load(
+    path: str | os.PathLike[str], names: Collection[str] | None = None, device: str | None = None
+) -> dict[str, Tensor]:
+    """Return the tensors in a file by name, without reading their values; see the module.
+
+    Args:
+        path: A file whose name ends in ``.safetensors``.
+        names: Which tensors to return; None means all.
+        device: Where they are used; the default device if None.
+
+    Raises:
+        FormatError: Another kind of file, or one that does not hold what its format promises; the text has the file,
+            the tensor and what is wrong. Or one of `names` is not in it.
+        TransferError: The file cannot be read.
+    """
+    _check_suffix(path)
+    return load_safetensors(path, names, device)
+
+
+def save(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, object] | SupportsStateDict,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write tensors to a file; it is replaced as a whole when everything is written, and left alone if that fails.
+
+    Args:
+        path: A file whose name ends in ``.safetensors``.
+        tensors: Tensors or arrays by name, or a module or optimiser.
+        metadata: Texts to keep along with them.
+
+    Raises:
+        FormatError: Another kind of file.
+        DTypeError: Something that is no tensor and no array.
+        TransferError: The file cannot be written.
+    """
+    _check_suffix(path)
+    save_safetensors(path, tensors.state_dict() if isinstance(tensors, SupportsStateDict) else tensors, metadata)
+
+
+def from_file(
+    path: str | os.PathLike[str],
+    dtype: DTypeLike = "uint8",
+    shape: int | Sequence[int] | None = None,
+    offset: int = 0,
+    device: str | None = None,
+) -> Tensor:
+    """Return a tensor of the numbers in a file, little endian and in row-major order, without reading them.
+
+    Args:
+        path: Any file. It must stay as it is until the values were used.
+        dtype: Of the numbers.
+        shape: None means one axis, to the end of the file.
+        offset: Bytes in front of the first.
+        device: Where it is used; the default device if None.
+
+    Raises:
+        FormatError: Without a shape: the bytes are no whole number of elements.
+        TransferError: There is no such file, or it is too short.
+    """
+    kind, runtime = as_dtype(dtype), current()
+    if shape is None:
+        try:
+            nbytes = Path(path).stat().st_size - offset
+        except OSError as error:
+            raise TransferError(f"{path} cannot be read: {error.strerror}") from error
+        if nbytes < 0 or nbytes % kind.itemsize:
+            raise FormatError(f"{path}: the {nbytes} bytes from byte {offset} on are no whole number of {kind}")
+        shape = nbytes // kind.itemsize
+    place = runtime.default_device if device is None else runtime.device_name(device)
+    return Tensor.of(leaf_of_file(runtime, path, offset, shapes.as_shape(shape), kind, place), runtime)
+
+
+def _check_suffix(path: str | os.PathLike[str]) -> None:
+    if Path(path).suffix != _SUFFIX:
+        raise FormatError(f"{path}: only files named *{_SUFFIX} can be loaded and saved; see from_file for raw numbers")

@@ -1,0 +1,121 @@
+"""Files of the safetensors format, which many libraries read and write. No code is run on loading one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import save_file
+
+from zyx.dtype import as_dtype
+from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError
+from zyx.io.header import DTYPES, read_header
+from zyx.runtime.lazy import leaf_of_file
+from zyx.runtime.runtime import current
+from zyx.tensor.operands import is_tensor
+from zyx.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from zyx.tensor.operands import Array
+
+
+def load_safetensors(
+    path: str | os.PathLike[str], names: Collection[str] | None = None, device: str | None = None
+) -> dict[str, Tensor]:
+    """Return the tensors in a file by name, in the order of the file, without reading their values; see `zyx.io.load`.
+
+    Raises:
+        FormatError: The file is not well formed, a tensor has a dtype that we have not, or one of `names` is missing.
+        TransferError: The file cannot be read.
+        UnsupportedError: This machine stores numbers most significant byte first; the file does not.
+    """
+    if sys.byteorder != "little":
+        raise UnsupportedError(f"{path} holds little-endian numbers, which this machine does not compute with")
+    header = read_header(path)
+    missing = [name for name in names or () if name not in header.entries]
+    if missing:
+        raise FormatError(f"{path} has no tensor {', '.join(map(repr, missing))}; it has {', '.join(header.entries)}")
+    runtime = current()
+    place = runtime.default_device if device is None else runtime.device_name(device)
+    tensors: dict[str, Tensor] = {}
+    for name, entry in header.entries.items():
+        if names is not None and name not in names:
+            continue
+        dtype = DTYPES.get(entry.dtype)
+        if dtype is None:
+            raise FormatError(
+                f"{path}: tensor {name!r} has dtype {entry.dtype}; there are {', '.join(DTYPES)}. "
+                "Others can be loaded without it, by `names`"
+            )
+        tensors[name] = Tensor.of(leaf_of_file(runtime, path, entry.begin, entry.shape, dtype, place), runtime)
+    return tensors
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the texts that were saved along with the tensors.
+
+    Raises:
+        FormatError: The file is not well formed.
+        TransferError: The file cannot be read.
+    """
+    return read_header(path).metadata
+
+
+def save_safetensors(
+    path: str | os.PathLike[str], tensors: Mapping[str, object], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write tensors or arrays to a file; see `zyx.io.save`.
+
+    Raises:
+        DTypeError: Something that is no tensor and no array, or a name that is no text.
+        TransferError: The file cannot be written.
+    """
+    arrays = _arrays(tensors)
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+        try:
+            save_file(arrays, temporary, None if metadata is None else dict(metadata))
+            Path(temporary).chmod(0o666 & ~_umask())
+            Path(temporary).replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+            raise
+    except OSError as error:
+        raise TransferError(f"{path} cannot be written: {error.strerror or error}") from error
+    except SafetensorError as error:
+        raise TransferError(f"{path} cannot be written: {error}") from error
+
+
+def _arrays(tensors: Mapping[str, object]) -> dict[str, Array]:
+    """Return the values, computed together and brought to the host."""
+    given = [value for value in tensors.values() if is_tensor(value)]
+    if given:
+        given[0].runtime.realize(given)
+    arrays: dict[str, Array] = {}
+    for name, value in tensors.items():
+        if not isinstance(name, str):
+            raise DTypeError(f"names of tensors are texts, not {name!r}")
+        if not is_tensor(value) and not isinstance(value, np.ndarray):
+            raise DTypeError(f"{name!r} is a {type(value).__name__}, not a tensor or an array")
+        array = value.numpy() if is_tensor(value) else np.ascontiguousarray(value).reshape(np.shape(value))
+        as_dtype(array.dtype)
+        arrays[name] = array
+    return arrays
+
+
+def _umask() -> int:
+    """Return which rights new files do not get; it can be read by setting it only."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,74 @@
+"""Print expressions and nests, for people and for tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.ir import expr as e
+from zyx.ops import BinaryOp
+
+if TYPE_CHECKING:
+    from zyx.ir.expr import Expr
+
+_INFIX = {
+    BinaryOp.ADD: "+", BinaryOp.SUB: "-", BinaryOp.MUL: "*", BinaryOp.DIV: "/", BinaryOp.MOD: "%", BinaryOp.AND: "&",
+    BinaryOp.OR: "|", BinaryOp.XOR: "^", BinaryOp.SHL: "<<", BinaryOp.SHR: ">>", BinaryOp.LT: "<", BinaryOp.LE: "<=",
+    BinaryOp.EQ: "==", BinaryOp.NE: "!=",
+}  # fmt: skip
+
+
+def show(expr: Expr, limit: int = 4000) -> str:
+    """Return `expr` as text; what is deeper than `limit` characters allow is cut with an ellipsis."""
+    text = _show(expr, 60)
+    return text if len(text) <= limit else text[:limit] + " ..."
+
+
+def _show(expr: Expr, depth: int) -> str:
+    if depth == 0:
+        return "..."
+    below = depth - 1
+    match expr:
+        case e.Literal(value=value):
+            return (
+                str(value)
+                if expr.dtype is e.INDEX or expr.dtype.short in ("f32", "bool")
+                else f"{value}{expr.dtype.short}"
+            )
+        case e.RangeRef(range=range_):
+            return repr(range_)
+        case e.Opaque():
+            return "?"
+        case e.Affine(terms=terms, constant=constant):
+            parts = [_show(term, below) if factor == 1 else f"{_show(term, below)}*{factor}" for term, factor in terms]
+            return "(" + " + ".join(parts + ([str(constant)] if constant else [])) + ")"
+        case e.Quotient(x=x, divisor=divisor):
+            return f"{_show(x, below)}//{divisor}"
+        case e.Remainder(x=x, divisor=divisor):
+            return f"{_show(x, below)}%{divisor}"
+        case e.Within(x=x, high=high):
+            return f"({_show(x, below)} within {high + 1})"
+        case e.NonNegative(x=x):
+            return f"({_show(x, below)} >= 0)"
+        case e.IsZero(x=x):
+            return f"({_show(x, below)} == 0)"
+        case e.Read(param=param, index=index, mask=mask):
+            return f"{param}[{_show(index, below)}" + ("]" if mask is None else f" if {_show(mask, below)}]")
+        case e.Ref(value=value, indices=indices, mask=mask):
+            where = "" if mask is None else f" if {_show(mask, below)}"
+            return f"{value}[{', '.join(_show(index, below) for index in indices)}{where}]"
+        case e.Reduction(op=op, body=body, ranges=ranges):
+            return f"{op.value}({', '.join(f'{r}<{r.size}' for r in ranges)}: {_show(body, below)})"
+        case e.Apply1(op=op1, x=x):
+            return f"{op1.value}({_show(x, below)})"
+        case e.Apply2(op=op2, x=x, y=y):
+            if op2 in _INFIX:
+                return f"({_show(x, below)} {_INFIX[op2]} {_show(y, below)})"
+            return f"{op2.value}({_show(x, below)}, {_show(y, below)})"
+        case e.Select(condition=condition, x=x, y=y):
+            return f"({_show(x, below)} if {_show(condition, below)} else {_show(y, below)})"
+        case e.Convert(x=x):
+            return f"{expr.dtype.short}({_show(x, below)})"
+        case e.Reinterpret(x=x):
+            return f"bits_{expr.dtype.short}({_show(x, below)})"
+        case _:
+            raise TypeError(f"not an expression: {type(expr).__name__}")

@@ -1,0 +1,244 @@
+"""Bounds of sums of unknowns, given ranges of the unknowns and inequalities between them.
+
+An `Inequalities` hands out atoms, the unknowns of `zyx.ir.affine`, each with a range. *Facts* are forms that are at
+most 0. A form's bounds are first those of its *box*, in which every atom takes its least or greatest value on its own.
+Subtracting a positive multiple of a fact makes no form smaller, and may cancel terms: where ``8*i + j - 999 <= 0`` is
+known, ``8*i + j`` is at most 999. Quotients, remainders, maxima and minima are atoms too, and bring facts of their
+own, such as ``divisor * quotient + remainder - dividend <= 0``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from zyx.ir import affine
+from zyx.ir.affine import Form
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from zyx.ir.intervals import Range
+
+#: Times that a multiple of a fact is subtracted from a form.
+MAX_STEPS: Final = 12
+
+
+@dataclass(slots=True)
+class Mark:
+    """What was before some facts were added.
+
+    Attributes:
+        facts: Number of facts.
+        narrowed: Ranges that atoms had.
+        is_contradictory: Whether the facts added since cannot hold.
+    """
+
+    facts: int
+    narrowed: dict[int, Range] = field(default_factory=dict)
+    is_contradictory: bool = False
+
+
+class Inequalities:
+    """Atoms, their ranges, and what holds between them."""
+
+    def __init__(self) -> None:
+        self._atoms: dict[Hashable, int] = {}
+        self._first_ranges: list[Range] = []  # without any facts
+        self._ranges: list[Range] = []
+        self._relations: dict[int, list[Form]] = {}  # facts that always hold, by the atoms they are useful for
+        self._quotients: list[tuple[int, int, Form, int]] = []
+        self._extremes: list[tuple[int, tuple[Form, Form], bool]] = []
+        self._facts: list[Form] = []
+        self._marks: list[Mark] = []
+
+    # ---- facts
+
+    def mark(self) -> Mark:
+        """Return the present state, to be given to `release`; facts added until then are forgotten by it."""
+        self._marks.append(Mark(len(self._facts)))
+        return self._marks[-1]
+
+    def release(self) -> None:
+        """Forget the facts since the last `mark`."""
+        mark = self._marks.pop()
+        del self._facts[mark.facts :]
+        for atom, range_ in mark.narrowed.items():
+            self._ranges[atom] = range_
+
+    def learn(self, facts: Iterable[Form]) -> None:
+        """Take each of `facts` to be at most 0, until the last `mark` is released."""
+        for fact in facts:
+            if fact not in self._facts:
+                self._facts.append(fact)
+            self._narrow(fact)
+
+    def narrow_quotients(self) -> None:
+        """Narrow the ranges of quotients and remainders by what was learned about their dividends."""
+        for quotient, remainder, dividend, divisor in self._quotients:
+            low, high = self.minimum(dividend), self.maximum(dividend)
+            self._intersect(quotient, (low // divisor, high // divisor))
+            if low // divisor == high // divisor:
+                self._intersect(remainder, (low % divisor, high % divisor))
+
+    def narrow_extremes(self) -> None:
+        """Narrow the operands of maxima and minima, and learn which of them it is where the other one is ruled out."""
+        for atom, operands, is_greatest in reversed(self._extremes):  # outer ones first
+            low, high = self._ranges[atom]
+            itself = Form(((atom, 1),), 0)
+            for one, other in (operands, operands[::-1]):
+                above = affine.add(one, itself, -1)
+                below = affine.scale(above, -1)
+                self._narrow(above if is_greatest else below)
+                if low > self.box(other)[1] if is_greatest else high < self.box(other)[0]:
+                    self.learn([below if is_greatest else above])
+
+    @property
+    def is_contradictory(self) -> bool:
+        """Whether the facts cannot all hold."""
+        return any(mark.is_contradictory for mark in self._marks)
+
+    def _narrow(self, fact: Form) -> None:
+        """Narrow the range of each atom of a form that is at most 0."""
+        least = self.box(fact)[0]
+        if least > 0:
+            self._marks[-1].is_contradictory = True
+            return
+        for atom, factor in fact.terms:
+            low, high = self._ranges[atom]
+            rest = least - factor * (low if factor > 0 else high)
+            if factor > 0:
+                self._intersect(atom, (low, -rest // factor))
+            else:
+                self._intersect(atom, (-(-rest // -factor), high))
+
+    def _intersect(self, atom: int, range_: Range) -> None:
+        before = self._ranges[atom]
+        narrowed = max(before[0], range_[0]), min(before[1], range_[1])
+        if narrowed[0] > narrowed[1]:
+            self._marks[-1].is_contradictory = True
+        elif narrowed != before:
+            self._marks[-1].narrowed.setdefault(atom, before)
+            self._ranges[atom] = narrowed
+
+    # ---- bounds of forms
+
+    def box(self, form: Form) -> Range:
+        """Return the bounds of a form, from the ranges of its atoms alone."""
+        return self._box(form, self._ranges)
+
+    @staticmethod
+    def _box(form: Form, ranges: list[Range]) -> Range:
+        low = high = form.constant
+        for atom, factor in form.terms:
+            least, most = ranges[atom]
+            if factor > 0:
+                low += factor * least
+                high += factor * most
+            else:
+                low += factor * most
+                high += factor * least
+        return low, high
+
+    def maximum(self, form: Form) -> int:
+        """Return a number that a form does not exceed, using facts."""
+        best = self.box(form)[1]
+        seen = {form}
+        waiting = [(best, len(form.terms), 0, form)]
+        for _ in range(MAX_STEPS):
+            if not waiting:
+                break
+            _, _, _, current = heapq.heappop(waiting)
+            factors = dict(current.terms)
+            for fact in self._relevant(current):
+                for atom, factor in fact.terms:
+                    mine = factors.get(atom, 0)
+                    if mine * factor > 0 and mine % factor == 0:
+                        candidate = affine.add(current, fact, -(mine // factor))
+                        high = self.box(candidate)[1]
+                        if candidate not in seen:  # a step that gains nothing may lead to one that does
+                            best = min(best, high)
+                            seen.add(candidate)
+                            heapq.heappush(waiting, (high, len(candidate.terms), len(seen), candidate))
+        return best
+
+    def minimum(self, form: Form) -> int:
+        """Return a number that a form is not less than, using facts."""
+        return -self.maximum(affine.scale(form, -1))
+
+    def _relevant(self, form: Form) -> list[Form]:
+        facts = self._facts.copy()
+        for atom, _ in form.terms:
+            facts.extend(self._relations.get(atom, ()))
+        return facts
+
+    # ---- atoms
+
+    def atom(self, key: Hashable, first: Range, now: Range | None = None) -> Form:
+        """Return the atom of a key; `first` is its range without, `now` with the present assumptions."""
+        number = self._atoms.get(key)
+        if number is None:
+            number = self._atoms[key] = len(self._ranges)
+            self._first_ranges.append(first)
+            self._ranges.append(first)
+            if now is not None and self._marks:
+                self._intersect(number, now)
+        return Form(((number, 1),), 0)
+
+    def quotient_and_remainder(self, dividend: Form, divisor: int) -> tuple[Form, Form]:
+        """Return the forms of ``dividend // divisor``, rounded down, and of what remains."""
+        whole = Form(
+            tuple((a, f // divisor) for a, f in dividend.terms if f % divisor == 0), dividend.constant // divisor
+        )
+        rest = Form(tuple(term for term in dividend.terms if term[1] % divisor), dividend.constant % divisor)
+        low, high = self.minimum(rest), self.maximum(rest)
+        if low // divisor == high // divisor:
+            return affine.shift(whole, low // divisor), affine.shift(rest, -(low // divisor) * divisor)
+        common = math.gcd(divisor, *(factor for _, factor in rest.terms))
+        if common > 1:
+            reduced = Form(tuple((atom, factor // common) for atom, factor in rest.terms), rest.constant // common)
+            quotient, remainder = self.quotient_and_remainder(reduced, divisor // common)
+            return affine.add(whole, quotient), affine.shift(affine.scale(remainder, common), rest.constant % common)
+        quotient, remainder = self._divided(rest, divisor)
+        return affine.add(whole, quotient), remainder
+
+    def _divided(self, dividend: Form, divisor: int) -> tuple[Form, Form]:
+        """Return the atoms of a quotient and a remainder, with the facts that define them."""
+        is_new = (dividend, divisor) not in self._atoms
+        low, high = self.minimum(dividend), self.maximum(dividend)
+        first_low, first_high = self._box(dividend, self._first_ranges)
+        first = first_low // divisor, first_high // divisor
+        quotient = self.atom((dividend, divisor), first, (low // divisor, high // divisor))
+        remainder = self.atom((dividend, divisor, "remainder"), (0, divisor - 1))
+        if is_new:
+            (q, _), (r, _) = quotient.terms[0], remainder.terms[0]
+            self._quotients.append((q, r, dividend, divisor))
+            floor = affine.add(affine.scale(quotient, divisor), dividend, -1)  # -divisor < floor <= 0
+            above = affine.shift(affine.scale(floor, -1), 1 - divisor)
+            exact = affine.add(floor, remainder)
+            both = [exact, affine.scale(exact, -1)]
+            self._relations.setdefault(q, []).extend([*both, floor, above])
+            self._relations.setdefault(r, []).extend(both)
+            for atom, _ in dividend.terms:
+                self._relations.setdefault(atom, []).extend([floor, above])
+        return quotient, remainder
+
+    def extreme(self, x: Form, y: Form, *, greatest: bool) -> Form:
+        """Return the atom of a maximum or minimum."""
+        is_new = (greatest, x, y) not in self._atoms
+        choose = max if greatest else min
+        now, first = (
+            (choose(x_low, y_low), choose(x_high, y_high))
+            for ranges in (self._ranges, self._first_ranges)
+            for (x_low, x_high), (y_low, y_high) in [(self._box(x, ranges), self._box(y, ranges))]
+        )
+        form = self.atom((greatest, x, y), first, now)
+        if is_new:
+            sign = -1 if greatest else 1
+            self._extremes.append((form.terms[0][0], (x, y), greatest))
+            relations = [affine.scale(affine.add(form, operand, -1), sign) for operand in (x, y)]
+            for atom, _ in (*form.terms, *x.terms, *y.terms):
+                self._relations.setdefault(atom, []).extend(relations)
+        return form

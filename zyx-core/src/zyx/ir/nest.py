@@ -1,0 +1,142 @@
+"""The loop nest: what a kernel computes, statement by statement, and the loops each statement sits in.
+
+    nest      := statement*
+    statement := Compute | Scan | Store
+
+    softmax over the rows of x[4096, 1000], before any schedule move:
+
+        v0[r0]     = max(r1) of p0[r0*1000 + r1]                            loops r0, r1
+        v1[r0]     = sum(r2) of exp2((p0[r0*1000 + r2] - v0[r0]) * 1.44)    loops r0, r2
+        p1[r0*1000 + r3] = exp2((p0[r0*1000 + r3] - v0[r0]) * 1.44) / v1[r0]    loops r0, r3
+
+A statement's meaning is that of a definition: for all points of its ranges at once, in the order of the list. How it
+is run is data
+beside it: the order of its loops (`order`, outermost first) and the kind of each range. Statements that follow each
+other share their leading loops as far as meaning allows; lowering finds that out, and gives a value that is needed
+outside the loops it was defined in an array to live in. So any order of loops, and any kinds, compute the same
+values. Moves (`zyx.schedule.moves`) turn one nest into another.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from zyx.ir.expr import Expr, Param, Range, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zyx.ir.pool import Pool
+    from zyx.ops import ReduceOp
+
+
+class Kind(enum.Enum):
+    """How the points of a range are run.
+
+    GROUP: by the groups of the grid. LOCAL: by the threads of a group. LOOP: one after the other. UNROLL: written
+    out; a reduction keeps an accumulator for each point. REPEAT: written out, one accumulator. VECTOR: the lanes of
+    vectors.
+    """
+
+    GROUP = "group"
+    LOCAL = "local"
+    LOOP = "loop"
+    UNROLL = "unroll"
+    REPEAT = "repeat"
+    VECTOR = "vector"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compute:
+    """``value[ranges] = expr``, or its combination by `op` over the ranges `reduced`.
+
+    Attributes:
+        value: What is defined; its ranges are those of `order` without `reduced`.
+        expr: The right-hand side.
+        op: How to combine, None if `reduced` is empty.
+        reduced: The ranges combined over.
+        order: All ranges, outermost loop first.
+    """
+
+    value: Value
+    expr: Expr
+    op: ReduceOp | None
+    reduced: tuple[Range, ...]
+    order: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """``value[.., i, ..]`` combines ``expr`` for 0 to i along `along`, which runs in order.
+
+    Splitting `along` puts several ranges in its place, most significant first.
+    """
+
+    value: Value
+    expr: Expr
+    op: ReduceOp
+    along: tuple[Range, ...]
+    order: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """``param[index] = expr`` for all points of `order` where `mask` holds.
+
+    Attributes:
+        param: The buffer.
+        index: Position, in elements.
+        expr: What is written.
+        mask: Points that exist; None means all.
+        combine: Combine with what is there instead of replacing it.
+        serial: Ranges whose points may hit one position, most significant first: they run in order, on one thread.
+        order: All ranges, outermost loop first.
+        streaming: Hint that nothing reads the buffer soon.
+    """
+
+    param: Param
+    index: Expr
+    expr: Expr
+    mask: Expr | None
+    order: tuple[Range, ...]
+    combine: ReduceOp | None = None
+    serial: tuple[Range, ...] = ()
+    streaming: bool = False
+
+
+Statement: TypeAlias = Compute | Scan | Store
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nest:
+    """Statements in order, and how their ranges are run.
+
+    Attributes:
+        params: The buffers, by number.
+        statements: What is computed.
+        kinds: Kind of each range; a range not named is a LOOP.
+        peeled: Ranges whose last point is written out apart, so that masks that only it needs vanish from the others.
+        pool: Where the expressions come from.
+    """
+
+    params: tuple[Param, ...]
+    statements: tuple[Statement, ...]
+    pool: Pool
+    kinds: Mapping[Range, Kind] = field(default_factory=dict)
+    peeled: frozenset[Range] = frozenset()
+
+    def kind(self, range_: Range) -> Kind:
+        """Return how the points of `range_` are run."""
+        return self.kinds.get(range_, Kind.LOOP)
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """All ranges of all statements, in order of appearance."""
+        return tuple(dict.fromkeys(range_ for statement in self.statements for range_ in statement.order))
+
+    def __str__(self) -> str:
+        from zyx.ir.nest_printer import print_nest  # for debuggers and error texts only
+
+        return print_nest(self)

@@ -1,0 +1,45 @@
+"""Print a nest: one line a statement, its loops with their sizes and kinds at the end.
+
+v0[r0] = max(r1) of p0[(r0*1000 + r1)]      | r0<4096 group, r1<1000
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.ir.expr_printer import show
+from zyx.ir.nest import Compute, Kind, Scan, Store
+
+if TYPE_CHECKING:
+    from zyx.ir.expr import Range
+    from zyx.ir.nest import Nest, Statement
+
+
+def print_nest(nest: Nest) -> str:
+    """Return the text of `nest`."""
+    params = [
+        f"{param}: {param.dtype.short}[{param.length}]{' mutable' if param.mutable else ''}" for param in nest.params
+    ]
+    return "\n".join([", ".join(params), *(print_statement(statement, nest) for statement in nest.statements)])
+
+
+def print_statement(statement: Statement, nest: Nest) -> str:
+    """Return the line of one statement."""
+    loops = ", ".join(_loop(range_, nest) for range_ in statement.order)
+    match statement:
+        case Compute(value=value, expr=expr, op=op, reduced=reduced):
+            over = "" if op is None else f"{op.value}({', '.join(map(repr, reduced))}) of "
+            text = f"{value}{list(value.ranges)} = {over}{show(expr)}"
+        case Scan(value=value, expr=expr, op=op, along=along):
+            text = f"{value}{list(value.ranges)} = running {op.value}({', '.join(map(repr, along))}) of {show(expr)}"
+        case Store(param=param, index=index, expr=expr, mask=mask, combine=combine):
+            sign = "=" if combine is None else f"{combine.value}="
+            text = f"{param}[{show(index)}] {sign} {show(expr)}" + ("" if mask is None else f" if {show(mask)}")
+            text += " streaming" if statement.streaming else ""
+    return f"{text}      | {loops}"
+
+
+def _loop(range_: Range, nest: Nest) -> str:
+    kind = nest.kind(range_)
+    peeled = " peeled" if range_ in nest.peeled else ""
+    return f"{range_}<{range_.size}" + ("" if kind is Kind.LOOP else f" {kind.value}") + peeled

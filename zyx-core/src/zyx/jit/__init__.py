@@ -1,0 +1,5 @@
+"""Tracing and replay of functions."""
+
+from zyx.jit.function import Jit, jit
+
+__all__ = ["Jit", "jit"]

@@ -1,0 +1,100 @@
+"""``@zyx.jit``: trace a function once for each signature, replay it from then on.
+
+    @zyx.jit
+    def step(x, y):
+        with zyx.Tape() as tape:
+            loss = cross_entropy(model(x), y)
+        optimizer.step(tape.gradient(loss, model.parameters()))
+        return loss
+
+The signature is the structure of the arguments, the shapes, dtypes and devices of the tensors in them, every other
+argument's value, the default device, and the switches of `zyx.modes`. Tensors that the function reads or assigns
+without being given them (parameters, moments of an optimiser, states of random generators) are found by itself: every
+call reads their present values and stores the new ones.
+
+What is frozen at the first call of a signature: everything that is not a tensor, that is Python numbers and objects
+that the function finds outside, the course of its ifs and loops, and arrays that it makes tensors of. Modules,
+optimisers and other objects that implement `zyx.runtime.tracing.SupportsTraceKey` are watched: when one that the
+function used has changed since, it is traced again. Reading the values of a tensor inside is an error that names the
+line. Gradients do not pass through a call: take them inside.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar
+
+from zyx import modes
+from zyx.jit.entry import Entry
+from zyx.jit.structure import take_apart
+from zyx.runtime.runtime import current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.jit.structure import Structure
+    from zyx.runtime.handle import Handle
+    from zyx.runtime.runtime import Runtime
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Most traces that are kept of one signature, for different states of the objects that it uses.
+_MOST_TRACES: Final = 4
+
+
+class Jit(Generic[P, R]):
+    """A function that is traced and replayed; see the module."""
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        functools.update_wrapper(self, function, updated=())  # a module is a function, too, and its attributes its own
+        self._function = function
+        self._entries: dict[tuple[Runtime, Structure], list[Entry]] = {}
+
+    @property
+    def traces(self) -> list[Entry]:
+        """The traces there are: for each signature seen, one for each state of the objects it uses."""
+        return [entry for entries in self._entries.values() for entry in entries]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        runtime = current()
+        if runtime.tracing is not None:  # part of the function that is being traced
+            return self._function(*args, **kwargs)
+        tensors: list[Handle] = []
+        structure = take_apart((args, kwargs), tensors) if kwargs else take_apart(args, tensors)
+        key = (runtime, (structure, modes.state(), runtime.default_device))
+        with runtime.lock:
+            for entry in self._entries.get(key, ()):
+                if entry.fits():
+                    return entry.run(tensors)  # type: ignore[no-any-return]
+            return self._trace(key, args, kwargs).run(tensors)  # type: ignore[no-any-return]
+
+    def _trace(self, key: tuple[Runtime, Structure], args: tuple[object, ...], kwargs: dict[str, object]) -> Entry:
+        """Return a new trace, and forget those of its signature that will not be used again."""
+        kept = [entry for entry in self._entries.get(key, ()) if not entry.is_stale()][1 - _MOST_TRACES :]
+        for entry in self._entries.get(key, ()):
+            if entry not in kept:
+                entry.close()
+        self._entries[key] = kept
+        kept.append(Entry(self._function, args, kwargs, key[0]))
+        return kept[-1]
+
+    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]:
+        """Bind to an object, as a method does."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def clear(self) -> None:
+        """Forget all traces."""
+        for entry in self.traces:
+            entry.close()
+        self._entries.clear()
+
+
+def jit(function: Callable[P, R]) -> Jit[P, R]:
+    """Return `function` as one that is traced once a signature and replayed from then on; see `zyx.jit.function`.
+
+    Raises (when called):
+        TraceError: The function reads the values of a tensor, or was given a NumPy array.
+    """
+    return Jit(function)

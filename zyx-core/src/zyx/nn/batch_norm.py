@@ -1,0 +1,97 @@
+"""Batch normalisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from zyx.dtype import float32, int64
+from zyx.errors import ShapeError
+from zyx.nn import initial
+from zyx.nn.functional.normalization import batch_norm
+from zyx.nn.module import Module
+from zyx.tensor.operands import require
+
+if TYPE_CHECKING:
+    from zyx.dtype import DTypeLike
+    from zyx.tensor.tensor import Tensor
+
+
+class BatchNorm(Module):
+    """Normalise each channel of ``(N, num_features, ...)`` over the batch and all axes behind.
+
+    In training by mean and variance of the batch, which the running values follow; else by the running values.
+
+    Attributes:
+        running_mean: ``(num_features,)``, a buffer; None if they are not tracked.
+        running_var: Likewise, of variances divided by n - 1.
+        num_batches_tracked: How many batches they are of.
+    """
+
+    ranks: ClassVar[tuple[int, ...]] = ()
+    """Ranks of input that are taken; none means any from 2 on."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the layer.
+
+        Args:
+            num_features: Number of channels.
+            eps: Added to the variance.
+            momentum: Share of a new batch in the running values; None makes them the mean of all batches.
+            affine: Whether there are a weight and a bias.
+            track_running_stats: Whether there are running values; if not, those of the batch are always used.
+            dtype: Of all of them.
+            device: Where they lie.
+        """
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        shape = (num_features,)
+        self.weight = initial.constant(1.0, shape, dtype, device) if affine else None
+        self.bias = initial.constant(0.0, shape, dtype, device) if affine else None
+        self.running_mean = initial.buffer(0.0, shape, dtype, device) if track_running_stats else None
+        self.running_var = initial.buffer(1.0, shape, dtype, device) if track_running_stats else None
+        self.num_batches_tracked = initial.buffer(0, (), int64, device) if track_running_stats else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        shape = require(x, type(self).__name__).node.shape
+        if self.ranks and len(shape) not in self.ranks:
+            raise ShapeError(f"{type(self).__name__} takes rank {' or '.join(map(str, self.ranks))}, not {shape}")
+        is_training = self.training
+        momentum: float | Tensor = 0.0 if self.momentum is None else self.momentum
+        if is_training and self.num_batches_tracked is not None:
+            count = self.num_batches_tracked + 1
+            self.num_batches_tracked.assign(count)
+            count.runtime.realize_along(self.num_batches_tracked)
+            if self.momentum is None:
+                momentum = 1.0 / count.astype(float32)
+        return batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, is_training, momentum, self.eps
+        )
+
+    def describe(self) -> str:
+        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
+
+
+class BatchNorm1d(BatchNorm):
+    """`BatchNorm` of ``(N, C)`` and ``(N, C, L)``."""
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(BatchNorm):
+    """`BatchNorm` of ``(N, C, H, W)``."""
+
+    ranks = (4,)
+
+
+class BatchNorm3d(BatchNorm):
+    """`BatchNorm` of ``(N, C, D, H, W)``."""
+
+    ranks = (5,)

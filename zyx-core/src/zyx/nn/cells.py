@@ -1,0 +1,145 @@
+"""One step of recurrent networks.
+
+Gates stand in the rows of the weights in PyTorch's order: input, forget, cell, output (LSTM); reset, update, new (GRU).
+All weights and biases begin within ``1 / sqrt(hidden_size)``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+from zyx.dtype import float32
+from zyx.errors import ShapeError
+from zyx.nn import initial
+from zyx.nn.functional.linear import linear
+from zyx.nn.module import Module
+from zyx.tensor.activations import relu, sigmoid
+from zyx.tensor.creation import zeros
+from zyx.tensor.elementwise import tanh
+from zyx.tensor.joining import chunk
+from zyx.tensor.operands import require
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.dtype import DTypeLike
+    from zyx.tensor.tensor import Tensor
+
+NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": tanh, "relu": relu}
+
+
+def check_nonlinearity(name: str) -> None:
+    """Raise `ShapeError` unless there is a nonlinearity called `name`."""
+    if name not in NONLINEARITIES:
+        raise ShapeError(f"nonlinearity is one of {', '.join(NONLINEARITIES)}, not {name!r}")
+
+
+def rnn_step(given: Tensor, h: Tensor, weight: Tensor, bias: Tensor | None, nonlinearity: str) -> Tensor:
+    """Return the next hidden state.
+
+    Args:
+        given: What the input adds to the gates: ``linear(x, weight_ih, bias_ih)``.
+        h: Hidden state, ``(..., hidden)``.
+        weight: From hidden state to gates.
+        bias: Of the gates.
+        nonlinearity: "tanh" or "relu".
+    """
+    return NONLINEARITIES[nonlinearity](given + linear(h, weight, bias))
+
+
+def lstm_step(given: Tensor, h: Tensor, c: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the next hidden state and cell. Hochreiter and Schmidhuber, "Long short-term memory", 1997."""
+    i, f, g, o = chunk(given + linear(h, weight, bias), 4, axis=-1)
+    cell = sigmoid(f) * c + sigmoid(i) * tanh(g)
+    return sigmoid(o) * tanh(cell), cell
+
+
+def gru_step(given: Tensor, h: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return the next hidden state. Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014."""
+    given_r, given_z, given_n = chunk(given, 3, axis=-1)
+    from_r, from_z, from_n = chunk(linear(h, weight, bias), 3, axis=-1)
+    r, z = sigmoid(given_r + from_r), sigmoid(given_z + from_z)
+    n = tanh(given_n + r * from_n)
+    return n + z * (h - n)
+
+
+class _Cell(Module):
+    """What cells share."""
+
+    gates: ClassVar[int]
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        self.input_size, self.hidden_size = input_size, hidden_size
+        bound, rows = 1.0 / math.sqrt(max(hidden_size, 1)), self.gates * hidden_size
+        self.weight_ih = initial.within(bound, (rows, input_size), dtype, device)
+        self.weight_hh = initial.within(bound, (rows, hidden_size), dtype, device)
+        self.bias_ih = initial.within(bound, (rows,), dtype, device) if bias else None
+        self.bias_hh = initial.within(bound, (rows,), dtype, device) if bias else None
+
+    def _given(self, x: Tensor) -> Tensor:
+        return linear(require(x, type(self).__name__), self.weight_ih, self.bias_ih)
+
+    def _zeros(self, x: Tensor) -> Tensor:
+        node = x.node
+        return zeros(*node.shape[:-1], self.hidden_size, dtype=node.dtype, device=node.device)
+
+    def describe(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}"
+
+
+class RNNCell(_Cell):
+    """``tanh(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``, or relu in place of tanh."""
+
+    gates = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the cell.
+
+        Raises:
+            ShapeError: Another nonlinearity than "tanh" and "relu".
+        """
+        check_nonlinearity(nonlinearity)
+        super().__init__(input_size, hidden_size, bias, dtype, device)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
+        """Return the next hidden state of ``(N, input_size)`` and ``(N, hidden_size)``, which is 0 if it is None."""
+        h = self._zeros(x) if h is None else h
+        return rnn_step(self._given(x), h, self.weight_hh, self.bias_hh, self.nonlinearity)
+
+
+class LSTMCell(_Cell):
+    """One step of an LSTM; see `lstm_step`."""
+
+    gates = 4
+
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """Return the next hidden state and cell of ``(N, input_size)`` and the ones before, which are 0 if None."""
+        h, c = (self._zeros(x), self._zeros(x)) if state is None else state
+        return lstm_step(self._given(x), h, c, self.weight_hh, self.bias_hh)
+
+
+class GRUCell(_Cell):
+    """One step of a GRU; see `gru_step`."""
+
+    gates = 3
+
+    def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
+        """Return the next hidden state of ``(N, input_size)`` and ``(N, hidden_size)``, which is 0 if it is None."""
+        return gru_step(self._given(x), self._zeros(x) if h is None else h, self.weight_hh, self.bias_hh)

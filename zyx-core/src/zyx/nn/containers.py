@@ -1,0 +1,128 @@
+"""Modules that hold others. Unlike plain lists and dicts, they tell traced functions when they are changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, overload
+
+from zyx.errors import DTypeError, StateError
+from zyx.nn.module import Module
+
+
+class ModuleList(Module):
+    """A list of modules, called "0", "1", ..."""
+
+    def __init__(self, modules: Iterable[Module] = ()) -> None:
+        for position, module in enumerate(modules):
+            setattr(self, str(position), module)
+
+    def append(self, module: Module) -> ModuleList:
+        """Add a module at the end; return this list."""
+        self._changed()
+        setattr(self, str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> ModuleList:
+        """Add modules at the end; return this list."""
+        for module in modules:
+            self.append(module)
+        return self
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.named_children())
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.children())
+
+    @overload
+    def __getitem__(self, index: int) -> Module: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Module]: ...
+    def __getitem__(self, index: int | slice) -> Module | list[Module]:
+        return self.children()[index]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, str(range(len(self))[index]), module)
+
+
+class Sequential(ModuleList):
+    """Modules one after the other, each given what the one before returns.
+
+    Members may also be functions of one tensor. ``Sequential(a, b)`` calls them "0" and "1";
+    ``Sequential({"first": a, "second": b})`` calls them as it says.
+    """
+
+    def __init__(self, *modules: Any) -> None:  # noqa: ANN401  # modules, functions, or one dict of them
+        named: Mapping[str, Any] = (
+            modules[0]
+            if len(modules) == 1 and isinstance(modules[0], Mapping)
+            else {str(position): module for position, module in enumerate(modules)}
+        )
+        for name, module in named.items():
+            _check_name(type(self), name)
+            setattr(self, name, module if isinstance(module, Module) else Function(module))
+
+    def forward(self, x: Any) -> Any:  # noqa: ANN401  # what the modules take and return
+        for module in self:
+            x = module(x)
+        return x
+
+
+class Function(Module):
+    """A function as a module, to stand among others."""
+
+    def __init__(self, function: Any) -> None:  # noqa: ANN401  # anything that can be called
+        if not callable(function):
+            raise DTypeError(f"a part of a network is a module or a function, not {type(function).__name__}")
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:  # noqa: ANN401  # what the function takes and returns
+        return self.function(*args)
+
+    def describe(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+
+class ModuleDict(Module):
+    """Modules by name."""
+
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        for name, module in (modules or {}).items():
+            self[name] = module
+
+    def __getitem__(self, name: str) -> Module:
+        return dict(self.named_children())[name]
+
+    def __setitem__(self, name: str, module: Module) -> None:
+        _check_name(type(self), name)
+        self._changed()
+        setattr(self, name, module)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name == own for own, _ in self.named_children())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.named_children())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, _ in self.named_children()])
+
+    def keys(self) -> list[str]:
+        """Return the names."""
+        return list(self)
+
+    def values(self) -> list[Module]:
+        """Return the modules."""
+        return self.children()
+
+    def items(self) -> list[tuple[str, Module]]:
+        """Return names and modules."""
+        return list(self.named_children())
+
+
+def _check_name(kind: type[Module], name: str) -> None:
+    if hasattr(kind, name):
+        raise StateError(f"{name!r} is an attribute of every {kind.__name__}, and cannot be the name of a part")

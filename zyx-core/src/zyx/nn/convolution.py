@@ -1,0 +1,190 @@
+"""Convolutions and their transposes.
+
+Weights and biases begin within ``1 / sqrt(n)``, n being the inputs of one window: channels of a group times positions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+from zyx.dtype import float32
+from zyx.errors import ShapeError
+from zyx.nn import initial
+from zyx.nn.module import Module
+from zyx.tensor.conv import conv, conv_transpose
+from zyx.tensor.joining import pad
+from zyx.tensor.movement import spread
+
+if TYPE_CHECKING:
+    from zyx.dtype import DTypeLike
+    from zyx.tensor.conv import Padding, Sizes
+    from zyx.tensor.tensor import Tensor
+
+_PADDING_MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "replicate", "circular": "circular"}
+
+
+class _Convolution(Module):
+    """What convolutions of all ranks share; sizes are for all axes, or each."""
+
+    ndim: ClassVar[int]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Padding = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the layer.
+
+        Args:
+            in_channels: A multiple of `groups`.
+            out_channels: A multiple of `groups`.
+            kernel_size: Extents of a filter.
+            stride: Distance between windows.
+            padding: Border on both sides; "valid" is none, "same" keeps the size.
+            dilation: Distance between the elements of a window.
+            groups: Parts into which the channels fall.
+            bias: Whether one number a channel is added.
+            padding_mode: What the border consists of: "zeros", "reflect", "replicate" or "circular".
+            dtype: Of weights and biases.
+            device: Where they lie.
+
+        Raises:
+            ShapeError: Channels that are no multiple of `groups`, or an unknown mode.
+        """
+        window = spread(kernel_size, self.ndim, "kernel_size")
+        _check_groups(in_channels, out_channels, groups)
+        if padding_mode not in _PADDING_MODES:
+            raise ShapeError(f"padding_mode is one of {', '.join(_PADDING_MODES)}, not {padding_mode!r}")
+        if padding_mode != "zeros" and isinstance(padding, str):
+            raise ShapeError(f"padding {padding!r} goes with padding_mode 'zeros' only; give it as numbers")
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+        self.padding_mode = padding_mode
+        inputs = in_channels // groups * math.prod(window)
+        shape = (out_channels, in_channels // groups, *window)
+        self.weight = initial.for_inputs(inputs, shape, dtype, device)
+        self.bias = initial.for_inputs(inputs, (out_channels,), dtype, device) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            widths = spread(padding, self.ndim, "padding")  # type: ignore[arg-type]  # text was refused above
+            x = pad(x, [(width, width) for width in widths], _PADDING_MODES[self.padding_mode])
+            padding = 0
+        return conv(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+    def describe(self) -> str:
+        return _describe(self.weight.shape[1] * self.groups, self.weight.shape[0], self)
+
+
+class Conv1d(_Convolution):
+    """``(N, in_channels, L)`` to ``(N, out_channels, L_out)``; see `zyx.conv`."""
+
+    ndim = 1
+
+
+class Conv2d(_Convolution):
+    """``(N, in_channels, H, W)`` to ``(N, out_channels, H_out, W_out)``; see `zyx.conv`."""
+
+    ndim = 2
+
+
+class Conv3d(_Convolution):
+    """``(N, in_channels, D, H, W)`` to ``(N, out_channels, D_out, H_out, W_out)``; see `zyx.conv`."""
+
+    ndim = 3
+
+
+class _TransposedConvolution(Module):
+    """What transposed convolutions of all ranks share; sizes are for all axes, or each."""
+
+    ndim: ClassVar[int]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the layer.
+
+        Args:
+            in_channels: A multiple of `groups`.
+            out_channels: A multiple of `groups`.
+            kernel_size: Extents of a filter.
+            stride: Distance between windows of the output.
+            padding: How much is cut off on both sides.
+            output_padding: How much is added at the end.
+            groups: Parts into which the channels fall.
+            bias: Whether one number a channel is added.
+            dilation: Distance between the elements of a window.
+            dtype: Of weights and biases.
+            device: Where they lie.
+
+        Raises:
+            ShapeError: Channels that are no multiple of `groups`.
+        """
+        window = spread(kernel_size, self.ndim, "kernel_size")
+        _check_groups(in_channels, out_channels, groups)
+        self.stride, self.padding, self.output_padding = stride, padding, output_padding
+        self.dilation, self.groups = dilation, groups
+        # PyTorch counts the axis of outputs here: that of the convolution which this is the transpose of.
+        inputs = out_channels // groups * math.prod(window)
+        shape = (in_channels, out_channels // groups, *window)
+        self.weight = initial.for_inputs(inputs, shape, dtype, device)
+        self.bias = initial.for_inputs(inputs, (out_channels,), dtype, device) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return conv_transpose(
+            x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation
+        )
+
+    def describe(self) -> str:
+        return _describe(self.weight.shape[0], self.weight.shape[1] * self.groups, self)
+
+
+class ConvTranspose1d(_TransposedConvolution):
+    """``(N, in_channels, L)`` to ``(N, out_channels, L_out)``; see `zyx.conv_transpose`."""
+
+    ndim = 1
+
+
+class ConvTranspose2d(_TransposedConvolution):
+    """``(N, in_channels, H, W)`` to ``(N, out_channels, H_out, W_out)``; see `zyx.conv_transpose`."""
+
+    ndim = 2
+
+
+class ConvTranspose3d(_TransposedConvolution):
+    """``(N, in_channels, D, H, W)`` to ``(N, out_channels, D_out, H_out, W_out)``; see `zyx.conv_transpose`."""
+
+    ndim = 3
+
+
+def _check_groups(in_channels: int, out_channels: int, groups: int) -> None:
+    if groups < 1 or in_channels % groups or out_channels % groups:
+        raise ShapeError(f"{in_channels} and {out_channels} channels do not fall into {groups} groups")
+
+
+def _describe(inputs: int, outputs: int, layer: _Convolution | _TransposedConvolution) -> str:
+    text = f"{inputs}, {outputs}, kernel_size={layer.weight.shape[2:]}, stride={layer.stride}"
+    text += f", padding={layer.padding!r}" if layer.padding != 0 else ""
+    text += f", groups={layer.groups}" if layer.groups != 1 else ""
+    return text

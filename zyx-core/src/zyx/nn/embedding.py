@@ -1,0 +1,57 @@
+"""Tables of rows that are looked up by number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zyx.dtype import float32
+from zyx.errors import ShapeError
+from zyx.nn import initial
+from zyx.nn.functional.embedding import embedding
+from zyx.nn.module import Module
+from zyx.nn.parameter import Parameter
+from zyx.tensor.random import normal
+
+if TYPE_CHECKING:
+    from zyx.dtype import DTypeLike
+    from zyx.tensor.tensor import Tensor
+
+
+class Embedding(Module):
+    """Row ``indices[i]`` of a table of `num_embeddings` rows: indices of any shape to ``(*shape, embedding_dim)``.
+
+    The rows begin normally distributed. Row `padding_idx`, if there is one, begins as 0 and gets no gradient.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the table.
+
+        Raises:
+            ShapeError: `padding_idx` is no row.
+        """
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ShapeError(f"padding_idx {padding_idx} is no row of {num_embeddings}")
+        self.padding_idx = padding_idx
+        if padding_idx is None:
+            self.weight = initial.gaussian(1.0, (num_embeddings, embedding_dim), dtype, device)
+        else:
+            rows = normal((num_embeddings, embedding_dim), dtype=dtype, device=device)
+            is_kept = np.ones((num_embeddings, 1), rows.dtype.numpy)
+            is_kept[padding_idx] = 0
+            self.weight = Parameter(rows * is_kept)
+
+    def forward(self, indices: Tensor) -> Tensor:
+        return embedding(indices, self.weight, self.padding_idx)
+
+    def describe(self) -> str:
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.weight.shape[0]}, {self.weight.shape[1]}{padding}"

@@ -1,0 +1,138 @@
+"""Attention: means of values, weighted by how well keys fit queries."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from zyx import dtype as dtypes
+from zyx.errors import DTypeError, ShapeError
+from zyx.tensor.linalg import matmul
+from zyx.tensor.operands import require, term_of, wrap
+from zyx.tensor.random import dropout
+
+if TYPE_CHECKING:
+    from zyx.tensor.tensor import Tensor
+    from zyx.tensor.term import Term
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return ``softmax(scale * query @ key.mT + mask) @ value``. Vaswani et al., "Attention is all you need", 2017.
+
+    Args:
+        query: ``(..., heads, n_q, width)``, or without heads.
+        key: ``(..., heads, n_k, width)``.
+        value: ``(..., heads, n_k, width_v)``.
+        attn_mask: Broadcasts to ``(..., n_q, n_k)``. Bools tell which keys a query sees; floats are added to scores.
+        dropout_p: Probability with which a weight is dropped, always: give 0 outside of training.
+        is_causal: Whether a query sees only keys up to its own place. The *last* query sees the last key, so query i
+            sees the keys up to ``i + n_k - n_q``: that is what decoding needs, where the keys of earlier places were
+            kept and a few queries come at the end. (PyTorch lets the first query see the first key; for sequences of
+            one length that is the same.)
+        scale: What the scores are multiplied by; None is ``1 / sqrt(width)``.
+        enable_gqa: Whether `key` and `value` may have fewer heads, each for as many heads of `query` in a row.
+
+    Returns:
+        ``(..., heads, n_q, width_v)``. A query that sees no key at all gives 0.
+
+    Raises:
+        ShapeError: Sizes that do not fit.
+        DTypeError: Not of floats, or a mask of integers.
+    """
+    return attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)[0]
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return `scaled_dot_product_attention`, and the weights ``(..., n_q, n_k)`` that the values were summed with."""
+    _check(query, key, value, enable_gqa=enable_gqa)
+    groups = query.node.shape[-3] // key.node.shape[-3] if enable_gqa else 1
+    if groups != 1:
+        key, value = (_repeated(t, groups) for t in (key, value))
+    shares = _shares(_scores(query, key, scale), attn_mask, is_causal=is_causal)
+    weights = wrap(shares.cast(query.node.dtype).node, query)
+    if dropout_p:
+        weights = dropout(weights, dropout_p, training=True)
+    return matmul(weights, value), weights
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool) -> None:
+    q, k, v = (require(t, "scaled_dot_product_attention").node for t in (query, key, value))
+    if not q.dtype.is_float or k.dtype is not q.dtype or v.dtype is not q.dtype:
+        raise DTypeError(
+            f"scaled_dot_product_attention takes floats of one dtype, not {q.dtype}, {k.dtype} and {v.dtype}"
+        )
+    fits = min(q.ndim, k.ndim, v.ndim) >= 2 and q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
+    if fits and enable_gqa:
+        fits = min(q.ndim, k.ndim, v.ndim) >= 3 and k.shape[-3] == v.shape[-3] and k.shape[-3] > 0
+        fits = fits and q.shape[-3] % k.shape[-3] == 0
+    if not fits:
+        raise ShapeError(
+            f"scaled_dot_product_attention: queries {q.shape}, keys {k.shape} and values {v.shape} do not fit: "
+            "(..., n_q, width), (..., n_k, width), (..., n_k, width_v)"
+            + (", with heads a multiple of those of keys and values" if enable_gqa else "")
+        )
+
+
+def _repeated(x: Tensor, groups: int) -> Tensor:
+    """Return each head `groups` times in a row."""
+    *front, heads, length, width = x.node.shape
+    term = term_of(x, "scaled_dot_product_attention").reshape((*front, heads, 1, length, width))
+    repeated = term.expand((*front, heads, groups, length, width)).reshape((*front, heads * groups, length, width))
+    return wrap(repeated.node, x)
+
+
+def _scores(query: Tensor, key: Tensor, scale: float | None) -> Term:
+    width = query.node.shape[-1]
+    factor = 1.0 / math.sqrt(max(width, 1)) if scale is None else scale
+    wide = dtypes.accumulator(query.node.dtype)
+    return term_of(matmul(query, key.mT, dtype=wide), "scaled_dot_product_attention") * factor
+
+
+def _shares(scores: Term, mask: Tensor | None, *, is_causal: bool) -> Term:
+    """Return the softmax of the scores that are seen along the last axis, and 0 where nothing is."""
+    n_q, n_k = scores.shape[-2:]
+    last = len(scores.shape) - 1
+    if mask is not None:
+        given = term_of(mask, "scaled_dot_product_attention")
+        if given.dtype.is_bool:
+            scores = given.where(scores, -math.inf)
+        elif given.dtype.is_float:
+            scores = scores + given.cast(scores.dtype)
+        else:
+            raise DTypeError(f"scaled_dot_product_attention: a mask is of bools or floats, not {given.dtype}")
+        last = len(scores.shape) - 1
+    if is_causal:
+        scores = causal(scores).where(scores, -math.inf)
+    top = scores.max((last,)).detach()
+    if mask is not None or (is_causal and n_q > n_k):
+        # Rows of nothing but minus infinities: infinity less infinity would be NaN, and 0 / 0 too.
+        empty = top == -math.inf
+        powers = (scores - empty.where(0.0, top)).exp()
+        return powers / empty.where(1.0, powers.sum((last,)))
+    powers = (scores - top).exp()
+    return powers / powers.sum((last,))
+
+
+def causal(scores: Term) -> Term:
+    """Tell which keys, along the last axis, are not behind the query of the axis before, the last two being level."""
+    n_q, n_k = scores.shape[-2:]
+    last = len(scores.shape) - 1
+    return scores.iota(last, dtypes.int32) <= scores.iota(last - 1, dtypes.int32) + (n_k - n_q)

@@ -1,0 +1,65 @@
+"""Products with weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.errors import ShapeError
+from zyx.tensor.linalg import matmul, tensordot
+from zyx.tensor.movement import matrix_transpose
+from zyx.tensor.operands import require
+
+if TYPE_CHECKING:
+    from zyx.tensor.tensor import Tensor
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``x @ weight.T + bias``.
+
+    Args:
+        x: ``(..., n_in)``.
+        weight: ``(n_out, n_in)``, or ``(n_in,)`` for one output without an axis.
+        bias: ``(n_out,)``, or ``()``.
+
+    Returns:
+        ``(..., n_out)``, or ``(...)``.
+
+    Raises:
+        ShapeError: Sizes that do not fit.
+    """
+    data, filters = require(x, "linear").node.shape, require(weight, "linear").node.shape
+    if not data or len(filters) not in (1, 2) or data[-1] != filters[-1]:
+        raise ShapeError(f"linear: input {data} does not fit weights {filters}: (..., n_in) and (n_out, n_in)")
+    if bias is not None and require(bias, "linear").node.shape != filters[:-1]:
+        raise ShapeError(f"linear: bias {bias.node.shape} does not fit weights {filters}")
+    result = matmul(x, matrix_transpose(weight) if len(filters) == 2 else weight)
+    return result if bias is None else result + bias
+
+
+def bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``sum over i, j of x[i] * weight[k, i, j] * y[j] + bias[k]``.
+
+    Args:
+        x: ``(..., n_x)``.
+        y: ``(..., n_y)``, with the same axes in front.
+        weight: ``(n_out, n_x, n_y)``.
+        bias: ``(n_out,)``.
+
+    Returns:
+        ``(..., n_out)``.
+
+    Raises:
+        ShapeError: Sizes that do not fit.
+    """
+    first, second, filters = (require(t, "bilinear").node.shape for t in (x, y, weight))
+    if (
+        len(filters) != 3
+        or not first
+        or not second
+        or (first[-1], second[-1]) != filters[1:]
+        or first[:-1] != second[:-1]
+    ):
+        raise ShapeError(f"bilinear: inputs {first} and {second} do not fit weights {filters}")
+    by_x = tensordot(x, weight, axes=((-1,), (1,)))  # (..., n_out, n_y)
+    result = (by_x * y.reshape((*second[:-1], 1, second[-1]))).sum(axis=-1)
+    return result if bias is None else result + bias

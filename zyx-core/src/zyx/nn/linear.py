@@ -1,0 +1,101 @@
+"""Layers that multiply with weights, and those that only change shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.dtype import float32
+from zyx.nn import initial
+from zyx.nn.functional.linear import bilinear, linear
+from zyx.nn.module import Module
+from zyx.tensor.movement import flatten, unflatten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.dtype import DTypeLike
+    from zyx.tensor.tensor import Tensor
+
+
+class Linear(Module):
+    """``x @ weight.T + bias``: ``(..., in_features)`` to ``(..., out_features)``.
+
+    Weights and biases begin within ``1 / sqrt(in_features)``.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = initial.for_inputs(in_features, (out_features, in_features), dtype, device)
+        self.bias = initial.for_inputs(in_features, (out_features,), dtype, device) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias)
+
+    def describe(self) -> str:
+        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
+
+
+class Bilinear(Module):
+    """``sum over i, j of x[i] * weight[k, i, j] * y[j] + bias[k]``.
+
+    Weights and biases begin within ``1 / sqrt(in1_features)``.
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        self.weight = initial.for_inputs(in1_features, (out_features, in1_features, in2_features), dtype, device)
+        self.bias = initial.for_inputs(in1_features, (out_features,), dtype, device) if bias else None
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return bilinear(x, y, self.weight, self.bias)
+
+    def describe(self) -> str:
+        outputs, first, second = self.weight.shape
+        return f"{first}, {second}, {outputs}, bias={self.bias is not None}"
+
+
+class Identity(Module):
+    """What it is given."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Flatten(Module):
+    """The axes `start_dim` to `end_dim` as one; by default all but the first."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return flatten(x, self.start_dim, self.end_dim)
+
+    def describe(self) -> str:
+        return f"{self.start_dim}, {self.end_dim}"
+
+
+class Unflatten(Module):
+    """The axis `dim` as several of `sizes`."""
+
+    def __init__(self, dim: int, sizes: Sequence[int]) -> None:
+        self.dim, self.sizes = dim, tuple(sizes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return unflatten(x, self.dim, self.sizes)
+
+    def describe(self) -> str:
+        return f"{self.dim}, {self.sizes}"

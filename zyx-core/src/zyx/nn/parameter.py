@@ -1,0 +1,59 @@
+"""`Parameter`: a tensor that is trained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zyx.dtype import as_dtype
+from zyx.graph import node as n
+from zyx.runtime.runtime import current
+from zyx.tensor.convert import numpy
+from zyx.tensor.ingest import node_from_data
+from zyx.tensor.operands import is_tensor
+from zyx.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from zyx.dtype import DTypeLike
+    from zyx.graph import Node
+    from zyx.runtime.runtime import Runtime
+
+
+class Parameter(Tensor):
+    """A tensor that a module owns and an optimiser trains.
+
+    It differs from other tensors in two things only: `Module.parameters` finds it, and its values lie in memory from
+    the beginning, in a place of its own. (Equal constants, such as two biases of zeros, are one node of a graph, at
+    which no gradient could tell them apart; and random values that are not computed would be computed anew by whatever
+    reads them.) What is computed from parameters is made of ordinary tensors.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: object, dtype: DTypeLike | None = None, device: str | None = None) -> None:
+        """Take what `Tensor` takes; the values of a tensor are taken over, not its history."""
+        runtime = data.runtime if is_tensor(data) else current()
+        place = None if device is None else runtime.device_name(device)
+        node = node_from_data(data, None if dtype is None else as_dtype(dtype), place, runtime)
+        if isinstance(node, n.Const):
+            node = runtime.upload(np.full(node.shape, node.value, node.dtype.numpy), node.device)
+        else:
+            node = runtime.graph.alias(runtime.graph.detach(node))
+        super(Tensor, self).__init__(node, runtime)  # as `Tensor.__init__` does, with another node
+        runtime.realize([self])
+
+    @classmethod
+    def of(cls, node: Node, runtime: Runtime) -> Tensor:  # type: ignore[override]  # results are no parameters
+        """Return a new tensor of `node`."""
+        return Tensor.of(node, runtime)
+
+    def __copy__(self) -> Parameter:
+        return Parameter(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        copied = memo[id(self)] = Parameter(self)  # one that two modules share is one in the copy, too
+        return copied
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return Parameter, (numpy(self),)

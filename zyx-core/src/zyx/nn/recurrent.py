@@ -1,0 +1,206 @@
+"""Recurrent networks over whole sequences.
+
+Sequences are ``(length, N, width)``, with `batch_first` ``(N, length, width)``, or ``(length, width)``. Layer k and
+direction d have parameters ``weight_ih_l{k}``, ``weight_hh_l{k}``, ``bias_ih_l{k}`` and ``bias_hh_l{k}``, with
+``_reverse`` at the end for the way back; states are ``(layers * directions, N, hidden_size)``, the directions of a
+layer side by side. Gates and first values are as in `zyx.nn.cells`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from zyx.dtype import float32
+from zyx.errors import ShapeError
+from zyx.nn import initial
+from zyx.nn.cells import check_nonlinearity, gru_step, lstm_step, rnn_step
+from zyx.nn.functional.linear import linear
+from zyx.nn.module import Module
+from zyx.tensor.creation import zeros
+from zyx.tensor.joining import concat, stack
+from zyx.tensor.operands import require
+from zyx.tensor.random import dropout
+
+if TYPE_CHECKING:
+    from zyx.dtype import DTypeLike
+    from zyx.tensor.tensor import Tensor
+
+State: TypeAlias = "tuple[Tensor, ...]"
+
+
+class _Recurrent(Module):
+    """What recurrent networks share. A state is a tuple of `states` tensors, of which the first is the output."""
+
+    gates: ClassVar[int]
+    states: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the network.
+
+        Args:
+            input_size: Width of the input.
+            hidden_size: Width of the states.
+            num_layers: How many networks there are, each reading the output of the one before.
+            bias: Whether gates have biases.
+            batch_first: Whether sequences are ``(N, length, width)``.
+            dropout: Probability with which elements between layers are dropped in training.
+            bidirectional: Whether each layer reads the sequence backward, too, and outputs both.
+            dtype: Of the parameters.
+            device: Where they lie.
+
+        Raises:
+            ShapeError: No layer.
+        """
+        if num_layers < 1:
+            raise ShapeError(f"there is at least one layer, not {num_layers}")
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
+        bound, rows = 1.0 / math.sqrt(max(hidden_size, 1)), self.gates * hidden_size
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else hidden_size * (2 if bidirectional else 1)
+            for suffix in self._suffixes(layer):
+                setattr(self, f"weight_ih{suffix}", initial.within(bound, (rows, width), dtype, device))
+                setattr(self, f"weight_hh{suffix}", initial.within(bound, (rows, hidden_size), dtype, device))
+                for name in ("bias_ih", "bias_hh"):
+                    setattr(self, name + suffix, initial.within(bound, (rows,), dtype, device) if bias else None)
+
+    def _suffixes(self, layer: int) -> list[str]:
+        return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
+
+    @abstractmethod
+    def _step(self, given: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+        """Return the next state."""
+
+    def _run(self, x: Tensor, hx: State | None) -> tuple[Tensor, State]:
+        """Return the outputs, and the last states."""
+        name = type(self).__name__
+        node = require(x, name).node
+        if node.ndim not in (2, 3) or node.shape[-1] != self.input_size:
+            raise ShapeError(
+                f"{name} takes (length, N, {self.input_size}) or (length, {self.input_size}), not {node.shape}"
+            )
+        batched = node.ndim == 3
+        sequence = x if batched else x.expand_dims(1)
+        if batched and self.batch_first:
+            sequence = sequence.swapaxes(0, 1)
+        if not sequence.shape[0]:
+            raise ShapeError(f"{name} takes sequences of at least one element, not {node.shape}")
+        total = self.num_layers * (2 if self.bidirectional else 1)
+        shape = (total, sequence.shape[1], self.hidden_size)
+        first = self._first_states(hx, shape, sequence, batched=batched)
+        last: list[State] = []
+        for layer in range(self.num_layers):
+            if layer and self.dropout and self.training:
+                sequence = dropout(sequence, self.dropout, True)
+            outputs = []
+            for suffix in self._suffixes(layer):
+                state = tuple(given[len(last)] for given in first)
+                output, state = self._read(sequence, state, suffix)
+                outputs.append(output)
+                last.append(state)
+            sequence = outputs[0] if len(outputs) == 1 else concat(outputs, axis=-1)
+        states = tuple(stack([state[i] for state in last]) for i in range(self.states))
+        if not batched:
+            return sequence.squeeze(1), tuple(state.squeeze(1) for state in states)
+        return sequence.swapaxes(0, 1) if self.batch_first else sequence, states
+
+    def _first_states(self, hx: State | None, shape: tuple[int, ...], like: Tensor, *, batched: bool) -> State:
+        if hx is None:
+            return (zeros(*shape, dtype=like.dtype, device=like.device),) * self.states
+        given = hx if batched else tuple(state.expand_dims(1) for state in hx)
+        for state in given:
+            if state.shape != shape:
+                raise ShapeError(f"{type(self).__name__}: a first state of shape {state.shape} should be {shape}")
+        return given
+
+    def _read(self, sequence: Tensor, state: State, suffix: str) -> tuple[Tensor, State]:
+        """Return the outputs of one layer in one direction, and its last state."""
+        weight, bias = getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}")
+        # All inputs in one product of matrices; what remains for each step is the part of the state.
+        given = linear(sequence, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}"))
+        length = sequence.shape[0]
+        outputs: list[Any] = [None] * length
+        for place in reversed(range(length)) if suffix.endswith("_reverse") else range(length):
+            state = self._step(given[place], state, weight, bias)
+            outputs[place] = state[0]
+        return stack(outputs), state
+
+    def describe(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        text += f", num_layers={self.num_layers}" if self.num_layers > 1 else ""
+        text += ", batch_first=True" if self.batch_first else ""
+        return text + (", bidirectional=True" if self.bidirectional else "")
+
+
+class RNN(_Recurrent):
+    """`RNNCell` over sequences."""
+
+    gates = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the network; `nonlinearity` is "tanh" or "relu", and the rest as for `LSTM`."""
+        check_nonlinearity(nonlinearity)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, device)
+        self.nonlinearity = nonlinearity
+
+    def _step(self, given: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+        return (rnn_step(given, state[0], weight, bias, self.nonlinearity),)
+
+    def forward(self, x: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the outputs ``(length, N, directions * hidden_size)`` and the last states; the first are 0 if None."""
+        outputs, (last,) = self._run(x, None if h is None else (h,))
+        return outputs, last
+
+
+class GRU(_Recurrent):
+    """`GRUCell` over sequences."""
+
+    gates = 3
+
+    def _step(self, given: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+        return (gru_step(given, state[0], weight, bias),)
+
+    def forward(self, x: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the outputs ``(length, N, directions * hidden_size)`` and the last states; the first are 0 if None."""
+        outputs, (last,) = self._run(x, None if h is None else (h,))
+        return outputs, last
+
+
+class LSTM(_Recurrent):
+    """`LSTMCell` over sequences."""
+
+    gates = 4
+    states = 2
+
+    def _step(self, given: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+        return lstm_step(given, state[0], state[1], weight, bias)
+
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Return the outputs ``(length, N, directions * hidden_size)``, and the last hidden states and cells."""
+        outputs, (h, c) = self._run(x, state)
+        return outputs, (h, c)

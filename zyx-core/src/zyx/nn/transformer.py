@@ -1,0 +1,276 @@
+"""Layers of transformers, and stacks of them. Vaswani et al., "Attention is all you need", 2017.
+
+Shapes are ``(length, N, d_model)``, or with `batch_first` ``(N, length, d_model)``. Masks are those of
+`MultiheadAttention`: bools tell what is *not* seen.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zyx.dtype import as_dtype, float32
+from zyx.errors import ShapeError
+from zyx.nn.attention import MultiheadAttention
+from zyx.nn.containers import ModuleList
+from zyx.nn.dropout import Dropout
+from zyx.nn.linear import Linear
+from zyx.nn.module import Module, call
+from zyx.nn.normalization import LayerNorm
+from zyx.tensor.activations import gelu, relu
+from zyx.tensor.operands import require
+from zyx.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.dtype import DTypeLike
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu}
+
+
+class PositionalEncoding(Module):
+    """Add to each place sines and cosines of its number, then drop out.
+
+    Element 2i of place p is ``sin(p / 10000 ** (2i / dim))``, element 2i + 1 the cosine. The table is not saved.
+    """
+
+    def __init__(
+        self,
+        max_len: int,
+        dim: int,
+        dropout: float = 0.0,
+        batch_first: bool = True,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        self.batch_first = batch_first
+        self.dropout = Dropout(dropout)
+        angles = np.arange(max_len)[:, None] * np.exp(np.arange(0, dim, 2) * (-math.log(10000.0) / max(dim, 1)))
+        table = np.zeros((max_len, dim))
+        table[:, 0::2] = np.sin(angles)
+        table[:, 1::2] = np.cos(angles)[:, : dim // 2]
+        self._table = Tensor(table.astype(as_dtype(dtype).numpy), device=device)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x`, ``(N, length, dim)`` or ``(length, dim)``, moved; without `batch_first` ``(length, N, dim)``.
+
+        Raises:
+            ShapeError: Longer than the table, or of another width.
+        """
+        shape = require(x, "PositionalEncoding").node.shape
+        if len(shape) not in (2, 3) or shape[-1] != self._table.shape[1]:
+            raise ShapeError(f"PositionalEncoding of width {self._table.shape[1]} does not fit {shape}")
+        is_first = len(shape) == 2 or not self.batch_first
+        length = shape[0] if is_first else shape[1]
+        if length > self._table.shape[0]:
+            raise ShapeError(f"PositionalEncoding has {self._table.shape[0]} places, fewer than {length}")
+        rows = self._table[:length].astype(x.dtype)
+        return call(self.dropout, x + (rows.expand_dims(1) if len(shape) == 3 and is_first else rows))
+
+    def describe(self) -> str:
+        return f"{self._table.shape[0]}, {self._table.shape[1]}"
+
+
+class _Layer(Module):
+    """What both kinds of layers share: the two linear layers at their end."""
+
+    def _make_feed_forward(
+        self,
+        d_model: int,
+        dim_feedforward: int,
+        dropout: float,
+        activation: str | Callable[[Tensor], Tensor],
+        bias: bool,
+        dtype: DTypeLike,
+        device: str | None,
+    ) -> None:
+        if isinstance(activation, str) and activation not in _ACTIVATIONS:
+            raise ShapeError(f"activation is a function or one of {', '.join(_ACTIVATIONS)}, not {activation!r}")
+        self.activation = _ACTIVATIONS[activation] if isinstance(activation, str) else activation
+        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype, device)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype, device)
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        return call(self.linear2, call(self.dropout, self.activation(call(self.linear1, x))))
+
+
+class TransformerEncoderLayer(_Layer):
+    """Attention of a sequence to itself, then two linear layers; each is added to what came in, and normalised."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = "relu",
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the layer.
+
+        Args:
+            d_model: Width, a multiple of `nhead`.
+            nhead: Heads of the attention.
+            dim_feedforward: Width between the linear layers.
+            dropout: Probability with which elements are dropped in training.
+            activation: Between the linear layers: "relu", "gelu" or a function.
+            layer_norm_eps: Added to variances.
+            batch_first: Whether shapes are ``(N, length, d_model)``.
+            norm_first: Whether what goes into each part is normalised, and not what comes out.
+            bias: Whether there are biases.
+            dtype: Of the parameters.
+            device: Where they lie.
+
+        Raises:
+            ShapeError: `d_model` is no multiple of `nhead`, or an unknown activation.
+        """
+        self.norm_first = norm_first
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype, device=device
+        )
+        self._make_feed_forward(d_model, dim_feedforward, dropout, activation, bias, dtype, device)
+        self.norm1, self.norm2 = (
+            LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device) for _ in range(2)
+        )
+        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Return the sequence, changed; masks and `is_causal` as for `MultiheadAttention`."""
+
+        def attention(x: Tensor) -> Tensor:
+            found, _ = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)
+            return call(self.dropout1, found)
+
+        def feed_forward(x: Tensor) -> Tensor:
+            return call(self.dropout2, self._feed_forward(x))
+
+        if self.norm_first:
+            x = src + attention(call(self.norm1, src))
+            return x + feed_forward(call(self.norm2, x))
+        x = call(self.norm1, src + attention(src))
+        return call(self.norm2, x + feed_forward(x))
+
+
+class TransformerDecoderLayer(_Layer):
+    """Attention of a sequence to itself, then to another, then two linear layers."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = "relu",
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the layer; see `TransformerEncoderLayer`."""
+        self.norm_first = norm_first
+        self.self_attn, self.multihead_attn = (
+            MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype, device=device)
+            for _ in range(2)
+        )
+        self._make_feed_forward(d_model, dim_feedforward, dropout, activation, bias, dtype, device)
+        self.norm1, self.norm2, self.norm3 = (
+            LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device) for _ in range(3)
+        )
+        self.dropout1, self.dropout2, self.dropout3 = (Dropout(dropout) for _ in range(3))
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """Return `tgt`, changed, having looked at itself and at `memory`; masks as for `MultiheadAttention`."""
+
+        def to_itself(x: Tensor) -> Tensor:
+            found, _ = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)
+            return call(self.dropout1, found)
+
+        def to_memory(x: Tensor) -> Tensor:
+            found, _ = self.multihead_attn(
+                x, memory, memory, memory_key_padding_mask, False, memory_mask, is_causal=memory_is_causal
+            )
+            return call(self.dropout2, found)
+
+        def feed_forward(x: Tensor) -> Tensor:
+            return call(self.dropout3, self._feed_forward(x))
+
+        if self.norm_first:
+            x = tgt + to_itself(call(self.norm1, tgt))
+            x = x + to_memory(call(self.norm2, x))
+            return x + feed_forward(call(self.norm3, x))
+        x = call(self.norm1, tgt + to_itself(tgt))
+        x = call(self.norm2, x + to_memory(x))
+        return call(self.norm3, x + feed_forward(x))
+
+
+class TransformerEncoder(Module):
+    """`num_layers` copies of a layer, one after the other, and a last normalisation; the copies begin alike."""
+
+    def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None) -> None:
+        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
+        self.norm = norm
+
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Return what the last layer does; the arguments are those of each layer."""
+        for layer in self.layers:
+            src = call(layer, src, mask, src_key_padding_mask, is_causal)
+        return src if self.norm is None else call(self.norm, src)
+
+
+class TransformerDecoder(Module):
+    """`num_layers` copies of a layer, one after the other, and a last normalisation; the copies begin alike."""
+
+    def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
+        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
+        self.norm = norm
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """Return what the last layer does; the arguments are those of each layer."""
+        masks = (tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
+        for layer in self.layers:
+            tgt = call(layer, tgt, memory, *masks, tgt_is_causal, memory_is_causal)
+        return tgt if self.norm is None else call(self.norm, tgt)

@@ -1,0 +1,110 @@
+"""Adam, and AdamW.
+
+Moments are corrected for having begun as 0 by dividing them by ``1 - beta ** step``. That is computed as
+``-expm1(step * log(beta))``: in float32, 1 - 0.999 would keep only four digits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from zyx.optim.check import check_range
+from zyx.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zyx.optim.optimizer import LearningRate
+    from zyx.tensor.tensor import Tensor
+    from zyx.tensor.term import Term
+
+
+class Adam(Optimizer):
+    """Steps along the mean gradient, divided by the root of the mean square. Kingma and Ba, 2014."""
+
+    settings = ("betas", "eps", "weight_decay", "amsgrad", "maximize")
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Mapping[str, Tensor],
+        lr: LearningRate = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        maximize: bool = False,
+    ) -> None:
+        """Make the optimiser.
+
+        Args:
+            params: Tensors, or tensors by name.
+            lr: Learning rate.
+            betas: How much of the mean gradient, and of the mean square, stays from step to step.
+            eps: Added to the root.
+            weight_decay: What of a parameter is added to its gradient.
+            amsgrad: Whether to divide by the greatest mean square so far. Reddi, Kale and Kumar, 2018.
+            maximize: Whether to go up.
+
+        Raises:
+            ShapeError: A number out of its range; see also `Optimizer`.
+        """
+        check_range("betas[0]", betas[0], 0.0, 1.0)
+        check_range("betas[1]", betas[1], 0.0, 1.0)
+        check_range("eps", eps, 0.0)
+        check_range("weight_decay", weight_decay, 0.0)
+        self.betas, self.eps, self.weight_decay = (float(betas[0]), float(betas[1])), eps, weight_decay
+        self.amsgrad, self.maximize = amsgrad, maximize
+        super().__init__(params, lr)
+
+    def state_names(self) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if self.amsgrad else ("exp_avg", "exp_avg_sq")
+
+    def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
+        if self.maximize:
+            grad = -grad
+        if self.weight_decay:
+            grad = grad + param * self.weight_decay
+        return self._moved(param, grad, state, lr, step)
+
+    def _moved(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
+        beta1, beta2 = self.betas
+        mean = state["exp_avg"] + (grad - state["exp_avg"]) * (1.0 - beta1)
+        square = state["exp_avg_sq"] * beta2 + grad * grad * (1.0 - beta2)
+        new = {"exp_avg": mean, "exp_avg_sq": square}
+        if "max_exp_avg_sq" in state:
+            square = new["max_exp_avg_sq"] = state["max_exp_avg_sq"].maximum(square)
+        rate = lr / _begun(beta1, step)
+        root = square.sqrt() * _begun(beta2, step).sqrt().reciprocal()
+        new["param"] = param - mean * rate / (root + self.eps)
+        return new
+
+
+class AdamW(Adam):
+    """`Adam` whose weight decay works on the parameters themselves: ``param -= lr * weight_decay * param``.
+
+    Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Mapping[str, Tensor],
+        lr: LearningRate = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        maximize: bool = False,
+    ) -> None:
+        """Make the optimiser; see `Adam`."""
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize)
+
+    def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
+        if self.weight_decay:
+            param = param * (1.0 - lr * self.weight_decay)
+        return self._moved(param, -grad if self.maximize else grad, state, lr, step)
+
+
+def _begun(beta: float, step: Term) -> Term:
+    """Return ``1 - beta ** step``."""
+    return -(step * math.log(beta)).expm1() if beta > 0.0 else step.like(1.0)

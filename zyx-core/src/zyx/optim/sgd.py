@@ -1,0 +1,76 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.errors import ShapeError
+from zyx.optim.check import check_range
+from zyx.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from zyx.optim.optimizer import LearningRate
+    from zyx.tensor.tensor import Tensor
+    from zyx.tensor.term import Term
+
+
+class SGD(Optimizer):
+    """``param -= lr * gradient``, with momentum as in PyTorch.
+
+    Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013.
+    """
+
+    settings = ("momentum", "weight_decay", "dampening", "nesterov", "maximize")
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Mapping[str, Tensor],
+        lr: LearningRate = 1e-3,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        dampening: float = 0.0,
+        nesterov: bool = False,
+        maximize: bool = False,
+    ) -> None:
+        """Make the optimiser.
+
+        Args:
+            params: Tensors, or tensors by name.
+            lr: Learning rate.
+            momentum: Share of the direction before in the next.
+            weight_decay: What of a parameter is added to its gradient.
+            dampening: What the gradient loses when it is added to the direction before.
+            nesterov: Whether to look ahead along the direction; needs momentum, and no dampening.
+            maximize: Whether to go up.
+
+        Raises:
+            ShapeError: A number out of its range; see also `Optimizer`.
+        """
+        check_range("momentum", momentum, 0.0)
+        check_range("weight_decay", weight_decay, 0.0)
+        if nesterov and (momentum <= 0.0 or dampening != 0.0):
+            raise ShapeError("nesterov needs a momentum above 0 and no dampening")
+        self.momentum, self.weight_decay, self.dampening = momentum, weight_decay, dampening
+        self.nesterov, self.maximize = nesterov, maximize
+        super().__init__(params, lr)
+
+    def state_names(self) -> tuple[str, ...]:
+        return ("momentum_buffer",) if self.momentum else ()
+
+    def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
+        if self.maximize:
+            grad = -grad
+        if self.weight_decay:
+            grad = grad + param * self.weight_decay
+        if "momentum_buffer" not in state:
+            return {"param": param - grad * lr}
+        before = state["momentum_buffer"] * self.momentum
+        if self.dampening:
+            # The first direction is the gradient itself.
+            direction = before + grad * (step == 1.0).where(step.like(1.0), 1.0 - self.dampening)
+        else:
+            direction = before + grad
+        ahead = grad + direction * self.momentum if self.nesterov else direction
+        return {"momentum_buffer": direction, "param": param - ahead * lr}

@@ -1,0 +1,1 @@
+"""The identities that `simplify_algebra` applies, by kind of operand."""

@@ -1,0 +1,150 @@
+"""Compute remainders of floats by integers, for devices that have no remainder or an inexact one.
+
+    %2 = mod %0, %1 : f32     =>    a loop of 32 integer remainders
+
+The result is exact, as C's ``fmod``. With ``|x| = p * 2**a`` and ``|y| = q * 2**b``, where p and q are the
+significands, it is ``|x|`` itself if a < b, and else ``(p * 2**(a - b) mod q) * 2**b``, with the sign of x. A product
+of p with a high power of two has too many bits for an integer, so its remainder is made step by step, shifting in a
+few bits at a time.
+
+float16 and bfloat16 are left alone: `decompose_small_floats` computes them in float32, where remainders are exact too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeGuard
+
+from zyx import dtype as dtypes
+from zyx.ir import kernel as k
+from zyx.ir.rewriter import Rewriter
+from zyx.ops import BinaryOp
+
+if TYPE_CHECKING:
+    from zyx.backend.info import DeviceInfo
+    from zyx.dtype import DType
+    from zyx.ir.builder import Builder
+    from zyx.ir.kernel import Kernel, Op, Type, ValueId
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """How a float is made of bits.
+
+    Attributes:
+        word: The unsigned integer of its size.
+        fraction: Bits of the fraction; the significand has one more.
+        bias: What is added to the exponent.
+    """
+
+    word: DType
+    fraction: int
+    bias: int
+
+    @property
+    def chunk(self) -> int:
+        """Bits by which a remainder may be shifted up and still fit a word."""
+        return self.word.bits - self.fraction - 1
+
+    @property
+    def steps(self) -> int:
+        """Shifts by a chunk that cover the greatest difference of exponents."""
+        return math.ceil(2 * self.bias / self.chunk)
+
+
+_FORMATS: Final = {dtypes.float32: _Format(dtypes.uint32, 23, 127), dtypes.float64: _Format(dtypes.uint64, 52, 1023)}
+
+
+def decompose_float_mod(kernel: Kernel, info: DeviceInfo) -> Kernel:
+    """Return `kernel` without the float32 and float64 remainders that `info` does not list."""
+
+    def is_decomposed(op: Op) -> TypeGuard[k.Binary]:
+        if not isinstance(op, k.Binary) or op.op is not BinaryOp.MOD or op.type.dtype not in _FORMATS:
+            return False
+        capability = info.capabilities.get(op.type.dtype)
+        return capability is None or BinaryOp.MOD not in capability.binary
+
+    if not any(map(is_decomposed, kernel.ops)):
+        return kernel
+    rewriter = Rewriter()
+    registers: dict[Type, tuple[ValueId, ValueId]] = {}
+
+    def define_registers() -> None:
+        for op in kernel.ops:
+            if is_decomposed(op) and op.type not in registers:
+                word, lanes = _FORMATS[op.type.dtype].word, op.type.lanes
+                remainder = rewriter.define(k.Memory.REGISTER, word, 1, lanes=lanes)
+                registers[op.type] = remainder, rewriter.define(k.Memory.REGISTER, word, 1, lanes=lanes)
+
+    def rule(op: Op) -> ValueId | None:
+        return _Remainder(rewriter, op, registers[op.type]).write() if is_decomposed(op) else None
+
+    return rewriter.rewrite(kernel, rule, define_registers)
+
+
+class _Remainder:
+    """Writes one remainder."""
+
+    def __init__(self, builder: Builder, op: k.Binary, registers: tuple[ValueId, ValueId]) -> None:
+        self.builder = builder
+        self.op = op
+        self.format = _FORMATS[op.type.dtype]
+        self.registers = registers
+
+    def write(self) -> ValueId:
+        """Return the result."""
+        b, x, y = self.builder, self.op.x, self.op.y
+        fraction, word = self.format.fraction, self.format.word
+        infinity = (2 * self.format.bias + 1) << fraction
+        x_bits, y_bits = b.bitcast(x, word), b.bitcast(y, word)
+        x_size, y_size = (self.apply(BinaryOp.AND, bits, (1 << (word.bits - 1)) - 1) for bits in (x_bits, y_bits))
+        (p, a), (q, c) = self.significand_and_exponent(x_size), self.significand_and_exponent(y_size)
+        is_less = b.binary(BinaryOp.LT, x_size, y_size)
+        distance = b.where(b.binary(BinaryOp.LT, a, c), b.like(0, a), b.binary(BinaryOp.SUB, a, c))
+        remainder = self.shifted_remainder(p, q, distance)
+        bits = b.bitcast(self.scaled(remainder, c), word)
+        signed = b.bitcast(b.binary(BinaryOp.OR, bits, b.binary(BinaryOp.XOR, x_bits, x_size)), self.op.type.dtype)
+        is_undefined = self.apply(BinaryOp.EQ, y_size, 0)
+        for size, least in ((x_size, infinity), (y_size, infinity + 1)):
+            is_undefined = b.binary(BinaryOp.OR, is_undefined, b.binary(BinaryOp.LE, b.like(least, size), size))
+        return b.where(is_undefined, b.like(math.nan, x), b.where(is_less, x, signed))
+
+    def apply(self, kind: BinaryOp, x: ValueId, literal: int) -> ValueId:
+        """Return `kind` of a value and a literal."""
+        return self.builder.binary(kind, x, self.builder.like(literal, x))
+
+    def significand_and_exponent(self, size: ValueId) -> tuple[ValueId, ValueId]:
+        """Return p and a with ``|x| = p * 2**(a - bias - fraction)``; a is at least 1, subnormal numbers having 1."""
+        b, fraction = self.builder, self.format.fraction
+        exponent = self.apply(BinaryOp.SHR, size, fraction)
+        with_hidden_bit = self.apply(BinaryOp.OR, self.apply(BinaryOp.AND, size, (1 << fraction) - 1), 1 << fraction)
+        significand = b.where(self.apply(BinaryOp.EQ, exponent, 0), size, with_hidden_bit)
+        return significand, self.apply(BinaryOp.MAX, exponent, 1)
+
+    def shifted_remainder(self, p: ValueId, q: ValueId, distance: ValueId) -> ValueId:
+        """Return ``p * 2**distance mod q``."""
+        b = self.builder
+        remainder_register, distance_register = self.registers
+        first = b.const(0, dtypes.int32)
+        b.store(remainder_register, first, b.binary(BinaryOp.MOD, p, q))
+        b.store(distance_register, first, distance)
+        b.loop(self.format.steps, dtypes.int32)
+        remainder, left = b.load(remainder_register, first), b.load(distance_register, first)
+        step = self.apply(BinaryOp.MIN, left, self.format.chunk)
+        b.store(remainder_register, first, b.binary(BinaryOp.MOD, b.binary(BinaryOp.SHL, remainder, step), q))
+        b.store(distance_register, first, b.binary(BinaryOp.SUB, left, step))
+        b.end_loop()
+        return b.load(remainder_register, first)
+
+    def scaled(self, remainder: ValueId, exponent: ValueId) -> ValueId:
+        """Return ``remainder * 2**(exponent - bias - fraction)`` as a float, by two factors that are normal numbers."""
+        b, fraction, bias = self.builder, self.format.fraction, self.format.bias
+        dtype = self.op.type.dtype
+        is_high = b.binary(BinaryOp.LT, b.like(fraction, exponent), exponent)
+        high = b.where(is_high, self.apply(BinaryOp.SUB, exponent, fraction), b.like(1, exponent))
+        low = b.where(is_high, b.like(bias, exponent), self.apply(BinaryOp.ADD, exponent, bias - fraction - 1))
+        result = b.cast(remainder, dtype)
+        for factor in (high, low):
+            result = b.binary(BinaryOp.MUL, result, b.bitcast(self.apply(BinaryOp.SHL, factor, fraction), dtype))
+        return result

@@ -1,0 +1,136 @@
+"""The device that a name means, and the device to use where none is named.
+
+A name is that of a device (``cuda:1``), of a backend (``cuda``: its first device), or ``cpu``: the fastest device
+that works on host memory. What is asked for by name, as an argument or in the settings, is used or is an error;
+nothing else is taken in its place. Where nothing is named, the first of the preferred devices that is there is taken,
+or else the fastest; the interpreter only if there is nothing else, and the dummy never.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zyx.errors import NoDeviceError, SettingsError
+from zyx.plugins.describe import device_and_backend_lines, rate
+from zyx.plugins.state import BackendState, package_of
+from zyx.settings.check import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zyx.backend import Device
+    from zyx.plugins.opening import OpenedBackends
+
+_CPU: Final = "cpu"
+_LAST_RESORT: Final = "interpreter"
+_NEVER_GUESSED: Final = "dummy"
+_NAME: Final = re.compile(r"([a-z][a-z0-9_]*)(?::([0-9]+))?")
+
+
+class SlowDeviceWarning(UserWarning):
+    """Kernels run by the interpreter, although nobody asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A device, and why it was chosen, in words."""
+
+    device: Device
+    reason: str
+
+
+def choose_device(name: str | None, opened: OpenedBackends) -> Choice:
+    """Return the device that `name` means, or the default device, opening what is needed to tell.
+
+    Warns with `SlowDeviceWarning` if the interpreter is taken because there is nothing else.
+
+    Raises:
+        NoDeviceError: It is not there, or there is none; the text lists all devices and backends, and what would help.
+        SettingsError: The configuration is wrong.
+    """
+    settings = opened.manager.settings
+    if name is not None:
+        return _named(name, "an argument", opened)
+    if settings.devices.default is not None:
+        return _named(settings.devices.default, settings.sources.origins.get("devices.default", "code"), opened)
+    opened.open_all()
+    for preferred in settings.devices.order:
+        device = _find(preferred, opened)
+        if device is not None:
+            return Choice(device, f"{preferred} is preferred ({settings.sources.origins.get('devices.order', 'code')})")
+    choice = _fastest(opened.devices.values(), opened)
+    if choice is None:
+        raise NoDeviceError(_with_list("there is no device that zyx can use", opened))
+    return choice
+
+
+def _named(name: str, asked_by: str, opened: OpenedBackends) -> Choice:
+    text = name.strip().lower()
+    if text in {_CPU, f"{_CPU}:0"}:
+        return _cpu(asked_by, opened)
+    match = _NAME.fullmatch(text)
+    report = opened.open(match[1]) if match else None
+    if report is None:
+        known = [*opened.manager.load(), _CPU]
+        raise NoDeviceError(_with_list(f"no device {name!r} (from {asked_by}): {did_you_mean(text, known)}", opened))
+    device = _find(text, opened)
+    if device is not None:
+        return Choice(device, f"asked for by {asked_by}")
+    if report.state is BackendState.READY:
+        have = f"backend {report.name} has {', '.join(report.devices) or 'no devices'}"
+        raise NoDeviceError(_with_list(f"no device {name!r} (from {asked_by}): {have}", opened))
+    why = ": ".join(filter(None, (report.state.value, report.reason)))
+    advice = f"; {report.advice}" if report.advice else ""
+    raise NoDeviceError(
+        _with_list(f"no device {name!r} (from {asked_by}): backend {report.name}: {why}{advice}", opened)
+    ) from report.error
+
+
+def _cpu(asked_by: str, opened: OpenedBackends) -> Choice:
+    for backend_name, backend in opened.manager.load().items():
+        if backend.info is not None and backend.info.works_on_host_memory:
+            opened.open(backend_name)
+    host = opened.pools["host"]
+    choice = _fastest((device for device in opened.devices.values() if device.memory_pool is host), opened)
+    if choice is None:
+        raise NoDeviceError(_with_list(f"no device {_CPU!r} (from {asked_by}): nothing works on host memory", opened))
+    return Choice(choice.device, f"{_CPU} is asked for by {asked_by}; {choice.reason}")
+
+
+def _find(name: str, opened: OpenedBackends) -> Device | None:
+    if ":" in name:
+        return opened.devices.get(name)
+    return next((device for device in opened.devices.values() if opened.backend_of(device) == name), None)
+
+
+def _fastest(candidates: Iterable[Device], opened: OpenedBackends) -> Choice | None:
+    ranked = sorted(
+        (device for device in candidates if opened.backend_of(device) != _NEVER_GUESSED),
+        key=lambda device: (opened.backend_of(device) == _LAST_RESORT, -device.info.flops_per_s, device.name),
+    )
+    if not ranked:
+        return None
+    best = ranked[0]
+    if opened.backend_of(best) == _LAST_RESORT:
+        # At the place of this very line, so that Python's rule of one warning a place makes it one a process.
+        warnings.warn(_slow(opened), SlowDeviceWarning, stacklevel=1)
+        return Choice(best, "there is nothing else")
+    if len(ranked) == 1:
+        return Choice(best, "it is the only device")
+    return Choice(best, f"it is the fastest of {len(ranked)}: about {rate(best.info.flops_per_s, 'FLOP/s')}")
+
+
+def _slow(opened: OpenedBackends) -> str:
+    c_is_missing = opened.manager.load()["c"].report.state is BackendState.NOT_INSTALLED
+    advice = f"pip install {package_of('c')} brings a fast CPU backend" if c_is_missing else "zyx devices says why"
+    return f"no backend can be used, so kernels run on zyx's interpreter, which is very slow; {advice}"
+
+
+def _with_list(text: str, opened: OpenedBackends) -> str:
+    with suppress(SettingsError):  # a second error would hide the first; what is not opened is listed as installed
+        opened.open_all()
+    return "\n".join([text, *device_and_backend_lines(opened)])

@@ -1,0 +1,83 @@
+"""Choose between a generated kernel and a vendor's library, where a library serves the problem.
+
+off        generated kernels
+prefer     the library's, where it has one
+measure    whichever is faster on scratch buffers, if tuning is on; without it nothing is timed, and generated kernels
+are taken
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+from zyx.backend.library import Gemm
+from zyx.errors import BackendError, UnsupportedError
+from zyx.schedule.library import match_gemm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zyx.backend import Device, Program
+    from zyx.backend.library import LibraryKernel
+    from zyx.ir.expr import Param
+    from zyx.ir.nest import Nest
+    from zyx.runtime.buffer import Memory
+    from zyx.settings.record import Autotune
+
+
+class Candidates:
+    """Library kernels as candidates.
+
+    Args:
+        settings: Of the tuner.
+        offered: What the backend of a device offers.
+        memory: For scratch buffers.
+    """
+
+    def __init__(
+        self, settings: Autotune, offered: Callable[[Device], Sequence[LibraryKernel]], memory: Memory
+    ) -> None:
+        self._settings = settings
+        self._offered = offered
+        self._memory = memory
+
+    def library_program(
+        self, nest: Nest, device: Device, generated: Callable[[], Program]
+    ) -> tuple[Program, tuple[Param, ...]] | None:
+        """Return a library's program for `nest`, with its params in launch order, if it should be taken.
+
+        `generated` gives the program to compare with, whose params are those of the nest.
+        """
+        policy = self._settings.library_kernels
+        if policy == "off" or (policy == "measure" and not self._settings.enabled):
+            return None
+        found = match_gemm(nest)
+        if found is None:
+            return None
+        problem, params = found
+        for kernel in self._offered(device):
+            if kernel.serves is not Gemm:
+                continue
+            try:
+                program = kernel.prepare(problem)
+            except UnsupportedError:
+                continue
+            if policy == "prefer" or self._time(program, params, device) < self._time(generated(), nest.params, device):
+                return program, params
+        return None
+
+    def _time(self, program: Program, params: Sequence[Param], device: Device) -> float:
+        """Return the median time of a launch on scratch buffers, in seconds; infinity if it fails."""
+        pool = device.memory_pool
+        try:
+            buffers = [self._memory.allocate(pool, param.length * param.dtype.itemsize) for param in params]
+            times = []
+            for _ in range(self._settings.n_launches + 1):  # the first one warms up
+                started = time.perf_counter()
+                pool.sync_events([device.launch(program, [buffer.raw for buffer in buffers if buffer.raw is not None])])
+                times.append(time.perf_counter() - started)
+        except BackendError:
+            return float("inf")
+        return statistics.median(times[1:])

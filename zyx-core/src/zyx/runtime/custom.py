@@ -1,0 +1,68 @@
+"""Kernels that users write, as nodes of the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zyx.errors import ShapeError, UnsupportedError
+from zyx.ir.kernel import Define
+from zyx.ir.verify import verify
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zyx.dtype import DType
+    from zyx.graph import Graph
+    from zyx.graph.node import Node
+    from zyx.ir.kernel import Kernel
+    from zyx.shape import Shape
+
+
+@dataclass(frozen=True)
+class CustomKernel:
+    """A kernel of the linear IR with what it stores. Its params are the outputs, then the inputs, row-major.
+
+    Attributes:
+        kernel: The kernel, verified.
+        outputs: Shape and dtype of each output.
+        gradient: From the graph, the node and the gradient at it to the gradients at the inputs; None if it has none.
+    """
+
+    kernel: Kernel
+    outputs: tuple[tuple[Shape, DType], ...]
+    gradient: Callable[[Graph, Node, Node], Sequence[Node | None]] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        verify(self.kernel)
+        params = self.kernel.params
+        if len(params) < len(self.outputs):
+            raise ShapeError(f"kernel {self.kernel.name} has {len(params)} params for {len(self.outputs)} outputs")
+        for number, ((shape, dtype), param) in enumerate(zip(self.outputs, params, strict=False)):
+            if not isinstance(param, Define) or param.dtype is not dtype or param.length != size_of(shape):
+                raise ShapeError(f"kernel {self.kernel.name}: param {number} is {param}, not {dtype}{list(shape)}")
+
+    def backward(self, graph: Graph, node: Node, upstream: Node) -> Sequence[Node | None]:
+        """Return the gradients at the inputs.
+
+        Raises:
+            UnsupportedError: The kernel was given no gradient.
+        """
+        if self.gradient is None:
+            raise UnsupportedError(f"kernel {self.kernel.name} was made without a gradient")
+        return self.gradient(graph, node, upstream)
+
+    def apply(self, graph: Graph, inputs: tuple[Node, ...]) -> list[Node]:
+        """Return the nodes of the outputs.
+
+        Raises:
+            ShapeError: The inputs do not match the kernel's params.
+        """
+        params = self.kernel.params[len(self.outputs) :]
+        if len(params) != len(inputs):
+            raise ShapeError(f"kernel {self.kernel.name} takes {len(params)} inputs, not {len(inputs)}")
+        for number, (param, node) in enumerate(zip(params, inputs, strict=True)):
+            if not isinstance(param, Define) or param.dtype is not node.dtype or param.length != size_of(node.shape):
+                raise ShapeError(f"kernel {self.kernel.name}: input {number} is {node!r}; its param is {param}")
+        return [graph.custom(self, inputs, number, shape, dtype) for number, (shape, dtype) in enumerate(self.outputs)]

@@ -1,0 +1,128 @@
+"""Values that lie in files until somebody needs them.
+
+A leaf of a file is like any other, but for its storage, which is `Unread`: where to find the bytes. When a plan, a
+traced function or a read needs them, `Runtime.buffer_of` puts them into the memory of the leaf's device, once.
+
+Where a graph reads nothing of such a leaf but a slice of consecutive bytes, `read_slices_only` makes a leaf of that
+slice, so that the rest stays in the file:
+
+    x = leaf of a file, f32[1000, 8]            s = leaf of the same file, f32[10, 8], 320 bytes later
+    x[10:20] + 1                         =>     s + 1
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.builtin.disk import DiskBuffer, DiskPool
+from zyx.errors import TraceError
+from zyx.graph import node as n
+from zyx.graph.rebuild import rebuild
+from zyx.runtime.buffer import Pending
+from zyx.shape import size_of, strides_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from zyx.backend import MemoryPool
+    from zyx.dtype import DType
+    from zyx.graph import Graph
+    from zyx.graph.node import Leaf, Node
+    from zyx.runtime.buffer import Buffer, Memory
+    from zyx.runtime.runtime import Runtime
+    from zyx.shape import Shape
+
+
+class Unread:
+    """The storage of a leaf whose values are still in a file.
+
+    Attributes:
+        window: The bytes.
+        buffer: Where they were read to, once they were; nodes may share an `Unread`.
+    """
+
+    __slots__ = ("buffer", "window")
+
+    def __init__(self, window: DiskBuffer) -> None:
+        self.window = window
+        self.buffer: Buffer | None = None
+
+    def read(self, memory: Memory, pool: MemoryPool) -> Buffer:
+        """Return a buffer of `pool` with the values, reading them at the first call.
+
+        Raises:
+            AllocationError: No room.
+            TransferError: The file is gone, or shorter than it was. Then it can be tried again.
+        """
+        if self.buffer is None:
+            buffer = memory.allocate(pool, self.window.nbytes)
+            assert buffer.raw is not None  # a window has at least one byte
+            event = pool.pool_to_pool(self.window, buffer.raw)
+            if event.complete_when_made:
+                event.take()
+            else:
+                buffer.pending = Pending(event, pool)
+            self.buffer = buffer
+        return self.buffer
+
+    def part(self, start: int, nbytes: int) -> Unread:
+        """Return `nbytes` of the bytes, from number `start` on."""
+        window = self.window
+        pool = window.pool
+        assert isinstance(pool, DiskPool)
+        return Unread(pool.window(window.path, window.offset + start, nbytes))
+
+
+def leaf_of_file(
+    runtime: Runtime, path: str | os.PathLike[str], offset: int, shape: Shape, dtype: DType, device: str
+) -> Leaf:
+    """Return a leaf of the values that the file has from byte `offset` on, little endian and in row-major order.
+
+    Nothing is read. The file must stay as it is until the values were used.
+
+    Raises:
+        TransferError: There is no such file, or it ends too early.
+        TraceError: A function is being traced.
+    """
+    if runtime.tracing is not None:
+        raise TraceError(f"{path} is read in a function that is being traced; read it before, and pass the tensor")
+    nbytes = size_of(shape) * dtype.itemsize
+    if not nbytes:
+        return runtime.graph.leaf(shape, dtype, device, runtime.memory.allocate(runtime.device(device).memory_pool, 0))
+    pool = runtime.backends.pools["disk"]
+    assert isinstance(pool, DiskPool)
+    return runtime.graph.leaf(shape, dtype, device, Unread(pool.window(path, offset, nbytes)))
+
+
+def read_slices_only(graph: Graph, outputs: Sequence[Node], order: Sequence[Node]) -> list[Node]:
+    """Return `outputs`, of which `order` is all that they need, with leaves of slices where that is enough."""
+    users: dict[Node, list[Node]] = {}
+    for node in order:
+        if node.storage is None:
+            for source in node.sources:
+                users.setdefault(source, []).append(node)
+    asked = set(outputs)
+    new: dict[Node, Node] = {}
+    for node in order:
+        storage = node.storage
+        if isinstance(storage, Unread) and storage.buffer is None and node not in asked:
+            ranges = {user: _bytes_of(user, node) for user in users[node]}
+            for user, found in ranges.items():
+                if found is not None and None not in ranges.values():
+                    new[user] = graph.leaf(user.shape, user.dtype, user.device, storage.part(*found))
+        if node not in new:
+            kept = node.storage is not None or not node.sources
+            new[node] = node if kept else rebuild(graph, node, [new[source] for source in node.sources])
+    return [new[node] for node in outputs]
+
+
+def _bytes_of(user: Node, leaf: Node) -> tuple[int, int] | None:
+    """Return (start, size) of the bytes of `leaf` that `user` is a slice of, or None if it is something else."""
+    if not isinstance(user, n.Shrink) or 0 in user.shape:
+        return None
+    cut = [axis for axis, (size, old) in enumerate(zip(user.shape, leaf.shape, strict=True)) if size != old]
+    if any(size != 1 for size in user.shape[: max(cut, default=0)]):
+        return None
+    start = sum(low * step for (low, _), step in zip(user.bounds, strides_of(leaf.shape), strict=True))
+    return start * leaf.dtype.itemsize, size_of(user.shape) * leaf.dtype.itemsize

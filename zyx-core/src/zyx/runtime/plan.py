@@ -1,0 +1,167 @@
+"""What is done to compute a graph: a list of launches and copies over numbered buffers.
+
+    buffers 0 .. inputs-1               given: the graph's leaves
+    then outputs                        asked for, allocated for every run
+    then temporaries                    shared by values whose lifetimes do not overlap
+
+A plan holds no buffers. It is made once for a structure of graph and run with any leaves of that structure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from zyx.backend import Launch as SequenceLaunch
+from zyx.backend import Slot, SupportsCapture
+from zyx.runtime.buffer import settle, take_events
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.backend import Device, MemoryPool, PoolBuffer, Program
+    from zyx.runtime.buffer import Buffer, Memory
+    from zyx.runtime.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchStep:
+    """Launch `program` on the buffers `args`."""
+
+    device: Device
+    program: Program
+    args: tuple[int, ...]
+    bytes_moved: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStep:
+    """Copy buffer `source` to buffer `target`, which lies in another pool."""
+
+    source: int
+    target: int
+
+
+Step: TypeAlias = LaunchStep | CopyStep
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Where a buffer is allocated, and how large it is."""
+
+    pool: MemoryPool
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    """A whole plan as one program, and the numbers of the buffers that it is given."""
+
+    device: Device
+    program: Program
+    buffers: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Plan:
+    """A plan; see the module.
+
+    Attributes:
+        inputs: Number of leaves.
+        outputs: One for each output that is computed.
+        results: For each node asked for, the number of the buffer that holds it.
+        temporaries: Memory for what is neither.
+        steps: In order.
+    """
+
+    inputs: int
+    outputs: tuple[Slice, ...]
+    results: tuple[int, ...]
+    temporaries: tuple[Slice, ...]
+    steps: tuple[Step, ...]
+    _runs: int = 0
+    _captured: _Captured | None = field(default=None)
+
+    @property
+    def launches(self) -> int:
+        """Number of kernels that one run launches."""
+        return sum(isinstance(step, LaunchStep) for step in self.steps)
+
+    def allocate(self, memory: Memory, slices: Sequence[Slice]) -> list[Buffer]:
+        """Return new buffers for outputs or temporaries."""
+        return [memory.allocate(slice_.pool, slice_.nbytes) for slice_ in slices]
+
+    def run(self, leaves: Sequence[Buffer], memory: Memory, trace: Trace) -> list[Buffer]:
+        """Queue the plan on the buffers of the leaves, and return those of `results`.
+
+        Raises:
+            BackendError: A step was refused. What was queued before it runs; nothing that it computes is kept.
+        """
+        outputs = self.allocate(memory, self.outputs)
+        temporaries = self.allocate(memory, self.temporaries)
+        buffers = [*leaves, *outputs, *temporaries]
+        self.queue(buffers, trace)
+        return [buffers[number] for number in self.results]
+
+    def queue(self, buffers: Sequence[Buffer], trace: Trace) -> None:
+        """Queue the steps on the buffers of a run. From the second run on, a device that can captures them as one."""
+        self._runs += 1
+        if trace.launches is None:
+            if self._captured is None and self._runs == 2:
+                self.capture()
+            if self._captured is not None:
+                self._launch_captured(self._captured, buffers)
+                return
+        for step in self.steps:
+            if isinstance(step, CopyStep):
+                _copy(buffers[step.source], buffers[step.target])
+            else:
+                args = [buffers[number] for number in step.args]
+                events, taken = take_events(args)
+                started = trace.before_launch(step)
+                event = step.device.launch(step.program, _raw(args), events)
+                event = trace.after_launch(step, event, started)
+                settle(event, step.device.memory_pool, args, taken)
+
+    def capture(self) -> bool:
+        """Turn the steps into one program, if they are launches on one device that can; return whether it is done."""
+        if self._captured is not None:
+            return True
+        devices = {step.device for step in self.steps if isinstance(step, LaunchStep)}
+        if len(devices) != 1 or any(isinstance(step, CopyStep) for step in self.steps):
+            return False
+        (device,) = devices
+        if not isinstance(device, SupportsCapture):
+            return False
+        launches = [step for step in self.steps if isinstance(step, LaunchStep)]
+        buffers = tuple(sorted({number for step in launches for number in step.args}))
+        slot = {number: Slot(position) for position, number in enumerate(buffers)}
+        sequence = [SequenceLaunch(step.program, tuple(slot[number] for number in step.args)) for step in launches]
+        self._captured = _Captured(device, device.capture(sequence, len(buffers)), buffers)
+        return True
+
+    @staticmethod
+    def _launch_captured(captured: _Captured, buffers: Sequence[Buffer]) -> None:
+        args = [buffers[number] for number in captured.buffers]
+        events, taken = take_events(args)
+        event = captured.device.launch(captured.program, _raw(args), events)
+        settle(event, captured.device.memory_pool, args, taken)
+
+    def close(self) -> None:
+        """Release what was captured."""
+        if self._captured is not None:
+            self._captured.device.release(self._captured.program)
+            self._captured = None
+
+
+def _raw(buffers: Sequence[Buffer]) -> list[PoolBuffer]:
+    """Return the pools' handles of buffers, none of which is empty: what has no elements takes no part in a kernel."""
+    return [buffer.raw for buffer in buffers if buffer.raw is not None]
+
+
+def _copy(source: Buffer, target: Buffer) -> None:
+    if source.raw is None or target.raw is None:
+        return
+    events, taken = take_events((source, target))
+    event = target.pool.pool_to_pool(source.raw, target.raw, events)
+    settle(event, target.pool, (source, target), taken)

@@ -1,0 +1,271 @@
+"""Make the plan of a graph: divide it by device, then into kernels, compile these, and give every value a buffer."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zyx.errors import AllocationError
+from zyx.graph import Graph
+from zyx.graph import node as n
+from zyx.graph.rebuild import rebuild
+from zyx.graph.walk import topological
+from zyx.runtime.custom import CustomKernel
+from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
+from zyx.schedule.arrange import arrange, donate
+from zyx.schedule.build import build_nest
+from zyx.schedule.partition import partition
+from zyx.schedule.prepare import prepare
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zyx.backend import Device, Program
+    from zyx.graph.node import Node
+    from zyx.ir.expr import Param
+    from zyx.ir.nest import Nest
+    from zyx.runtime.candidates import Candidates
+    from zyx.runtime.compiler import Compiler
+    from zyx.schedule.partition import Part
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A kernel to launch: `buffers` are the nodes whose buffers it takes."""
+
+    device: Device
+    program: Future[Program]
+    buffers: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A copy of `source`'s buffer to that of `target`."""
+
+    source: Node
+    target: Node
+
+
+class Planner:
+    """Makes plans.
+
+    Args:
+        device_of: From a device's name to the device.
+        compiler: For the kernels.
+        candidates: Libraries beside it.
+    """
+
+    def __init__(self, device_of: Callable[[str], Device], compiler: Compiler, candidates: Candidates) -> None:
+        self.device_of = device_of
+        self.compiler = compiler
+        self.candidates = candidates
+
+    def make(
+        self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None = None
+    ) -> Plan:
+        """Return the plan that computes `outputs`, none of which has storage, from `leaves`.
+
+        An output may be stored over the leaf that `donations` has for it, where that gives the same values; the plan's
+        `results` say where it was.
+        """
+        return _Making(self, donations or {}).make(outputs, leaves)
+
+
+class _Making:
+    """One plan being made."""
+
+    def __init__(self, planner: Planner, donations: Mapping[Node, Node]) -> None:
+        self._graph = Graph()
+        self._device_of = planner.device_of
+        self._compiler = planner.compiler
+        self._candidates = planner.candidates
+        self._donations = donations
+        self._donated: dict[Node, Node] = {}
+        self._shared: dict[Node, Node] = {}  # a leaf that stands for another node's buffer, which its device can reach
+
+    def make(self, outputs: Sequence[Node], leaves: Sequence[Node]) -> Plan:
+        """Return the plan; see `Planner.make`."""
+        actions: list[_Kernel | _Copy] = []
+        targets: dict[Node, Node] = {}  # a ToDevice node -> the leaf that stands for its result
+        wanted = self._on_device(outputs, targets, actions)
+        shared = self._shared
+        actions = [
+            replace(action, buffers=tuple(shared.get(node, node) for node in action.buffers))
+            if isinstance(action, _Kernel)
+            else action
+            for action in actions
+        ]
+        return self._with_buffers([shared.get(node, node) for node in wanted], leaves, actions)
+
+    def _on_device(
+        self, outputs: Sequence[Node], targets: dict[Node, Node], actions: list[_Kernel | _Copy]
+    ) -> list[Node]:
+        """Plan `outputs`, what they need from other devices first; return the nodes whose buffers hold their values."""
+        order = topological(outputs)
+        transfers = [node for node in order if isinstance(node, n.ToDevice) and node.storage is None]
+        if transfers:
+            outputs = self._cut(outputs, order, targets, actions)
+            order = topological(outputs)
+        wanted: dict[Node, Node] = {}
+        for device_name in dict.fromkeys(node.device for node in outputs):
+            device = self._device_of(device_name)
+            mine = [node for node in outputs if node.device == device_name]
+            prepared = prepare(self._graph, topological(mine), mine, device.info)
+            wanted.update(zip(mine, prepared, strict=True))
+            computed = [
+                node for node in dict.fromkeys(prepared) if node.storage is None and not isinstance(node, n.Leaf)
+            ]
+            launches = arrange(partition(topological(computed), computed, device.info), device.info)
+            if self._donations and not transfers:
+                offers = {wanted[node]: old for node, old in self._donations.items() if node in wanted}
+                self._donated.update(donate(launches, offers, set(wanted.values())))
+            actions += [self._kernel(launch, device) for launch in launches]
+        return [wanted[node] for node in outputs]
+
+    def _cut(
+        self,
+        outputs: Sequence[Node],
+        order: Sequence[Node],
+        targets: dict[Node, Node],
+        actions: list[_Kernel | _Copy],
+    ) -> list[Node]:
+        """Replace transfers by leaves, planning what they transfer, innermost first; return the outputs over these."""
+        new: dict[Node, Node] = {}
+        for node in order:
+            if node.storage is not None or not node.sources:
+                new[node] = node
+                continue
+            sources = [new[source] for source in node.sources]
+            if isinstance(node, n.ToDevice):
+                if node not in targets:
+                    (held,) = self._on_device(sources, targets, actions)
+                    targets[node] = self._graph.leaf(node.shape, node.dtype, node.device)
+                    if self._device_of(held.device).memory_pool is self._device_of(node.device).memory_pool:
+                        self._shared[targets[node]] = self._shared.get(held, held)
+                    else:
+                        actions.append(_Copy(self._shared.get(held, held), targets[node]))
+                new[node] = targets[node]
+            else:
+                new[node] = rebuild(self._graph, node, sources)
+        return [new[node] for node in outputs]
+
+    def _kernel(self, parts: Sequence[Part], device: Device) -> _Kernel:
+        root = parts[0].root
+        if isinstance(root, n.Custom):
+            return self._custom(root, parts, device)
+        nests: list[Nest] = []
+        params: dict[Node, Param] = {}
+        for part in parts:
+            nests.append(build_nest(part, params))
+        program = self._compiler.start(nests, _name(parts), device)
+        if len(nests) == 1:
+            library = self._candidates.library_program(nests[0], device, lambda: self._compiler.result(program))
+            if library is not None:
+                program = Future()
+                program.set_result(library[0])
+                return _Kernel(device, program, tuple(_node_of(param, params) for param in library[1]))
+        by_param = {param: node for node, param in reversed(params.items())}
+        return _Kernel(device, program, tuple(by_param[param] for param in dict.fromkeys(params.values())))
+
+    def _custom(self, root: n.Custom, parts: Sequence[Part], device: Device) -> _Kernel:
+        """Return the launch of a hand-written kernel; outputs that nobody needs get a buffer all the same."""
+        custom = root.kernel
+        assert isinstance(custom, CustomKernel)
+        outputs = {part.root.output: part.root for part in parts if isinstance(part.root, n.Custom)}
+        stored: list[Node] = []
+        for number, (shape, dtype) in enumerate(custom.outputs):
+            stored.append(outputs.get(number) or self._graph.leaf(shape, dtype, root.device))
+        kernel = self._compiler.simplified(custom.kernel, device)
+        return _Kernel(device, self._compiler.start_kernel(kernel, device), (*stored, *root.sources))
+
+    # ---- buffers
+
+    def _with_buffers(self, wanted: Sequence[Node], leaves: Sequence[Node], actions: Sequence[_Kernel | _Copy]) -> Plan:
+        numbers: dict[Node, int] = {leaf: number for number, leaf in enumerate(leaves)}
+        slices: list[Slice] = []
+        for node in dict.fromkeys(wanted):
+            if node in self._donated:
+                numbers[node] = numbers[self._donated[node]]
+            elif node not in numbers:
+                numbers[node] = len(leaves) + len(slices)
+                slices.append(self._slice(node))
+        temporaries = self._place_temporaries(numbers, actions)
+        steps: list[Step] = []
+        for action in actions:
+            if isinstance(action, _Copy):
+                steps.append(CopyStep(numbers[action.source], numbers[action.target]))
+            else:
+                args = tuple(numbers[node] for node in action.buffers)
+                moved = sum(size_of(node.shape) * node.dtype.itemsize for node in action.buffers)
+                steps.append(LaunchStep(action.device, self._compiler.result(action.program), args, moved))
+        return Plan(
+            len(leaves), tuple(slices), tuple(numbers[node] for node in wanted), tuple(temporaries), tuple(steps)
+        )
+
+    def _slice(self, node: Node) -> Slice:
+        device = self._device_of(node.device)
+        nbytes = size_of(node.shape) * node.dtype.itemsize
+        limit = device.info.max_buffer_bytes
+        if nbytes > limit:
+            raise AllocationError(f"{node!r} takes {nbytes} bytes; a buffer of {device.name} has at most {limit}")
+        return Slice(device.memory_pool, nbytes)
+
+    def _place_temporaries(self, numbers: dict[Node, int], actions: Sequence[_Kernel | _Copy]) -> list[Slice]:
+        """Number the remaining nodes; a node takes over the memory of one that is not needed any more."""
+        last_use: dict[Node, int] = {}
+        for time, action in enumerate(actions):
+            for node in _touched(action):
+                if node not in numbers:
+                    last_use[node] = time
+        base = max(numbers.values(), default=-1) + 1
+        slices: list[Slice] = []
+        free: list[int] = []
+        for time, action in enumerate(actions):
+            for node in _touched(action):
+                if node in last_use and node not in numbers:
+                    numbers[node] = base + self._find_place(self._slice(node), slices, free)
+            for node in dict.fromkeys(_touched(action)):
+                if last_use.get(node) == time:
+                    free.append(numbers[node] - base)
+        return slices
+
+    @staticmethod
+    def _find_place(wanted: Slice, slices: list[Slice], free: list[int]) -> int:
+        """Return the free place that fits best; growing one is better than adding one."""
+        fitting = [place for place in free if slices[place].pool is wanted.pool]
+        if fitting:
+            best = min(fitting, key=lambda place: _misfit(slices[place].nbytes, wanted.nbytes))
+            free.remove(best)
+            if slices[best].nbytes < wanted.nbytes:
+                slices[best] = wanted
+            return best
+        slices.append(wanted)
+        return len(slices) - 1
+
+
+def _node_of(param: Param, params: Mapping[Node, Param]) -> Node:
+    return next(node for node, own in params.items() if own is param)
+
+
+def _misfit(have: int, wanted: int) -> tuple[bool, int]:
+    return (have < wanted, abs(have - wanted))
+
+
+def _touched(action: _Kernel | _Copy) -> tuple[Node, ...]:
+    return (action.source, action.target) if isinstance(action, _Copy) else action.buffers
+
+
+def _name(parts: Sequence[Part]) -> str:
+    """Return an identifier that tells people what a kernel is about."""
+    part = parts[0]
+    kinds = dict.fromkeys(
+        node.op.value
+        for node in reversed(part.region.views)
+        if isinstance(node, n.Reduce | n.Scan) and node not in part.region.inputs
+    )
+    what = "_".join(kinds) or type(part.root).__name__.lower()
+    shape = "x".join(str(size) for size in part.root.shape)
+    count = f"{len(parts)}_" if len(parts) > 1 else ""
+    return f"{count}{what}_{shape}" if shape else f"{count}{what}"

@@ -1,0 +1,419 @@
+"""The one place with state: devices, pools, buffers, plans, caches, trace."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx.errors import TraceError
+from zyx.graph import Graph
+from zyx.graph import node as n
+from zyx.runtime.buffer import Buffer, Memory, Pending
+from zyx.runtime.lazy import Unread, read_slices_only
+from zyx.runtime.observer import Observers
+from zyx.runtime.signature import signature
+from zyx.runtime.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from zyx.backend import Device
+    from zyx.graph.node import Node
+    from zyx.plugins.opening import OpenedBackends
+    from zyx.runtime.compiler import Compiler
+    from zyx.runtime.handle import Handle
+    from zyx.runtime.plan import Plan
+    from zyx.runtime.planner import Planner
+    from zyx.runtime.tracing import Tracing
+    from zyx.settings.record import Settings
+
+#: Deeper graphs than this are computed on their own, so that a loop that never reads its result stays small.
+MAX_DEPTH: Final = 4000
+_MAX_PLANS: Final = 512
+
+
+class Runtime:
+    """Devices, memory and what was compiled, for the tensors that belong to it.
+
+    Nothing is opened before a device is needed. All methods may be called from any thread.
+
+    Args:
+        settings: What the program says, over environment and configuration file; see `zyx.settings`.
+
+    Attributes:
+        graph: Makes the nodes of all tensors.
+        observers: Who follows what becomes of handles.
+        memory: Allocates buffers.
+        tracing: The trace of a function that is under way, if one is.
+        lock: Held while the runtime is at work.
+    """
+
+    def __init__(self, settings: Settings | Mapping[str, Any] | None = None) -> None:
+        self.graph = Graph()
+        self.observers = Observers()
+        self.memory = Memory()
+        self.tracing: Tracing | None = None
+        self._given_settings = settings
+        self.lock = threading.RLock()
+        self._opened: OpenedBackends | None = None
+        self._default: str | None = None
+        self._trace: Trace | None = None
+        self._compiler: Compiler | None = None
+        self._planner: Planner | None = None
+        self._plans: OrderedDict[object, Plan] = OrderedDict()
+        self._empty: dict[str, Buffer] = {}
+        self._later: list[weakref.ref[Handle]] = []
+        self.memory.droppers.append(self._drop_plans)
+
+    # ---- devices
+
+    @property
+    def backends(self) -> OpenedBackends:
+        """The backends, opened as they are needed."""
+        if self._opened is None:
+            from zyx.plugins.manager import PluginManager
+            from zyx.plugins.opening import OpenedBackends
+            from zyx.settings.load import load_settings
+
+            with self.lock:
+                if self._opened is None:
+                    self._opened = OpenedBackends(PluginManager(load_settings(self._given_settings)))
+        return self._opened
+
+    @property
+    def settings(self) -> Settings:
+        """What is in force."""
+        return self.backends.manager.settings
+
+    @property
+    def trace(self) -> Trace:
+        """Where debugging output goes."""
+        if self._trace is None:
+            self._trace = Trace(self.settings.debug)
+        return self._trace
+
+    @property
+    def default_device(self) -> str:
+        """Name of the device on which tensors are made where none is named.
+
+        Raises:
+            NoDeviceError: There is none; the text says what was tried.
+        """
+        if self._default is None:
+            self._default = self.device_name(None)
+        return self._default
+
+    @contextmanager
+    def default(self, name: str) -> Iterator[str]:
+        """Make tensors on device `name`, where none is named, for the length of a ``with`` block."""
+        with self.lock:
+            before, self._default = self._default, self.device_name(name)
+        try:
+            yield self._default
+        finally:
+            self._default = before
+
+    def device_name(self, name: str | None) -> str:
+        """Return the full name of a device, such as ``c:0`` for ``c`` or ``cpu``; None means the default device.
+
+        Raises:
+            NoDeviceError: There is no such device; the text lists those there are.
+        """
+        return self.device(name).name
+
+    def device(self, name: str | None = None) -> Device:
+        """Return a device by name, opening what is needed."""
+        if name is not None and self._opened is not None:
+            found = self._opened.devices.get(name)
+            if found is not None:
+                return found
+        from zyx.plugins.choose import choose_device
+
+        with self.lock:
+            choice = choose_device(name, self.backends)
+            self.trace.chosen(choice.device, choice.reason)
+            return choice.device
+
+    @property
+    def devices(self) -> list[Device]:
+        """All devices that can be used, fastest first, the interpreter last."""
+        with self.lock:
+            self.backends.open_all()
+            return sorted(
+                self.backends.devices.values(),
+                key=lambda device: (device.name.startswith("interpreter"), -device.info.flops_per_s, device.name),
+            )
+
+    # ---- handles
+
+    def created(self, handle: Handle) -> None:
+        """Note a new handle."""
+        self.observers.created(handle)
+        if self.tracing is not None:
+            self.tracing.created(handle)
+        elif handle._node.depth > MAX_DEPTH:
+            self.realize([handle])
+
+    def current_node(self, handle: Handle) -> Node:
+        """Return the node of `handle`; once it is computed, a leaf that has forgotten how."""
+        if self.tracing is not None:
+            return self.tracing.node_of(handle)
+        if handle.tracing is not None:
+            raise TraceError(
+                f"{handle._node!r} was made while a function was being traced, and has no values: return it from that "
+                "function instead of keeping it"
+            )
+        node = handle._node
+        if node.storage is not None and node.sources:
+            leaf = self.graph.leaf(node.shape, node.dtype, node.device, node.storage, history_lost=True)
+            handle._node = leaf
+            self.observers.computed(handle, node, leaf)
+            return leaf
+        return node
+
+    def assign(self, handle: Handle, node: Node) -> None:
+        """Let `handle` stand for `node` from now on."""
+        if self.tracing is not None:
+            self.tracing.assign(handle, node)
+            return
+        old = handle._node
+        handle._node = node
+        self.observers.assigned(handle, old)
+
+    @contextmanager
+    def untraced(self) -> Iterator[None]:
+        """Work outside of the trace that is under way, for the length of a ``with`` block."""
+        tracing, self.tracing = self.tracing, None
+        try:
+            yield
+        finally:
+            self.tracing = tracing
+
+    # ---- data
+
+    def upload(self, array: np.ndarray, device: str) -> Node:
+        """Return a leaf with a copy of `array`, of any of our dtypes and any strides, on `device`.
+
+        Raises:
+            AllocationError: The device has no room.
+        """
+        dtype = dtypes.as_dtype(array.dtype)
+        if self.tracing is not None:
+            return self.tracing.upload(array, device)
+        source = np.ascontiguousarray(array)
+        with self.lock:
+            pool = self.device(device).memory_pool
+            buffer = self.memory.allocate(pool, source.nbytes)
+            if buffer.raw is not None:
+                event = pool.host_to_pool(memoryview(source.reshape(-1).view(np.uint8)), buffer.raw, [])
+                if event.complete_when_made:
+                    event.take()
+                else:
+                    buffer.pending = Pending(event, pool, kept=source)
+        return self.graph.leaf(array.shape, dtype, device, buffer)
+
+    def download(self, handle: Handle) -> np.ndarray:
+        """Return the values of `handle` as a new array, computing them first.
+
+        Raises:
+            TraceError: A function is being traced: there are no values.
+            BackendError: The work failed.
+        """
+        if self.tracing is not None:
+            raise self.tracing.refusal(handle)
+        self.realize([handle])
+        node = handle._node
+        result = np.empty(node.shape, node.dtype.numpy)
+        with self.lock:
+            buffer = self.buffer_of(node)
+        if buffer.raw is not None:
+            with self.lock:
+                if buffer.pending is not None:
+                    buffer.pending.wait()
+                    buffer.pending = None
+                buffer.pool.pool_to_host(buffer.raw, memoryview(result.reshape(-1).view(np.uint8)), [])
+        return result
+
+    def realize(self, handles: Sequence[Handle]) -> None:
+        """Compute the values of `handles`, together; returns before the work is done.
+
+        In a function that is being traced this does nothing: what it returns and assigns is computed at the end.
+
+        Raises:
+            BackendError: A kernel was refused or memory ran out. Then no handle has changed.
+        """
+        if self.tracing is not None:
+            return
+        with self.lock:
+            if self._later:
+                waiting, self._later = self._later, []
+                handles = [*handles, *[alive for reference in waiting if (alive := reference()) is not None]]
+            wanted = list(dict.fromkeys(handle._node for handle in handles if handle._node.storage is None))
+            if wanted:
+                self._compute(wanted)
+            for handle in handles:
+                self.current_node(handle)
+
+    def realize_along(self, handle: Handle) -> None:
+        """Compute `handle` together with whatever is computed next, unless it has died by then.
+
+        For values that follow others and are not asked for by themselves, such as statistics of batches: by themselves
+        they would be computed again from the beginning, or pile up.
+        """
+        if self.tracing is None:
+            self._later.append(weakref.ref(handle))
+
+    def synchronize(self) -> None:
+        """Wait for all queued work on all devices. Errors of that work surface here."""
+        with self.lock:
+            self.memory.reclaim()
+            for pool in self.backends.pools.values() if self._opened is not None else ():
+                pool.synchronize()
+
+    # ---- computing
+
+    def _compute(self, nodes: Sequence[Node]) -> None:
+        results: dict[Node, Buffer] = {}
+        for node in nodes:
+            if isinstance(node, n.Leaf):
+                raise TraceError(f"{node!r} stands for an argument of a traced function and has no values")
+            shared = _source_with_same_layout(node)
+            if 0 in node.shape:
+                results[node] = self._empty_buffer(node.device)
+            elif shared is not None:
+                results[node] = self.buffer_of(shared)
+        remaining = [node for node in nodes if node not in results]
+        if remaining:
+            nodes = remaining
+            key, leaves, order = signature(nodes)
+            if any(isinstance(leaf.storage, Unread) for leaf in leaves):
+                nodes = read_slices_only(self.graph, nodes, order)
+                key, leaves, _ = signature(nodes)
+            plan = self._plans.get(key)
+            if plan is None:
+                plan = self.plan(nodes, leaves)
+                self._plans[key] = plan
+                while len(self._plans) > _MAX_PLANS:
+                    self._plans.popitem(last=False)[1].close()
+            else:
+                self._plans.move_to_end(key)
+            buffers = [self.buffer_of(leaf) for leaf in leaves]
+            results.update(zip(remaining, plan.run(buffers, self.memory, self.trace), strict=True))
+        for node, buffer in results.items():
+            node.storage = buffer
+
+    def buffer_of(self, node: Node) -> Buffer:
+        """Return the buffer of a node with storage, read from its file if it lies in one.
+
+        Raises:
+            AllocationError: No room for it.
+            TransferError: The file is gone, or shorter than it was.
+            TraceError: It is the argument of a function that was traced.
+        """
+        storage = node.storage
+        if isinstance(storage, Unread):
+            storage = node.storage = storage.read(self.memory, self.device(node.device).memory_pool)
+        if not isinstance(storage, Buffer):
+            raise TraceError(
+                f"{node!r} stands for an argument of a traced function and has no values: what is made of it must be "
+                "returned by that function, not kept"
+            )
+        return storage
+
+    def copy(self, node: Node) -> Node:
+        """Return a leaf with the values of `node`, which has storage, in a buffer of its own."""
+        same = self.graph.copy(node)
+        self._compute([same])
+        return self.graph.leaf(node.shape, node.dtype, node.device, same.storage, history_lost=True)
+
+    def plan(
+        self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None = None
+    ) -> Plan:
+        """Return a new plan that computes `outputs` from `leaves`; see `Planner.make`."""
+        started = time.perf_counter()
+        with self.lock:
+            plan = self.planner.make(outputs, leaves, donations)
+        self.trace.planned(plan, time.perf_counter() - started)
+        return plan
+
+    @property
+    def planner(self) -> Planner:
+        """Makes plans."""
+        if self._planner is None:
+            from zyx.runtime.candidates import Candidates
+            from zyx.runtime.planner import Planner
+
+            candidates = Candidates(self.settings.autotune, self.backends.library_kernels, self.memory)
+            self._planner = Planner(self.device, self.compiler, candidates)
+        return self._planner
+
+    @property
+    def compiler(self) -> Compiler:
+        """Compiles kernels."""
+        if self._compiler is None:
+            from zyx.runtime.compiler import Compiler
+
+            self._compiler = Compiler(self.trace)
+        return self._compiler
+
+    def _empty_buffer(self, device: str) -> Buffer:
+        if device not in self._empty:
+            self._empty[device] = self.memory.allocate(self.device(device).memory_pool, 0)
+        return self._empty[device]
+
+    def _drop_plans(self) -> None:
+        for plan in self._plans.values():
+            plan.close()
+        self._plans.clear()
+
+    def close(self) -> None:
+        """Wait for all work, release programs, free memory, close devices, in this order. A second call does nothing.
+
+        Tensors of this runtime must not be used after it.
+        """
+        with self.lock:
+            self._drop_plans()
+            if self._compiler is not None:
+                self._compiler.close()
+                self._compiler = None
+            if self._opened is not None:
+                self._empty.clear()
+                self.memory.reclaim()
+                self._opened.close()
+                self._opened = None
+
+
+def _source_with_same_layout(node: Node) -> Node | None:
+    """Return a node with storage whose buffer holds the values of `node` as they are, if there is one."""
+    while node.storage is None:
+        if not isinstance(node, n.Reshape | n.Alias):
+            return None
+        node = node.sources[0]
+    return node
+
+
+_current: list[Runtime] = []
+
+
+def current() -> Runtime:
+    """Return the runtime that new tensors belong to, starting the default one on the first call."""
+    if not _current:
+        _current.append(Runtime())
+    return _current[-1]
+
+
+@contextmanager
+def use(runtime: Runtime) -> Iterator[Runtime]:
+    """Make `runtime` the current one for the length of a ``with`` block."""
+    _current.append(runtime)
+    try:
+        yield runtime
+    finally:
+        _current.pop()

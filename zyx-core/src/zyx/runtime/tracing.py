@@ -1,0 +1,119 @@
+"""A function being traced: what its tensors stand for while it runs once on placeholders.
+
+Every tensor that the function is given, or finds, is represented by a leaf without storage:
+
+    arguments    placeholders made for the trace
+    captured     tensors from outside that the function reads: parameters, constants, states of random generators
+    uploaded     arrays that the function turns into tensors: they become part of what was traced
+
+What the function assigns to a captured tensor is kept as its new value at the end. Handles from outside are not
+changed while the function runs, so an error in the middle leaves them as they were.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from zyx.errors import TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import numpy as np
+
+    from zyx.graph.node import Leaf, Node
+    from zyx.runtime.buffer import Buffer
+    from zyx.runtime.handle import Handle
+    from zyx.runtime.runtime import Runtime
+
+
+@runtime_checkable
+class SupportsTraceKey(Protocol):
+    """An object on which the course of a traced function may depend."""
+
+    @property
+    def trace_key(self) -> tuple[int, Hashable]:
+        """A count of changes that are not undone, and a state that may come back.
+
+        A trace is used again while the key of each object that it depends on equals what it was.
+        """
+
+
+class Tracing:
+    """One trace.
+
+    Attributes:
+        captured: For each tensor from outside, its placeholder; in the order in which they were met.
+        assigned: New values of tensors from outside.
+        constants: Placeholders of arrays made inside, with their buffers.
+        watched: Other objects that the trace depends on, by id.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        # By id, since `==` of tensors compares their elements. The handles are kept alive by being here.
+        self.captured: dict[int, tuple[Handle, Leaf]] = {}
+        self.assigned: dict[int, tuple[Handle, Node]] = {}
+        self.constants: list[tuple[Leaf, Buffer]] = []
+        self.watched: dict[int, SupportsTraceKey] = {}
+
+    def depends_on(self, thing: SupportsTraceKey) -> SupportsTraceKey:
+        """Note that the trace holds only while `thing` is as it is; return it."""
+        self.watched[id(thing)] = thing
+        return thing
+
+    def created(self, handle: Handle) -> None:
+        """Note a handle that the function made."""
+        handle.tracing = self
+
+    def node_of(self, handle: Handle) -> Node:
+        """Return what `handle` stands for in the function."""
+        if handle.tracing is self:
+            return handle._node
+        if handle.tracing is not None:
+            raise TraceError(f"{handle._node!r} was made while another function was being traced, and has no values")
+        found = self.assigned.get(id(handle))
+        return found[1] if found is not None else self.placeholder(handle)
+
+    def placeholder(self, handle: Handle) -> Leaf:
+        """Return the placeholder of a tensor from outside."""
+        known = self.captured.get(id(handle))
+        if known is not None:
+            return known[1]
+        with self._runtime.untraced():
+            self._runtime.realize([handle])
+        node = handle._node
+        leaf = self._runtime.graph.leaf(node.shape, node.dtype, node.device)
+        self.captured[id(handle)] = (handle, leaf)
+        return leaf
+
+    def assign(self, handle: Handle, node: Node) -> None:
+        """Let `handle` stand for `node` from here on."""
+        if handle.tracing is self:
+            handle._node = node
+        else:
+            self.assigned[id(handle)] = (handle, node)
+
+    def upload(self, array: np.ndarray, device: str) -> Leaf:
+        """Return a placeholder of an array that the function makes a tensor of."""
+        with self._runtime.untraced():
+            uploaded = self._runtime.upload(array, device)
+        leaf = self._runtime.graph.leaf(uploaded.shape, uploaded.dtype, uploaded.device)
+        self.constants.append((leaf, uploaded.storage))  # type: ignore[arg-type]  # an uploaded leaf has a buffer
+        return leaf
+
+    def refusal(self, handle: Handle) -> TraceError:
+        """Return the error for reading values, which names the line that does."""
+        return TraceError(
+            f"{_place()}: the values of {handle._node!r} are read while the function is being traced, when there are "
+            "none yet; compute with tensors (zyx.where instead of if), return the value, or pass it in as a number"
+        )
+
+
+def _place() -> str:
+    """Return file and line of the innermost frame outside of this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "zyx":
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}, line {frame.f_lineno}"

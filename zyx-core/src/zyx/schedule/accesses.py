@@ -1,0 +1,49 @@
+"""What statements of a nest read, and how far apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.ir import expr as e
+from zyx.ir.nest import Store
+
+if TYPE_CHECKING:
+    from zyx.ir.expr import Expr, Range
+    from zyx.ir.nest import Statement
+
+
+def roots_of(statement: Statement) -> list[Expr]:
+    """Return the expressions of a statement."""
+    if isinstance(statement, Store):
+        return [statement.index, statement.expr] + ([] if statement.mask is None else [statement.mask])
+    return [statement.expr]
+
+
+def expressions_of(statement: Statement) -> list[Expr]:
+    """Return the expressions below the roots of a statement, each once."""
+    found: dict[Expr, None] = {}
+    stack = roots_of(statement)
+    while stack:
+        current = stack.pop()
+        if current not in found:
+            found[current] = None
+            stack.extend(e.children(current))
+    return list(found)
+
+
+def stride_along(index: Expr, range_: Range) -> int | None:
+    """Return how far `index` moves when `range_` grows by one; None if that differs from point to point."""
+    if not index.free & range_.bit:
+        return 0
+    step = 0
+    for term, factor in index.terms if isinstance(index, e.Affine) else ((index, 1),):
+        if isinstance(term, e.RangeRef) and term.range is range_:
+            step = factor
+        elif term.free & range_.bit:
+            return None
+    return step
+
+
+def reads_in(statement: Statement) -> list[e.Read]:
+    """Return the reads of a statement, each once."""
+    return [expr for expr in expressions_of(statement) if isinstance(expr, e.Read)]

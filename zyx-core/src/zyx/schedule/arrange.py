@@ -1,0 +1,140 @@
+"""Put kernels in the order they are launched in, and let independent ones share a launch.
+
+Kernels that only go over elements and rows (no product of matrices, scan or scatter) may share a launch with others
+of their kind that are ready at the same time. Those that nothing else in the plan waits for, such as the updates of
+an optimiser, are put off to the end, where all of them are ready.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx.graph import node as n
+from zyx.schedule.materialise import contraction_operands
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.graph.node import Node
+    from zyx.schedule.partition import Part
+
+#: Most kernels that share a launch, and most nodes they have together: their code is compiled as one.
+_MOST_PARTS: Final = 16
+_MOST_NODES: Final = 1200
+
+
+def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
+    """Return `parts`, which are in an order in which they can run, as launches in an order in which they can run."""
+    producer = {node: part for part in parts for node in part.stored}
+    waited_for = {producer[read] for part in parts for read in part.reads if read in producer}
+    last = [part for part in parts if part not in waited_for and _may_share(part)]
+    early = [part for part in parts if part not in set(last)]
+    done: set[Part] = set()
+    launches: list[list[Part]] = []
+    for group in (early, last):
+        waiting = dict.fromkeys(group)
+        while waiting:
+            first = next(iter(waiting))
+            launch = [first]
+            if isinstance(first.root, n.Custom):
+                launch += [part for part in waiting if part is not first and _same_custom(part, first)]
+            elif _may_share(first):
+                launch += _companions(first, waiting, producer, done, info)
+            for part in launch:
+                del waiting[part]
+            launches.append(launch)
+            done.update(launch)
+    return launches
+
+
+def _companions(
+    first: Part, waiting: Iterable[Part], producer: dict[Node, Part], done: set[Part], info: DeviceInfo
+) -> list[Part]:
+    """Return parts that are ready and fit into the launch of `first`."""
+    found: list[Part] = []
+    nodes = len(first.region.views)
+    params = len(first.stored) + len(first.reads)
+    for part in waiting:
+        if part is first or len(found) + 1 >= _MOST_PARTS:
+            continue
+        ready = all(read not in producer or producer[read] in done for read in part.reads)
+        size = len(part.region.views)
+        count = len(part.stored) + len(part.reads)
+        if ready and _may_share(part) and nodes + size <= _MOST_NODES and params + count <= info.max_params:
+            found.append(part)
+            nodes += size
+            params += count
+    return found
+
+
+def _same_custom(part: Part, other: Part) -> bool:
+    """Whether two parts are outputs of one hand-written kernel on the same inputs."""
+    a, b = part.root, other.root
+    if not isinstance(a, n.Custom) or not isinstance(b, n.Custom):
+        return False
+    return a.kernel == b.kernel and a.sources == b.sources
+
+
+def _may_share(part: Part) -> bool:
+    if isinstance(part.root, n.Scan | n.Scatter | n.Custom):
+        return False
+    computed = [node for node in part.region.views if node not in part.region.inputs]
+    if any(contraction_operands(node) is not None for node in computed):
+        return False
+    reduced = [node for node in computed if isinstance(node, n.Reduce)]
+    return not reduced or size_of(part.root.shape) >= size_of(reduced[0].sources[0].shape) // 64
+
+
+def donate(launches: Sequence[Sequence[Part]], donations: dict[Node, Node], kept: set[Node]) -> dict[Node, Node]:
+    """Let nodes take the place of buffers that are not needed after them; return those for which that works.
+
+    A node may be stored over a buffer if its kernel reads that buffer, if at all, at the same element only, before the
+    store; and nothing reads it in the same launch elsewhere, or later.
+
+    Args:
+        launches: In order.
+        donations: For a node, the one whose buffer it may take.
+        kept: Nodes whose buffers must stay as they are.
+    """
+    accepted: dict[Node, Node] = {}
+    for number, launch in enumerate(launches):
+        for part in launch:
+            for node in part.stored:
+                old = donations.get(node)
+                if old is None or old in kept or old in accepted.values():
+                    continue
+                later = [p for after in launches[number + 1 :] for p in after]
+                beside = [p for p in launch if p is not part]
+                if any(old in p.region.inputs for p in (*later, *beside)) or not _reads_same_element(part, node, old):
+                    continue
+                part.in_place[node] = old
+                accepted[node] = old
+    return accepted
+
+
+def _reads_same_element(part: Part, node: Node, old: Node) -> bool:
+    """Whether `part` reads `old` only where it stores `node`, and only to compute `node`."""
+    views = part.region.views
+    if old not in views:
+        return True
+    (point,) = {view.point for view in views[node]} if len(views[node]) else (None,)
+    if len({view.point for view in views[node]}) != 1 or any(
+        view.point != point or view.mask is not None for view in views[old]
+    ):
+        return False
+    # Every way from the old value to what is stored must lead through the new one.
+    users = [n_ for n_ in views if n_ not in part.region.inputs and old in n_.sources]
+    seen: set[Node] = set()
+    stack = [user for user in users if user is not node]
+    stored = {other for other in part.stored if other is not node}
+    while stack:
+        current = stack.pop()
+        if current in seen or current is node:
+            continue
+        if current in stored or current is part.root:
+            return False
+        seen.add(current)
+        stack += [above for above in views if above not in part.region.inputs and current in above.sources]
+    return True

@@ -1,0 +1,267 @@
+"""Write a part of a graph as a loop nest.
+
+Every node of the part is written as an expression at each point it is needed at: movement changes the point, element by
+element operations are applied, reductions become statements whose value the rest refers to, materialised nodes
+become reads. A costly node that is needed in several loops over a row becomes a value too, and is computed once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from zyx import dtype as dtypes
+from zyx.graph import node as n
+from zyx.ir import expr as e
+from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
+from zyx.ops import BinaryOp
+from zyx.schedule.cost import own_cost
+from zyx.schedule.movement import MOVEMENT, source_point
+from zyx.schedule.region import mask_needed
+from zyx.schedule.threefry import random_word
+from zyx.shape import size_of, strides_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.graph.node import Node
+    from zyx.ir.expr import Expr, Range
+    from zyx.schedule.partition import Part
+    from zyx.schedule.region import Region
+
+Key: TypeAlias = "tuple[Node, tuple[Expr, ...], Expr | None]"
+_KEEP_COST = 16
+
+
+def build_nest(part: Part, params: dict[Node, e.Param]) -> Nest:
+    """Return the nest of `part`.
+
+    `params` has the param of every node whose buffer the kernel takes so far; those that this part adds are added to
+    it, what it stores first. A node that takes the place of another (`Part.in_place`) has the other's param.
+    """
+    return _NestBuilder(part, params).build()
+
+
+class _NestBuilder:
+    def __init__(self, part: Part, params: dict[Node, e.Param]) -> None:
+        self._part = part
+        self._region: Region = part.region
+        self._pool = part.region.pool
+        buffers = [*part.stored, *(node for node in part.reads if not isinstance(node, n.Const | n.Iota))]
+        for node in buffers:
+            old = part.in_place.get(node, node)
+            if old not in params:
+                mutable = node in part.stored
+                params[old] = e.Param(len(params), node.dtype, size_of(node.shape), mutable)
+            params.setdefault(node, params[old])
+        self._params = {node: params[node] for node in buffers}
+        self._statements: list[Statement] = []
+        self._memo: dict[Key, Expr] = {}
+        self._kept = {node for node in self._region.views if self._is_kept(node)}
+
+    def build(self) -> Nest:
+        """Write the root and everything else that is stored."""
+        root = self._part.root
+        if isinstance(root, n.Scatter):
+            self._scatter(root)
+        else:
+            stores = []
+            for node in self._part.stored:
+                (view,) = list(self._region.views[node])[:1]
+                stores.append((node, view, self._at((node, view.point, view.mask))))
+            # What takes the place of a buffer that is read here comes last.
+            for node, view, value in sorted(stores, key=lambda item: item[0] in self._part.in_place):
+                self._store(node, view.point, value, view.mask)
+        params = tuple(dict.fromkeys(self._params.values()))
+        return Nest(params, tuple(self._statements), self._pool)
+
+    def _store(self, node: Node, point: Sequence[Expr], value: Expr, mask: Expr | None) -> None:
+        index = self._pool.flatten(point, node.shape)
+        free = index.free | (0 if mask is None else mask.free)
+        self._statements.append(Store(self._params[node], index, value, mask, self._ranges(free)))
+
+    def _ranges(self, free: int) -> tuple[Range, ...]:
+        return tuple(range_ for range_ in self._region.all_ranges if range_.bit & free)
+
+    def _is_kept(self, node: Node) -> bool:
+        """Whether a node is worth a value of its own.
+
+        It is if it is costly and several statements run over it, or if it is stored and others in the kernel need it.
+        """
+        if node in self._part.stored and node is not self._part.root:
+            return True
+        if own_cost(node) < _KEEP_COST:
+            return False
+        around = {view.reduced for view in self._region.views[node]}
+        return len(around) > 1
+
+    # ---- expressions
+
+    def _at(self, key: Key) -> Expr:
+        """Return the value of a node at a point, under a mask. Works off a stack: graphs may be very deep."""
+        stack = [key]
+        while stack:
+            current = stack[-1]
+            if current in self._memo:
+                stack.pop()
+                continue
+            result = self._try(current)
+            if isinstance(result, list):
+                stack.extend(result)
+            else:
+                self._memo[current] = result
+                stack.pop()
+        return self._memo[key]
+
+    def _try(self, key: Key) -> Expr | list[Key]:
+        """Return the expression, or the keys that must be known first."""
+        node, point, mask = key
+        pool = self._pool
+        if node in self._region.inputs and not isinstance(node, n.Const | n.Iota):
+            return pool.read(self._params[node], pool.flatten(point, node.shape), mask)
+        match node:
+            case n.Const(value=value):
+                return pool.literal(value, node.dtype)
+            case n.Iota(axis=axis):
+                return pool.convert(point[axis], node.dtype)
+            case n.Reduce():
+                return self._reduce(node, point, mask)
+            case n.Scan():
+                return self._scan(node, point, mask)
+            case n.Gather():
+                return self._gather(node, point, mask)
+            case n.RandomBits(offset=offset):
+                (state,) = node.sources
+                words = [(state, (pool.index(word),), mask) for word in range(4)]
+                missing = [word for word in words if word not in self._memo]
+                if missing:
+                    return missing
+                position = pool.shift(pool.flatten(point, node.shape), offset)
+                return random_word(pool, [self._memo[word] for word in words], position, node.dtype)
+            case _ if isinstance(node, MOVEMENT):
+                return self._movement(node, point, mask)
+            case _:
+                return self._elementwise(node, point, mask)
+
+    def _movement(self, node: n.Movement, point: tuple[Expr, ...], mask: Expr | None) -> Expr | list[Key]:
+        pool = self._pool
+        inner, inside = source_point(pool, node, point)
+        key: Key = (node.sources[0], inner, pool.both(mask, inside))
+        if key not in self._memo:
+            return [key]
+        value = self._memo[key]
+        if inside is None:
+            return value
+        fill = node.value if isinstance(node, n.Pad) else node.dtype.to_scalar(0)
+        if isinstance(value, e.Read) and fill == 0 and str(fill) != "-0.0":
+            return value  # a masked read gives 0 already
+        return pool.select(inside, value, pool.literal(fill, node.dtype))
+
+    def _elementwise(self, node: Node, point: tuple[Expr, ...], mask: Expr | None) -> Expr | list[Key]:
+        keys: list[Key] = [(source, point, mask) for source in node.sources]
+        missing = [key for key in keys if key not in self._memo]
+        if missing:
+            return missing
+        values = [self._memo[key] for key in keys]
+        pool = self._pool
+        match node:
+            case n.Unary(op=op1):
+                result = pool.unary(op1, values[0])
+            case n.Binary(op=op2):
+                result = pool.binary(op2, values[0], values[1])
+            case n.Where():
+                result = pool.select(values[0], values[1], values[2])
+            case n.Cast():
+                result = pool.convert(values[0], node.dtype)
+            case n.Bitcast():
+                result = pool.reinterpret(values[0], node.dtype)
+            case _:  # Contiguous, Alias: the same values
+                return values[0]
+        return self._keep(result) if node in self._kept else result
+
+    def _keep(self, expr: Expr) -> Expr:
+        """Return a reference to `expr` as a value of its own."""
+        ranges = self._ranges(expr.free)
+        value = self._pool.value(expr.dtype, ranges)
+        self._statements.append(Compute(value, expr, None, (), ranges))
+        return self._pool.value_ref(value, tuple(self._pool.ref(range_) for range_ in ranges))
+
+    def _reduce(self, node: n.Reduce, point: tuple[Expr, ...], mask: Expr | None) -> Expr | list[Key]:
+        mask = mask_needed(node, point, mask)
+        outer = 0 if mask is None else mask.free
+        for index in point:
+            outer |= index.free
+        inner = 0
+        below = list(point)
+        reduced = []
+        for axis in node.axes:
+            range_ = self._region.bound_range(node.sources[0].shape[axis], outer | inner, axis)
+            inner |= range_.bit
+            reduced.append(range_)
+            below[axis] = self._pool.ref(range_)
+        key: Key = (node.sources[0], tuple(below), mask)
+        if key not in self._memo:
+            return [key]
+        body = self._memo[key]
+        ranges = self._ranges(outer | (body.free & ~inner))
+        value = self._pool.value(node.dtype, ranges)
+        self._statements.append(Compute(value, body, node.op, tuple(reduced), (*ranges, *reduced)))
+        return self._pool.value_ref(value, tuple(self._pool.ref(range_) for range_ in ranges), mask)
+
+    def _scan(self, node: n.Scan, point: tuple[Expr, ...], mask: Expr | None) -> Expr | list[Key]:
+        key: Key = (node.sources[0], point, mask)
+        if key not in self._memo:
+            return [key]
+        body = self._memo[key]
+        along = point[node.axis]
+        assert isinstance(along, e.RangeRef)
+        free = body.free
+        for index in point:
+            free |= index.free
+        ranges = self._ranges(free)
+        value = self._pool.value(node.dtype, ranges)
+        order = (*(range_ for range_ in ranges if range_ is not along.range), along.range)
+        self._statements.append(Scan(value, body, node.op, (along.range,), order))
+        return self._pool.value_ref(value, tuple(self._pool.ref(range_) for range_ in ranges))
+
+    # ---- indexing
+
+    def _position(self, index: Expr, size: int) -> tuple[Expr, Expr | None]:
+        """Return (position, mask) of an index read from memory: negative ones count from the end."""
+        pool = self._pool
+        if not index.dtype.is_unsigned:
+            wide = pool.convert(index, dtypes.int64 if index.dtype.bits < 64 else index.dtype)
+            negative = pool.binary(BinaryOp.LT, wide, pool.literal(0, wide.dtype))
+            index = pool.select(negative, pool.binary(BinaryOp.ADD, wide, pool.literal(size, wide.dtype)), wide)
+        position = pool.convert(index, e.INDEX)
+        return pool.within(position, size), pool.both(pool.non_negative(position), pool.less(position, size))
+
+    def _gather(self, node: n.Gather, point: tuple[Expr, ...], mask: Expr | None) -> Expr | list[Key]:
+        data, index = node.sources
+        index_key: Key = (index, point, mask)
+        if index_key not in self._memo:
+            return [index_key]
+        position, inside = self._position(self._memo[index_key], data.shape[node.axis])
+        at = (*point[: node.axis], position, *point[node.axis + 1 :])
+        key: Key = (data, at, self._pool.both(mask, inside))
+        if key not in self._memo:
+            return [key]
+        value = self._memo[key]
+        if isinstance(value, e.Read) or inside is None:
+            return value
+        return self._pool.select(inside, value, self._pool.literal(node.dtype.to_scalar(0), node.dtype))
+
+    def _scatter(self, node: n.Scatter) -> None:
+        """Store the base, then the updates on top of it."""
+        base, index, updates = node.sources
+        (view,) = self._region.views[node]
+        self._store(node, view.point, self._at((base, view.point, view.mask)), None)
+        (below,) = (view for view in self._region.views[updates] if view in self._region.views[index])
+        position, inside = self._position(self._at((index, below.point, None)), base.shape[node.axis])
+        at = (*below.point[: node.axis], position, *below.point[node.axis + 1 :])
+        value = self._at((updates, below.point, None))
+        flat = self._pool.affine(list(zip(at, strides_of(node.shape), strict=True)))
+        order = self._ranges(below.around)
+        serial = tuple(range_ for range_ in order if range_.bit & below.point[node.axis].free)
+        others = tuple(range_ for range_ in order if range_ not in serial)
+        param = self._params[node]
+        self._statements.append(Store(param, flat, value, inside, (*others, *serial), node.op, serial))

@@ -1,0 +1,29 @@
+"""Choose a good schedule at once, without measuring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.schedule.heuristics.contraction import find_contraction, schedule_contraction
+from zyx.schedule.heuristics.loops import schedule_loops
+from zyx.schedule.heuristics.plan import Plan, simplify_ranges
+from zyx.schedule.heuristics.threads import schedule_threads
+
+if TYPE_CHECKING:
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.nest import Nest
+    from zyx.schedule.moves import Move
+
+
+def choose_schedule(nest: Nest, info: DeviceInfo) -> tuple[Nest, list[Move]]:
+    """Return the scheduled nest and the moves that led there."""
+    plan = Plan(nest)
+    simplify_ranges(plan)
+    found = find_contraction(plan.nest) if info.vector_bytes else None
+    if info.max_group_threads > 1:
+        schedule_threads(plan, info)
+    elif found is not None:
+        schedule_contraction(plan, found, info)
+    else:
+        schedule_loops(plan, info)
+    return plan.nest, plan.moves

@@ -1,0 +1,361 @@
+"""Schedules for products of matrices and convolutions on machines with vectors and one thread a group.
+
+A tile of results is kept in registers while the reduction runs: some vectors of results times some points of other
+ranges. Every load of one factor is then used for the whole other side of the tile.
+
+    c[i, j] = sum(k) of a[i, k] * b[k, j]          vectors along j (b and c lie side by side there)
+        i = i.0 loop, i.1 unrolled by 8;   j = j.0 loop, j.1.0 unrolled by 3, j.1.1 vectors of 16;   k innermost loop
+
+    c[i, j] = sum(k) of a[i, k] * b[j, k]          vectors along k, four by four results, added up at the end
+
+Outer blocks of i are shared out over the groups. If one factor's part for a tile column does not stay in the
+second-level cache over the whole reduction, the reduction is split and the results are gathered in memory between the
+parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zyx.ir import expr as e
+from zyx.ir.nest import Compute, Kind, Store
+from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp
+from zyx.schedule.accesses import expressions_of, reads_in, stride_along
+from zyx.schedule.heuristics.plan import Plan, work_of
+from zyx.schedule.heuristics.vectors import cost, lanes_of
+from zyx.schedule.moves import Stage
+
+if TYPE_CHECKING:
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.expr import Range
+    from zyx.ir.nest import Nest, Statement
+
+#: Products of fewer multiplications than this run in one group.
+_SMALL: Final = 1 << 16
+#: Groups for each thread: enough to even out what the threads are given.
+_GROUPS_A_UNIT: Final = 4
+#: Rows of a group: enough to use a copied panel often.
+_BLOCK_ROWS: Final = 256
+_ROWS_TO_COPY_FOR: Final = 64
+_ROWS_TO_TURN_FOR: Final = 32
+#: Costs relative to loading a vector: of turning over what is loaded, and of adding up the lanes at the end.
+_TURNED_COST: Final = 1.5
+_ADD_UP_COST: Final = 0.3
+_LINES_TO_COPY: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A sum of products in a nest.
+
+    Attributes:
+        statement: The reduction.
+        reads: Positions read by it.
+        rows: Ranges of the result that only some reads depend on, for which the others are used again.
+    """
+
+    statement: Compute
+    reads: tuple[e.Read, ...]
+
+
+def find_contraction(nest: Nest) -> Contraction | None:
+    """Return the sum of products of a nest whose reads are each used for several results, if it has one."""
+    for statement in nest.statements:
+        if not isinstance(statement, Compute) or statement.op is not ReduceOp.SUM:
+            continue
+        expr = statement.expr
+        while isinstance(expr, e.Convert):
+            expr = expr.x
+        if not isinstance(expr, e.Apply2) or expr.op is not BinaryOp.MUL:
+            continue
+        reads = tuple(expr for expr in expressions_of(statement) if isinstance(expr, e.Read))
+        kept = [range_ for range_ in statement.order if range_ not in statement.reduced and range_.size > 1]
+        if len(reads) < 2 or len(kept) < 2:
+            continue
+        if all(any(not read.index.free & range_.bit for range_ in kept) for read in reads):
+            return Contraction(statement, reads)
+    return None
+
+
+def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> None:
+    """Schedule the nest of `plan`, whose sum of products is `found`."""
+    statement = found.statement
+    lanes = lanes_of(statement, info)
+    kept = [range_ for range_ in statement.order if range_ not in statement.reduced]
+    vector = _vector_range(plan.nest, found, kept, lanes)
+    columns, rows = _tile_ranges(found, kept, vector)
+    tile = _Tile(plan, info, lanes)
+    reduced = list(statement.reduced)
+    if vector in statement.reduced:
+        tile.vector_along_reduction(vector, columns, rows)
+        reduced = [range_ for range_ in reduced if range_ is not vector] + [tile.vector_loop]
+    else:
+        tile.vector_along_result(vector, rows)
+    loops = [range_ for range_ in kept if range_ not in tile.replaced]
+    _arrange_loops(plan, tile, loops, reduced, info)
+    if vector not in statement.reduced and rows is not None:
+        _copy_columns(plan, tile, reduced, min(rows.size, _BLOCK_ROWS), info)
+
+
+def _vector_range(nest: Nest, found: Contraction, kept: list[Range], lanes: int) -> Range:
+    """Return the range along which the accesses of the sum, and of what stores its results, cost least."""
+    statement = found.statement
+    stores = [s for s in nest.statements if isinstance(s, Store)]
+    points = 1
+    for range_ in statement.reduced:
+        points *= range_.size
+
+    def total(range_: Range) -> float:
+        waste = -(-range_.size // lanes) * lanes / range_.size
+        if range_ in statement.reduced:
+            # The lanes have to be added up, and what follows is computed one by one.
+            after = sum(_epilogue_cost(store) for store in stores) * (lanes - 1) / points
+            return cost(statement, range_, lanes) + _ADD_UP_COST + after
+        reads = sum(_access_cost(found, read, range_, kept, lanes) for read in found.reads)
+        others = sum(0.0 if stride_along(s.index, range_) == 1 else lanes / 8 for s in stores)
+        return (reads / len(found.reads) + others) * waste
+
+    return min(statement.order, key=total)
+
+
+def _access_cost(found: Contraction, read: e.Read, vector: Range, kept: list[Range], lanes: int) -> float:
+    step = stride_along(read.index, vector)
+    if step in (0, 1):
+        return 1.0 if step else 0.25
+    return _TURNED_COST if _can_turn(found, read, vector, kept, lanes) else float(lanes)
+
+
+def _can_turn(found: Contraction, read: e.Read, vector: Range, kept: list[Range], lanes: int) -> bool:
+    """Whether it pays to copy what is read to where it lies side by side along `vector`, turning blocks over."""
+    if read.mask is not None or stride_along(read.index, vector) is None:
+        return False
+    along = [r for r in found.statement.reduced if stride_along(read.index, r) == 1 and r.size >= lanes]
+    rows = _largest([r for r in kept if r is not vector and not read.index.free & r.bit])
+    return bool(along) and rows is not None and rows.size >= _ROWS_TO_TURN_FOR
+
+
+def _epilogue_cost(store: Store) -> float:
+    """Return the simple operations that a store takes for each result."""
+    total = 0.0
+    for expr in expressions_of(store):
+        if isinstance(expr, e.Apply1):
+            total += 20 if expr.op in TRANSCENDENTAL else 1
+        elif isinstance(expr, e.Apply2 | e.Select):
+            total += 1
+    return total
+
+
+def _tile_ranges(found: Contraction, kept: list[Range], vector: Range) -> tuple[Range | None, Range | None]:
+    """Return (a range that shares loads with the vector's side of the tile, one of the other side), if there are.
+
+    The two sides are told apart by the reads that do not depend on them.
+    """
+    others = [range_ for range_ in kept if range_ is not vector and range_.size > 1]
+    if vector in kept:
+        with_vector = [read for read in found.reads if read.index.free & vector.bit]
+        rows = [r for r in others if not any(read.index.free & r.bit for read in with_vector)]
+        return None, _largest(rows)
+    first, second = found.reads[0], found.reads[-1]
+    columns = [r for r in others if not first.index.free & r.bit]
+    rows = [r for r in others if not second.index.free & r.bit and r not in columns]
+    return _largest(columns), _largest(rows)
+
+
+def _largest(ranges: list[Range]) -> Range | None:
+    return max(ranges, key=lambda range_: min(range_.size, 64), default=None)
+
+
+class _Tile:
+    """Splits the ranges of a tile, and keeps what became of them.
+
+    Attributes:
+        inner: The ranges that are written out, the vector last.
+        rows, columns: The loops over tiles.
+        height: Rows of a tile.
+        replaced: The ranges that were split.
+    """
+
+    def __init__(self, plan: Plan, info: DeviceInfo, lanes: int) -> None:
+        self.inner: list[Range] = []
+        self.rows: list[Range] = []
+        self.columns: list[Range] = []
+        self.height = 1
+        self.replaced: list[Range] = []
+        self.vector_loop: Range
+        self._plan = plan
+        self._lanes = lanes
+        self._registers = info.registers
+
+    def vector_along_result(self, vector: Range, rows: Range | None) -> None:
+        """Make a tile of vectors times rows."""
+        lanes = min(self._lanes, 1 << (vector.size - 1).bit_length())
+        vectors = -(-vector.size // lanes)
+        wide = self._best_width(vectors, 1 if rows is None else rows.size)
+        self._split_vector(vector, lanes, wide)
+        if rows is not None:
+            self.height = self._best_height(rows.size, wide)
+            self._split_rows(rows, self.height, self.rows)
+
+    def vector_along_reduction(self, vector: Range, columns: Range | None, rows: Range | None) -> None:
+        """Make a tile of results whose sums are vectors."""
+        lanes = min(self._lanes, 1 << (vector.size - 1).bit_length())
+        outer, inner = self._plan.split(vector, lanes) if vector.size != lanes else (vector, vector)
+        self._plan.mark(inner, Kind.VECTOR)
+        self.vector_loop = outer
+        side = 4 if self._registers >= 32 else 2
+        if rows is not None:
+            self.height = _height(rows.size, side)
+            self._split_rows(rows, self.height, self.rows)
+        if columns is not None:
+            self._split_rows(columns, _height(columns.size, side), self.columns)
+        self.inner.append(inner)
+
+    def _split_vector(self, vector: Range, lanes: int, wide: int) -> None:
+        self.replaced.append(vector)
+        if vector.size <= lanes and wide == 1:
+            if vector.size == lanes:
+                inner = vector
+            else:
+                _, inner = self._plan.split(vector, lanes)
+            self._plan.mark(inner, Kind.VECTOR)
+            self.inner.append(inner)
+            return
+        outer, block = self._plan.split(vector, lanes * wide)
+        self.columns.append(outer)
+        if wide > 1:
+            unrolled, inner = self._plan.split(block, lanes)
+            self._plan.mark(unrolled, Kind.UNROLL)
+            self.inner.append(unrolled)
+        else:
+            inner = block
+        self._plan.mark(inner, Kind.VECTOR)
+        self.inner.append(inner)
+
+    def _split_rows(self, rows: Range, height: int, loops: list[Range]) -> None:
+        self.replaced.append(rows)
+        if height == 1:
+            loops.append(rows)
+            return
+        if rows.size == height:
+            inner = rows
+        else:
+            outer, inner = self._plan.split(rows, height)
+            loops.append(outer)
+        self._plan.mark(inner, Kind.UNROLL)
+        self.inner.insert(0, inner)
+
+    def _best_width(self, vectors: int, rows: int) -> int:
+        """Return how many vectors wide the tile is: few rows leave more registers for vectors; less waste is better."""
+        choices = [wide for wide in (1, 2, 3, 4) if wide <= vectors]
+        preferred = 3 if self._registers >= 32 else 2
+
+        def rating(wide: int) -> tuple[float, int]:
+            waste = -(-vectors // wide) * wide / vectors
+            height = min(rows, self._room(wide))
+            loads = (wide + height) / (wide * height)
+            return (loads * waste, abs(wide - preferred))
+
+        return min(choices, key=rating)
+
+    def _best_height(self, rows: int, wide: int) -> int:
+        return _height(rows, self._room(wide))
+
+    def _room(self, wide: int) -> int:
+        """Return how many rows of `wide` vectors fit the registers, beside a row of the one factor and a broadcast."""
+        return max(1, min(8, (self._registers - wide - 1) // wide))
+
+
+def _height(size: int, most: int) -> int:
+    """Return a number of rows up to `most` that wastes little: a divisor if there is a good one."""
+    if size <= most:
+        return size
+    divisors = [h for h in range(most, 0, -1) if size % h == 0]
+    return divisors[0] if divisors[0] * 2 > most else most
+
+
+def _arrange_loops(plan: Plan, tile: _Tile, loops: list[Range], reduced: list[Range], info: DeviceInfo) -> None:
+    """Put the loops in order, and share the outer ones out over the groups.
+
+    A group has a block of rows that is large enough for what it copies to pay, and as many columns as leave enough
+    groups.
+    """
+    nest = plan.nest
+    if max(work_of(statement) for statement in nest.statements) < _SMALL:
+        plan.order([*loops, *tile.columns, *tile.rows, *reduced, *tile.inner])
+        return
+    wanted = info.units * _GROUPS_A_UNIT
+    groups: list[Range] = []
+    count = 1
+    for range_ in loops:
+        plan.mark(range_, Kind.GROUP)
+        groups.append(range_)
+        count *= range_.size
+    inner: list[Range] = []
+    for ranges, most in ((tile.rows, max(1, _BLOCK_ROWS // max(tile.height, 1))), (tile.columns, 1 << 30)):
+        for range_ in ranges:
+            block = min(
+                range_.size, most, max(1, -(-range_.size * count // wanted)) if ranges is tile.columns else most
+            )
+            if ranges is tile.rows and not tile.columns:
+                block = min(block, max(1, range_.size * count // wanted))
+            block = _near_divisor(range_.size, block) if block > 1 else 1
+            if block == range_.size:
+                inner.append(range_)
+                continue
+            outer, rest = (range_, None) if block == 1 else plan.split(range_, block)
+            plan.mark(outer, Kind.GROUP)
+            groups.append(outer)
+            count *= outer.size
+            if rest is not None:
+                inner.append(rest)
+    rows = [range_ for range_ in inner if any(range_.label.startswith(r.label) for r in tile.rows)]
+    columns = [range_ for range_ in inner if range_ not in rows]
+    plan.order([*groups, *columns, *rows, *reduced, *tile.inner])
+
+
+def _near_divisor(size: int, wanted: int) -> int:
+    divisors = [d for d in range(1, size + 1) if size % d == 0 and wanted // 2 < d <= wanted * 3 // 2]
+    return min(divisors, key=lambda d: abs(d - wanted), default=wanted)
+
+
+def _copy_columns(plan: Plan, tile: _Tile, reduced: list[Range], rows: int, info: DeviceInfo) -> None:
+    """Copy what the vectors are loaded from to where its lines follow each other, if that pays.
+
+    It must be done if what is read does not lie side by side along the vectors, and pays if its lines are far apart and used
+    often: lines a power of two apart fall on the same few places of a cache, and far ones each need a page's address.
+    """
+    statement = next(s for s in plan.nest.statements if isinstance(s, Compute) and s.op is not None)
+    vector = tile.inner[-1]
+    wide = [read for read in reads_in(statement) if read.index.free & vector.bit]
+    if len(wide) != 1 or len(info.cache_bytes) < 2 or rows < _ROWS_TO_TURN_FOR:
+        return
+    (read,) = wide
+    along = [range_ for range_ in reduced if read.index.free & range_.bit]
+    turned = stride_along(read.index, vector) not in (0, 1)
+    lines = 1
+    for range_ in along:
+        lines *= range_.size
+    reach = max((abs(stride_along(read.index, range_) or 0) * range_.size for range_ in along), default=0)
+    far = reach * read.dtype.itemsize >= info.cache_bytes[1] and lines >= _LINES_TO_COPY and rows >= _ROWS_TO_COPY_FOR
+    if not turned and not far:
+        return
+    inner = [range_ for range_ in tile.inner if read.index.free & range_.bit]
+    same = [other for other in reads_in(statement) if other.param is read.param]
+    tile_labels = tuple(range_.label for range_ in (*along, *inner))
+    plan.do(Stage(repr(statement.value), read.param.number, tile_labels, same.index(read) if len(same) > 1 else None))
+    copy = plan.nest.statements[plan.nest.statements.index(_definition(plan, statement)) - 1]
+    assert isinstance(copy, Compute)
+    for range_ in inner:
+        if not turned or range_ is vector:
+            plan.mark(plan.range(f"{range_.label}@{copy.value}"), plan.nest.kind(range_))
+    if turned:
+        side = next(range_ for range_ in along if stride_along(read.index, range_) == 1)
+        outer, block = plan.split(plan.range(f"{side.label}@{copy.value}"), vector.size)
+        plan.mark(block, Kind.UNROLL)
+        own = [plan.range(f"{range_.label}@{copy.value}") for range_ in (*along, *inner) if range_ is not side]
+        plan.order([*(r for r in own if plan.nest.kind(r) is not Kind.VECTOR), outer, block])
+
+
+def _definition(plan: Plan, statement: Compute) -> Statement:
+    return next(s for s in plan.nest.statements if isinstance(s, Compute) and s.value is statement.value)

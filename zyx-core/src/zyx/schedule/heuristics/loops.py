@@ -1,0 +1,222 @@
+"""Schedules for machines whose groups have one thread with vectors: all but products of matrices.
+
+    softmax over the rows of f32[4096, 1000]:  r0 group;  r1 = r1.0 loop, r1.1.0 unrolled by 4, r1.1.1 vectors of 16,
+    the last point of r1.0 apart
+
+1. The ranges to vectorise are split into a loop, a few vectors written out, and the vector.
+2. Reductions down the columns of a matrix read several rows at a time, each over a wide block of columns.
+3. The ranges outside all reductions and scans become groups, until there are enough of them; small kernels stay in one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.schedule.accesses import expressions_of, reads_in, stride_along
+from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
+from zyx.schedule.heuristics.vectors import choose_vector_ranges, lanes_of, turned_range
+from zyx.schedule.moves import Stream
+from zyx.schedule.moves.ranges import statement_labels
+
+if TYPE_CHECKING:
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.expr import Range
+    from zyx.ir.nest import Statement
+
+#: Fewer points than this are not worth a second group: waking a thread costs as much as tens of thousands of
+#: operations.
+GROUP_WORK: Final = 1 << 13
+_UNROLL: Final = 4
+_UNROLLED_SIZE: Final = 160
+#: Side of the tiles in which a matrix is turned over.
+_TILE: Final = 64
+
+
+def schedule_loops(plan: Plan, info: DeviceInfo) -> None:
+    """Schedule the nest of `plan`."""
+    vectors = choose_vector_ranges(plan.nest, info)
+    scan = next((s for s in plan.nest.statements if isinstance(s, Scan)), None)
+    if scan is not None and not any(range_ in scan.order and _is_natural(scan, range_) for range_ in vectors):
+        plan.order(_side_by_side(plan, scan, info))
+        _groups(plan, info)
+        _stream(plan, info)
+        return
+    turned = _turned(plan, vectors, info)
+    if turned is not None:
+        _tiles(plan, *turned)
+        _groups(plan, info)
+        _stream(plan, info)
+        return
+    inner: list[Range] = []
+    for range_, lanes in vectors.items():
+        inner += _vectorise(plan, range_, lanes)
+    _columns(plan, inner, info)
+    _groups(plan, info)
+    _stream(plan, info)
+
+
+def _is_natural(scan: Scan, range_: Range) -> bool:
+    """Whether what is scanned lies side by side along `range_`."""
+    return all(stride_along(read.index, range_) in (0, 1) for read in reads_in(scan))
+
+
+def _turned(plan: Plan, vectors: dict[Range, int], info: DeviceInfo) -> tuple[Range, Range, int] | None:
+    """Return (vector range, range of the reads, lanes) if the statement stores along one and reads along another."""
+    if len(plan.nest.statements) != 1 or len(vectors) != 1 or not info.has_shuffle:
+        return None
+    ((vector, lanes),) = vectors.items()
+    (statement,) = plan.nest.statements
+    for read in reads_in(statement):
+        if stride_along(read.index, vector) not in (0, 1):
+            other = turned_range(statement, read, vector, lanes)
+            if other is not None and vector.size >= lanes:
+                return vector, other, lanes
+    return None
+
+
+def _tiles(plan: Plan, vector: Range, other: Range, lanes: int) -> None:
+    """Go over a matrix that is stored along one range and read along another in square tiles, block by block of lanes.
+
+    Both the lines that are read and those that are stored are then used as a whole while they are in the nearest cache.
+    """
+    side = _TILE if min(vector.size, other.size) >= _TILE else lanes
+    outer, middle, inner = [], [], []
+    for range_, kind in ((other, Kind.UNROLL), (vector, Kind.VECTOR)):
+        tile = range_
+        if side > lanes:
+            loop, tile = plan.split(range_, side)
+            outer.append(loop)
+        loop, block = plan.split(tile, lanes)
+        middle.append(loop)
+        plan.mark(block, kind)
+        inner.append(block)
+    # Stored lines first: each is complete before the next one starts.
+    plan.order([*reversed(outer), *reversed(middle), *inner])
+
+
+def _vectorise(plan: Plan, range_: Range, lanes: int) -> list[Range]:
+    """Split a range into loop, written out vectors and lanes; return the inner ones."""
+    if range_.size <= lanes:
+        if range_.size != lanes:
+            outer, vector = plan.split(range_, lanes)
+            plan.mark(vector, Kind.VECTOR)
+            return [vector]
+        plan.mark(range_, Kind.VECTOR)
+        return [range_]
+    heavy = max(len(expressions_of(s)) for s in plan.nest.statements if range_ in s.order)
+    unroll = _UNROLL
+    while unroll > 1 and (range_.size < lanes * unroll or heavy * unroll > _UNROLLED_SIZE):
+        unroll //= 2
+    if unroll > 1:
+        _, block = plan.split(range_, lanes * unroll)
+        unrolled, vector = plan.split(block, lanes)
+        plan.mark(unrolled, Kind.UNROLL)
+        plan.mark(vector, Kind.VECTOR)
+        return [unrolled, vector]
+    _, vector = plan.split(range_, lanes)
+    plan.mark(vector, Kind.VECTOR)
+    return [vector]
+
+
+def _side_by_side(plan: Plan, scan: Scan, info: DeviceInfo) -> list[Range]:
+    """Run independent scans along lines of memory side by side, as vectors: one alone waits for its own last result.
+
+    Blocks of as many points as there are lanes are turned over when they are read, and back when they are stored.
+    """
+    lanes = lanes_of(scan, info)
+    others = [range_ for range_ in scan.order if range_ not in scan.along and range_.size >= max(lanes, 2)]
+    if not others:
+        return []
+    along = scan.along[-1]
+    inner = []
+    if along.size >= lanes > 1:
+        _, block = plan.split(along, lanes)
+        plan.mark(block, Kind.REPEAT)
+        inner.append(block)
+    _, vector = plan.split(others[-1], max(lanes, 2))
+    plan.mark(vector, Kind.VECTOR if lanes > 1 else Kind.UNROLL)
+    return [*inner, vector]
+
+
+def _columns(plan: Plan, inner: list[Range], info: DeviceInfo) -> None:
+    """Put the loops in order: outer ranges, then reductions, then what is written out.
+
+    A reduction whose vector range is not reduced runs down columns. A row of such a matrix is read a block of columns
+    at a time, with several rows at once, and the sums of the block are kept in memory that stays in the nearest
+    cache.
+    """
+    written_out = set(inner)
+    for statement in list(plan.nest.statements):
+        if isinstance(statement, Compute) and statement.op is not None:
+            kept = [r for r in statement.order if r not in statement.reduced and r not in written_out]
+            down = [r for r in statement.reduced if r not in written_out]
+            vector = next((r for r in statement.order if plan.nest.kind(r) is Kind.VECTOR), None)
+            if vector is None or vector in statement.reduced or not down:
+                continue
+            loop = next((r for r in reversed(kept) if r.label + ".1" in vector.label), None)
+            if loop is not None and loop.size >= 8 and down[-1].size >= 16:
+                rows, several = plan.split(down[-1], 4)
+                plan.mark(several, Kind.REPEAT)
+                inner.insert(0, several)
+                written_out.add(several)
+                plan.order([rows, loop, *inner])
+                return
+    plan.order(inner)
+
+
+def _groups(plan: Plan, info: DeviceInfo) -> None:
+    """Turn outer ranges into groups until there are enough for the device."""
+    nest = plan.nest
+    work = sum(work_of(statement) for statement in nest.statements)
+    if work < 2 * GROUP_WORK:
+        return
+    wanted = info.units * 8
+    count = 1
+    for range_ in _parallel_ranges(nest.statements):
+        if nest.kind(range_) is not Kind.LOOP or count >= wanted:
+            break
+        per_point = work // (count * range_.size)
+        if per_point >= GROUP_WORK or range_.size <= 2:
+            plan.mark(range_, Kind.GROUP)
+            count *= range_.size
+            continue
+        block = min(-(-GROUP_WORK // max(per_point, 1)), -(-range_.size // 2))
+        divisor = _divisor_near(range_.size, block)
+        outer, _ = plan.split(range_, divisor)
+        plan.mark(outer, Kind.GROUP)
+        count *= outer.size
+        break
+
+
+def _parallel_ranges(statements: tuple[Statement, ...]) -> list[Range]:
+    """Return the leading ranges that all statements have and none combines over."""
+    serial = {range_ for statement in statements for range_ in serial_ranges(statement)}
+    shared = [r for r in statements[-1].order if r not in serial and all(r in s.order for s in statements)]
+    lead: list[Range] = []
+    for range_ in shared:
+        if any(range_ not in s.order[: len(lead) + 1] for s in statements if isinstance(s, Store)):
+            continue
+        lead.append(range_)
+    return lead
+
+
+def _divisor_near(size: int, wanted: int) -> int:
+    """Return a divisor of `size` within a factor of two above `wanted` if there is one, else `wanted`."""
+    for divisor in range(wanted, min(2 * wanted, size) + 1):
+        if size % divisor == 0:
+            return divisor
+    return wanted
+
+
+def _stream(plan: Plan, info: DeviceInfo) -> None:
+    """Store past the caches what does not fit them anyway."""
+    if not info.has_streaming or not info.cache_bytes:
+        return
+    for statement, label in list(statement_labels(plan.nest).items()):
+        if not isinstance(statement, Store) or statement.combine is not None:
+            continue
+        vector = next((r for r in statement.order if plan.nest.kind(r) is Kind.VECTOR), None)
+        large = statement.param.length * statement.param.dtype.itemsize >= info.cache_bytes[-1]
+        if large and vector is not None and stride_along(statement.index, vector) == 1:
+            plan.do(Stream(label))

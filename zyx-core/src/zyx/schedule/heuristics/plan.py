@@ -1,0 +1,148 @@
+"""A schedule being written: the nest as it is after the moves so far, and what the next choice looks at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.errors import ScheduleError
+from zyx.ir import expr as e
+from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.schedule.accesses import roots_of
+from zyx.schedule.moves import Mark, Merge, Peel, Reorder, Split
+from zyx.schedule.moves.ranges import find_range, statement_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from zyx.ir.expr import Expr, Range
+    from zyx.ir.nest import Nest, Statement
+    from zyx.schedule.moves import Move
+
+
+class Plan:
+    """Applies moves one by one and keeps the list."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.moves: list[Move] = []
+
+    def do(self, move: Move) -> None:
+        """Apply `move`; if it does not apply, `ScheduleError` and nothing changes."""
+        self.nest = move.apply(self.nest)
+        self.moves.append(move)
+
+    def range(self, label: str) -> Range:
+        """Return the range of that label."""
+        return find_range(self.nest, label)
+
+    def split(self, range_: Range, factor: int) -> tuple[Range, Range]:
+        """Split a range, peel the outer part if the factor does not divide it, and return (outer, inner)."""
+        self.do(Split(range_.label, factor))
+        outer, inner = self.range(f"{range_.label}.0"), self.range(f"{range_.label}.1")
+        if range_.size % factor:
+            self.do(Peel(outer.label))
+        return outer, inner
+
+    def mark(self, range_: Range, kind: Kind) -> None:
+        """Set the kind of a range."""
+        self.do(Mark(range_.label, kind))
+
+    def order(self, ranges: Sequence[Range]) -> None:
+        """Put the loops of every statement into the order of `ranges`; those not named come first, as they are."""
+        rank = {range_: number for number, range_ in enumerate(ranges)}
+        for statement, label in statement_labels(self.nest).items():
+            wanted = sorted(statement.order, key=lambda range_: rank.get(range_, -1))
+            if tuple(wanted) != statement.order:
+                self.do(Reorder(label, tuple(range_.label for range_ in wanted)))
+
+
+def simplify_ranges(plan: Plan) -> None:
+    """Split ranges that are only used in parts, and merge neighbours that are only used as one."""
+    while (found := next(_divisions(plan.nest), None)) is not None:
+        range_, divisor = found
+        plan.do(Split(range_.label, divisor))
+    merged = True
+    while merged:
+        merged = False
+        for outer, inner in _neighbours(plan.nest):
+            if _used_as_one(plan.nest, outer, inner):
+                try:
+                    plan.do(Merge(outer.label, inner.label))
+                except ScheduleError:
+                    continue
+                merged = True
+                break
+
+
+def _divisions(nest: Nest) -> Iterator[tuple[Range, int]]:
+    """Yield ranges that are divided by a divisor of their size, the smallest divisor first."""
+    found = {
+        (expr.x.range, expr.divisor)
+        for expr in all_expressions(nest)
+        if isinstance(expr, e.Quotient | e.Remainder) and isinstance(expr.x, e.RangeRef)
+    }
+    for range_, divisor in sorted(found, key=lambda item: (item[0].number, item[1])):
+        if range_.size % divisor == 0 and 1 < divisor < range_.size:
+            yield range_, divisor
+
+
+def _neighbours(nest: Nest) -> Iterable[tuple[Range, Range]]:
+    pairs: dict[tuple[Range, Range], None] = {}
+    for statement in nest.statements:
+        for outer, inner in zip(statement.order, statement.order[1:], strict=False):
+            pairs[outer, inner] = None
+    return pairs
+
+
+def _used_as_one(nest: Nest, outer: Range, inner: Range) -> bool:
+    """Whether the ranges appear as ``outer * size of inner + inner`` only, up to a common factor."""
+    inside = False
+    both = outer.bit | inner.bit
+    for expr in all_expressions(nest):
+        if not expr.free & both:
+            continue
+        if isinstance(expr, e.Affine):
+            factors = {term.range: factor for term, factor in expr.terms if isinstance(term, e.RangeRef)}
+            if factors.get(outer, 0) != factors.get(inner, 0) * inner.size:
+                return False
+            inside = inside or outer in factors
+        elif isinstance(expr, e.Ref):
+            at = expr.value.ranges
+            for range_, index in zip(at, expr.indices, strict=True):
+                if index.free & both and not e.is_current(index, range_):
+                    return False
+        elif any(isinstance(child, e.RangeRef) and child.free & both for child in e.children(expr)):
+            return False
+    return inside
+
+
+def all_expressions(nest: Nest) -> Iterator[Expr]:
+    """Yield every expression of `nest` once."""
+    seen: set[Expr] = set()
+    for statement in nest.statements:
+        stack = list(roots_of(statement))
+        while stack:
+            current = stack.pop()
+            if current not in seen:
+                seen.add(current)
+                yield current
+                stack.extend(e.children(current))
+
+
+def work_of(statement: Statement) -> int:
+    """Return the number of points of a statement."""
+    count = 1
+    for range_ in statement.order:
+        count *= range_.size
+    return count
+
+
+def serial_ranges(statement: Statement) -> tuple[Range, ...]:
+    """Return the ranges of a statement that no two groups may share."""
+    match statement:
+        case Compute(reduced=reduced):
+            return reduced
+        case Scan(along=along):
+            return along
+        case Store(serial=serial):
+            return serial

@@ -1,0 +1,71 @@
+"""Recognise nests that a vendor's library computes in one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.backend.library import Gemm
+from zyx.ir import expr as e
+from zyx.ir.nest import Compute, Store
+from zyx.schedule.accesses import reads_in, stride_along
+from zyx.schedule.heuristics.contraction import find_contraction
+from zyx.schedule.heuristics.plan import Plan, simplify_ranges
+
+if TYPE_CHECKING:
+    from zyx.ir.expr import Param, Range
+    from zyx.ir.nest import Nest
+
+
+def match_gemm(nest: Nest) -> tuple[Gemm, tuple[Param, Param, Param]] | None:
+    """Return the product of matrices that `nest` is, with the params of a, b and c, if it is one and nothing more.
+
+    At most one batch axis, operands and result without gaps.
+    """
+    plan = Plan(nest)
+    simplify_ranges(plan)
+    nest = plan.nest
+    found = find_contraction(nest)
+    if found is None or len(nest.statements) != 2 or len(found.reads) != 2 or len(found.statement.reduced) != 1:
+        return None
+    statement, store = nest.statements
+    if not isinstance(statement, Compute) or not isinstance(store, Store) or not _is_plain(statement, store):
+        return None
+    (inner,) = statement.reduced
+    first, second = found.reads
+    kept = [range_ for range_ in statement.order if range_ is not inner]
+    batch = [r for r in kept if first.free & r.bit and second.free & r.bit]
+    for a, b in ((first, second), (second, first)):
+        rows = [r for r in kept if r not in batch and a.free & r.bit]
+        columns = [r for r in kept if r not in batch and b.free & r.bit]
+        if len(rows) == len(columns) == 1 and len(batch) <= 1 and len(kept) == 2 + len(batch):
+            problem = _problem(store, a, b, batch, rows[0], columns[0], inner)
+            if problem is not None:
+                return problem, (a.param, b.param, store.param)
+    return None
+
+
+def _is_plain(statement: Compute, store: Store) -> bool:
+    """Whether the results of `statement` are stored as they are, and it reads everywhere."""
+    result = store.expr.x if isinstance(store.expr, e.Convert) else store.expr
+    whole = isinstance(result, e.Ref) and result.value is statement.value and store.mask is None
+    return whole and store.combine is None and all(read.mask is None for read in reads_in(statement))
+
+
+def _problem(store: Store, a: e.Read, b: e.Read, batch: list[Range], i: Range, j: Range, k: Range) -> Gemm | None:
+    m, n, size = i.size, j.size, k.size
+    group = batch[0] if batch else None
+
+    def strides(index: e.Expr, *ranges: Range | None) -> list[int | None]:
+        return [0 if range_ is None else stride_along(index, range_) for range_ in ranges]
+
+    groups = 1 if group is None else group.size
+    if strides(store.index, group, i, j) != [m * n if group else 0, n, 1]:
+        return None
+    straight = [m * size if group else 0, size, 1]
+    turned = [m * size if group else 0, 1, m]
+    in_a = strides(a.index, group, i, k)
+    in_b = strides(b.index, group, k, j)
+    b_step = size * n if group else 0
+    if in_a not in (straight, turned) or in_b not in ([b_step, n, 1], [b_step, 1, size]):
+        return None
+    return Gemm(groups, m, n, size, a.dtype, store.param.dtype, in_a != straight, in_b != [b_step, n, 1])

@@ -1,0 +1,224 @@
+"""Turn a scheduled nest into a kernel of the linear IR.
+
+loops     `zyx.schedule.tree` finds the loops, this module opens and closes them
+grid      ranges of kind GROUP and LOCAL become `Index` operations, the innermost the fastest axis
+peeling   a peeled range's last point is written out apart, with its masks simplified for it
+values    `zyx.schedule.storage` says where they live, `zyx.schedule.statements` writes the statements
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx import dtype as dtypes
+from zyx.errors import ScheduleError
+from zyx.ir import kernel as k
+from zyx.ir.kernel import Kernel, Type
+from zyx.ir.nest import Kind
+from zyx.ops import BinaryOp
+from zyx.schedule.emit import Emitter
+from zyx.schedule.moves import Pad
+from zyx.schedule.rules import check_kinds
+from zyx.schedule.scopes import ScopedBuilder
+from zyx.schedule.statements import StatementWriter
+from zyx.schedule.storage import place_values
+from zyx.schedule.tree import Loop, build_tree
+from zyx.schedule.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.dtype import DType
+    from zyx.ir.expr import Expr, Param, Range
+    from zyx.ir.kernel import ValueId
+    from zyx.ir.nest import Nest
+    from zyx.schedule.tree import Item
+
+MAX_AXES = 3
+
+
+def lower(nest: Nest, name: str) -> Kernel:
+    """Return the kernel of one nest; its buffers are the nest's params, in order.
+
+    Raises:
+        ScheduleError: The kinds of the ranges do not go together.
+    """
+    return lower_together([nest], name)
+
+
+def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
+    """Return one kernel that runs independent nests side by side: its groups are those of all of them.
+
+    Its buffers are the params of the nests, one nest after the other; a param that several nests share appears once.
+
+    Raises:
+        ScheduleError: The kinds of the ranges do not go together.
+    """
+    for nest in nests:
+        check_kinds(nest)
+    nests, threads = _with_equal_groups(nests)
+    builder = ScopedBuilder()
+    params: dict[Param, ValueId] = {}
+    for nest in nests:
+        for param in nest.params:
+            if param not in params:
+                define = k.Define(k.Memory.GLOBAL, param.dtype, param.length, param.mutable)
+                params[param] = builder.array(define)
+    index = _index_dtype(nests)
+    if len(nests) == 1:
+        _NestWriter(nests[0], builder, params, index).write()
+        return builder.finish(name)
+    counts = [_group_count(nest) for nest in nests]
+    total = builder.add(k.Index(k.Axis.GROUP, 0, sum(counts), Type(index)))
+    thread = None if threads == 1 else builder.add(k.Index(k.Axis.LOCAL, 0, threads, Type(index)))
+    start = 0
+    for nest, count in zip(nests, counts, strict=True):
+        writer = _NestWriter(nest, builder, params, index)
+        first = builder.add(k.Const(start, Type(index)), 0)
+        last = builder.add(k.Const(start + count - 1, Type(index)), 0)
+        above = builder.add(k.Binary(BinaryOp.LE, first, total, Type(dtypes.bool_)))
+        below = builder.add(k.Binary(BinaryOp.LE, total, last, Type(dtypes.bool_)))
+        builder.open(k.If(builder.add(k.Binary(BinaryOp.AND, above, below, Type(dtypes.bool_)))))
+        group = builder.add(k.Binary(BinaryOp.SUB, total, first, Type(index)))
+        if thread is not None and not _local_ranges(nest):  # work for one thread
+            zero = builder.add(k.Const(0, Type(index)), 0)
+            builder.open(k.If(builder.add(k.Binary(BinaryOp.EQ, thread, zero, Type(dtypes.bool_)))))
+            writer.write(group)
+            builder.close()
+        else:
+            writer.write(group, thread)
+        builder.close()
+        start += count
+    return builder.finish(name)
+
+
+def _with_equal_groups(nests: Sequence[Nest]) -> tuple[Sequence[Nest], int]:
+    """Return nests whose groups all have as many threads, or one, and that number.
+
+    A range of threads that is shorter than that of another nest is padded.
+
+    Raises:
+        ScheduleError: Several nests have threads, and one of them along several ranges.
+    """
+    local = [_local_ranges(nest) for nest in nests]
+    if len(nests) == 1 or not any(local):
+        return nests, 1
+    if any(len(ranges) > 1 for ranges in local):
+        raise ScheduleError(f"nests that run side by side have threads along one range at most, not {local}")
+    threads = max(range_.size for ranges in local for range_ in ranges)
+    padded = [
+        Pad(ranges[0].label, threads).apply(nest) if ranges else nest for nest, ranges in zip(nests, local, strict=True)
+    ]
+    return padded, threads
+
+
+def _local_ranges(nest: Nest) -> list[Range]:
+    return [range_ for range_ in nest.ranges if nest.kind(range_) is Kind.LOCAL]
+
+
+def _index_dtype(nests: Sequence[Nest]) -> DType:
+    """Return int32 if every position in every buffer fits it, else int64."""
+    return dtypes.int64 if nests else dtypes.int32
+
+
+def _group_count(nest: Nest) -> int:
+    count = 1
+    for range_ in nest.ranges:
+        if nest.kind(range_) is Kind.GROUP:
+            count *= range_.size
+    return count
+
+
+class _NestWriter:
+    """Writes one nest into a builder."""
+
+    def __init__(self, nest: Nest, builder: ScopedBuilder, params: Mapping[Param, ValueId], index: DType) -> None:
+        self._nest = nest
+        self._builder = builder
+        self._index = index
+        self._tree = build_tree(nest)
+        self._emitter = Emitter(nest.pool, builder, params, index)
+        self._writer = Writer(nest, self._tree, place_values(nest, self._tree), self._emitter, params)
+        self._statements = StatementWriter(self._writer)
+
+    def write(self, group: ValueId | None = None, thread: ValueId | None = None) -> None:
+        """Write the nest; `group` and `thread` are positions in a grid that it shares, None for one of its own."""
+        grid = [range_ for range_ in self._nest.ranges if self._nest.kind(range_) is Kind.GROUP]
+        self._bind_grid(k.Axis.GROUP, grid, group)
+        self._bind_grid(k.Axis.LOCAL, _local_ranges(self._nest), thread)
+        self._guarded([range_ for range_ in grid if range_ in self._nest.peeled and range_.size > 1], {})
+
+    def _bind_grid(self, axis: k.Axis, ranges: Sequence[Range], position: ValueId | None) -> None:
+        if position is None and len(ranges) <= MAX_AXES:
+            for number, range_ in enumerate(reversed(ranges)):
+                self._emitter.bind(range_, self._builder.add(k.Index(axis, number, range_.size, Type(self._index))))
+            return
+        if position is None:
+            count = 1
+            for range_ in ranges:
+                count *= range_.size
+            position = self._builder.add(k.Index(axis, 0, count, Type(self._index)))
+        type_ = Type(self._index)
+        for number, range_ in enumerate(reversed(ranges)):
+            if number == len(ranges) - 1:
+                self._emitter.bind(range_, position)
+                break
+            size = self._builder.add(k.Const(range_.size, type_))
+            self._emitter.bind(range_, self._builder.add(k.Binary(BinaryOp.MOD, position, size, type_)))
+            position = self._builder.add(k.Binary(BinaryOp.DIV, position, size, type_))
+
+    def _guarded(self, peeled: list[Range], env: dict[Range, Expr]) -> None:
+        """Write the body once for the last point of each peeled grid range, and once for the others."""
+        if not peeled:
+            self._writer.base_depth = self._builder.depth
+            self._items(self._tree.body, env)
+            return
+        range_, *others = peeled
+        pool = self._nest.pool
+        value = self._emitter.emit(pool.ref(range_))
+        bool_ = Type(dtypes.bool_)
+        last = self._emitter.constant(range_.size - 1, pool.ref(range_).dtype)
+        is_last = self._builder.add(k.Binary(BinaryOp.EQ, value, last, bool_))
+        is_other = self._builder.add(k.Binary(BinaryOp.NE, value, last, bool_))
+        self._builder.open(k.If(is_other))
+        inner = pool.range(range_.size - 1)
+        if inner.size > 1:
+            # A copy of the value that belongs to this region: what relies on the smaller range must not leave it.
+            zero = self._builder.add(k.Const(0, Type(self._index)), self._builder.depth)
+            copy = self._builder.add(k.Binary(BinaryOp.ADD, value, zero, Type(self._index)))
+            self._emitter.bind(inner, copy)
+        self._guarded(others, {**env, range_: pool.ref(inner)})
+        self._builder.close()
+        self._builder.open(k.If(is_last))
+        self._guarded(others, {**env, range_: pool.index(range_.size - 1)})
+        self._builder.close()
+
+    def _items(self, items: Sequence[Item], env: dict[Range, Expr]) -> None:
+        for item in items:
+            if isinstance(item, Loop):
+                self._loop(item, env)
+            else:
+                self._statements.write(item, env)
+
+    def _loop(self, loop: Loop, env: dict[Range, Expr]) -> None:
+        self._statements.before(loop, env)
+        range_ = loop.range
+        pool = self._nest.pool
+        if range_.size == 1:
+            self._body(loop, env)
+        elif range_ in self._nest.peeled:
+            inner = pool.range(range_.size - 1)
+            self._emitter.bind(inner, self._builder.open(k.Loop(inner.size, Type(self._index))))
+            self._body(loop, {**env, range_: pool.ref(inner)})
+            self._builder.close()
+            self._body(loop, {**env, range_: pool.index(range_.size - 1)})
+        else:
+            self._emitter.bind(range_, self._builder.open(k.Loop(range_.size, Type(self._index))))
+            self._body(loop, env)
+            self._builder.close()
+        self._statements.after(loop, env)
+
+    def _body(self, loop: Loop, env: dict[Range, Expr]) -> None:
+        self._writer.loop_depths[loop] = self._builder.depth
+        self._items(loop.body, env)
+        del self._writer.loop_depths[loop]

@@ -1,0 +1,135 @@
+"""Choose the nodes of a graph that are computed once and kept, in memory or within a kernel.
+
+Kept are
+
+1. what is asked for, `Contiguous`, `ToDevice` and `Scatter` nodes and scans, `Custom` nodes and what these read;
+2. every reduction;
+3. a node that costs something and is repeated by an `Expand` many times: it is computed once, not for every repetition;
+4. what a product of matrices multiplies, if it has to be computed at all;
+5. a node that several kept nodes need, if computing it again for each costs more than storing it and reading it back.
+
+Everything else is computed where it is needed. What is kept becomes a kernel of its own, or part of one: see
+`zyx.schedule.partition`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx.graph import node as n
+from zyx.ops import BinaryOp, ReduceOp
+from zyx.schedule.cost import STORE_COST, own_cost
+from zyx.schedule.movement import MOVEMENT
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.graph.node import Node
+
+_ALWAYS = (n.Contiguous, n.ToDevice, n.Custom, n.Scatter, n.Scan, n.Reduce)
+_EXPANSION: Final = 4
+_EXPANDED_COST: Final = 4
+
+
+def choose_materialised(order: Sequence[Node], outputs: Sequence[Node]) -> set[Node]:
+    """Return the nodes to keep among `order`, which is topological; nodes with storage and leaves are not."""
+    kept = {node for node in outputs if not _is_source(node)}
+    kept.update(node for node in order if isinstance(node, _ALWAYS) and not _is_source(node))
+    for node in order:
+        if isinstance(node, n.Custom) and node.storage is None:
+            kept.update(source for source in node.sources if not _is_buffer(source))
+        elif isinstance(node, n.Expand) and node.storage is None:
+            _keep_expanded(node, kept)
+        else:
+            for operand in contraction_operands(node) or ():
+                _keep_operand(operand, kept)
+    _keep_shared(order, kept)
+    return kept
+
+
+def contraction_operands(node: Node) -> tuple[Node, Node] | None:
+    """Return the factors if `node` is a sum of products of two operands that are both repeated, else None.
+
+    Products of matrices and convolutions are such sums.
+    """
+    if not isinstance(node, n.Reduce) or node.op is not ReduceOp.SUM or node.storage is not None:
+        return None
+    product = node.sources[0]
+    while isinstance(product, n.Cast) and product.storage is None:
+        product = product.sources[0]
+    if not isinstance(product, n.Binary) or product.op is not BinaryOp.MUL or product.storage is not None:
+        return None
+    first, second = product.sources
+    return (first, second) if _repetition(first) > 1 and _repetition(second) > 1 else None
+
+
+def _is_source(node: Node) -> bool:
+    return node.storage is not None or isinstance(node, n.Leaf | n.Const | n.Iota)
+
+
+def _is_buffer(node: Node) -> bool:
+    return node.storage is not None or isinstance(node, n.Leaf)
+
+
+def _repetition(node: Node) -> int:
+    """Return how often the movement above a node shows each of its elements."""
+    top = size_of(node.shape)
+    while node.storage is None and (isinstance(node, MOVEMENT) or isinstance(node, n.Cast)):
+        node = node.sources[0]
+    return top // max(1, size_of(node.shape))
+
+
+def _below_movement(node: Node) -> Node:
+    """Return the first node below `node` that is more than movement and conversion."""
+    while node.storage is None and (isinstance(node, MOVEMENT) or isinstance(node, n.Cast | n.Alias)):
+        node = node.sources[0]
+    return node
+
+
+def _keep_expanded(node: Node, kept: set[Node]) -> None:
+    source = node.sources[0]
+    while isinstance(source, MOVEMENT) and source.storage is None:
+        source = source.sources[0]
+    factor = size_of(node.shape) // max(1, size_of(node.sources[0].shape))
+    if not _is_source(source) and factor >= _EXPANSION and own_cost(source) >= _EXPANDED_COST:
+        kept.add(source)
+
+
+def _keep_operand(operand: Node, kept: set[Node]) -> None:
+    below = _below_movement(operand)
+    if not _is_source(below):
+        kept.add(below)
+
+
+def _keep_shared(order: Sequence[Node], kept: set[Node]) -> None:
+    """Add the nodes of rule 5, those nearest the outputs first."""
+    users: dict[Node, set[Node]] = {}
+    for node in reversed(order):
+        if node in kept:
+            wanted_by = {node}
+        else:
+            wanted_by = users.get(node, set())
+            if len(wanted_by) > 1 and not _is_source(node) and not isinstance(node, MOVEMENT):
+                cost = _inline_cost(node, kept)
+                if cost * (len(wanted_by) - 1) > STORE_COST:
+                    kept.add(node)
+                    wanted_by = {node}
+        if node.storage is None:
+            for source in node.sources:
+                users.setdefault(source, set()).update(wanted_by)
+
+
+def _inline_cost(node: Node, kept: set[Node]) -> int:
+    """Return the cost of one element of `node` down to what is kept, counting at most what decides."""
+    total = 0
+    seen: set[Node] = set()
+    stack = [node]
+    while stack and total <= 4 * STORE_COST:
+        current = stack.pop()
+        if current in seen or (current in kept and current is not node) or _is_source(current):
+            continue
+        seen.add(current)
+        total += own_cost(current)
+        stack.extend(current.sources)
+    return total

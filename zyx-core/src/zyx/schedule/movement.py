@@ -1,0 +1,76 @@
+"""How movement nodes map a point of their result to a point of their source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.graph import node as n
+
+if TYPE_CHECKING:
+    from zyx.ir.expr import Expr
+    from zyx.ir.pool import Pool
+    from zyx.shape import Shape
+
+MOVEMENT = (n.Reshape, n.Expand, n.Permute, n.Pad, n.Shrink, n.Flip, n.Slide, n.Unslide)
+
+
+def source_point(pool: Pool, node: n.Movement, point: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], Expr | None]:
+    """Return (the point of the source that `point` of `node` shows, where there is one: None means everywhere)."""
+    (source,) = node.sources
+    match node:
+        case n.Reshape():
+            return reshape_point(pool, node.shape, source.shape, point), None
+        case n.Expand():
+            zero = pool.index(0)
+            return tuple(zero if size == 1 else at for size, at in zip(source.shape, point, strict=True)), None
+        case n.Permute(order=order):
+            inverse = sorted(range(len(order)), key=order.__getitem__)
+            return tuple(point[axis] for axis in inverse), None
+        case n.Pad(widths=widths):
+            moved = []
+            mask: Expr | None = None
+            for at, (before, _), size in zip(point, widths, source.shape, strict=True):
+                inner = pool.shift(at, -before)
+                mask = pool.both(mask, pool.both(pool.non_negative(inner), pool.less(inner, size)))
+                moved.append(inner)
+            return tuple(moved), mask
+        case n.Shrink(bounds=bounds):
+            return tuple(pool.shift(at, start) for at, (start, _) in zip(point, bounds, strict=True)), None
+        case n.Flip(axes=axes):
+            return tuple(
+                pool.affine(((at, -1),), node.shape[axis] - 1) if axis in axes else at for axis, at in enumerate(point)
+            ), None
+        case n.Slide(axis=axis, window=window, stride=stride, dilation=dilation):
+            position = pool.affine(((point[axis], stride), (point[window], dilation)))
+            return (*point[:axis], position, *point[axis + 1 :]), None
+        case n.Unslide(axis=axis, window=window, stride=stride, dilation=dilation):
+            offset = pool.affine(((point[axis], 1), (point[window], -dilation)))
+            inner = pool.divide(offset, stride)
+            mask = pool.both(pool.non_negative(offset), pool.less(inner, source.shape[axis]))
+            if stride > 1:
+                mask = pool.both(mask, pool.is_zero(pool.modulo(offset, stride)))
+            return (*point[:axis], inner, *point[axis + 1 :]), mask
+
+
+def reshape_point(pool: Pool, shape: Shape, target: Shape, point: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Return the point of `target` at the row-major position of `point` in `shape`.
+
+    Runs of axes with equal products are treated apart, which keeps divisions small or avoids them.
+    """
+    result: list[Expr] = []
+    i = j = 0
+    while i < len(shape) or j < len(target):
+        first, other = i, j
+        a = b = 1
+        while True:
+            if i < len(shape) and (a < b or (a == b and i == first) or shape[i] == 1):
+                a *= shape[i]
+                i += 1
+            elif j < len(target) and (b < a or (a == b and j == other) or target[j] == 1):
+                b *= target[j]
+                j += 1
+            else:
+                break
+        position = pool.flatten(point[first:i], shape[first:i])
+        result.extend(pool.unflatten(position, target[other:j]))
+    return tuple(result)

@@ -1,0 +1,39 @@
+"""The language of schedules: a schedule is a list of moves, each of which turns a nest into an equal one.
+
+    Split, Merge, Pad       change ranges
+    Mark, Peel, Reorder     say how ranges are run
+    Nested, Stage, Inline   change which intermediate values there are
+    GroupReduce, Stream     let threads reduce together; store past the caches
+    TensorCore              let warps multiply tiles of matrices
+
+Moves name ranges and statements by label (`zyx.schedule.moves.ranges`), so a schedule can be written down and read
+back. Any sequence of moves that apply gives the same values, up to the order in which floats are combined; one that
+does not apply raises `ScheduleError`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from zyx.schedule.moves.ranges import Mark, Merge, Pad, Peel, Reorder, Split
+from zyx.schedule.moves.values import GroupReduce, Inline, Nested, Stage, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zyx.ir.nest import Nest
+
+Move: TypeAlias = Split | Merge | Pad | Mark | Peel | Reorder | Nested | Stage | Inline | GroupReduce | Stream
+
+
+def apply_moves(nest: Nest, moves: Iterable[Move]) -> Nest:
+    """Return `nest` after `moves`, in order."""
+    for move in moves:
+        nest = move.apply(nest)
+    return nest
+
+
+__all__ = [
+    "GroupReduce", "Inline", "Mark", "Merge", "Move", "Nested", "Pad", "Peel", "Reorder", "Split", "Stage", "Stream",
+    "apply_moves",
+]  # fmt: skip

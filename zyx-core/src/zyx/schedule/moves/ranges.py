@@ -1,0 +1,203 @@
+"""Moves that change ranges: split, merge, pad, mark, peel, reorder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zyx.errors import ScheduleError
+from zyx.ir.nest import Compute, Kind, Nest, Scan, Statement, Store
+from zyx.schedule.moves.rebuild import replace_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.ir.expr import Expr, Range
+
+
+def find_range(nest: Nest, label: str) -> Range:
+    """Return the range of that label.
+
+    Raises:
+        ScheduleError: There is none; the text lists those there are.
+    """
+    for range_ in nest.ranges:
+        if range_.label == label:
+            return range_
+    raise ScheduleError(f"no range {label}; there are {', '.join(range_.label for range_ in nest.ranges)}")
+
+
+def find_statement(nest: Nest, label: str) -> Statement:
+    """Return the statement that defines value ``v3`` or is store number n, ``s0`` being the first.
+
+    Raises:
+        ScheduleError: There is none.
+    """
+    for candidate, name in statement_labels(nest).items():
+        if name == label:
+            return candidate
+    raise ScheduleError(f"no statement {label}; there are {', '.join(statement_labels(nest).values())}")
+
+
+def statement_labels(nest: Nest) -> dict[Statement, str]:
+    """Return the label of each statement."""
+    labels: dict[Statement, str] = {}
+    count = 0
+    for statement in nest.statements:
+        if isinstance(statement, Store):
+            labels[statement] = f"s{count}"
+            count += 1
+        else:
+            labels[statement] = repr(statement.value)
+    return labels
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Turn range r into ``r.0`` (outer) and ``r.1`` (inner, `factor` points): ``r = r.0 * factor + r.1``.
+
+    If the factor does not divide the size, the points past the end are masked off; `Peel` the outer range to have the
+    masks in its last point only.
+    """
+
+    range: str
+    factor: int
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move."""
+        old = find_range(nest, self.range)
+        factor = self.factor
+        if factor < 1:
+            raise ScheduleError(f"cannot split {old.label} by {factor}")
+        pool = nest.pool
+        outer = pool.range(-(-old.size // factor), f"{old.label}.0")
+        inner = pool.range(factor, f"{old.label}.1")
+        value = pool.affine(((pool.ref(outer), factor), (pool.ref(inner), 1)))
+
+        def coordinates(indices: Sequence[Expr]) -> Sequence[Expr]:
+            return pool.divide(indices[0], factor), pool.modulo(indices[0], factor)
+
+        guard = None if old.size % factor == 0 else pool.less(value, old.size)
+        result = replace_ranges(nest, [old], [outer, inner], {old: value}, coordinates, guard)
+        kind = nest.kind(old)
+        return replace(result, kinds={**result.kinds, outer: kind, inner: kind}) if kind is not Kind.LOOP else result
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Turn the neighbouring ranges `outer` and `inner` into one, ``outer+inner``."""
+
+    outer: str
+    inner: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move.
+
+        Raises:
+            ScheduleError: A statement or value has one of them without the other next to it.
+        """
+        first, second = find_range(nest, self.outer), find_range(nest, self.inner)
+        for statement in nest.statements:
+            lists = [statement.order]
+            match statement:
+                case Compute():
+                    lists += [statement.reduced, statement.value.ranges]
+                case Scan():
+                    lists += [statement.along, statement.value.ranges]
+                case Store():
+                    lists += [statement.serial]
+            for ranges in lists:
+                if not _adjacent(ranges, first, second):
+                    raise ScheduleError(
+                        f"{first.label} and {second.label} are not next to each other in {list(ranges)}"
+                    )
+        pool = nest.pool
+        size = second.size
+        merged = pool.range(first.size * size, f"{first.label}+{second.label}")
+        position = pool.ref(merged)
+        values = {first: pool.divide(position, size), second: pool.modulo(position, size)}
+
+        def coordinates(indices: Sequence[Expr]) -> Sequence[Expr]:
+            return (pool.affine(((indices[0], size), (indices[1], 1))),)
+
+        return replace_ranges(nest, [first, second], [merged], values, coordinates)
+
+
+def _adjacent(ranges: tuple[Range, ...], first: Range, second: Range) -> bool:
+    if first not in ranges and second not in ranges:
+        return True
+    if first not in ranges or second not in ranges:
+        return False
+    return ranges.index(second) == ranges.index(first) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """Grow a range to a multiple, with the points past the end masked off; the new range is ``r'``."""
+
+    range: str
+    multiple: int
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move."""
+        old = find_range(nest, self.range)
+        if self.multiple < 1:
+            raise ScheduleError(f"cannot pad {old.label} to a multiple of {self.multiple}")
+        size = -(-old.size // self.multiple) * self.multiple
+        if size == old.size:
+            return nest
+        pool = nest.pool
+        new = pool.range(size, f"{old.label}'")
+        guard = pool.less(pool.ref(new), old.size)
+        result = replace_ranges(nest, [old], [new], {old: pool.ref(new)}, lambda indices: indices, guard)
+        return replace(result, kinds={**result.kinds, new: nest.kind(old)})
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Set the kind of a range."""
+
+    range: str
+    kind: Kind
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move."""
+        return replace(nest, kinds={**nest.kinds, find_range(nest, self.range): self.kind})
+
+
+@dataclass(frozen=True, slots=True)
+class Peel:
+    """Write the last point of a range out apart, so that the masks only it needs vanish from the others."""
+
+    range: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move."""
+        return replace(nest, peeled=nest.peeled | {find_range(nest, self.range)})
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder:
+    """Put the loops of one statement into another order, outermost first."""
+
+    statement: str
+    ranges: tuple[str, ...]
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move.
+
+        Raises:
+            ScheduleError: Not the same ranges, or ranges that must run in order would not.
+        """
+        statement = find_statement(nest, self.statement)
+        by_label = {range_.label: range_ for range_ in statement.order}
+        if sorted(self.ranges) != sorted(by_label):
+            raise ScheduleError(f"{self.statement} has the ranges {', '.join(by_label)}, not {', '.join(self.ranges)}")
+        order = tuple(by_label[label] for label in self.ranges)
+        in_order = (
+            statement.along if isinstance(statement, Scan) else statement.serial if isinstance(statement, Store) else ()
+        )
+        if tuple(range_ for range_ in order if range_ in in_order) != in_order:
+            raise ScheduleError(f"{list(in_order)} must stay in this order")
+        statements = [replace(current, order=order) if current is statement else current for current in nest.statements]
+        return replace(nest, statements=tuple(statements))

@@ -1,0 +1,176 @@
+"""Replace ranges of a nest by others: what splitting, merging and padding have in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from zyx.ir import expr as e
+from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
+from zyx.ops import identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zyx.ir.pool import Pool
+
+
+def replace_ranges(
+    nest: Nest,
+    old: Sequence[e.Range],
+    new: Sequence[e.Range],
+    values: Mapping[e.Range, e.Expr],
+    coordinates: Callable[[Sequence[e.Expr]], Sequence[e.Expr]],
+    guard: e.Expr | None = None,
+) -> Nest:
+    """Return `nest` with the neighbouring ranges `old` replaced by `new` everywhere.
+
+    Args:
+        nest: The nest. A statement or value has all of `old`, next to each other and in this order, or none.
+        old: Ranges to replace.
+        new: Ranges that take their place.
+        values: Each old range in terms of the new ones.
+        coordinates: From the indices that a reference has for `old` to those for `new`.
+        guard: Where the point exists; None if everywhere.
+    """
+    pool = nest.pool
+    renamed: dict[e.Value, e.Value] = {}
+    statements: list[Statement] = []
+    for statement in nest.statements:
+        rewriter = _Rewriter(pool, renamed, old, coordinates)
+        concerned = old[0] in statement.order
+        roots = roots_of(statement)
+        if concerned:
+            roots = pool.substitute(roots, values)
+        roots = [rewriter.rewrite(root) for root in roots]
+        if concerned and guard is not None:
+            roots = _guarded(pool, statement, roots, guard, old)
+        result = with_roots(statement, roots)
+        if concerned:
+            result = _with_ranges(result, old, new, pool, renamed)
+        statements.append(result)
+    kinds = {range_: kind for range_, kind in nest.kinds.items() if range_ not in old}
+    return replace(nest, statements=tuple(statements), kinds=kinds, peeled=nest.peeled - set(old))
+
+
+def splice(ranges: tuple[e.Range, ...], old: Sequence[e.Range], new: Sequence[e.Range]) -> tuple[e.Range, ...]:
+    """Return `ranges` with the run `old` replaced by `new`; without that run, as they are."""
+    if old[0] not in ranges:
+        return ranges
+    start = ranges.index(old[0])
+    return (*ranges[:start], *new, *ranges[start + len(old) :])
+
+
+def roots_of(statement: Statement) -> list[e.Expr]:
+    if isinstance(statement, Store):
+        return [statement.expr, statement.index] + ([] if statement.mask is None else [statement.mask])
+    return [statement.expr]
+
+
+def with_roots(statement: Statement, roots: Sequence[e.Expr]) -> Statement:
+    match statement:
+        case Store():
+            return replace(statement, expr=roots[0], index=roots[1], mask=roots[2] if len(roots) > 2 else None)
+        case Compute() | Scan():
+            return replace(statement, expr=roots[0])
+
+
+def _with_ranges(
+    statement: Statement, old: Sequence[e.Range], new: Sequence[e.Range], pool: Pool, renamed: dict[e.Value, e.Value]
+) -> Statement:
+    order = splice(statement.order, old, new)
+    if isinstance(statement, Store):
+        return replace(statement, order=order, serial=splice(statement.serial, old, new))
+    value = statement.value
+    if old[0] in value.ranges:
+        value = e.Value(value.number, value.dtype, splice(value.ranges, old, new))
+        renamed[statement.value] = value
+    if isinstance(statement, Scan):
+        return replace(statement, value=value, order=order, along=splice(statement.along, old, new))
+    return replace(statement, value=value, order=order, reduced=splice(statement.reduced, old, new))
+
+
+def _guarded(
+    pool: Pool, statement: Statement, roots: list[e.Expr], guard: e.Expr, old: Sequence[e.Range]
+) -> list[e.Expr]:
+    """Return roots that read nothing outside the guard, and that combine nothing there."""
+    roots = [mask_reads(pool, root, guard, guard.free) for root in roots]
+    match statement:
+        case Store():
+            mask = pool.both(roots[2] if len(roots) > 2 else None, guard)
+            return roots[:2] + ([] if mask is None else [mask])
+        case Compute(op=op, reduced=reduced) if op is not None and old[0] in reduced:
+            neutral = pool.literal(identity(op, roots[0].dtype), roots[0].dtype)
+            return [pool.select(guard, roots[0], neutral)]
+        case Scan(op=op):
+            neutral = pool.literal(identity(op, roots[0].dtype), roots[0].dtype)
+            return [pool.select(guard, roots[0], neutral)]
+        case _:
+            return roots
+
+
+def mask_reads(pool: Pool, root: e.Expr, guard: e.Expr, ranges: int) -> e.Expr:
+    """Return `root` with its reads that depend on any of `ranges` (a bit set) masked by `guard` too."""
+
+    def change(expr: e.Expr) -> e.Expr:
+        match expr:
+            case e.Read(param=param, index=index, mask=mask) if expr.free & ranges:
+                return pool.read(param, index, pool.both(mask, guard))
+            case e.Ref(value=value, indices=indices, mask=mask) if expr.free & ranges:
+                return pool.value_ref(value, indices, pool.both(mask, guard))
+            case _:
+                return expr
+
+    return transform(pool, root, change)
+
+
+def transform(
+    pool: Pool, root: e.Expr, change: Callable[[e.Expr], e.Expr], memo: dict[e.Expr, e.Expr] | None = None
+) -> e.Expr:
+    """Return `root` rebuilt from the leaves up, each expression replaced by ``change`` of it."""
+    memo = {} if memo is None else memo
+    stack = [root]
+    while stack:
+        current = stack[-1]
+        if current in memo:
+            stack.pop()
+            continue
+        below = e.children(current)
+        missing = [child for child in below if child not in memo]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        new = [memo[child] for child in below]
+        same = all(a is b for a, b in zip(new, below, strict=True))
+        memo[current] = change(current if same else pool.with_children(current, new))
+    return memo[root]
+
+
+class _Rewriter:
+    """Points references at renamed values."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        renamed: Mapping[e.Value, e.Value],
+        old: Sequence[e.Range],
+        coordinates: Callable[[Sequence[e.Expr]], Sequence[e.Expr]],
+    ) -> None:
+        self._pool = pool
+        self._renamed = renamed
+        self._old = old
+        self._coordinates = coordinates
+        self._memo: dict[e.Expr, e.Expr] = {}
+
+    def rewrite(self, root: e.Expr) -> e.Expr:
+        """Return `root` over the renamed values."""
+        return transform(self._pool, root, self._change, self._memo) if self._renamed else root
+
+    def _change(self, expr: e.Expr) -> e.Expr:
+        if not isinstance(expr, e.Ref) or expr.value not in self._renamed:
+            return expr
+        start = expr.value.ranges.index(self._old[0])
+        stop = start + len(self._old)
+        indices = (*expr.indices[:start], *self._coordinates(expr.indices[start:stop]), *expr.indices[stop:])
+        return self._pool.value_ref(self._renamed[expr.value], indices, expr.mask)

@@ -1,0 +1,174 @@
+"""Moves that change statements: partial results, staging, inlining, streaming stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zyx.errors import ScheduleError
+from zyx.ir import expr as e
+from zyx.ir.nest import Compute, Kind, Nest, Statement, Store
+from zyx.schedule.moves.ranges import find_range, find_statement
+from zyx.schedule.moves.rebuild import mask_reads, roots_of, transform, with_roots
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """Reduce over the ranges `inner` into a value of its own first, then over the others.
+
+    The partial value has accumulators of its own, in the loops inside the remaining reduction loops:
+
+        c[i, j] = sum(k.0, k.1) of ..   =>   p[i, j, k.0] = sum(k.1) of ..;   c[i, j] = sum(k.0) of p[i, j, k.0]
+    """
+
+    statement: str
+    inner: tuple[str, ...]
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move.
+
+        Raises:
+            ScheduleError: Not a reduction over these and more ranges.
+        """
+        statement = find_statement(nest, self.statement)
+        inner = tuple(find_range(nest, label) for label in self.inner)
+        if not isinstance(statement, Compute) or not set(inner) < set(statement.reduced):
+            raise ScheduleError(f"{self.statement} does not reduce over {', '.join(self.inner)} and more")
+        outer = tuple(range_ for range_ in statement.reduced if range_ not in inner)
+        ranges = tuple(range_ for range_ in statement.order if range_ not in inner)
+        partial = nest.pool.value(statement.value.dtype, ranges)
+        first = Compute(partial, statement.expr, statement.op, inner, statement.order)
+        ref = nest.pool.value_ref(partial, tuple(nest.pool.ref(range_) for range_ in ranges))
+        second = replace(statement, expr=ref, reduced=outer, order=ranges)
+        return _insert(nest, statement, [first, second])
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Copy what a statement reads of a buffer into scratch memory first.
+
+    The copy holds the elements for all points of `tile`, laid out in that order; it is made anew for every point of
+    the other ranges that the position depends on. The copy's own ranges are labelled ``label@vN`` for value N, the
+    copy. `place` tells which read is meant, counted from 0, if the statement reads the buffer at several positions.
+    """
+
+    statement: str
+    param: int
+    tile: tuple[str, ...]
+    place: int | None = None
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move.
+
+        Raises:
+            ScheduleError: The statement reads the buffer nowhere, or at several positions, and `place` is none of them.
+        """
+        pool = nest.pool
+        statement = find_statement(nest, self.statement)
+        tile = [find_range(nest, label) for label in self.tile]
+        reads = [read for read in _reads(statement) if read.param.number == self.param]
+        if len(reads) != 1 if self.place is None else not 0 <= self.place < len(reads):
+            wanted = "one" if self.place is None else f"{self.place + 1} or more"
+            raise ScheduleError(f"{self.statement} reads p{self.param} at {len(reads)} positions, not {wanted}")
+        read = reads[self.place or 0]
+        around = [r for r in statement.order if r not in tile and read.free & r.bit]
+        value = pool.value(read.dtype, ())
+        copies = [pool.range(range_.size, f"{range_.label}@{value}") for range_ in tile]
+        value = e.Value(value.number, value.dtype, (*around, *copies))
+        inside = {old: pool.ref(new) for old, new in zip(tile, copies, strict=True)}
+        (copied,) = pool.substitute([read], inside)
+        copy = Compute(value, copied, None, (), value.ranges)
+        ref = pool.value_ref(value, tuple(pool.ref(range_) for range_ in (*around, *tile)))
+        user = _replace_expr(nest, statement, read, ref)
+        return _insert(nest, statement, [copy, user])
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """Compute a plain value anew wherever it is read, instead of keeping it."""
+
+    statement: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move.
+
+        Raises:
+            ScheduleError: Not a plain value.
+        """
+        pool = nest.pool
+        definition = find_statement(nest, self.statement)
+        if not isinstance(definition, Compute) or definition.op is not None:
+            raise ScheduleError(f"{self.statement} is not a plain value")
+
+        def change(expr: e.Expr) -> e.Expr:
+            if isinstance(expr, e.Ref) and expr.value is definition.value:
+                at = dict(zip(definition.value.ranges, expr.indices, strict=True))
+                (body,) = pool.substitute([definition.expr], at)
+                return body if expr.mask is None else mask_reads(pool, body, expr.mask, -1)
+            return expr
+
+        statements = [
+            with_roots(statement, [transform(pool, root, change) for root in roots_of(statement)])
+            for statement in nest.statements
+            if statement is not definition
+        ]
+        return replace(nest, statements=tuple(statements))
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Mark a store as one whose memory nothing reads soon."""
+
+    statement: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move."""
+        statement = find_statement(nest, self.statement)
+        if not isinstance(statement, Store):
+            raise ScheduleError(f"{self.statement} is not a store")
+        return _insert(nest, statement, [replace(statement, streaming=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReduce:
+    """Let `threads` threads of a group reduce over a range together, each over every `threads`-th point."""
+
+    range: str
+    threads: int
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move."""
+        from zyx.schedule.moves.ranges import Mark, Split
+
+        split = Split(self.range, self.threads).apply(nest)
+        return Mark(f"{self.range}.1", Kind.LOCAL).apply(split)
+
+
+def _reads(statement: Statement) -> list[e.Read]:
+    found: dict[e.Expr, None] = {}
+    stack = [statement.expr]
+    seen: set[e.Expr] = set()
+    while stack:
+        current = stack.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if isinstance(current, e.Read):
+            found[current] = None
+        stack.extend(e.children(current))
+    return [read for read in found if isinstance(read, e.Read)]
+
+
+def _replace_expr(nest: Nest, statement: Statement, old: e.Expr, new: e.Expr) -> Statement:
+    changed = transform(nest.pool, statement.expr, lambda expr: new if expr is old else expr)
+    return replace(statement, expr=changed)
+
+
+def _insert(nest: Nest, old: Statement, new: Sequence[Statement]) -> Nest:
+    statements: list[Statement] = []
+    for statement in nest.statements:
+        statements += new if statement is old else [statement]
+    return replace(nest, statements=tuple(statements))

@@ -1,0 +1,110 @@
+"""Rewrite a graph for one device, before it is divided into kernels.
+
+1. A reduction with too few results to keep the device busy is done in two: of blocks, then of the blocks' results.
+2. What is asked for but is a constant, or another node's elements in another order, gets a buffer of its own.
+3. An `Alias` is its source, and what has no elements is a constant.
+4. A very long chain of element by element nodes is cut: a kernel of tens of thousands of operations compiles for
+   minutes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from zyx.graph import node as n
+from zyx.graph.rebuild import rebuild
+from zyx.ops import identity
+from zyx.schedule.materialise import contraction_operands
+from zyx.schedule.movement import MOVEMENT
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.graph import Graph
+    from zyx.graph.node import Node
+
+#: Fewer elements than this are reduced in one go, however few results there are.
+_SPLIT_SIZE: Final = 1 << 16
+#: The longest chain of nodes computed in one kernel.
+_LONGEST_CHAIN: Final = 1500
+
+
+def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo) -> list[Node]:
+    """Return nodes with the values of `outputs`, rewritten for a device.
+
+    Args:
+        graph: To make nodes with; not that of the nodes, where an equal one may have its values in memory already.
+        order: All nodes that `outputs` need, sources first.
+        outputs: What is asked for.
+        info: The device.
+    """
+    new: dict[Node, Node] = {}
+    chain: dict[Node, int] = {}
+    for node in order:
+        if 0 in node.shape:
+            new[node] = graph.const(0, node.dtype, node.device, node.shape)
+            continue
+        graph.adopt(node)
+        if node.storage is not None or not node.sources:
+            new[node] = node
+            continue
+        sources = [new[source] for source in node.sources]
+        current = sources[0] if isinstance(node, n.Alias) else rebuild(graph, node, sources)
+        if isinstance(current, n.Reduce) and current is not sources[0]:
+            current = _split_reduction(graph, current, info)
+        length = 1 + max(chain.get(source, 0) for source in sources)
+        if isinstance(current, n.Reduce | n.Scan | n.Scatter | n.Contiguous):
+            length = 0
+        elif length > _LONGEST_CHAIN:
+            current, length = graph.contiguous(current), 0
+        new[node] = current
+        chain[current] = length
+    return [_with_buffer(graph, new[node]) for node in outputs]
+
+
+def _with_buffer(graph: Graph, node: Node) -> Node:
+    if node.storage is None and isinstance(node, (n.Const, n.Iota, *MOVEMENT)):
+        return graph.contiguous(node)
+    return node
+
+
+def _split_reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
+    """Return the reduction in two steps if it has too few results for the device and enough to do."""
+    (source,) = node.sources
+    results = size_of(node.shape)
+    count = size_of(source.shape) // max(results, 1)
+    wanted = info.units * max(info.max_group_threads, 1) * 4
+    if size_of(source.shape) < _SPLIT_SIZE or results >= info.units * 4 or contraction_operands(node) is not None:
+        return node
+    blocks = min(wanted, count // 1024)
+    if blocks * results <= results or blocks < 2:
+        return node
+    axis, size = max(((axis, source.shape[axis]) for axis in node.axes), key=lambda item: (item[1], -item[0]))
+    if size < blocks:  # several axes of moderate size: one at a time, the outermost last
+        if len(node.axes) == 1:
+            return node
+        inner = graph.reduce(node.op, source, node.axes[1:])
+        return graph.reduce(node.op, inner, node.axes[:1])
+    blocks = _near_divisor(size, blocks)
+    per_block = math.ceil(size / blocks)
+    missing = blocks * per_block - size
+    if missing:
+        widths = [(0, missing if i == axis else 0) for i in range(source.ndim)]
+        source = graph.pad(source, widths, identity(node.op, node.dtype))
+    shape = (*source.shape[:axis], blocks, per_block, *source.shape[axis + 1 :])
+    within = tuple(a if a < axis else a + 1 for a in node.axes)
+    partial = graph.reduce(node.op, graph.reshape(source, shape), within)
+    total = graph.reduce(node.op, partial, (axis,))
+    return graph.reshape(total, node.shape)
+
+
+def _near_divisor(size: int, wanted: int) -> int:
+    """Return a divisor of `size` between half and twice `wanted` if there is one, the nearest first; else `wanted`."""
+    for distance in range(wanted):
+        for candidate in (wanted + distance, wanted - distance):
+            if wanted // 2 <= candidate <= 2 * wanted and candidate > 1 and size % candidate == 0:
+                return candidate
+    return wanted

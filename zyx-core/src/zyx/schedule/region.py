@@ -1,0 +1,180 @@
+"""One kernel to be: which nodes it computes, and at which points of its iteration space it needs each of them.
+
+Starting from the node it stores, a region is followed towards the sources. Every node in it has *views*: the points,
+as expressions over ranges, at which it is needed, with the mask under which it is, and the ranges around it. Where a
+view of a
+materialised node is met, the caller decides: take it in (its own computation then belongs to the kernel), or read its
+buffer.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from zyx.graph import node as n
+from zyx.schedule.movement import MOVEMENT, source_point
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from zyx.graph.node import Node
+    from zyx.ir.expr import Expr, Range
+    from zyx.ir.pool import Pool
+
+
+class View(NamedTuple):
+    """A point at which a node is needed.
+
+    Attributes:
+        point: A coordinate for each axis.
+        mask: Where it is needed; None means everywhere.
+        around: The ranges that run around it, as a bit set.
+        reduced: Those of them that a reduction around it runs over.
+    """
+
+    point: tuple[Expr, ...]
+    mask: Expr | None
+    around: int
+    reduced: int
+
+
+@dataclass(slots=True)
+class Region:
+    """A kernel's nodes and views.
+
+    Attributes:
+        root: The node whose elements the outermost ranges count.
+        pool: Makes the expressions.
+        root_ranges: One for each axis of the root that is longer than 1.
+        all_ranges: These, and those that reductions run over.
+        views: For each node of the region, and each it reads, its views.
+        inputs: The materialised nodes and leaves that it reads.
+        sizes: Size of each range, by number.
+    """
+
+    root: Node
+    pool: Pool
+    root_ranges: dict[int, Range] = field(default_factory=dict)
+    all_ranges: list[Range] = field(default_factory=list)
+    views: dict[Node, dict[View, None]] = field(default_factory=dict)
+    inputs: dict[Node, None] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+
+    def extent(self, ranges: int) -> int:
+        """Return the number of points of a bit set of ranges."""
+        count = 1
+        number = 0
+        while ranges:
+            if ranges & 1:
+                count *= self.sizes[number]
+            ranges >>= 1
+            number += 1
+        return count
+
+    def new_range(self, size: int) -> Range:
+        """Return a new range."""
+        range_ = self.pool.range(size)
+        self.sizes[range_.number] = size
+        self.all_ranges.append(range_)
+        return range_
+
+    def bound_range(self, size: int, used: int, axis: int) -> Range:
+        """Return a range to reduce an axis with: one of that size which is not `used` around it, else a new one.
+
+        Sharing ranges lets a row be read under one name by everything that runs over it. The root's own range of the
+        same axis is the best choice.
+        """
+        candidates = [r for r in self.all_ranges if r.size == size and not r.bit & used]
+        own = self.root_ranges.get(axis)
+        if own in candidates:
+            return own
+        return candidates[0] if candidates else self.new_range(size)
+
+
+def follow(root: Node, pool: Pool, position: Mapping[Node, int], stop: Callable[[Region, Node], bool]) -> Region:
+    """Return the region of `root`.
+
+    Args:
+        root: The node to store.
+        pool: For the expressions.
+        position: Place of every node in a topological order.
+        stop: Asked for every materialised node when all its views are known: True to read its buffer, False to
+            compute it.
+    """
+    region = Region(root, pool)
+    for axis, size in enumerate(root.shape):
+        if size > 1:
+            region.root_ranges[axis] = region.new_range(size)
+    point = tuple(
+        pool.ref(region.root_ranges[axis]) if size > 1 else pool.index(0) for axis, size in enumerate(root.shape)
+    )
+    region.views[root] = {View(point, None, _free(point), 0): None}
+    queue = [-position[root]]
+    by_position = {position[root]: root}
+    while queue:
+        node = by_position[-heapq.heappop(queue)]
+        if node is not root and (node.storage is not None or isinstance(node, n.Leaf) or stop(region, node)):
+            region.inputs[node] = None
+            continue
+        for view in list(region.views[node]):
+            for source, below in _below(region, node, view):
+                known = region.views.get(source)
+                if known is None:
+                    known = region.views[source] = {}
+                    by_position[position[source]] = source
+                    heapq.heappush(queue, -position[source])
+                known[below] = None
+    return region
+
+
+def _below(region: Region, node: Node, view: View) -> list[tuple[Node, View]]:
+    """Return the views of the sources that one view of `node` needs."""
+    pool = region.pool
+    match node:
+        case n.Const() | n.Iota() | n.Leaf():
+            return []
+        case _ if isinstance(node, MOVEMENT):
+            point, mask = source_point(pool, node, view.point)
+            return [(node.sources[0], View(point, pool.both(view.mask, mask), view.around, view.reduced))]
+        case n.Reduce(axes=axes):
+            needed = mask_needed(node, view.point, view.mask)
+            outer = _free(view.point) | (0 if needed is None else needed.free)
+            point = list(view.point)
+            inner = 0
+            for axis in axes:
+                range_ = region.bound_range(node.sources[0].shape[axis], outer | inner, axis)
+                inner |= range_.bit
+                point[axis] = pool.ref(range_)
+            return [(node.sources[0], View(tuple(point), needed, outer | inner, inner))]
+        case n.Scan(axis=axis):
+            # A scan is met as the root, or where a whole row of it is needed: its own range runs along the axis.
+            return [(node.sources[0], View(view.point, view.mask, view.around, view.reduced | view.point[axis].free))]
+        case n.Gather(axis=axis):
+            data, index = node.sources
+            unknown = pool.opaque(_free(view.point), data.shape[axis])
+            point = (*view.point[:axis], unknown, *view.point[axis + 1 :])
+            return [(index, view), (data, View(point, view.mask, view.around, view.reduced))]
+        case n.Scatter():
+            base, index, updates = node.sources
+            inner = tuple(pool.ref(region.new_range(size)) if size > 1 else pool.index(0) for size in index.shape)
+            below = View(inner, None, _free(inner), 0)
+            return [(base, view), (index, below), (updates, below)]
+        case n.RandomBits():
+            return [(node.sources[0], View((pool.index(0),), view.mask, view.around, view.reduced))]
+        case _:
+            return [(source, view) for source in node.sources]
+
+
+def mask_needed(node: Node, point: tuple[Expr, ...], mask: Expr | None) -> Expr | None:
+    """Return `mask`, or None if `point` lies within `node` also where the mask is false: then the node may be computed there."""
+    is_inside = all(at.low >= 0 and at.high < size for at, size in zip(point, node.shape, strict=True))
+    return None if is_inside else mask
+
+
+def _free(point: tuple[Expr, ...]) -> int:
+    free = 0
+    for index in point:
+        free |= index.free
+    return free

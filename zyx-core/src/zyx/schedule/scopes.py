@@ -1,0 +1,115 @@
+"""Write operations into nested regions, in any order of regions.
+
+`ScopedBuilder` differs from `zyx.ir.builder.Builder` in that an operation may be appended to any region that is still
+open: an operation that depends on outer loops only goes into the outer region, in front of the inner loop that is
+being written. What was computed once is found again as long as its region is open.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from zyx.ir import kernel as k
+from zyx.ir.kernel import Kernel, Op, Type, Value, ValueId
+from zyx.ir.remap import remap
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+Region: TypeAlias = "list[ValueId | Region]"
+
+
+class ScopedBuilder:
+    """Regions under construction. Depth 0 is the body of the kernel; each `open` goes one deeper.
+
+    Value numbers are provisional until `finish`.
+    """
+
+    def __init__(self) -> None:
+        self.ops: Final[list[Op]] = []
+        self._depths: list[int] = []
+        self._arrays: list[ValueId] = []
+        self._regions: list[Region] = [[]]
+        self._openers: list[ValueId] = []
+        self._found: dict[Hashable, ValueId] = {}
+        self._keys: list[list[Hashable]] = [[]]
+
+    @property
+    def depth(self) -> int:
+        """Depth of the innermost open region."""
+        return len(self._regions) - 1
+
+    def type_of(self, value: ValueId) -> Type:
+        """Return the type of a value."""
+        op = self.ops[value]
+        assert isinstance(op, Value)
+        return op.type
+
+    def depth_of(self, value: ValueId) -> int:
+        """Return the depth of the region in which `value` is known."""
+        return self._depths[value]
+
+    def _append(self, op: Op, depth: int) -> ValueId:
+        self.ops.append(op)
+        self._depths.append(depth)
+        return len(self.ops) - 1
+
+    def array(self, define: k.Define) -> ValueId:
+        """Define an array."""
+        value = self._append(define, 0)
+        self._arrays.append(value)
+        return value
+
+    def add(self, op: Op, depth: int | None = None) -> ValueId:
+        """Append `op` to the innermost region, or to the open region at `depth`."""
+        depth = self.depth if depth is None else depth
+        value = self._append(op, depth)
+        self._regions[depth].append(value)
+        return value
+
+    def find(self, key: Hashable) -> ValueId | None:
+        """Return the value that was remembered under `key`, if its region is still open."""
+        return self._found.get(key)
+
+    def remember(self, key: Hashable, value: ValueId) -> ValueId:
+        """Remember `value` under `key` until the region in which it is known closes."""
+        self._found[key] = value
+        self._keys[self._depths[value]].append(key)
+        return value
+
+    def open(self, op: k.Loop | k.If) -> ValueId:
+        """Open a region and return the value of its operation."""
+        value = self._append(op, self.depth + 1)
+        self._openers.append(value)
+        self._regions.append([])
+        self._keys.append([])
+        return value
+
+    def close(self) -> None:
+        """Close the innermost region; it takes its place now, behind what went to outer regions meanwhile."""
+        opener = self._openers.pop()
+        region = self._regions.pop()
+        for key in self._keys.pop():
+            self._found.pop(key, None)
+        self._regions[-1] += [opener, region]
+        self.add(k.EndLoop() if isinstance(self.ops[opener], k.Loop) else k.EndIf())
+
+    def finish(self, name: str) -> Kernel:
+        """Return the kernel: arrays, then the body, numbered in order."""
+        order: list[ValueId] = list(self._arrays)
+        stack: list[tuple[Region, int]] = [(self._regions[0], 0)]
+        while stack:
+            region, position = stack.pop()
+            while position < len(region):
+                item = region[position]
+                position += 1
+                if isinstance(item, list):
+                    stack.append((region, position))
+                    region, position = item, 0
+                else:
+                    order.append(item)
+        new = [0] * len(self.ops)
+        for number, value in enumerate(order):
+            new[value] = number
+        ops = self.ops
+        return Kernel(name, tuple([remap(ops[value], new) for value in order]))

@@ -1,0 +1,154 @@
+"""Write the statements of a nest as operations.
+
+A statement's unrolled ranges are written out: it is written once for each of their points, with its expressions
+simplified for that point. Its vector range becomes lanes. Reductions and scans are in `zyx.schedule.accumulate`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.ir import kernel as k
+from zyx.ir.kernel import Type, ValueId
+from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.schedule.accesses import stride_along
+from zyx.schedule.accumulate import Accumulation
+from zyx.schedule.storage import InArray
+
+if TYPE_CHECKING:
+    from zyx.ir.expr import Expr, Range
+    from zyx.ir.nest import Statement
+    from zyx.schedule.tree import Loop
+    from zyx.schedule.writer import Env, Writer
+
+
+class StatementWriter:
+    """Writes each statement where the loops around it stand."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._nest = writer.nest
+        self._builder = writer.builder
+        self._emitter = writer.emitter
+        self._accumulation = Accumulation(writer)
+        self._meetings: dict[Loop | Statement, int] = {}
+        for value, place in writer.storage.items():
+            if isinstance(place, InArray) and place.shared:
+                definition = writer.tree.definitions[value]
+                path = writer.tree.paths[definition]
+                item = path[len(place.scope)] if len(place.scope) < len(path) else definition
+                self._meetings[item] = self._meetings.get(item, 0) + 1
+
+    def before(self, item: Loop | Statement, env: Env) -> None:
+        """Write what comes in front of a loop or statement."""
+        if item in self._meetings:
+            self._builder.add(k.Barrier())  # nobody still reads the last contents of the shared array
+        self._accumulation.before(item, env)
+
+    def after(self, item: Loop | Statement, env: Env) -> None:
+        """Write what comes behind a loop or statement."""
+        self._accumulation.after(item, env)
+        if item in self._meetings:
+            self._builder.add(k.Barrier())
+
+    def write(self, statement: Statement, env: Env) -> None:
+        """Write `statement`."""
+        self.before(statement, env)
+        self._writer.enter(statement)
+        match statement:
+            case Store():
+                self._store(statement, env)
+            case Compute(op=None):
+                for point in self._writer.points(self._writer.unrolled(statement), env):
+                    (fixed,) = self._writer.substitute(statement, [statement.expr], point)
+                    self._writer.define(statement.value, point, self._emitter.emit(fixed))
+            case Compute() | Scan():
+                self._accumulation.write(statement, env)
+        self.after(statement, env)
+
+    def _store(self, statement: Store, env: Env) -> None:
+        pool = self._writer.pool
+        mask = statement.mask
+        for range_ in self._nest.ranges:  # what does not depend on the grid is stored by its first point
+            if range_ not in statement.order and self._nest.kind(range_) in (Kind.GROUP, Kind.LOCAL):
+                mask = pool.both(mask, pool.is_zero(pool.ref(range_)))
+        array = self._writer.params[statement.param]
+        roots = [statement.index, statement.expr, pool.true if mask is None else mask]
+        turned = self._turned_range(statement)
+        if turned is not None:
+            self._store_turned(statement, array, roots, turned, env)
+            return
+        for point in self._writer.points(self._writer.unrolled(statement), env):
+            index, expr, allowed = self._writer.substitute(statement, roots, point)
+            if allowed is pool.false:
+                continue
+            guard = None if allowed is pool.true else allowed
+            if statement.combine is None:
+                value = self._emitter.emit(expr)
+                self._writer.store_at(array, index, value, guard, streaming=statement.streaming)
+            else:
+                self._combine_at(statement, array, index, expr, guard)
+
+    def _turned_range(self, statement: Store) -> Range | None:
+        """Return the unrolled range along which the store lies side by side, if it is as long as the vectors."""
+        vector = self._emitter.vector
+        if vector is None or vector.size < 4 or statement.combine is not None:
+            return None
+        if stride_along(statement.index, vector) in (1, None):
+            return None
+        return next(
+            (
+                range_
+                for range_ in self._writer.unrolled(statement)
+                if range_.size == vector.size and stride_along(statement.index, range_) == 1
+            ),
+            None,
+        )
+
+    def _store_turned(self, statement: Store, array: ValueId, roots: list[Expr], turned: Range, env: Env) -> None:
+        """Store blocks of vectors the other way: all points of `turned` at once, one vector a lane.
+
+        The points of one lane are stored together, so the block's mask is applied to each row; rows are masked along
+        `turned`.
+        """
+        emitter, pool = self._emitter, self._writer.pool
+        vector = emitter.vector
+        assert vector is not None
+        others = [range_ for range_ in self._writer.unrolled(statement) if range_ is not turned]
+        for outer in self._writer.points(others, env):
+            columns = []
+            for point in self._writer.points([turned], outer):
+                _, expr, _ = self._writer.substitute(statement, roots, point)
+                columns.append(emitter.emit_wide(expr))
+            index, _, allowed = pool.substitute(roots, outer)
+            for lane, row in enumerate(emitter.turn_over(columns)):
+                at, guard = pool.substitute([index, allowed], {vector: pool.index(lane)})
+                if guard is pool.false:
+                    continue
+                emitter.vector = turned
+                mask = None if guard is pool.true else guard
+                self._writer.store_at(array, at, row, mask, streaming=statement.streaming)
+                emitter.vector = vector
+
+    def _combine_at(self, statement: Store, array: ValueId, index: Expr, expr: Expr, mask: Expr | None) -> None:
+        """Read, combine, write back: one lane after the other, unless the lanes surely hit different places."""
+        assert statement.combine is not None
+        emitter, builder = self._emitter, self._builder
+        operation = statement.combine.binary
+        dtype = statement.param.dtype
+        split = emitter.split_lane(index)
+        apart = emitter.vector not in statement.serial and split is not None and split[1] == 1
+        if emitter.vector is None or apart:
+            type_ = Type(dtype, emitter.lanes)
+            at = emitter.emit(index if split is None else split[0])
+            allowed = None if mask is None else emitter.emit_wide(mask)
+            old = builder.add(k.Load(array, at, type_, allowed))
+            new = builder.add(k.Binary(operation, old, emitter.emit_wide(expr), type_))
+            builder.add(k.Store(array, at, new, allowed))
+            return
+        value = emitter.emit_wide(expr)
+        for lane, (at, allowed) in self._writer.lanes_of(index, mask):
+            item = builder.add(k.Devectorize(value, lane, Type(dtype)))
+            old = builder.add(k.Load(array, at, Type(dtype), allowed))
+            new = builder.add(k.Binary(operation, old, item, Type(dtype)))
+            builder.add(k.Store(array, at, new, allowed))

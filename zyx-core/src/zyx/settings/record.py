@@ -1,0 +1,112 @@
+"""The typed record of all settings, with the defaults.
+
+Keys of the configuration file are the names of these fields: ``{"autotune": {"n_launches": 20}}``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from zyx.settings.debug import NOTHING, Debug
+
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class Devices(msgspec.Struct, frozen=True, kw_only=True):
+    """Which devices there are, and which one is used where none is named.
+
+    Attributes:
+        default: Name of a device or backend, or ``cpu``; null means the first of `order` that is there, or else the
+            fastest.
+        order: Names of devices or backends to prefer where nothing is asked for by name, best first.
+        backends: The only backends to load; null means all that are installed.
+    """
+
+    default: str | None = None
+    order: tuple[str, ...] = ()
+    backends: tuple[str, ...] | None = None
+
+
+class Autotune(msgspec.Struct, frozen=True, kw_only=True):
+    """The search for better schedules.
+
+    Attributes:
+        enabled: Whether to search. Without, a kernel gets a good schedule at once, by rule.
+        n_launches: Timed launches of each candidate.
+        n_seeds: Schedules that the search starts from.
+        n_added_per_step: Schedules that one step adds.
+        n_removed_per_step: Schedules that one step drops, the slowest first.
+        n_total_opts: Most schedules that are tried for a kernel.
+        save_to_disk: Whether results are kept in the cache.
+        seed: Of the search; equal seeds try equal schedules.
+        time_budget_s: Most time spent on one kernel.
+        library_kernels: ``off``: generated kernels only. ``measure``: a vendor's kernel is taken where it is faster.
+            ``prefer``: it is taken where there is one.
+    """
+
+    enabled: bool = False
+    n_launches: Positive = 20
+    n_seeds: Positive = 100
+    n_added_per_step: Positive = 10
+    n_removed_per_step: Count = 5
+    n_total_opts: Positive = 1000
+    save_to_disk: bool = True
+    seed: Count = 0
+    time_budget_s: Seconds = 60.0
+    library_kernels: Literal["off", "measure", "prefer"] = "measure"
+
+
+class Cache(msgspec.Struct, frozen=True, kw_only=True):
+    """Compiled programs and measured times, kept on disk.
+
+    Attributes:
+        enabled: Whether anything is read or written.
+        directory: Where; null means the user's cache folder.
+        max_bytes: Size above which the entries not used for longest are dropped.
+    """
+
+    enabled: bool = True
+    directory: str | None = None
+    max_bytes: Count = 1 << 30
+
+
+class Sources(msgspec.Struct, frozen=True, kw_only=True):
+    """Where settings came from. Not a setting itself.
+
+    Attributes:
+        file: The configuration file, read or not there; None if the system has no place for one.
+        origins: What set each key that is not at its default, by the key's path: ``{"devices.default": "ZYX_DEVICE"}``.
+        variables: Variables that start with ``ZYX_`` and are not core's; backends look theirs up here.
+    """
+
+    file: str | None = None
+    origins: dict[str, str] = {}
+    variables: dict[str, str] = {}
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that can be configured.
+
+    Attributes:
+        devices: Which devices are used.
+        debug: What is shown.
+        autotune: The search for better schedules.
+        cache: What is kept on disk.
+        threads: Host threads to use; null means one for each processor that this process may run on.
+        backends: The sections of backends by name, as they were given; `zyx.settings.section` checks them. The key
+            ``enabled`` switches a backend on or off, any other is the backend's own.
+        sources: Where all this came from.
+    """
+
+    devices: Devices = Devices()
+    debug: Debug = NOTHING
+    autotune: Autotune = Autotune()
+    cache: Cache = Cache()
+    threads: Positive | None = None
+    backends: dict[str, dict[str, Any]] = {}
+    sources: Sources = Sources()

@@ -1,0 +1,115 @@
+"""Arithmetic on shapes and axes: plain functions on tuples of integers, with errors that name the shapes."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, TypeAlias
+
+from zyx.errors import ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import SupportsIndex
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+def as_shape(given: int | Sequence[int]) -> Shape:
+    """Return `given` as a tuple of sizes; a single integer is a shape of rank 1.
+
+    Raises:
+        ShapeError: A negative size, or something that is no integer.
+    """
+    try:
+        shape = (operator.index(given),) if not hasattr(given, "__iter__") else tuple(operator.index(n) for n in given)
+    except TypeError as error:
+        raise ShapeError(f"a shape is an integer or a sequence of integers, not {given!r}") from error
+    if any(n < 0 for n in shape):
+        raise ShapeError(f"negative size in shape {shape}")
+    return shape
+
+
+def size_of(shape: Shape) -> int:
+    """Return the number of elements; 1 for rank 0."""
+    return math.prod(shape)
+
+
+def strides_of(shape: Shape) -> Shape:
+    """Return the row-major strides, in elements."""
+    strides = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def normalize_axis(axis: SupportsIndex, ndim: int) -> int:
+    """Return `axis` counted from the front.
+
+    Raises:
+        ShapeError: Not an integer, or outside ``-ndim <= axis < ndim``.
+    """
+    try:
+        index = operator.index(axis)
+    except TypeError as error:
+        raise ShapeError(f"an axis is an integer, not {axis!r}") from error
+    if not -ndim <= index < ndim:
+        raise ShapeError(f"axis {index} is out of range for {ndim} dimensions")
+    return index % ndim
+
+
+def normalize_axes(axes: int | Iterable[int] | None, ndim: int) -> tuple[int, ...]:
+    """Return distinct axes counted from the front, in the order given; None means all.
+
+    Raises:
+        ShapeError: An axis out of range or named twice.
+    """
+    if axes is None:
+        return tuple(range(ndim))
+    listed = (axes,) if not hasattr(axes, "__iter__") else tuple(axes)
+    result = tuple(normalize_axis(axis, ndim) for axis in listed)
+    if len(set(result)) != len(result):
+        raise ShapeError(f"an axis is named twice in {listed} for {ndim} dimensions")
+    return result
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """Return the shape that all of them expand to, by NumPy's rules.
+
+    Raises:
+        ShapeError: Two sizes differ and neither is 1.
+    """
+    ndim = max((len(shape) for shape in shapes), default=0)
+    result = []
+    for axis in range(-ndim, 0):
+        sizes = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
+        if len(sizes) > 1:
+            raise ShapeError(
+                f"shapes {', '.join(map(str, shapes))} do not broadcast: sizes {sorted(sizes)} meet at axis {axis}"
+            )
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)
+
+
+def resolve_reshape(shape: Shape, wanted: Sequence[int]) -> Shape:
+    """Return `wanted` with its one -1, if any, replaced by the size that is left over.
+
+    Raises:
+        ShapeError: Two or more -1, or a different number of elements.
+    """
+    target = tuple(operator.index(n) for n in wanted)
+    size = size_of(shape)
+    if target.count(-1) > 1:
+        raise ShapeError(f"only one size of {target} may be -1")
+    if -1 in target:
+        known = size_of(tuple(n for n in target if n != -1))
+        if known == 0 or size % known:
+            raise ShapeError(f"cannot reshape {shape} ({size} elements) to {target}: {size} is no multiple of {known}")
+        target = tuple(size // known if n == -1 else n for n in target)
+    if any(n < 0 for n in target):
+        raise ShapeError(f"negative size in shape {target}")
+    if size_of(target) != size:
+        raise ShapeError(f"cannot reshape {shape} ({size} elements) to {target} ({size_of(target)} elements)")
+    return target

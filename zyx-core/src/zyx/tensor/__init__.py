@@ -1,0 +1,1 @@
+"""The tensor and its functions, one file a family; `zyx` has them all."""

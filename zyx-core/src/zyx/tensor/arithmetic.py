@@ -1,0 +1,327 @@
+"""Functions of two operands: arithmetic, comparison, logic, bits; and the operators that stand for them.
+
+Operands broadcast and are promoted, see `zyx.tensor.operands`. Each function takes tensors, NumPy arrays and numbers,
+at least one tensor among them. Integer division and remainder follow Python's signs; by zero both give 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx import dtype as dtypes
+from zyx.errors import DTypeError
+from zyx.ops import BinaryOp
+from zyx.runtime.handle import Handle
+from zyx.tensor.formulas import copy_sign, is_finite
+from zyx.tensor.operands import NUMBERS, align, is_operand, is_tensor, require, term_of, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.tensor.operands import Operand
+    from zyx.tensor.tensor import Tensor
+    from zyx.tensor.term import Term
+
+_OF_BOOLS: Final = {BinaryOp.ADD: BinaryOp.OR, BinaryOp.MUL: BinaryOp.AND}
+"""What these do to two bools, as in NumPy."""
+
+
+def operate(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
+    """Return `op` of two operands, aligned."""
+    # First the common cases, which cost a fraction of the general one: two tensors alike, and a float with a number.
+    if isinstance(x, Handle):
+        first, runtime = x.node, x.runtime
+        if isinstance(y, Handle):
+            second = y.node
+            if first.shape == second.shape and first.dtype is second.dtype and not first.dtype.is_bool:
+                return x.of(runtime.graph.binary(op, first, second), runtime)
+        elif first.dtype.is_float and isinstance(y, NUMBERS):
+            number = runtime.graph.const(y, first.dtype, first.device, first.shape)
+            return x.of(runtime.graph.binary(op, first, number), runtime)
+    elif isinstance(y, Handle) and isinstance(x, NUMBERS):
+        second, runtime = y.node, y.runtime
+        if second.dtype.is_float:
+            number = runtime.graph.const(x, second.dtype, second.device, second.shape)
+            return y.of(runtime.graph.binary(op, number, second), runtime)
+    like, (left, right) = align((x, y), op.value)
+    if left.dtype.is_bool:
+        op = _OF_BOOLS.get(op, op)
+    return wrap(left.binary(op, right).node, like)
+
+
+def _compare(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
+    """Return a comparison; an integer that the other operand's type cannot hold is greater or less than all of it."""
+    if type(x) is int and isinstance(y, Handle):
+        number, other, is_left = x, y, True
+    elif type(y) is int and isinstance(x, Handle):
+        number, other, is_left = y, x, False
+    else:
+        return operate(op, x, y)
+    node = other.node
+    if not node.dtype.is_integer or node.dtype.min <= number <= node.dtype.max:
+        return operate(op, x, y)
+    right_is_greater = (number > 0) is not is_left
+    holds = right_is_greater if op in (BinaryOp.LT, BinaryOp.LE) else op is BinaryOp.NE
+    return wrap(other.runtime.graph.const(holds, dtypes.bool_, node.device, node.shape), other)
+
+
+# ---- arithmetic
+
+
+def add(x: Operand, y: Operand) -> Tensor:
+    """Return ``x + y``; of bools, whether either holds."""
+    return operate(BinaryOp.ADD, x, y)
+
+
+def subtract(x: Operand, y: Operand) -> Tensor:
+    """Return ``x - y``."""
+    return operate(BinaryOp.SUB, x, y)
+
+
+def multiply(x: Operand, y: Operand) -> Tensor:
+    """Return ``x * y``; of bools, whether both hold."""
+    return operate(BinaryOp.MUL, x, y)
+
+
+def divide(x: Operand, y: Operand, rounding_mode: str | None = None) -> Tensor:
+    """Return ``x / y``.
+
+    Args:
+        x: Dividend.
+        y: Divisor.
+        rounding_mode: None divides as real numbers do, integers as float32. "floor" and "trunc" round the quotient and
+            keep the dtype.
+
+    Raises:
+        DTypeError: An unknown rounding mode.
+    """
+    match rounding_mode:
+        case None:
+            if (is_tensor(x) and x.node.dtype.is_float) or (is_tensor(y) and y.node.dtype.is_float):
+                return operate(BinaryOp.DIV, x, y)  # whatever the other is, they meet in a float
+            like, (left, right) = align((x, y), "divide", floating=True)
+            return wrap((left / right).node, like)
+        case "floor":
+            return floor_divide(x, y)
+        case "trunc":
+            like, (left, right) = align((x, y), "divide")
+            quotient = left / right
+            return wrap((quotient.trunc() if quotient.dtype.is_float else quotient).node, like)
+        case _:
+            raise DTypeError(f'rounding_mode is None, "floor" or "trunc", not {rounding_mode!r}')
+
+
+def _python_remainder(x: Term, y: Term) -> Term:
+    """Return the remainder with the sign of `y`, made of one with the sign of `x`."""
+    left = x.modulo(y)
+    if x.dtype.is_unsigned:
+        return left
+    return ((left != 0) & ((left < 0) != (y < 0))).where(left + y, left)
+
+
+def remainder(x: Operand, y: Operand) -> Tensor:
+    """Return ``x % y`` with the sign of `y`, as Python has it. By zero: NaN for floats, 0 for integers."""
+    like, (left, right) = align((x, y), "remainder")
+    rest = _python_remainder(left, right)
+    if rest.dtype.is_integer:
+        return wrap(rest.node, like)
+    return wrap((rest == 0).where(copy_sign(rest, right), rest).node, like)
+
+
+def fmod(x: Operand, y: Operand) -> Tensor:
+    """Return the remainder with the sign of `x`, as C has it."""
+    like, (left, right) = align((x, y), "fmod")
+    return wrap(left.modulo(right).node, like)
+
+
+def floor_divide(x: Operand, y: Operand) -> Tensor:
+    """Return ``x // y``, rounded down. By zero: infinity or NaN for floats, 0 for integers."""
+    like, (left, right) = align((x, y), "floor_divide")
+    if left.dtype.is_unsigned:
+        return wrap((left / right).node, like)
+    if left.dtype.is_integer:
+        rest = left.modulo(right)
+        down = (rest != 0) & ((rest < 0) != (right < 0))
+        return wrap(((left / right) - down.cast(left.dtype)).node, like)
+    # Subtracting the remainder first makes the division all but exact; the plain quotient may round up to an integer.
+    rest = left.modulo(right)
+    quotient = (left - rest) / right
+    quotient = ((rest != 0) & ((rest < 0) != (right < 0))).where(quotient - 1.0, quotient)
+    lower = quotient.floor()
+    nearest = (quotient - lower > 0.5).where(lower + 1.0, lower)
+    direct = left / right
+    nearest = (quotient == 0).where(copy_sign(quotient, direct), nearest)
+    return wrap(is_finite(direct).where(nearest, direct).node, like)
+
+
+def pow(x: Operand, y: Operand) -> Tensor:  # the Array API's name
+    """Return ``x ** y``. An integer to a negative power gives the truncated quotient: 0, or 1 and -1 for such a base.
+
+    Whole exponents up to 3 are products, 0.5 is a square root and -1 a reciprocal, when given as Python numbers.
+    """
+    if isinstance(x, Handle) and isinstance(y, NUMBERS) and not isinstance(y, bool):
+        base = term_of(x, "pow")
+        if base.dtype.is_integer and isinstance(y, float):
+            base = base.cast(dtypes.float32)
+        power: Term | None = None
+        if y == 1:
+            power = base
+        elif y == 2:
+            power = base * base
+        elif y == 3:
+            power = base * base * base
+        elif y == 0.5 and base.dtype.is_float:
+            power = base.sqrt()
+        elif y == -1 and base.dtype.is_float:
+            power = base.reciprocal()
+        if power is not None and not base.dtype.is_bool:
+            return wrap(power.node, require(x, "pow"))
+    return operate(BinaryOp.POW, x, y)
+
+
+def maximum(x: Operand, y: Operand) -> Tensor:
+    """Return the greater of two; NaN if either is NaN."""
+    return operate(BinaryOp.MAX, x, y)
+
+
+def minimum(x: Operand, y: Operand) -> Tensor:
+    """Return the lesser of two; NaN if either is NaN."""
+    return operate(BinaryOp.MIN, x, y)
+
+
+# ---- comparison
+
+
+def equal(x: Operand, y: Operand) -> Tensor:
+    """Tell where ``x == y``, element by element."""
+    return _compare(BinaryOp.EQ, x, y)
+
+
+def not_equal(x: Operand, y: Operand) -> Tensor:
+    """Tell where ``x != y``; NaN differs from everything."""
+    return _compare(BinaryOp.NE, x, y)
+
+
+def less(x: Operand, y: Operand) -> Tensor:
+    """Tell where ``x < y``."""
+    return _compare(BinaryOp.LT, x, y)
+
+
+def less_equal(x: Operand, y: Operand) -> Tensor:
+    """Tell where ``x <= y``."""
+    return _compare(BinaryOp.LE, x, y)
+
+
+def greater(x: Operand, y: Operand) -> Tensor:
+    """Tell where ``x > y``."""
+    return _compare(BinaryOp.LT, y, x)
+
+
+def greater_equal(x: Operand, y: Operand) -> Tensor:
+    """Tell where ``x >= y``."""
+    return _compare(BinaryOp.LE, y, x)
+
+
+# ---- bits and logic
+
+
+def _bits(op: BinaryOp, x: Operand, y: Operand, what: str) -> Tensor:
+    like, (left, right) = align((x, y), what)
+    if left.dtype.is_float:
+        raise DTypeError(f"{what} takes integers or bools, not {left.dtype}")
+    return wrap(left.binary(op, right).node, like)
+
+
+def bitwise_and(x: Operand, y: Operand) -> Tensor:
+    """Return ``x & y`` of integers or bools."""
+    return _bits(BinaryOp.AND, x, y, "bitwise_and")
+
+
+def bitwise_or(x: Operand, y: Operand) -> Tensor:
+    """Return ``x | y`` of integers or bools."""
+    return _bits(BinaryOp.OR, x, y, "bitwise_or")
+
+
+def bitwise_xor(x: Operand, y: Operand) -> Tensor:
+    """Return ``x ^ y`` of integers or bools."""
+    return _bits(BinaryOp.XOR, x, y, "bitwise_xor")
+
+
+def bitwise_left_shift(x: Operand, y: Operand) -> Tensor:
+    """Return ``x << y`` of integers; 0 once all bits are out."""
+    return _bits(BinaryOp.SHL, x, y, "bitwise_left_shift")
+
+
+def bitwise_right_shift(x: Operand, y: Operand) -> Tensor:
+    """Return ``x >> y`` of integers, keeping the sign."""
+    return _bits(BinaryOp.SHR, x, y, "bitwise_right_shift")
+
+
+def bitwise_invert(x: Tensor) -> Tensor:
+    """Return ``~x`` of integers or bools."""
+    term = term_of(x, "bitwise_invert")
+    if term.dtype.is_float:
+        raise DTypeError(f"bitwise_invert takes integers or bools, not {term.dtype}")
+    return wrap((~term).node, x)
+
+
+def _logic(op: BinaryOp, x: Operand, y: Operand, what: str) -> Tensor:
+    like, (left, right) = align((x, y), what)
+    return wrap(left.cast(dtypes.bool_).binary(op, right.cast(dtypes.bool_)).node, like)
+
+
+def logical_and(x: Operand, y: Operand) -> Tensor:
+    """Tell where both are nonzero."""
+    return _logic(BinaryOp.AND, x, y, "logical_and")
+
+
+def logical_or(x: Operand, y: Operand) -> Tensor:
+    """Tell where either is nonzero."""
+    return _logic(BinaryOp.OR, x, y, "logical_or")
+
+
+def logical_xor(x: Operand, y: Operand) -> Tensor:
+    """Tell where one is nonzero and the other is not."""
+    return _logic(BinaryOp.XOR, x, y, "logical_xor")
+
+
+def logical_not(x: Tensor) -> Tensor:
+    """Tell where `x` is zero."""
+    return wrap((~term_of(x, "logical_not").cast(dtypes.bool_)).node, x)
+
+
+# ---- operators
+
+
+def operator(op: BinaryOp) -> Callable[[Tensor, Operand], Tensor]:
+    """Return the method that stands for the operator of `op`."""
+
+    def apply(x: Tensor, y: Operand) -> Tensor:
+        if isinstance(y, Handle):
+            # Again the common case first: of what an addition costs, a call is a tenth.
+            first, second = x.node, y.node
+            if first.shape == second.shape and first.dtype is second.dtype and not first.dtype.is_bool:
+                return x.of(x.runtime.graph.binary(op, first, second), x.runtime)
+        elif not is_operand(y):
+            return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
+        return operate(op, x, y)
+
+    return apply
+
+
+def forward(function: Callable[[Operand, Operand], Tensor]) -> Callable[[Tensor, Operand], Tensor]:
+    """Return the method of an operator that `function` computes; it leaves other classes to their own operator."""
+
+    def apply(x: Tensor, y: Operand) -> Tensor:
+        return function(x, y) if is_operand(y) else NotImplemented
+
+    return apply
+
+
+def reflected(function: Callable[[Operand, Operand], Tensor]) -> Callable[[Tensor, Operand], Tensor]:
+    """Return the method of an operator whose left operand is no tensor."""
+
+    def apply(x: Tensor, y: Operand) -> Tensor:
+        return function(y, x) if is_operand(y) else NotImplemented
+
+    return apply

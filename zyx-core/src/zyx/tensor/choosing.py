@@ -1,0 +1,121 @@
+"""Choose between values, bound them, compare them within a tolerance.
+
+A choice is a choice: no arithmetic with masks, so what is not chosen never leaks, NaN and infinities included.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from zyx import dtype as dtypes
+from zyx import shape as shapes
+from zyx.tensor.formulas import is_finite
+from zyx.tensor.info import finfo
+from zyx.tensor.operands import (
+    NUMBERS,
+    align,
+    by_float_formula_of,
+    common_dtype,
+    first_tensor,
+    is_tensor,
+    node_of,
+    require,
+    term_of,
+    wrap,
+)
+from zyx.tensor.reduction import all as all_of
+from zyx.tensor.term import expand_to
+
+if TYPE_CHECKING:
+    from zyx.dtype import Scalar
+    from zyx.tensor.operands import Operand
+    from zyx.tensor.tensor import Tensor
+
+
+def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
+    """Return `x` where `condition` holds (is not 0), else `y`; the three broadcast.
+
+    `x` and `y` are promoted; of two Python numbers the result has the default dtype of the wider family.
+    """
+    like = first_tensor((condition, x, y), "where")
+    graph = like.runtime.graph
+    if isinstance(x, NUMBERS) and isinstance(y, NUMBERS):
+        dtype = dtypes.promote_all(dtypes.as_dtype(type(value)) for value in (x, y))
+    else:
+        dtype = common_dtype((x, y), "where")
+    chooser = condition if is_tensor(condition) else wrap(node_of(condition, dtypes.bool_, like), like)
+    nodes = [graph.cast(chooser.node, dtypes.bool_), node_of(x, dtype, like), node_of(y, dtype, like)]
+    shape = shapes.broadcast(*(node.shape for node in nodes))
+    return wrap(graph.where(*(expand_to(graph, node, shape) for node in nodes)), like)
+
+
+def masked_fill(x: Tensor, mask: Tensor, value: Scalar | Tensor) -> Tensor:
+    """Return `value`, as the dtype of `x`, where `mask` holds, else `x`; `mask` broadcasts with `x`."""
+    base = require(x, "masked_fill")
+    graph, dtype = base.runtime.graph, base.node.dtype
+    chooser = graph.cast(require(mask, "masked_fill").node, dtypes.bool_)
+    if is_tensor(value):
+        fill = graph.cast(value.node, dtype)
+    else:
+        number: Scalar = value  # type: ignore[assignment]  # the other half of the union
+        fill = graph.cast(graph.const(number, dtypes.promote_scalar(dtype, number), base.node.device), dtype)
+    nodes = (chooser, fill, base.node)
+    shape = shapes.broadcast(*(node.shape for node in nodes))
+    return wrap(graph.where(*(expand_to(graph, node, shape) for node in nodes)), base)
+
+
+def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # the Array API's
+    """Return `x` bounded by `min` below and `max` above, where given; NaN stays NaN, and bounds nothing."""
+    result = require(x, "clip")
+    if min is not None:
+        like, (value, bound) = align((result, min), "clip")
+        result = wrap((value < bound).where(bound, value).node, like)
+    if max is not None:
+        like, (value, bound) = align((result, max), "clip")
+        result = wrap((value > bound).where(bound, value).node, like)
+    return result
+
+
+def lerp(x: Operand, y: Operand, weight: Operand) -> Tensor:
+    """Return ``x + weight * (y - x)``."""
+    return by_float_formula_of((x, y, weight), "lerp", lambda a, b, w: a + w * (b - a))
+
+
+def nan_to_num(x: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """Return `x` with NaN replaced by `nan`, and infinities by `posinf`, `neginf` or the greatest finite numbers."""
+    t = term_of(x, "nan_to_num")
+    if not t.dtype.is_float:
+        return wrap(t.node, x)
+    limits = finfo(t.dtype)
+    t = t.is_nan().where(nan, t)
+    t = (t == math.inf).where(limits.max if posinf is None else posinf, t)
+    return wrap((t == -math.inf).where(limits.min if neginf is None else neginf, t).node, x)
+
+
+def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> Tensor:
+    """Tell where ``|x - y| <= atol + rtol * |y|``; equal infinities are close, NaN only if `equal_nan`."""
+    like, (a, b) = align((x, y), "isclose", floating=True)
+    wide = dtypes.accumulator(a.dtype)
+    a, b = a.cast(wide), b.cast(wide)
+    close = ((a - b).abs() <= b.abs() * rtol + atol) & is_finite(b)
+    close = close | (a == b)
+    if equal_nan:
+        close = close | (a.is_nan() & b.is_nan())
+    return wrap(close.node, like)
+
+
+def allclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> bool:
+    """Tell whether all elements are close, see `isclose`; reads."""
+    return bool(all_of(isclose(x, y, rtol, atol, equal_nan=equal_nan)))
+
+
+def array_equal(x: Operand, y: Operand, *, equal_nan: bool = False) -> bool:
+    """Tell whether shapes and all elements are equal; reads."""
+    if getattr(x, "shape", ()) != getattr(y, "shape", ()):
+        return False
+    like, (a, b) = align((x, y), "array_equal")
+    same = a == b
+    if equal_nan and a.dtype.is_float:
+        same = same | (a.is_nan() & b.is_nan())
+    return bool(all_of(wrap(same.node, like)))

@@ -1,0 +1,164 @@
+"""From tensors to the host: arrays, numbers, text, and what other libraries read.
+
+All values leave through `numpy`, which computes them first and waits. While a function is being traced, that is an
+error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from zyx import dtype as dtypes
+from zyx.errors import DTypeError, ShapeError, SharingError
+from zyx.tensor.joining import join_terms
+from zyx.tensor.operands import Array, require, term_of, wrap
+
+if TYPE_CHECKING:
+    from zyx.dtype import Scalar
+    from zyx.tensor.tensor import Tensor
+
+_DLPACK_CPU = (1, 0)
+_PRINTED_WHOLE = 1000
+"""Tensors of more elements are printed with gaps."""
+_EDGE = 3
+
+
+def numpy(x: Tensor) -> Array:
+    """Return the values as a new array."""
+    tensor = require(x, "numpy")
+    return tensor.runtime.download(tensor)
+
+
+def item(x: Tensor) -> Scalar:
+    """Return the one element as a Python bool, int or float.
+
+    Raises:
+        ShapeError: More or fewer elements than one.
+    """
+    shape = require(x, "item").node.shape
+    if any(size != 1 for size in shape):
+        raise ShapeError(f"only a tensor of one element is a number; the shape is {shape}")
+    value = numpy(x).reshape(())[()]
+    dtype = x.node.dtype
+    if dtype.is_bool:
+        return bool(value)
+    return float(value) if dtype.is_float else int(value)
+
+
+def tolist(x: Tensor) -> Any:  # noqa: ANN401  # lists of lists, or a number
+    """Return the values as nested lists of Python numbers; rank 0 gives a number."""
+    values = numpy(x)
+    return (values.astype(np.float32) if x.node.dtype is dtypes.bfloat16 else values).tolist()
+
+
+def to_bool(x: Tensor) -> bool:
+    """Return whether the one element is not 0."""
+    return bool(item(x))
+
+
+def to_int(x: Tensor) -> int:
+    """Return the one element, truncated."""
+    return int(item(x))
+
+
+def to_float(x: Tensor) -> float:
+    """Return the one element."""
+    return float(item(x))
+
+
+def to_complex(x: Tensor) -> complex:
+    """Return the one element."""
+    return complex(item(x))
+
+
+def to_index(x: Tensor) -> int:
+    """Return the one element of an integer tensor of rank 0.
+
+    Raises:
+        DTypeError: Not an integer of rank 0.
+    """
+    tensor = require(x, "an index")
+    if not tensor.node.dtype.is_integer or tensor.node.shape:
+        raise DTypeError(f"an index is an integer of rank 0, not {tensor.node.dtype}{list(tensor.node.shape)}")
+    return int(item(x))
+
+
+def to_array(x: Tensor, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:  # NumPy's protocol
+    """Return the values for ``numpy.asarray``.
+
+    Raises:
+        SharingError: `copy` is False; values always leave as a copy.
+    """
+    if copy is False:
+        raise SharingError("a tensor's values are copied to the host; copy=False cannot be kept")
+    values = numpy(x)
+    return values if dtype is None else values.astype(dtype, copy=False)
+
+
+def to_dlpack(
+    x: Tensor,
+    *,
+    stream: object = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> object:
+    """Return a DLPack capsule of the values, in host memory.
+
+    Raises:
+        SharingError: Another device than the host is asked for, or `copy` is False.
+        DTypeError: bfloat16, which NumPy's capsules do not know.
+    """
+    if dl_device not in (None, _DLPACK_CPU):
+        raise SharingError(f"tensors are exported to host memory {_DLPACK_CPU}, not to device {dl_device}")
+    if copy is False:
+        raise SharingError("a tensor's values are copied to the host; copy=False cannot be kept")
+    if x.node.dtype is dtypes.bfloat16:
+        raise DTypeError("bfloat16 has no place in NumPy's DLPack capsules; use .astype(zyx.float32)")
+    values = numpy(x)
+    return values.__dlpack__(max_version=max_version) if max_version is not None else values.__dlpack__()
+
+
+def dlpack_device(x: Tensor) -> tuple[int, int]:
+    """Return the kind and number of the device that `to_dlpack` exports to: the host."""
+    require(x, "__dlpack_device__")
+    return _DLPACK_CPU
+
+
+# ---- text
+
+
+def to_text(x: Tensor) -> str:
+    """Return the values as text, with gaps if there are many; while a function is traced, only what is known."""
+    node = require(x, "repr").node
+    details = f"dtype={node.dtype}, device={node.device}"
+    if x.runtime.tracing is not None or x.tracing is not None:
+        return f"Tensor(<not computed: being traced>, shape={node.shape}, {details})"
+    shown, large = _corners(x)
+    values = numpy(shown)
+    if node.dtype is dtypes.bfloat16:
+        values = values.astype(np.float32)
+    if not values.size:
+        return f"Tensor([], shape={node.shape}, {details})"
+    text = np.array2string(
+        values, separator=", ", prefix="Tensor(", threshold=0 if large else values.size, edgeitems=_EDGE
+    )
+    shape = f"shape={node.shape}, " if large else ""
+    return f"Tensor({text}, {shape}{details})"
+
+
+def _corners(x: Tensor) -> tuple[Tensor, bool]:
+    """Return of a large tensor what is printed of it, and one position between, in whose place dots are printed."""
+    term = term_of(x, "repr")
+    count = 1
+    for size in term.shape:
+        count *= size
+    if count <= _PRINTED_WHOLE:
+        return x, False
+    for axis, size in enumerate(term.shape):
+        if size > 2 * _EDGE + 1:
+            term = join_terms([term.narrow(axis, 0, _EDGE + 1), term.narrow(axis, size - _EDGE, size)], axis)
+    return wrap(term.node, x), True

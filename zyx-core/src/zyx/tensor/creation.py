@@ -1,0 +1,281 @@
+"""Make tensors: of data on the host, of one number, of regular sequences.
+
+Constants and sequences take no memory until something needs their values. `dtype` None means float32, or what the
+numbers given are: Python's integers are int64, floats float32, bools bool. `device` None means the default device, or
+that of a tensor given.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx import shape as shapes
+from zyx.dtype import as_dtype
+from zyx.errors import DTypeError, ShapeError, SharingError
+from zyx.runtime.runtime import current
+from zyx.tensor.ingest import node_from_data
+from zyx.tensor.operands import is_tensor, require, wrap
+from zyx.tensor.tensor import Tensor
+from zyx.tensor.term import Term
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zyx.dtype import DType, DTypeLike, Scalar
+    from zyx.shape import Shape
+    from zyx.tensor.operands import Array
+
+
+def asarray(
+    data: object, dtype: DTypeLike | None = None, device: str | None = None, *, copy: bool | None = None
+) -> Tensor:
+    """Return `data` as a tensor.
+
+    Args:
+        data: A tensor, a number, an array, an object with ``__array__`` or ``__dlpack__``, or nested sequences of
+            these.
+        dtype: Of the result; None keeps that of arrays.
+        device: Where.
+        copy: True gives a tensor of its own memory; False refuses to copy, which is possible for tensors only.
+
+    Raises:
+        SharingError: `copy` is False, and `data` has to be copied or converted.
+        ShapeError: Nested sequences of different lengths.
+        DTypeError: Values that are no numbers.
+    """
+    target = None if dtype is None else as_dtype(dtype)
+    if is_tensor(data):
+        place = data.node.device if device is None else data.runtime.device_name(device)
+        if copy is False and (target not in (None, data.node.dtype) or place != data.node.device):
+            raise SharingError(f"asarray: {data.node} cannot become {target} on {place} without a copy")
+        node = node_from_data(data, target, place, data.runtime)
+        return wrap(data.runtime.graph.contiguous(node) if copy else node, data)
+    if copy is False:
+        raise SharingError(f"asarray: {type(data).__name__} is copied to the device; copy=False cannot be kept")
+    return Tensor(data, target, device)
+
+
+def from_numpy(array: Array, device: str | None = None) -> Tensor:
+    """Return a tensor with a copy of a NumPy array, of the same dtype."""
+    if not isinstance(array, np.ndarray):
+        raise DTypeError(f"from_numpy takes a NumPy array, not {type(array).__name__}; see asarray")
+    return Tensor(array, None, device)
+
+
+def from_dlpack(data: object, device: str | None = None, *, copy: bool | None = None) -> Tensor:
+    """Return a tensor of an object with ``__dlpack__`` in host memory; the values are copied to the device.
+
+    Raises:
+        SharingError: `copy` is False, or the data is not in host memory.
+        DTypeError: It has no ``__dlpack__``, or a dtype that tensors lack.
+    """
+    if copy is False:
+        raise SharingError("from_dlpack: data is copied to the device; copy=False cannot be kept")
+    if is_tensor(data):
+        return asarray(data, None, device, copy=copy)
+    if not hasattr(data, "__dlpack__"):
+        raise DTypeError(f"from_dlpack takes an object with __dlpack__, not {type(data).__name__}")
+    try:
+        array = np.from_dlpack(data)
+    except (BufferError, RuntimeError) as error:  # NumPy's words for other devices and dtypes
+        raise SharingError(f"from_dlpack: NumPy cannot read this {type(data).__name__}: {error}") from error
+    return Tensor(array, None, device)
+
+
+# ---- one number everywhere
+
+
+def _constant(value: Scalar, shape: Shape, dtype: DType, device: str | None) -> Tensor:
+    runtime = current()
+    place = runtime.default_device if device is None else runtime.device_name(device)
+    return Tensor.of(runtime.graph.const(value, dtype, place, shape), runtime)
+
+
+def full(
+    shape: int | Sequence[int], fill_value: Scalar, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """Return `fill_value` everywhere; without a dtype, in that of the number.
+
+    Raises:
+        ShapeError: A size that is negative or no integer.
+        DTypeError: `fill_value` is no number, or an integer that does not fit.
+    """
+    if is_tensor(fill_value):
+        fill_value = fill_value.item()
+    if not isinstance(fill_value, bool | int | float | np.generic):
+        raise DTypeError(f"full takes a number, not {type(fill_value).__name__}")
+    value: Scalar = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
+    target = as_dtype(type(value)) if dtype is None else as_dtype(dtype)
+    if target.is_integer and not isinstance(value, bool):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise DTypeError(f"{value} does not fit {target}")
+        if not target.min <= value <= target.max:
+            raise DTypeError(f"{value} does not fit {target} ({target.min} to {target.max})")
+    return _constant(value, shapes.as_shape(shape), target, device)
+
+
+def zeros(*shape: int | Sequence[int], dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """Return 0 everywhere."""
+    return _constant(0, shape_of(shape), dtypes.float32 if dtype is None else as_dtype(dtype), device)
+
+
+def ones(*shape: int | Sequence[int], dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """Return 1 everywhere."""
+    return _constant(1, shape_of(shape), dtypes.float32 if dtype is None else as_dtype(dtype), device)
+
+
+def empty(*shape: int | Sequence[int], dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """Return any values; they are 0."""
+    return zeros(*shape, dtype=dtype, device=device)
+
+
+def shape_of(given: tuple[int | Sequence[int], ...]) -> Shape:
+    """Return the shape of ``f(2, 3)`` or ``f((2, 3))``."""
+    if len(given) == 1:
+        return shapes.as_shape(given[0])
+    return shapes.as_shape(given)  # type: ignore[arg-type]  # integers, or the error names what is not
+
+
+def full_like(x: Tensor, fill_value: Scalar, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """Return `fill_value` everywhere, in the shape, dtype and place of `x`."""
+    node = require(x, "full_like").node
+    return full(node.shape, fill_value, node.dtype if dtype is None else dtype, device or node.device)
+
+
+def zeros_like(x: Tensor, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """Return 0 everywhere, in the shape, dtype and place of `x`."""
+    return full_like(x, 0, dtype, device)
+
+
+def ones_like(x: Tensor, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """Return 1 everywhere, in the shape, dtype and place of `x`."""
+    return full_like(x, 1, dtype, device)
+
+
+def empty_like(x: Tensor, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """Return any values, in the shape, dtype and place of `x`; they are 0."""
+    return zeros_like(x, dtype, device)
+
+
+# ---- sequences
+
+
+def arange(
+    start: float, stop: float | None = None, step: float = 1, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """Return ``start, start + step, ...`` up to but without `stop`; with one number, ``0 .. start``.
+
+    There are ``ceil((stop - start) / step)`` of them; each is computed by itself, so that errors do not add up.
+    Without a dtype, integers give int64, and a float among the arguments float32.
+
+    Raises:
+        ShapeError: `step` is 0, or a bound is not finite.
+        DTypeError: A bool dtype, or integers that do not fit.
+    """
+    first, end = (0, start) if stop is None else (start, stop)
+    if step == 0:
+        raise ShapeError("arange: step is not 0")
+    if not all(math.isfinite(bound) for bound in (first, end, step)):
+        raise ShapeError(f"arange: {first}, {end} and {step} must be finite")
+    if dtype is None:
+        target = dtypes.int64 if all(isinstance(v, int) for v in (first, end, step)) else dtypes.float32
+    else:
+        target = as_dtype(dtype)
+    if target.is_bool:
+        raise DTypeError("arange makes numbers, not bools")
+    if all(isinstance(v, int) for v in (first, end, step)):
+        count = max(len(range(int(first), int(end), int(step))), 0)
+    else:
+        count = max(math.ceil((end - first) / step), 0)
+    if target.is_integer and count:
+        last = first + (count - 1) * step
+        if not (target.min <= min(first, last) and max(first, last) <= target.max):
+            raise DTypeError(f"arange: {first} .. {last} does not fit {target} ({target.min} to {target.max})")
+    return _sequence(first, step, count, target, device)
+
+
+def _sequence(first: float, step: float, count: int, target: DType, device: str | None) -> Tensor:
+    """Return ``first + i * step``; integers are computed as such, and truncated first if they are floats."""
+    runtime = current()
+    place = runtime.default_device if device is None else runtime.device_name(device)
+    wide = target if target.is_integer else dtypes.accumulator(target)
+    counter = wide if wide.is_integer else dtypes.int32 if count < 1 << 31 else dtypes.int64
+    if not count:
+        return Tensor.of(runtime.graph.const(0, target, place, (0,)), runtime)
+    term = Term(runtime.graph, runtime.graph.iota((count,), 0, counter, place)).cast(wide)
+    if wide.is_integer:
+        scale, offset = target.wrap(int(step)), target.wrap(int(first))
+        if isinstance(step, float) and not step.is_integer():
+            raise DTypeError(f"arange: a step of {step} does not fit {target}")
+        term = term if scale == 1 else term * scale
+        term = term + offset if offset else term
+    else:
+        term = term if step == 1 else term * float(step)
+        term = term + float(first) if first else term
+    return Tensor.of(term.cast(target).node, runtime)
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    *,
+    endpoint: bool = True,
+) -> Tensor:
+    """Return `num` numbers at equal distances from `start` to `stop`, the last being `stop` unless `endpoint` is false.
+
+    Raises:
+        ShapeError: `num` is negative.
+        DTypeError: A bool dtype.
+    """
+    count = operator.index(num)
+    if count < 0:
+        raise ShapeError(f"linspace: num is at least 0, not {count}")
+    target = dtypes.float32 if dtype is None else as_dtype(dtype)
+    if target.is_bool:
+        raise DTypeError("linspace makes numbers, not bools")
+    wide = dtypes.accumulator(target) if target.is_float else dtypes.float64
+    steps = count - 1 if endpoint else count
+    runtime = current()
+    place = runtime.default_device if device is None else runtime.device_name(device)
+    if count <= 1:
+        return _constant(start, (count,), wide, device).astype(target)
+    index = Term(runtime.graph, runtime.graph.iota((count,), 0, dtypes.int32, place))
+    values = index.cast(wide) * ((stop - start) / steps) + float(start)
+    if endpoint:
+        values = (index == count - 1).where(float(stop), values)
+    return Tensor.of(values.cast(target).node, runtime)
+
+
+def eye(
+    n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """Return 1 on diagonal `k` of a matrix and 0 elsewhere; it is square unless `n_cols` is given."""
+    return _by_diagonal(n_rows, n_cols, dtype, device, lambda distance: distance == k)
+
+
+def tri(
+    n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """Return 1 on and below diagonal `k` of a matrix and 0 above; it is square unless `n_cols` is given."""
+    return _by_diagonal(n_rows, n_cols, dtype, device, lambda distance: distance <= k)
+
+
+def _by_diagonal(
+    n_rows: int, n_cols: int | None, dtype: DTypeLike | None, device: str | None, holds: Callable[[Term], Term]
+) -> Tensor:
+    shape = shapes.as_shape((n_rows, n_rows if n_cols is None else n_cols))
+    target = dtypes.float32 if dtype is None else as_dtype(dtype)
+    start = _constant(0, shape, target, device)
+    if 0 in shape:
+        return start
+    term = Term(start.runtime.graph, start.node)
+    distance = term.iota(1, dtypes.int32) - term.iota(0, dtypes.int32)
+    return wrap(holds(distance).cast(target).node, start)

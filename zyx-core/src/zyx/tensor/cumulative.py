@@ -1,0 +1,135 @@
+"""Running sums, products and extremes, and differences of neighbours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx import dtype as dtypes
+from zyx import shape as shapes
+from zyx.dtype import as_dtype
+from zyx.errors import ShapeError
+from zyx.ops import ReduceOp, identity
+from zyx.tensor.joining import concat
+from zyx.tensor.operands import require, term_of, wrap
+from zyx.tensor.reduction import sum_dtype
+from zyx.tensor.term import Term
+
+if TYPE_CHECKING:
+    from zyx.dtype import DTypeLike
+    from zyx.tensor.operands import Operand
+    from zyx.tensor.tensor import Tensor
+
+
+def _axis(x: Tensor, axis: int | None, what: str) -> int:
+    """Return the axis, which may only be left out for rank 1."""
+    shape = require(x, what).node.shape
+    if axis is None:
+        if len(shape) != 1:
+            raise ShapeError(f"{what} needs an axis, as the shape is {shape}")
+        return 0
+    return shapes.normalize_axis(axis, len(shape))
+
+
+def _running(term: Term, op: ReduceOp, axis: int) -> Term:
+    return Term(term.graph, term.graph.scan(op, term.node, axis))
+
+
+def _cumulative(
+    x: Tensor, op: ReduceOp, axis: int | None, dtype: DTypeLike | None, what: str, *, include_initial: bool
+) -> Tensor:
+    place = _axis(x, axis, what)
+    term = term_of(x, what)
+    target = sum_dtype(term.dtype) if dtype is None else as_dtype(dtype)
+    wide = dtypes.accumulator(target)
+    result = _running(term.cast(wide), op, place).cast(target)
+    if include_initial:
+        widths = [(0, 0)] * len(term.shape)
+        widths[place] = (1, 0)
+        result = result.pad(widths, identity(op, target))
+    return wrap(result.node, x)
+
+
+def cumulative_sum(
+    x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Tensor:
+    """Return the running sum along `axis`; with `include_initial` a 0 comes first. Dtypes as for `sum`.
+
+    Raises:
+        ShapeError: No axis, and a rank other than 1.
+    """
+    return _cumulative(x, ReduceOp.SUM, axis, dtype, "cumulative_sum", include_initial=include_initial)
+
+
+def cumulative_prod(
+    x: Tensor, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Tensor:
+    """Return the running product along `axis`; with `include_initial` a 1 comes first. Dtypes as for `prod`.
+
+    Raises:
+        ShapeError: No axis, and a rank other than 1.
+    """
+    return _cumulative(x, ReduceOp.PROD, axis, dtype, "cumulative_prod", include_initial=include_initial)
+
+
+def cumsum(x: Tensor, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    """Return `cumulative_sum`; without an axis, of `x` as one axis."""
+    return cumulative_sum(*_flat_unless(x, axis, "cumsum"), dtype=dtype)
+
+
+def cumprod(x: Tensor, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    """Return `cumulative_prod`; without an axis, of `x` as one axis."""
+    return cumulative_prod(*_flat_unless(x, axis, "cumprod"), dtype=dtype)
+
+
+def _flat_unless(x: Tensor, axis: int | None, what: str) -> tuple[Tensor, int]:
+    term = term_of(x, what)
+    if axis is not None:
+        return x, axis
+    return wrap(term.reshape((shapes.size_of(term.shape),)).node, x), 0
+
+
+def cummax(x: Tensor, axis: int | None = None) -> Tensor:
+    """Return the greatest element so far along `axis`; NaN from the first NaN on.
+
+    Raises:
+        ShapeError: No axis, and a rank other than 1.
+    """
+    return wrap(_running(term_of(x, "cummax"), ReduceOp.MAX, _axis(x, axis, "cummax")).node, x)
+
+
+def cummin(x: Tensor, axis: int | None = None) -> Tensor:
+    """Return the least element so far along `axis`; NaN from the first NaN on.
+
+    Raises:
+        ShapeError: No axis, and a rank other than 1.
+    """
+    return wrap(_running(term_of(x, "cummin"), ReduceOp.MIN, _axis(x, axis, "cummin")).node, x)
+
+
+def diff(
+    x: Tensor, axis: int = -1, n: int = 1, *, prepend: Operand | None = None, append: Operand | None = None
+) -> Tensor:
+    """Return the differences of neighbours along `axis`, taken `n` times; bools are compared. With 0 times, return `x`.
+
+    Args:
+        x: Any rank from 1 on.
+        axis: Where neighbours lie.
+        n: How often, at least 0.
+        prepend: Put before `x`, of the same rank.
+        append: Put behind it.
+
+    Raises:
+        ShapeError: A negative `n`, or parts that do not fit.
+    """
+    place = _axis(x, axis, "diff")
+    if n < 0:
+        raise ShapeError(f"diff: n is at least 0, not {n}")
+    parts = [part for part in (prepend, x, append) if part is not None] if n else [x]
+    term = term_of(concat(parts, place) if len(parts) > 1 else x, "diff")
+    for _ in range(n):
+        size = term.shape[place]
+        if size == 0:
+            break
+        later, earlier = term.narrow(place, 1, size), term.narrow(place, 0, size - 1)
+        term = later != earlier if term.dtype.is_bool else later - earlier
+    return wrap(term.node, x)

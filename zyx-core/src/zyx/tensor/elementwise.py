@@ -1,0 +1,422 @@
+"""Functions of one operand, element by element: exponentials, trigonometry, parts of numbers, tests.
+
+Functions of real numbers take integers and bools as float32. What is composed of several operations is computed in
+float32 for float16 and bfloat16, and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from zyx import dtype as dtypes
+from zyx.errors import DTypeError
+from zyx.ops import UnaryOp
+from zyx.tensor.formulas import copy_sign, is_finite, magnitude, odd, sign_bit
+from zyx.tensor.operands import (
+    align,
+    by_float_formula,
+    by_float_formula_of,
+    float_dtype,
+    require,
+    term_of,
+    wrap,
+)
+from zyx.tensor.term import Term, signed_of
+
+if TYPE_CHECKING:
+    from zyx.dtype import Scalar
+    from zyx.tensor.operands import Operand
+    from zyx.tensor.tensor import Tensor
+
+LN_2: Final = math.log(2)
+
+
+def _float_unary(op: UnaryOp, x: object) -> Tensor:
+    tensor = require(x, op.value)
+    graph, node = tensor.runtime.graph, tensor.node
+    if not node.dtype.is_float:
+        node = graph.cast(node, float_dtype(node.dtype))
+    return tensor.of(graph.unary(op, node), tensor.runtime)
+
+
+# ---- exponentials and logarithms
+
+
+def exp(x: Tensor) -> Tensor:
+    """Return e to the power of `x`."""
+    return _float_unary(UnaryOp.EXP, x)
+
+
+def exp2(x: Tensor) -> Tensor:
+    """Return 2 to the power of `x`."""
+    return _float_unary(UnaryOp.EXP2, x)
+
+
+def expm1(x: Tensor) -> Tensor:
+    """Return ``exp(x) - 1``, accurate near 0."""
+    return _float_unary(UnaryOp.EXPM1, x)
+
+
+def log(x: Tensor, base: float | None = None) -> Tensor:
+    """Return the logarithm of `x`: natural, or to a positive `base`."""
+    if base is None:
+        return _float_unary(UnaryOp.LOG, x)
+    return by_float_formula(x, "log", lambda t: t.unary(UnaryOp.LOG2) * (1.0 / math.log2(base)))
+
+
+def log2(x: Tensor) -> Tensor:
+    """Return the logarithm to base 2."""
+    return _float_unary(UnaryOp.LOG2, x)
+
+
+def log10(x: Tensor) -> Tensor:
+    """Return the logarithm to base 10."""
+    return by_float_formula(x, "log10", lambda t: t.log() * (1.0 / math.log(10)))
+
+
+def log1p(x: Tensor) -> Tensor:
+    """Return ``log(1 + x)``, accurate near 0."""
+    return _float_unary(UnaryOp.LOG1P, x)
+
+
+def sqrt(x: Tensor) -> Tensor:
+    """Return the square root; NaN of negative numbers."""
+    return _float_unary(UnaryOp.SQRT, x)
+
+
+def rsqrt(x: Tensor) -> Tensor:
+    """Return ``1 / sqrt(x)``."""
+    return by_float_formula(x, "rsqrt", lambda t: t.sqrt().reciprocal())
+
+
+def reciprocal(x: Tensor) -> Tensor:
+    """Return ``1 / x``."""
+    return _float_unary(UnaryOp.RECIPROCAL, x)
+
+
+def square(x: Tensor) -> Tensor:
+    """Return ``x * x``."""
+    term = term_of(x, "square")
+    return wrap((term * term).node, x)
+
+
+def logaddexp(x: Operand, y: Operand) -> Tensor:
+    """Return ``log(exp(x) + exp(y))`` without overflow."""
+
+    def formula(a: Term, b: Term) -> Term:
+        swap = a < b
+        top, low = swap.where(b, a), swap.where(a, b)
+        # Equal infinities have no difference; the other operand may be NaN.
+        return top + (top == low).where(0.0, low - top).exp().log1p()
+
+    return by_float_formula_of((x, y), "logaddexp", formula)
+
+
+# ---- trigonometry
+
+
+def sin(x: Tensor) -> Tensor:
+    """Return the sine of an angle in radians."""
+    return _float_unary(UnaryOp.SIN, x)
+
+
+def cos(x: Tensor) -> Tensor:
+    """Return the cosine of an angle in radians."""
+    return _float_unary(UnaryOp.COS, x)
+
+
+def tan(x: Tensor) -> Tensor:
+    """Return the tangent of an angle in radians."""
+    return by_float_formula(x, "tan", lambda t: t.unary(UnaryOp.SIN) / t.unary(UnaryOp.COS))
+
+
+def asin(x: Tensor) -> Tensor:
+    """Return the angle, -pi/2 to pi/2, whose sine is `x`; NaN outside -1 to 1."""
+    return by_float_formula(x, "asin", lambda t: 2.0 * (t / (((1.0 - t) * (1.0 + t)).sqrt() + 1.0)).atan())
+
+
+def acos(x: Tensor) -> Tensor:
+    """Return the angle, 0 to pi, whose cosine is `x`; NaN outside -1 to 1."""
+    return by_float_formula(x, "acos", lambda t: 2.0 * ((1.0 - t).sqrt() / (1.0 + t).sqrt()).atan())
+
+
+def atan(x: Tensor) -> Tensor:
+    """Return the angle, -pi/2 to pi/2, whose tangent is `x`."""
+    return _float_unary(UnaryOp.ATAN, x)
+
+
+def atan2(y: Operand, x: Operand) -> Tensor:
+    """Return the angle, -pi to pi, of the point (x, y); signed zeros and infinities as in C."""
+
+    def formula(y: Term, x: Term) -> Term:
+        height, width = magnitude(y), magnitude(x)
+        steep = height > width
+        large, small = steep.where(height, width), steep.where(width, height)
+        both_infinite = (small == math.inf) & (large == math.inf)
+        ratio = both_infinite.where(1.0, small) / (both_infinite | (large == 0)).where(1.0, large)
+        angle = ratio.atan()
+        angle = steep.where(math.pi / 2 - angle, angle)
+        angle = sign_bit(x).where(math.pi - angle, angle)
+        return odd(y, angle)
+
+    return by_float_formula_of((y, x), "atan2", formula)
+
+
+def sinh(x: Tensor) -> Tensor:
+    """Return the hyperbolic sine."""
+
+    def formula(t: Term) -> Term:
+        near = t.abs() < 1.0
+        inner = near.where(t, 0.0)
+        # Half of exp(x) as two factors: exp(x) overflows before sinh(x) does.
+        up, down = (t * 0.5).exp(), (t * -0.5).exp()
+        return near.where(0.5 * (inner.expm1() - (-inner).expm1()), (0.5 * up) * up - (0.5 * down) * down)
+
+    return by_float_formula(x, "sinh", formula)
+
+
+def cosh(x: Tensor) -> Tensor:
+    """Return the hyperbolic cosine."""
+
+    def formula(t: Term) -> Term:
+        up, down = (t * 0.5).exp(), (t * -0.5).exp()
+        return (0.5 * up) * up + (0.5 * down) * down
+
+    return by_float_formula(x, "cosh", formula)
+
+
+def tanh(x: Tensor) -> Tensor:
+    """Return the hyperbolic tangent."""
+    return _float_unary(UnaryOp.TANH, x)
+
+
+def asinh(x: Tensor) -> Tensor:
+    """Return the number whose hyperbolic sine is `x`."""
+
+    def formula(t: Term) -> Term:
+        size = magnitude(t)
+        large = size > 1e9  # whose square still fits float32; 1 is lost beside it
+        inner = large.where(1.0, size)
+        near = (inner + inner * inner / ((inner * inner + 1.0).sqrt() + 1.0)).log1p()
+        return odd(t, large.where(large.where(size, 1.0).log() + LN_2, near))
+
+    return by_float_formula(x, "asinh", formula)
+
+
+def acosh(x: Tensor) -> Tensor:
+    """Return the number >= 0 whose hyperbolic cosine is `x`; NaN below 1."""
+
+    def formula(t: Term) -> Term:
+        large = t > 1e9
+        above = large.where(1.0, t - 1.0)
+        near = (above + (above * (above + 2.0)).sqrt()).log1p()
+        return large.where(large.where(t, 1.0).log() + LN_2, near)
+
+    return by_float_formula(x, "acosh", formula)
+
+
+def atanh(x: Tensor) -> Tensor:
+    """Return the number whose hyperbolic tangent is `x`; NaN outside -1 to 1."""
+    return by_float_formula(x, "atanh", lambda t: 0.5 * (t.log1p() - (-t).log1p()))
+
+
+def hypot(x: Operand, y: Operand) -> Tensor:
+    """Return ``sqrt(x**2 + y**2)`` without overflow; infinity beside NaN is infinity."""
+
+    def formula(x: Term, y: Term) -> Term:
+        a, b = magnitude(x), magnitude(y)
+        swap = a < b
+        large, small = swap.where(b, a), swap.where(a, b)
+        endless = (a == math.inf) | (b == math.inf)
+        ratio = endless.where(0.0, small) / (endless | (large == 0)).where(1.0, large)
+        return endless.where(math.inf, large * (ratio * ratio + 1.0).sqrt())
+
+    return by_float_formula_of((x, y), "hypot", formula)
+
+
+def deg2rad(x: Tensor) -> Tensor:
+    """Return an angle in degrees as radians."""
+    return by_float_formula(x, "deg2rad", lambda t: t * (math.pi / 180))
+
+
+def rad2deg(x: Tensor) -> Tensor:
+    """Return an angle in radians as degrees."""
+    return by_float_formula(x, "rad2deg", lambda t: t * (180 / math.pi))
+
+
+# ---- error function
+
+
+def erf(x: Tensor) -> Tensor:
+    """Return the error function."""
+    return _float_unary(UnaryOp.ERF, x)
+
+
+_ERFINV_CENTRE: Final = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+_ERFINV_TAIL: Final = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+def erfinv(x: Tensor) -> Tensor:
+    """Return the number whose error function is `x`; infinities at -1 and 1, NaN outside.
+
+    The polynomials are those of Giles, "Approximating the erfinv function", GPU Computing Gems, 2010, good to float32;
+    float64 takes two of Halley's steps from there.
+    """
+
+    def formula(t: Term) -> Term:
+        inside = t.abs() < 1.0
+        y = inside.where(t, 0.0)
+        w = -((1.0 - y) * (1.0 + y)).log()
+        central = w < 5.0
+        centre = _polynomial(_ERFINV_CENTRE, central.where(w, 0.0) - 2.5)
+        tail = _polynomial(_ERFINV_TAIL, central.where(9.0, w).sqrt() - 3.0)
+        root = central.where(centre, tail) * y
+        if t.dtype is dtypes.float64:
+            for _ in range(2):
+                slope = (root * root).exp() * (math.sqrt(math.pi) / 2)
+                step = (root.erf() - y) * slope
+                root = root - step / (root * step + 1.0)
+        end = (t == 1.0).where(t.like(math.inf), (t == -1.0).where(t.like(-math.inf), math.nan))
+        return inside.where(root, end)
+
+    return by_float_formula(x, "erfinv", formula)
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Term) -> Term:
+    """Return the polynomial in `x`, its highest coefficient first."""
+    result = x * coefficients[0] + coefficients[1]
+    for coefficient in coefficients[2:]:
+        result = result * x + coefficient
+    return result
+
+
+# ---- signs and parts
+
+
+def _number(x: object, what: str) -> Term:
+    term = term_of(x, what)
+    if term.dtype.is_bool:
+        raise DTypeError(f"{what} takes numbers, not bool; cast with .astype(...)")
+    return term
+
+
+def abs(x: Tensor) -> Tensor:  # the Array API's name
+    """Return the magnitude; the least integer gives itself."""
+    term = _number(x, "abs")
+    return wrap(term.abs().node, x)
+
+
+def negative(x: Tensor) -> Tensor:
+    """Return ``-x``; unsigned integers wrap."""
+    return wrap((-_number(x, "negative")).node, x)
+
+
+def positive(x: Tensor) -> Tensor:
+    """Return `x`."""
+    return wrap(_number(x, "positive").node, x)
+
+
+def sign(x: Tensor) -> Tensor:
+    """Return -1, 0 or 1; NaN of NaN."""
+    t = _number(x, "sign")
+    below: Term | Scalar = 0 if t.dtype.is_unsigned else (t < 0).where(t.like(-1), 0)
+    if t.dtype.is_float:
+        below = t.is_nan().where(math.nan, below)
+    return wrap((t > 0).where(t.like(1), below).node, x)
+
+
+def signbit(x: Tensor) -> Tensor:
+    """Tell where the sign is minus, of zeros and NaN too."""
+    return wrap(sign_bit(_number(x, "signbit")).node, x)
+
+
+def copysign(x: Operand, y: Operand) -> Tensor:
+    """Return the magnitude of `x` with the sign of `y`."""
+    like, (left, right) = align((x, y), "copysign", floating=True)
+    return wrap(copy_sign(left, right).node, like)
+
+
+def frac(x: Tensor) -> Tensor:
+    """Return ``x - trunc(x)``, which has the sign of `x`."""
+    t = _number(x, "frac")
+    return wrap((t - t.trunc() if t.dtype.is_float else t.like(0)).node, x)
+
+
+def nextafter(x: Operand, y: Operand) -> Tensor:
+    """Return the number next to `x` in the direction of `y`."""
+    like, (left, right) = align((x, y), "nextafter", floating=True)
+    bits = left.bitcast(signed_of(left.dtype))
+    # Floats of one sign are ordered as their bits: away from zero is one more.
+    step = ((left < right) == (left > 0)).where(bits.like(1), -1)
+    moved = (bits + step).bitcast(left.dtype)
+    least = copy_sign(bits.like(1).bitcast(left.dtype), right)
+    moved = (left == 0).where(least, moved)
+    moved = (left == right).where(right, moved)
+    return wrap((left.is_nan() | right.is_nan()).where(math.nan, moved).node, like)
+
+
+# ---- rounding: integers stay as they are
+
+
+def floor(x: Tensor) -> Tensor:
+    """Round down."""
+    t = _number(x, "floor")
+    return wrap((t.floor() if t.dtype.is_float else t).node, x)
+
+
+def ceil(x: Tensor) -> Tensor:
+    """Round up."""
+    t = _number(x, "ceil")
+    return wrap((-(-t).floor() if t.dtype.is_float else t).node, x)
+
+
+def trunc(x: Tensor) -> Tensor:
+    """Round toward zero."""
+    t = _number(x, "trunc")
+    return wrap((t.trunc() if t.dtype.is_float else t).node, x)
+
+
+def round(x: Tensor, decimals: int = 0) -> Tensor:  # the Array API's name
+    """Round to `decimals` digits after the point, halves to the even neighbour."""
+    t = _number(x, "round")
+    if not t.dtype.is_float:
+        return wrap(t.node, x)
+    if not decimals:
+        return wrap(_round_half_even(t).node, x)
+    scale = 10.0**decimals
+    return by_float_formula(x, "round", lambda t: _round_half_even(t * scale) / scale)
+
+
+def _round_half_even(t: Term) -> Term:
+    whole = t.trunc()
+    rest = (t - whole).abs()  # exact, as no larger than t; NaN of infinities, which compares false
+    up = (rest > 0.5) | ((rest == 0.5) & (whole.modulo(2.0) != 0))
+    return up.where(whole + (t < 0).where(t.like(-1.0), 1.0), whole)
+
+
+# ---- tests
+
+
+def isnan(x: Tensor) -> Tensor:
+    """Tell where a number is NaN."""
+    t = term_of(x, "isnan")
+    return wrap((t.is_nan() if t.dtype.is_float else t.like(0).cast(dtypes.bool_)).node, x)
+
+
+def isinf(x: Tensor) -> Tensor:
+    """Tell where a number is infinite, of either sign."""
+    t = term_of(x, "isinf")
+    return wrap((t.abs() == math.inf if t.dtype.is_float else t.like(0).cast(dtypes.bool_)).node, x)
+
+
+def isfinite(x: Tensor) -> Tensor:
+    """Tell where a number is neither infinite nor NaN."""
+    t = term_of(x, "isfinite")
+    return wrap((is_finite(t) if t.dtype.is_float else t.like(1).cast(dtypes.bool_)).node, x)

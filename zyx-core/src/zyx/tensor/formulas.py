@@ -1,0 +1,95 @@
+"""Formulas that several families of functions share, written in terms.
+
+Each keeps NaN, infinities and the sign of zero as IEEE 754 and the C library do, and has finite gradients wherever the
+function has: the side of a choice that is not taken is fed a harmless value.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from zyx.ops import BinaryOp
+from zyx.tensor.term import Term, signed_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def sign_bit(x: Term) -> Term:
+    """Tell where the sign is minus, of zeros and NaN too."""
+    if x.dtype.is_float:
+        return x.bitcast(signed_of(x.dtype)) < 0
+    return x < 0
+
+
+def copy_sign(x: Term, sign: Term) -> Term:
+    """Return the float `x` with the sign of `sign`."""
+    return (sign_bit(x) != sign_bit(sign)).where(-x, x)
+
+
+def is_finite(x: Term) -> Term:
+    """Tell where a float is neither infinite nor NaN."""
+    return x.abs() < math.inf
+
+
+def sigmoid(x: Term) -> Term:
+    """Return ``1 / (1 + exp(-x))``, of which exp never overflows."""
+    negative = x < 0
+    power = negative.where(x, -x).exp()
+    return negative.where(power, 1.0) / (power + 1.0)
+
+
+def softplus(x: Term) -> Term:
+    """Return ``log(1 + exp(x))``, of which exp never overflows."""
+    negative = x < 0
+    return negative.where(0.0, x) + negative.where(x, -x).exp().log1p()
+
+
+def shifted_by_max(x: Term, axes: Sequence[int]) -> tuple[Term, Term]:
+    """Return `x` less its maximum along `axes`, and that maximum, through which no gradient flows."""
+    top = x.max(axes).detach()
+    return x - top, top
+
+
+def log_sum_exp(x: Term, axes: Sequence[int]) -> Term:
+    """Return ``log(sum(exp(x)))`` along `axes`, which keep size 1; minus infinity where all of `x` is."""
+    top = x.max(axes).detach()
+    finite = is_finite(top).where(top, 0.0)  # infinity less infinity would be NaN
+    return (x - finite).exp().sum(axes).log() + finite
+
+
+def softmax(x: Term, axes: Sequence[int]) -> Term:
+    """Return ``exp(x) / sum(exp(x))`` along `axes`."""
+    shifted, _ = shifted_by_max(x, axes)
+    powers = shifted.exp()
+    return powers / powers.sum(axes)
+
+
+def log_softmax(x: Term, axes: Sequence[int]) -> Term:
+    """Return the logarithm of `softmax`, without taking one of it."""
+    shifted, _ = shifted_by_max(x, axes)
+    return shifted - shifted.exp().sum(axes).log()
+
+
+def safe_sqrt(x: Term) -> Term:
+    """Return the square root, with gradient 0 at 0."""
+    zero = x == 0
+    return zero.where(0.0, zero.where(1.0, x).sqrt())
+
+
+def odd(x: Term, positive: Term) -> Term:
+    """Return `positive`, which was computed of ``abs(x)``, with the sign of `x`."""
+    return sign_bit(x).where(-positive, positive)
+
+
+def magnitude(x: Term) -> Term:
+    """Return ``abs(x)``, with gradient 1 or -1 at zeros as well."""
+    return sign_bit(x).where(-x, x)
+
+
+def power(x: Term, exponent: float) -> Term:
+    """Return ``x ** exponent`` of `x` >= 0, with gradient 0 at 0."""
+    zero = x == 0
+    at_zero = 0.0 if exponent > 0 else math.inf
+    return zero.where(at_zero, zero.where(1.0, x).binary(BinaryOp.POW, exponent))

@@ -1,0 +1,128 @@
+"""Streams of random words.
+
+They depend on the seed and the order of calls alone, not on the device, nor on when they are computed.
+
+A `Generator` has a key, which its seed gives, and a counter. A call that makes n words takes the next n blocks of the
+generator's stream and moves the counter on by n; what a block is, `zyx.graph.node.RandomBits` says. Key and counter are
+a tensor, `Generator.state`, so that a traced function can find it: while tracing, the counter moves on inside the
+graph, and each replay draws new numbers. Otherwise it is moved on here, and the tensor is given a new leaf: graphs do
+not grow, and those of two calls are alike but for that leaf.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx import shape as shapes
+from zyx.runtime.runtime import current
+from zyx.tensor.tensor import Tensor
+from zyx.tensor.term import Term
+
+if TYPE_CHECKING:
+    from zyx.dtype import DType
+    from zyx.graph import Node
+    from zyx.runtime.runtime import Runtime
+    from zyx.shape import Shape
+
+DEFAULT_SEED: Final = 42069
+_BLOCKS: Final = 1 << 64
+_ATTRIBUTE: Final = "_random_generator"
+
+
+class Generator:
+    """A stream of random words.
+
+    Attributes:
+        state: uint32[4]: key and counter, low words first. Whoever changes it assigns it a new value, as with any
+            tensor.
+    """
+
+    def __init__(self, seed: int = DEFAULT_SEED, *, device: str | None = None, runtime: Runtime | None = None) -> None:
+        """Start the stream of `seed`, any integer, of which 64 bits count."""
+        self._runtime = current() if runtime is None else runtime
+        self._device = self._runtime.default_device if device is None else self._runtime.device_name(device)
+        self._key, self._counter = seed % _BLOCKS, 0  # what `_known` holds
+        self.state = Tensor.of(self._leaf(self._device), self._runtime)
+        self._known = self.state.node
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of `seed` from its beginning; return this generator."""
+        with self._runtime.lock:
+            self._move_to(seed, 0)
+        return self
+
+    def _move_to(self, key: int, counter: int) -> None:
+        """Assign a state, and keep in mind what it holds."""
+        self._key, self._counter = key % _BLOCKS, counter % _BLOCKS
+        self._runtime.assign(self.state, self._leaf(self._device))
+        self._known = self.state.node
+
+    def _leaf(self, device: str) -> Node:
+        """Return a leaf on `device` with the state that is kept in mind."""
+        words = [self._key & 0xFFFFFFFF, self._key >> 32, self._counter & 0xFFFFFFFF, self._counter >> 32]
+        return self._runtime.upload(np.array(words, dtype=np.uint32), device)
+
+    def words(self, count: int, device: str) -> Node:
+        """Return the state from which to draw the next `count` blocks, on `device`, and move on behind them."""
+        with self._runtime.lock:
+            graph = self._runtime.graph
+            node = self.state.node
+            if self._runtime.tracing is not None:
+                self._runtime.assign(self.state, _advanced(Term(graph, node), count).node)
+                return graph.to_device(node, device)
+            if node is not self._known:
+                # Somebody else has assigned the state: a replayed function, or a checkpoint.
+                key_low, key_high, low, high = (int(word) for word in self.state.numpy())
+                self._key, self._counter = key_low | key_high << 32, low | high << 32
+            taken = node if device == node.device else self._leaf(device)
+            self._move_to(self._key, self._counter + count)
+            return taken
+
+
+def _advanced(state: Term, count: int) -> Term:
+    """Return the state with the counter moved on, in 32-bit words with a carry."""
+    low = state.narrow(0, 2, 3)
+    moved = low + (count & 0xFFFFFFFF)
+    high = state.narrow(0, 3, 4) + (count >> 32) + (moved < low).cast(dtypes.uint32)
+    position = state.iota(0, dtypes.int32)
+    counter = (position == 2).where(moved.expand((4,)), high.expand((4,)))
+    return (position < 2).where(state, counter)
+
+
+def default_generator() -> Generator:
+    """Return the generator that functions use where none is named; each runtime has one."""
+    runtime = current()
+    with runtime.lock:
+        # It is kept among the attributes of the runtime, so that the two die together.
+        found = vars(runtime).get(_ATTRIBUTE)
+        if not isinstance(found, Generator):
+            with runtime.untraced():
+                found = vars(runtime)[_ATTRIBUTE] = Generator(runtime=runtime)
+    return found
+
+
+def manual_seed(seed: int) -> Generator:
+    """Let the default generator start the stream of `seed`; return it."""
+    return default_generator().manual_seed(seed)
+
+
+def draw(shape: Shape, dtype: DType, generator: Generator | None, device: str | None, draws: int = 1) -> list[Term]:
+    """Return `draws` terms of random words, uint32 or uint64, of `shape`."""
+    source = default_generator() if generator is None else generator
+    runtime = source.state.runtime
+    if device is not None:
+        place = runtime.device_name(device)
+    else:
+        place = runtime.default_device if generator is None else source.state.node.device
+    count = shapes.size_of(shape)
+    state = source.words(count * draws, place)
+    graph = runtime.graph
+    return [Term(graph, graph.random_bits(state, shape, dtype, count * i)) for i in range(draws)]
+
+
+def owner(generator: Generator | None) -> Tensor:
+    """Return a tensor that belongs where the words of `generator` do."""
+    return (default_generator() if generator is None else generator).state

@@ -1,0 +1,208 @@
+"""Read the key of ``x[key]``: what each part of it does to which axis.
+
+A key is read in two steps, which `indexing` and `index_assignment` then carry out:
+
+1. **box**: integers, slices, ``...`` and None. Each axis of `x` gets a range (start, stop, step); then axes of
+   integers go, and None puts axes of size 1 in. This alone is movement of elements, nothing is looked up.
+2. **lookup**: arrays of integers, and masks, which are turned into the places where they hold. All of them broadcast,
+   and pick one element for each of theirs.
+
+Where the axes of a lookup end up follows NumPy: in place of the indexed axes if these stand side by side in the key
+(integers count as arrays then), else in front.
+
+    x: (4, 5, 6, 7)    key: [2, :, idx, ::2]     idx: (3,)
+    box:    axis 0: 2..3, axis 3: 0..7 by 2, axis 0 goes          (5, 6, 4)
+    lookup: axis 1 by idx; integer and array are apart: front     (3, 5, 4)
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from zyx.errors import DTypeError, IndexRangeError, ShapeError
+from zyx.tensor.ingest import host_array
+from zyx.tensor.operands import Array, is_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zyx.shape import Shape
+    from zyx.tensor.tensor import Tensor
+
+
+_APART: Final = (slice, type(None), type(Ellipsis))
+"""What indices do not stand side by side across."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What is kept of one axis: `count` positions from `start` on, `step` (which may be negative) apart."""
+
+    start: int
+    count: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key that was read.
+
+    Attributes:
+        ranges: One for each axis of the tensor.
+        box_shape: The shape after the box: without axes of integers, with new axes.
+        lookup: Axis of `box_shape` and index, for each array.
+        place: The axis of the result where those of the lookup begin: 0, or in place of the indexed ones.
+    """
+
+    ranges: tuple[Range, ...]
+    box_shape: Shape
+    lookup: tuple[tuple[int, Tensor | Array], ...]
+    place: int
+
+
+def read_key(key: object, shape: Shape) -> Key:
+    """Return what `key` does to a tensor of `shape`.
+
+    Masks that are tensors, and integer tensors used as slice bounds, are read.
+
+    Raises:
+        IndexRangeError: An integer or a NumPy index outside its axis, or more of them than axes.
+        ShapeError: A mask that does not match its axes, or a step of 0.
+        DTypeError: Something that is no index.
+    """
+    items = _without_ellipsis([_item(part) for part in (key if isinstance(key, tuple) else (key,))], shape)
+    ranges: list[Range] = []
+    box_shape: list[int] = []
+    lookup: list[tuple[int, Tensor | Array]] = []
+    advanced_at: list[int] = []  # positions in the key, to see whether these stand side by side
+    before_first = 0  # axes of the result that lie before the first of them
+    has_array = any(not isinstance(item, (int, *_APART)) for item in items)
+    for position, item in enumerate(items):
+        axis = len(ranges)
+        if has_array and not isinstance(item, _APART):
+            if not advanced_at:
+                before_first = len(box_shape)
+            advanced_at.append(position)
+        if item is None:
+            box_shape.append(1)
+        elif item is Ellipsis:
+            continue
+        elif isinstance(item, int):
+            ranges.append(Range(_inside(item, axis, shape[axis]), 1, 1))
+        elif isinstance(item, slice):
+            ranges.append(_range(item, axis, shape[axis]))
+            box_shape.append(ranges[-1].count)
+        elif is_tensor(item) or item.dtype != np.bool_:
+            index = item if is_tensor(item) else located(item, axis, shape[axis])
+            lookup.append((len(box_shape), index))
+            ranges.append(Range(0, shape[axis], 1))
+            box_shape.append(shape[axis])
+        else:
+            covered = shape[axis : axis + item.ndim]
+            _check_mask(item, axis, covered)
+            if not item.ndim:  # a bool alone: an axis of size 1 that is there or not
+                lookup.append((len(box_shape), np.zeros(int(item), dtype=np.int64)))
+                box_shape.append(1)
+            for places, size in zip(np.nonzero(item), covered, strict=True) if item.ndim else ():
+                lookup.append((len(box_shape), places))
+                ranges.append(Range(0, size, 1))
+                box_shape.append(size)
+    apart = bool(advanced_at) and advanced_at[-1] - advanced_at[0] + 1 != len(advanced_at)
+    return Key(tuple(ranges), tuple(box_shape), tuple(lookup), 0 if apart else before_first)
+
+
+def _item(part: object) -> Any:  # noqa: ANN401  # what follows tells the kinds apart
+    """Return one part of a key in its normal form: int, slice, None, Ellipsis, integer tensor, or NumPy array."""
+    if part is None or part is Ellipsis or isinstance(part, slice):
+        return part
+    if isinstance(part, bool | np.bool_):
+        return np.asarray(part)
+    if is_tensor(part):
+        if part.node.dtype.is_bool:
+            return part.numpy()
+        if not part.node.dtype.is_integer:
+            raise DTypeError(f"a tensor used as an index is of integers or bools, not {part.node.dtype}")
+        return part
+    if not isinstance(part, np.ndarray):
+        try:
+            return operator.index(part)  # type: ignore[arg-type]  # the error is what we are after
+        except TypeError:
+            pass
+    if not isinstance(part, np.ndarray | list | tuple):
+        raise DTypeError(f"an index is an integer, slice, ..., None, array or list, not {type(part).__name__}")
+    array = np.asarray(part)
+    if not array.size and not isinstance(part, np.ndarray):
+        return array.astype(np.int64)  # NumPy makes floats of an empty list
+    array = host_array(array)
+    if array.dtype.kind not in "iub":
+        raise DTypeError(f"an array used as an index is of integers or bools, not {array.dtype}")
+    return array
+
+
+def _without_ellipsis(items: list[Any], shape: Shape) -> list[Any]:
+    """Return items that name each axis, with slices for what ``...`` or nothing stands for.
+
+    A ``...`` that stands for no axis is left: it still keeps the indices on its two sides apart.
+    """
+    used = sum(_axes_of(item) for item in items)
+    if used > len(shape):
+        raise IndexRangeError(f"{used} indices for the {len(shape)} axes of {shape}")
+    if sum(item is Ellipsis for item in items) > 1:
+        raise IndexRangeError("an index has one ... at most")
+    missing = [slice(None)] * (len(shape) - used)
+    for i, item in enumerate(items):
+        if item is Ellipsis:
+            return [*items[:i], *(missing or [Ellipsis]), *items[i + 1 :]]
+    return [*items, *missing]
+
+
+def _axes_of(item: object) -> int:
+    """Return how many axes an item is about."""
+    if item is None or item is Ellipsis:
+        return 0
+    if isinstance(item, np.ndarray) and item.dtype == np.bool_:
+        return item.ndim
+    return 1
+
+
+def _inside(index: int, axis: int, size: int) -> int:
+    if not -size <= index < size:
+        raise IndexRangeError(f"index {index} is out of range for axis {axis} of size {size}")
+    return index % size
+
+
+def located(index: Array, axis: int, size: int) -> Array:
+    """Return an integer array counted from the front, as int64."""
+    outside = (index >= size) | (index < -size)
+    if outside.any():
+        raise IndexRangeError(f"index {index[outside].flat[0]} is out of range for axis {axis} of size {size}")
+    places = index.astype(np.int64)
+    return np.where(places < 0, places + size, places)
+
+
+def _range(item: slice, axis: int, size: int) -> Range:
+    try:
+        positions = range(*item.indices(size))
+    except ValueError as error:
+        raise ShapeError(f"a slice of axis {axis} needs a step other than 0") from error
+    except TypeError as error:
+        raise DTypeError(f"bounds and step of a slice are integers or None: {item}") from error
+    if len(positions) <= 1:
+        return Range(positions.start if positions else 0, len(positions), 1)
+    return Range(positions.start, len(positions), positions.step)
+
+
+def _check_mask(mask: Array, axis: int, covered: Shape) -> None:
+    if mask.shape != covered:
+        raise ShapeError(
+            f"a mask of shape {mask.shape} does not match axes {axis} to {axis + mask.ndim - 1} of shape {covered}"
+        )
+
+
+def is_whole(ranges: Iterable[Range], shape: Shape) -> bool:
+    """Tell whether `ranges` keep everything as it is."""
+    return all(r == Range(0, size, 1) for r, size in zip(ranges, shape, strict=True))

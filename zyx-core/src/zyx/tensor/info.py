@@ -1,0 +1,189 @@
+"""What dtypes can hold, how they convert, and what this namespace offers, by the Array API's inspection functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx.dtype import DType, Kind, as_dtype, promote
+from zyx.errors import DTypeError
+from zyx.runtime.runtime import current
+from zyx.tensor.operands import is_operand, is_tensor, require, wrap
+
+if TYPE_CHECKING:
+    from zyx.dtype import DTypeLike
+    from zyx.tensor.operands import Operand
+    from zyx.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class FloatInfo:
+    """Limits of a floating-point type.
+
+    Attributes:
+        bits: Size of an element.
+        eps: Distance from 1 to the next greater number.
+        max: Greatest finite number.
+        min: Least finite number, ``-max``.
+        smallest_normal: Least positive number of full precision.
+        dtype: The type.
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerInfo:
+    """Limits of an integer type.
+
+    Attributes:
+        bits: Size of an element.
+        max: Greatest number.
+        min: Least number.
+        dtype: The type.
+    """
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+_DIGITS: Final = {
+    dtypes.float16: (10, 15), dtypes.bfloat16: (7, 127), dtypes.float32: (23, 127), dtypes.float64: (52, 1023),
+}  # fmt: skip
+"""Digits stored of the fraction, and greatest exponent."""
+
+
+def _dtype_of(given: DTypeLike | Tensor) -> DType:
+    return given.dtype if is_tensor(given) else as_dtype(given)  # type: ignore[arg-type]  # as_dtype refuses the rest
+
+
+def finfo(given: DTypeLike | Tensor) -> FloatInfo:
+    """Return the limits of a floating-point type, or of a tensor's.
+
+    Raises:
+        DTypeError: Not a floating-point type.
+    """
+    dtype = _dtype_of(given)
+    if dtype not in _DIGITS:
+        raise DTypeError(f"finfo is about floating-point types, not {dtype}; see iinfo")
+    digits, exponent = _DIGITS[dtype]
+    top = (2.0 - 2.0**-digits) * 2.0**exponent
+    return FloatInfo(dtype.bits, 2.0**-digits, top, -top, 2.0 ** (1 - exponent), dtype)
+
+
+def iinfo(given: DTypeLike | Tensor) -> IntegerInfo:
+    """Return the limits of an integer type, or of a tensor's.
+
+    Raises:
+        DTypeError: Not an integer type.
+    """
+    dtype = _dtype_of(given)
+    if not dtype.is_integer:
+        raise DTypeError(f"iinfo is about integer types, not {dtype}; see finfo")
+    return IntegerInfo(dtype.bits, int(dtype.max), int(dtype.min), dtype)
+
+
+_KINDS: Final = {
+    "bool": (Kind.BOOL,),
+    "signed integer": (Kind.INT,),
+    "unsigned integer": (Kind.UINT,),
+    "integral": (Kind.INT, Kind.UINT),
+    "real floating": (Kind.FLOAT,),
+    "complex floating": (),
+    "numeric": (Kind.INT, Kind.UINT, Kind.FLOAT),
+}
+
+
+def isdtype(dtype: DTypeLike, kind: str | DTypeLike | tuple[str | DTypeLike, ...]) -> bool:
+    """Tell whether `dtype` is `kind`: a type, a family by the Array API's name, or any of a tuple of them.
+
+    Raises:
+        DTypeError: An unknown family.
+    """
+    own = as_dtype(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(own, each) for each in kind)
+    if isinstance(kind, str) and kind in _KINDS:
+        return own.kind in _KINDS[kind]
+    if isinstance(kind, str) and kind not in dtypes.BY_NAME:
+        raise DTypeError(f"no family of dtypes {kind!r}; there are {', '.join(_KINDS)}")
+    return own is as_dtype(kind)
+
+
+def result_type(*operands: Operand | DTypeLike) -> DType:
+    """Return the dtype in which tensors, arrays, dtypes and Python numbers meet; at least one is not a number.
+
+    Raises:
+        DTypeError: They do not.
+    """
+    known = [x if isinstance(x, DType) else as_dtype(x) for x in operands if not is_operand(x)]  # type: ignore[arg-type]
+    tensors = [as_dtype(x.dtype) for x in operands if is_tensor(x) or isinstance(x, np.ndarray | np.generic)]
+    numbers = [x for x in operands if isinstance(x, bool | int | float)]
+    if not known and not tensors:
+        raise DTypeError("result_type takes at least one dtype, tensor or array beside Python numbers")
+    result = dtypes.promote_all([*known, *tensors])
+    for number in numbers:
+        result = dtypes.promote_scalar(result, number)
+    return result
+
+
+def can_cast(source: DTypeLike | Tensor, target: DTypeLike) -> bool:
+    """Tell whether promotion leads from `source` to `target`: no value is lost, but large integers may round."""
+    before, after = _dtype_of(source), as_dtype(target)
+    try:
+        return promote(before, after) is after
+    except DTypeError:
+        return False
+
+
+def astype(x: Tensor, dtype: DTypeLike, *, copy: bool = True, device: str | None = None) -> Tensor:
+    """Return `x` converted to `dtype`, and moved to `device` if one is named.
+
+    Floats become integers by truncation, saturated, NaN as 0. Tensors never share what one of them can change, so
+    `copy` makes no difference.
+    """
+    tensor = require(x, "astype")
+    graph = tensor.runtime.graph
+    node = graph.cast(tensor.node, as_dtype(dtype))
+    if device is not None:
+        node = graph.to_device(node, tensor.runtime.device_name(device))
+    return wrap(node, tensor)
+
+
+class NamespaceInfo:
+    """What ``zyx.__array_namespace_info__()`` returns: the Array API's questions about this library."""
+
+    def capabilities(self) -> dict[str, bool | int | None]:
+        """Return what the standard leaves open: indexing by masks and shapes that depend on data both work."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+
+    def default_device(self) -> str:
+        """Return the name of the device on which tensors are made."""
+        return current().default_device
+
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
+        """Return the dtypes that Python numbers and indices get."""
+        return {"real floating": dtypes.float32, "integral": dtypes.int64, "indexing": dtypes.int64}
+
+    def devices(self) -> list[str]:
+        """Return the names of all devices."""
+        return [device.name for device in current().devices]
+
+    def dtypes(self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
+        """Return the dtypes by name, those of `kind` if one is given."""
+        return {t.name: t for t in dtypes.ALL if kind is None or isdtype(t, kind)}
+
+
+def array_namespace_info() -> NamespaceInfo:
+    """Return what this namespace offers; it is ``zyx.__array_namespace_info__``."""
+    return NamespaceInfo()

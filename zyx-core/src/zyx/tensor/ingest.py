@@ -1,0 +1,120 @@
+"""From data on the host to nodes: nested lists, numbers, NumPy arrays, and whatever offers itself as an array."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx import semantics
+from zyx.dtype import as_dtype
+from zyx.errors import DTypeError, ShapeError
+from zyx.tensor.operands import Array, is_tensor
+
+if TYPE_CHECKING:
+    from zyx.dtype import DType, Scalar
+    from zyx.graph import Node
+    from zyx.runtime.runtime import Runtime
+
+
+def node_from_data(data: object, dtype: DType | None, device: str | None, runtime: Runtime) -> Node:
+    """Return a node with the values of `data`.
+
+    Args:
+        data: A tensor, a number, an array, an object with ``__array__`` or ``__dlpack__``, or nested sequences of
+            these.
+        dtype: Of the result. None keeps the dtype of arrays; Python's floats become float32, integers int64, bools
+            bool.
+        device: Where; None means the device of a tensor, else the default one.
+        runtime: What the node belongs to.
+
+    Raises:
+        ShapeError: Nested sequences of different lengths; the text names the rows.
+        DTypeError: Values that are no numbers, complex ones, or integers beyond 64 bits.
+    """
+    if is_tensor(data):
+        node = data.node if dtype is None else runtime.graph.cast(data.node, dtype)
+        return node if device is None else runtime.graph.to_device(node, device)
+    place = runtime.default_device if device is None else device
+    if isinstance(data, bool | int | float) and not isinstance(data, np.generic):
+        target = dtypes.promote_scalar(dtypes.bool_, data) if dtype is None else dtype
+        if target.is_integer and isinstance(data, int) and not target.min <= data <= target.max:
+            raise DTypeError(f"{data} does not fit {target} ({target.min} to {target.max})")
+        return runtime.graph.cast(_constant(data, runtime, place), target)
+    array = host_array(data)
+    own = as_dtype(array.dtype)
+    if dtype is None and own is dtypes.float64 and not _has_dtype(data):
+        dtype = dtypes.float32
+    return runtime.upload(array if dtype is None else semantics.apply_cast(array, dtype), place)
+
+
+def _constant(value: Scalar, runtime: Runtime, device: str) -> Node:
+    """Return a number as a node of a type that holds it exactly."""
+    if isinstance(value, bool):
+        return runtime.graph.const(value, dtypes.bool_, device)
+    if isinstance(value, float):
+        return runtime.graph.const(value, dtypes.float64, device)
+    return runtime.graph.const(value, dtypes.uint64 if value >= 1 << 63 else dtypes.int64, device)
+
+
+def host_array(data: object) -> Array:
+    """Return `data` as an array of one of our dtypes; Python's floats become float64. See `node_from_data`."""
+    if isinstance(data, np.ndarray | np.generic):
+        return _checked(np.asarray(data))
+    if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
+        return _checked(np.asarray(data))
+    if hasattr(data, "__dlpack__"):
+        return _checked(np.from_dlpack(data))
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ShapeError(_ragged(data) or f"cannot make a tensor of {type(data).__name__}: {error}") from error
+    except OverflowError as error:
+        raise DTypeError(f"cannot make a tensor of these numbers: {error}") from error
+    return _checked(array, of=data)
+
+
+def _checked(array: Array, of: object = None) -> Array:
+    """Return `array` if its dtype is one of ours."""
+    if array.dtype.kind == "c":
+        raise DTypeError(f"there are no complex dtypes, so {array.dtype} has no place; pass .real and .imag")
+    if array.dtype.kind in "OSUVMm" and array.dtype.name != "bfloat16":
+        given = f"{type(of).__name__} of " if of is not None else ""
+        raise DTypeError(f"a tensor holds numbers or bools, not {given}NumPy's {array.dtype}")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    as_dtype(array.dtype)
+    return array
+
+
+def _has_dtype(data: object) -> bool:
+    """Tell whether `data`, or what nested sequences hold first, has a dtype of its own, unlike Python's numbers."""
+    while isinstance(data, list | tuple) and data:
+        data = data[0]
+    return not isinstance(data, list | tuple | bool | int | float) or isinstance(data, np.generic)
+
+
+def _ragged(data: object, place: str = "") -> str | None:
+    """Return a text that names the first two rows of different lengths, or None."""
+    if not isinstance(data, list | tuple):
+        return None
+    lengths = [_extent(row) for row in data]
+    for i, length in enumerate(lengths):
+        if length != lengths[0]:
+            first, this = f"{place}[0]", f"{place}[{i}]"
+            return f"nested lists do not make a box: row {first} has {_say(lengths[0])}, row {this} has {_say(length)}"
+    for i, row in enumerate(data):
+        found = _ragged(row, f"{place}[{i}]")
+        if found:
+            return found
+    return None
+
+
+def _extent(row: object) -> int | None:
+    """Return how many elements a row has; None for a number."""
+    return len(row) if hasattr(row, "__len__") else None
+
+
+def _say(length: int | None) -> str:
+    return "no elements, being a number" if length is None else f"{length} elements"

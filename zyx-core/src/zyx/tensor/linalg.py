@@ -1,0 +1,183 @@
+"""Products of vectors and matrices.
+
+Each is a product of two operands expanded against each other, summed along the axes they share; that form is what the
+scheduler knows as a matrix product. Dtypes are promoted; float16 and bfloat16 are multiplied and summed in float32, and
+the result is rounded once. Integers keep their dtype and wrap; bools become int64.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx import dtype as dtypes
+from zyx import shape as shapes
+from zyx.dtype import as_dtype
+from zyx.errors import ShapeError
+from zyx.tensor.joining import join_terms
+from zyx.tensor.movement import diagonal
+from zyx.tensor.operands import align, common_dtype, first_tensor, node_of, require, term_of, wrap
+from zyx.tensor.reduction import sum_dtype
+from zyx.tensor.term import Term
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.dtype import DType, DTypeLike
+    from zyx.tensor.operands import Operand
+    from zyx.tensor.tensor import Tensor
+
+
+def factors(operands: Sequence[Operand], what: str, dtype: DTypeLike | None = None) -> tuple[Tensor, list[Term], DType]:
+    """Return a tensor among `operands`, all of them in the type of the sums, and the type of the result."""
+    like = first_tensor(operands, what)
+    common = common_dtype(operands, what)
+    target = (dtypes.int64 if common.is_bool else common) if dtype is None else as_dtype(dtype)
+    wide = dtypes.accumulator(target)
+    graph = like.runtime.graph
+    nodes = [graph.cast(node_of(x, common, like), wide) for x in operands]
+    return like, [Term(graph, node) for node in nodes], target
+
+
+def matmul(x: Operand, y: Operand, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the matrix product.
+
+    Args:
+        x: ``(..., m, k)`` or ``(k,)``.
+        y: ``(..., k, n)`` or ``(k,)``. The axes in front broadcast.
+        dtype: Of the result, and of the sums; the promoted one if None.
+
+    Returns:
+        ``(..., m, n)``, without m or n where an operand has one axis.
+
+    Raises:
+        ShapeError: Rank 0, different k, or axes in front that do not broadcast.
+    """
+    like, (a, b), target = factors((x, y), "matmul", dtype)
+    if not a.shape or not b.shape:
+        raise ShapeError(f"matmul needs at least one axis on each side: {a.shape} @ {b.shape}; multiply numbers with *")
+    row, column = len(a.shape) == 1, len(b.shape) == 1
+    left = a.reshape((1, *a.shape)) if row else a
+    right = b.reshape((*b.shape, 1)) if column else b
+    (m, k), (k_too, n) = left.shape[-2:], right.shape[-2:]
+    if k != k_too:
+        raise ShapeError(f"matmul: {a.shape} @ {b.shape}: {k} columns on the left, {k_too} rows on the right")
+    try:
+        batch = shapes.broadcast(left.shape[:-2], right.shape[:-2])
+    except ShapeError as error:
+        raise ShapeError(f"matmul: {a.shape} @ {b.shape}: the axes in front do not broadcast") from error
+    last = len(right.shape) - 1
+    turned = right.permute([*range(last - 1), last, last - 1])
+    left = left.reshape((*left.shape[:-2], m, 1, k)).expand((*batch, m, n, k))
+    turned = turned.reshape((*turned.shape[:-2], 1, n, k)).expand((*batch, m, n, k))
+    total = (left * turned).sum((len(batch) + 2,)).cast(target)
+    return wrap(total.reshape((*batch, *([] if row else [m]), *([] if column else [n]))).node, like)
+
+
+def vecdot(x: Operand, y: Operand, *, axis: int = -1) -> Tensor:
+    """Return the sum of products along `axis`, which both have with the same size; other axes broadcast.
+
+    Raises:
+        ShapeError: Different sizes.
+    """
+    like, (a, b), target = factors((x, y), "vecdot")
+    if not a.shape or not b.shape:
+        raise ShapeError(f"vecdot needs an axis on each side, not {a.shape} and {b.shape}")
+    places = [shapes.normalize_axis(axis, len(v.shape)) for v in (a, b)]
+    sizes = [v.shape[i] for v, i in zip((a, b), places, strict=True)]
+    if sizes[0] != sizes[1]:
+        raise ShapeError(f"vecdot: {a.shape} and {b.shape} have sizes {sizes[0]} and {sizes[1]} along axis {axis}")
+    a, b = (v.permute([i for i in range(len(v.shape)) if i != p] + [p]) for v, p in zip((a, b), places, strict=True))
+    product = a * b
+    last = len(product.shape) - 1
+    return wrap(product.sum((last,)).cast(target).reshape(product.shape[:-1]).node, like)
+
+
+def dot(x: Operand, y: Operand, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Return `matmul`, or the plain product if an operand has rank 0."""
+    if any(getattr(operand, "ndim", 0) == 0 for operand in (x, y)):
+        like, (a, b), target = factors((x, y), "dot", dtype)
+        return wrap((a * b).cast(target).node, like)
+    return matmul(x, y, dtype=dtype)
+
+
+def outer(x: Operand, y: Operand) -> Tensor:
+    """Return the matrix of products of each element of `x` with each of `y`."""
+    like, (a, b), target = factors((x, y), "outer")
+    rows, columns = shapes.size_of(a.shape), shapes.size_of(b.shape)
+    return wrap((a.reshape((rows, 1)) * b.reshape((1, columns))).cast(target).node, like)
+
+
+def tensordot(x: Operand, y: Operand, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """Return the sums of products along pairs of axes.
+
+    Args:
+        x: Any rank.
+        y: Any rank.
+        axes: A count n pairs the last n axes of `x` with the first n of `y`; two sequences pair the axes they name.
+
+    Returns:
+        The other axes of `x`, then those of `y`.
+
+    Raises:
+        ShapeError: Paired axes of different sizes, or more pairs than axes.
+    """
+    like, (a, b), target = factors((x, y), "tensordot")
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(len(a.shape), len(b.shape)):
+            raise ShapeError(f"tensordot: {axes} axes of {a.shape} and {b.shape}")
+        left, right = tuple(range(len(a.shape) - axes, len(a.shape))), tuple(range(axes))
+    else:
+        left, right = shapes.normalize_axes(axes[0], len(a.shape)), shapes.normalize_axes(axes[1], len(b.shape))
+    if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
+        raise ShapeError(f"tensordot: axes {left} of {a.shape} and {right} of {b.shape} do not match")
+    free_left = [i for i in range(len(a.shape)) if i not in left]
+    free_right = [i for i in range(len(b.shape)) if i not in right]
+    kept = [a.shape[i] for i in free_left] + [b.shape[i] for i in free_right]
+    summed = [a.shape[i] for i in left]
+    a = a.permute([*free_left, *left]).reshape([a.shape[i] for i in free_left] + [1] * len(free_right) + summed)
+    b = b.permute([*free_right, *right])
+    product = a * b
+    result = product.sum(range(len(kept), len(kept) + len(summed)))
+    return wrap(result.cast(target).reshape(kept).node, like)
+
+
+def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the sum of a diagonal of the matrices in the last two axes; dtypes as for `sum`."""
+    term = term_of(diagonal(x, offset), "trace")
+    target = sum_dtype(term.dtype) if dtype is None else as_dtype(dtype)
+    total = term.cast(dtypes.accumulator(target)).sum((len(term.shape) - 1,)).cast(target)
+    return wrap(total.reshape(term.shape[:-1]).node, x)
+
+
+def cross(x: Operand, y: Operand, *, axis: int = -1) -> Tensor:
+    """Return the cross product of vectors of 3 along `axis`; other axes broadcast.
+
+    Raises:
+        ShapeError: Another size than 3.
+    """
+    like, (a, b) = align((x, y), "cross")
+    place = shapes.normalize_axis(axis, len(a.shape))
+    if a.shape[place] != 3:
+        raise ShapeError(f"cross: vectors have 3 elements, axis {axis} of {a.shape} has {a.shape[place]}")
+
+    def turned(v: Term, by: int) -> Term:
+        return join_terms([v.narrow(place, by, 3), v.narrow(place, 0, by)], place)
+
+    return wrap((turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1)).node, like)
+
+
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    """Return the square matrices `x` multiplied with themselves, `n` >= 1 factors.
+
+    Raises:
+        ShapeError: Not square, or `n` below 1.
+    """
+    shape = require(x, "matrix_power").node.shape
+    if len(shape) < 2 or shape[-1] != shape[-2] or n < 1:
+        raise ShapeError(f"matrix_power takes square matrices and n >= 1, not {shape} and {n}")
+    result = x
+    for bit in f"{n:b}"[1:]:
+        result = matmul(result, result)
+        if bit == "1":
+            result = matmul(result, x)
+    return result

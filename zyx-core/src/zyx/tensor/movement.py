@@ -1,0 +1,333 @@
+"""Shapes and order of axes: views of the same elements. Nothing is copied until values are needed, and rarely then."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from zyx import dtype as dtypes
+from zyx import shape as shapes
+from zyx.errors import ShapeError
+from zyx.tensor.operands import require, term_of, wrap
+from zyx.tensor.term import Term, expand_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zyx.tensor.tensor import Tensor
+
+
+def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the integers of ``f(2, 3)`` or ``f((2, 3))``.
+
+    Raises:
+        ShapeError: Something else than integers.
+    """
+    listed = given[0] if len(given) == 1 and hasattr(given[0], "__iter__") else given
+    try:
+        return tuple(operator.index(size) for size in listed)
+    except TypeError as error:
+        raise ShapeError(f"sizes and axes are integers, not {listed!r}") from error
+
+
+def reshape(x: Tensor, *shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
+    """Return the elements of `x`, in row-major order, in another shape; one size may be -1 and is worked out.
+
+    Tensors never share what one of them can change, so `copy` makes no difference.
+
+    Raises:
+        ShapeError: The numbers of elements differ.
+    """
+    tensor = require(x, "reshape")
+    node = tensor.node
+    return wrap(tensor.runtime.graph.reshape(node, shapes.resolve_reshape(node.shape, as_sizes(shape))), tensor)
+
+
+def flatten(x: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+    """Return `x` with the axes from `start_axis` to `end_axis`, both included, made one; rank 0 becomes rank 1."""
+    shape = require(x, "flatten").node.shape
+    if not shape:
+        return reshape(x, (1,))
+    first, last = (shapes.normalize_axis(axis, len(shape)) for axis in (start_axis, end_axis))
+    if first > last:
+        raise ShapeError(f"flatten: start_axis {start_axis} lies behind end_axis {end_axis} of {shape}")
+    merged = shapes.size_of(shape[first : last + 1])
+    return reshape(x, (*shape[:first], merged, *shape[last + 1 :]))
+
+
+def ravel(x: Tensor) -> Tensor:
+    """Return `x` as one axis."""
+    return reshape(x, (-1,)) if shapes.size_of(x.node.shape) else reshape(x, (0,))
+
+
+def unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Tensor:
+    """Return `x` with `axis` made several of `sizes`, one of which may be -1."""
+    shape = require(x, "unflatten").node.shape
+    axis = shapes.normalize_axis(axis, len(shape))
+    inner = shapes.resolve_reshape((shape[axis],), sizes)
+    return reshape(x, (*shape[:axis], *inner, *shape[axis + 1 :]))
+
+
+def expand_dims(x: Tensor, axis: int | Sequence[int] = 0) -> Tensor:
+    """Return `x` with new axes of size 1 at `axis`, counted in the result."""
+    shape = require(x, "expand_dims").node.shape
+    count = 1 if isinstance(axis, int) else len(axis)
+    places = shapes.normalize_axes(axis, len(shape) + count)
+    old = iter(shape)
+    return reshape(x, tuple(1 if i in places else next(old) for i in range(len(shape) + count)))
+
+
+def squeeze(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
+    """Return `x` without the axes `axis`, which have size 1; None means all of size 1.
+
+    Raises:
+        ShapeError: An axis that is named has another size.
+    """
+    shape = require(x, "squeeze").node.shape
+    if axis is None:
+        return reshape(x, tuple(size for size in shape if size != 1))
+    axes = shapes.normalize_axes(axis, len(shape))
+    for i in axes:
+        if shape[i] != 1:
+            raise ShapeError(f"cannot squeeze axis {i} of {shape}: its size is {shape[i]}, not 1")
+    return reshape(x, tuple(size for i, size in enumerate(shape) if i not in axes))
+
+
+def broadcast_to(x: Tensor, shape: int | Sequence[int]) -> Tensor:
+    """Return `x` repeated along new axes in front and axes of size 1, to `shape`.
+
+    Raises:
+        ShapeError: `x` does not broadcast to it.
+    """
+    tensor = require(x, "broadcast_to")
+    target = shapes.as_shape(shape)
+    if shapes.broadcast(tensor.node.shape, target) != target:
+        raise ShapeError(f"cannot broadcast {tensor.node.shape} to {target}")
+    return wrap(expand_to(tensor.runtime.graph, tensor.node, target), tensor)
+
+
+def expand(x: Tensor, *shape: int | Sequence[int]) -> Tensor:
+    """Return `x` broadcast to `shape`, in which -1 keeps a size."""
+    own = require(x, "expand").node.shape
+    wanted = as_sizes(shape)
+    missing = len(wanted) - len(own)
+    kept = tuple(own[i - missing] if size == -1 and i >= missing else size for i, size in enumerate(wanted))
+    return broadcast_to(x, kept)
+
+
+def broadcast_arrays(*tensors: Tensor) -> list[Tensor]:
+    """Return `tensors` broadcast to one shape."""
+    shape = shapes.broadcast(*(require(x, "broadcast_arrays").node.shape for x in tensors))
+    return [broadcast_to(x, shape) for x in tensors]
+
+
+# ---- order of axes
+
+
+def permute_dims(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
+    """Return `x` with axis ``axes[i]`` at position i."""
+    tensor = require(x, "permute_dims")
+    wanted = as_sizes(axes)
+    order = shapes.normalize_axes(wanted, tensor.node.ndim)
+    if len(order) != tensor.node.ndim:
+        raise ShapeError(
+            f"permute_dims: {wanted} names {len(order)} of the {tensor.node.ndim} axes of {tensor.node.shape}"
+        )
+    return wrap(tensor.runtime.graph.permute(tensor.node, order), tensor)
+
+
+def transpose(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
+    """Return `x` with axes reordered.
+
+    Without axes, all are reversed; two integers are swapped, as in PyTorch; a sequence, or another number of integers,
+    is the order of all axes, as in NumPy.
+    """
+    ndim = require(x, "transpose").node.ndim
+    if not axes or axes[0] is None:
+        return permute_dims(x, tuple(reversed(range(ndim))))
+    if len(axes) == 2:
+        return swapaxes(x, *as_sizes(axes))
+    return permute_dims(x, *axes)
+
+
+def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Return `x` with two axes exchanged."""
+    ndim = require(x, "swapaxes").node.ndim
+    first, second = shapes.normalize_axis(axis0, ndim), shapes.normalize_axis(axis1, ndim)
+    order = list(range(ndim))
+    order[first], order[second] = second, first
+    return permute_dims(x, order)
+
+
+def matrix_transpose(x: Tensor) -> Tensor:
+    """Return `x` with its last two axes exchanged.
+
+    Raises:
+        ShapeError: Fewer than two axes.
+    """
+    if require(x, "matrix_transpose").node.ndim < 2:
+        raise ShapeError(f"matrix_transpose needs two axes; the shape is {x.node.shape}")
+    return swapaxes(x, -1, -2)
+
+
+def t(x: Tensor) -> Tensor:
+    """Return `x` with its last two axes exchanged; rank 0 and 1 stay as they are."""
+    return swapaxes(x, -1, -2) if require(x, "t").node.ndim >= 2 else wrap(x.node, x)
+
+
+def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """Return `x` with the axes `source` moved to the positions `destination`; the others keep their order."""
+    ndim = require(x, "moveaxis").node.ndim
+    origins, targets = shapes.normalize_axes(source, ndim), shapes.normalize_axes(destination, ndim)
+    if len(origins) != len(targets):
+        raise ShapeError(f"moveaxis: {len(origins)} axes do not go to {len(targets)} positions")
+    placed = dict(zip(targets, origins, strict=True))
+    rest = iter(axis for axis in range(ndim) if axis not in origins)
+    return permute_dims(x, tuple(placed[i] if i in placed else next(rest) for i in range(ndim)))
+
+
+def flip(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
+    """Return `x` reversed along `axis`; None means all axes."""
+    tensor = require(x, "flip")
+    axes = shapes.normalize_axes(axis, tensor.node.ndim)
+    return wrap(tensor.runtime.graph.flip(tensor.node, axes), tensor)
+
+
+# ---- parts
+
+
+def shrink(x: Tensor, bounds: Sequence[tuple[int, int]]) -> Tensor:
+    """Return the box ``bounds[i]`` = (start, stop) along axis i of `x`."""
+    tensor = require(x, "shrink")
+    return wrap(tensor.runtime.graph.shrink(tensor.node, [(start, stop) for start, stop in bounds]), tensor)
+
+
+def narrow(x: Tensor, axis: int, start: int, length: int) -> Tensor:
+    """Return `length` positions of `axis` from `start` on, which may count from the end.
+
+    Raises:
+        ShapeError: They do not lie within the axis.
+    """
+    term = term_of(x, "narrow")
+    axis = shapes.normalize_axis(axis, len(term.shape))
+    size = term.shape[axis]
+    first = start + size if start < 0 else start
+    if not 0 <= first <= first + length <= size:
+        raise ShapeError(f"narrow: {length} positions from {start} do not lie within axis {axis} of size {size}")
+    return wrap(term.narrow(axis, first, first + length).node, x)
+
+
+def diagonal(x: Tensor, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
+    """Return the diagonals of the matrices in `axis1` and `axis2`, as a new last axis.
+
+    `offset` > 0 lies above the main diagonal, < 0 below.
+
+    Raises:
+        ShapeError: Fewer than two axes.
+    """
+    moved = moveaxis(x, (axis1, axis2), (-2, -1))
+    term = term_of(moved, "diagonal")
+    batch, (rows, columns) = term.shape[:-2], term.shape[-2:]
+    length = min(rows + min(offset, 0), columns - max(offset, 0))
+    if length <= 0:
+        return wrap(term.graph.const(0, term.dtype, term.node.device, (*batch, 0)), x)
+    square = term.narrow(len(batch), max(-offset, 0), max(-offset, 0) + length)
+    square = square.narrow(len(batch) + 1, max(offset, 0), max(offset, 0) + length)
+    # One more element at the end, and rows of one more: then the diagonal is the first column.
+    flat = square.reshape((*batch, length * length)).pad([(0, 0)] * len(batch) + [(0, length)])
+    column = flat.reshape((*batch, length, length + 1)).narrow(len(batch) + 1, 0, 1)
+    return wrap(column.reshape((*batch, length)).node, x)
+
+
+def diag(x: Tensor, offset: int = 0) -> Tensor:
+    """Return the matrix with `x` of rank 1 on a diagonal and 0 elsewhere, or the diagonal of a matrix."""
+    term = term_of(x, "diag")
+    if len(term.shape) == 2:
+        return diagonal(x, offset)
+    if len(term.shape) != 1:
+        raise ShapeError(f"diag takes one or two axes, not {term.shape}")
+    length = term.shape[0]
+    size = length + abs(offset)
+    spread = term.pad([(max(offset, 0), max(-offset, 0))]).reshape((1, size)).expand((size, size))
+    row, column = spread.iota(0, dtypes.int32), spread.iota(1, dtypes.int32)
+    return wrap((column - row == offset).where(spread, 0).node, x)
+
+
+def triu(x: Tensor, k: int = 0) -> Tensor:
+    """Return the matrices `x` with 0 below diagonal `k`."""
+    return _triangle(x, "triu", lambda distance: distance >= k)
+
+
+def tril(x: Tensor, k: int = 0) -> Tensor:
+    """Return the matrices `x` with 0 above diagonal `k`."""
+    return _triangle(x, "tril", lambda distance: distance <= k)
+
+
+def _triangle(x: Tensor, what: str, keeps: Callable[[Term], Term]) -> Tensor:
+    term = term_of(x, what)
+    ndim = len(term.shape)
+    if ndim < 2:
+        raise ShapeError(f"{what} needs matrices; the shape is {term.shape}")
+    distance = term.iota(ndim - 1, dtypes.int32) - term.iota(ndim - 2, dtypes.int32)
+    return wrap(keeps(distance).where(term, 0).node, x)
+
+
+# ---- windows
+
+
+def windows(
+    x: Tensor, size: Sequence[int], stride: int | Sequence[int] = 1, dilation: int | Sequence[int] = 1
+) -> Tensor:
+    """Return the windows of `size` over the last axes of `x`.
+
+    Args:
+        x: ``(..., n1, .., nk)``.
+        size: Sizes of a window along the last k axes.
+        stride: Distance between windows, for all axes or each.
+        dilation: Distance between elements of a window.
+
+    Returns:
+        ``(..., o1, .., ok, *size)`` with ``o = (n - dilation * (size - 1) - 1) // stride + 1``, 0 if no window fits.
+    """
+    count = len(size)
+    strides, dilations = spread(stride, count, "stride"), spread(dilation, count, "dilation")
+    return wrap(slide_windows(term_of(x, "windows"), tuple(size), strides, dilations).node, x)
+
+
+def unfold(x: Tensor, axis: int, size: int, step: int = 1) -> Tensor:
+    """Return the windows of `size` along `axis`, `step` apart, as a new last axis."""
+    ndim = require(x, "unfold").node.ndim
+    axis = shapes.normalize_axis(axis, ndim)
+    return moveaxis(windows(moveaxis(x, axis, -1), (size,), step), -2, axis)
+
+
+def spread(given: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
+    """Return one integer an axis, of one for all or of as many.
+
+    Raises:
+        ShapeError: Another number of them.
+    """
+    listed = (given,) * count if not hasattr(given, "__iter__") else tuple(given)
+    if len(listed) != count:
+        raise ShapeError(f"{what} {given} has {len(listed)} entries for {count} axes")
+    return tuple(operator.index(each) for each in listed)
+
+
+def slide_windows(term: Term, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Term:
+    """Return ``(..., o1, .., ok, *size)``; see `windows`."""
+    count = len(size)
+    first = len(term.shape) - count
+    if first < 0:
+        raise ShapeError(f"windows over {count} axes do not fit shape {term.shape}")
+    if any(extent < 1 for extent in size):
+        raise ShapeError(f"a window has at least one element along each axis, not {tuple(size)}")
+    result = term.reshape((*term.shape, *[1] * count)).expand((*term.shape, *size))
+    for i, (extent, step, gap) in enumerate(zip(size, stride, dilation, strict=True)):
+        if step < 1 or gap < 1:
+            raise ShapeError(f"stride {tuple(stride)} and dilation {tuple(dilation)} must be at least 1")
+        if extent == step == 1:
+            continue
+        places = max((term.shape[first + i] - gap * (extent - 1) - 1) // step + 1, 0)
+        node = term.graph.slide(result.node, first + i, len(term.shape) + i, places, step, gap)
+        result = Term(term.graph, node)
+    return result

@@ -1,0 +1,177 @@
+"""Bring the operands of a function to one dtype and one shape, and make tensors of results.
+
+Operands are tensors, NumPy arrays and Python numbers; at least one is a tensor, which says where the result lives.
+Python numbers are weak, as `zyx.dtype.promote_scalar` has it. NumPy arrays are uploaded with their dtype; those of
+rank 0, and NumPy's scalars other than float64 (which is a Python float), count as constants of their dtype.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from zyx import dtype as dtypes
+from zyx.dtype import as_dtype, promote, promote_scalar
+from zyx.errors import DTypeError
+from zyx.modes import implicit_casts
+from zyx.runtime.handle import Handle
+from zyx.tensor.term import Term, broadcast_shapes, expand_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zyx.dtype import DType, Scalar
+    from zyx.graph import Node
+    from zyx.tensor.tensor import Tensor
+
+Array: TypeAlias = "npt.NDArray[Any]"
+Operand: TypeAlias = "Tensor | Array | np.generic | Scalar"
+
+
+NUMBERS: Final = (int, float)  # bool is an int
+ARRAYS: Final = (np.ndarray, np.generic)
+_OPERANDS: Final = (Handle, *NUMBERS, *ARRAYS)
+
+
+def is_tensor(x: object) -> TypeGuard[Tensor]:
+    """Tell whether `x` is a tensor."""
+    return isinstance(x, Handle)  # `Tensor` is the one class of handles
+
+
+def is_operand(x: object) -> TypeGuard[Operand]:
+    """Tell whether `x` is something that tensors compute with."""
+    return isinstance(x, _OPERANDS)
+
+
+def wrap(node: Node, like: Tensor) -> Tensor:
+    """Return a tensor of `node` that belongs where `like` does."""
+    return like.of(node, like.runtime)
+
+
+def require(x: object, what: str) -> Tensor:
+    """Return `x`, which is a tensor.
+
+    Raises:
+        DTypeError: It is not; `what` names the function in the text.
+    """
+    if not is_tensor(x):
+        raise DTypeError(f"{what} takes a zyx.Tensor, not {type(x).__name__}; make one with zyx.asarray(...)")
+    return x
+
+
+def term_of(x: object, what: str) -> Term:
+    """Return the term of a tensor, by the rules of `require`."""
+    tensor = require(x, what)
+    return Term(tensor.runtime.graph, tensor.node)
+
+
+def first_tensor(operands: Sequence[object], what: str) -> Tensor:
+    """Return the first tensor among `operands`.
+
+    Raises:
+        DTypeError: There is none.
+    """
+    for operand in operands:
+        if is_tensor(operand):
+            return operand
+    kinds = ", ".join(type(operand).__name__ for operand in operands) or "nothing"
+    raise DTypeError(f"{what} takes at least one zyx.Tensor, not {kinds}; make one with zyx.asarray(...)")
+
+
+def float_dtype(dtype: DType) -> DType:
+    """Return the type in which functions of real numbers are computed: floats as they are, others as float32."""
+    return dtype if dtype.is_float else dtypes.float32
+
+
+def common_dtype(operands: Sequence[object], what: str) -> DType:
+    """Return the dtype that `operands` meet in.
+
+    Raises:
+        DTypeError: No common type, an operand that is no number, or different types while implicit casts are off.
+    """
+    result: DType | None = None
+    numbers: list[Scalar] = []
+    for operand in operands:
+        if isinstance(operand, Handle):
+            dtype = operand.node.dtype
+        elif isinstance(operand, NUMBERS):
+            numbers.append(operand)
+            continue
+        elif isinstance(operand, ARRAYS):
+            dtype = as_dtype(operand.dtype)
+        else:
+            raise DTypeError(f"{what} takes tensors, NumPy arrays and numbers, not {type(operand).__name__}")
+        if result is None:
+            result = dtype
+        elif result is not dtype:
+            if not implicit_casts():
+                raise DTypeError(
+                    f"{what}: dtypes {result} and {dtype} differ, and implicit casts are off; use .astype(...)"
+                )
+            result = promote(result, dtype)
+    if result is None:
+        raise DTypeError(f"{what} takes at least one zyx.Tensor; make one with zyx.asarray(...)")
+    for number in numbers:
+        result = promote_scalar(result, number)
+    return result
+
+
+def node_of(operand: object, dtype: DType, like: Tensor) -> Node:
+    """Return `operand` as a node of `dtype` on the device of `like`; numbers have shape ()."""
+    graph = like.runtime.graph
+    if isinstance(operand, Handle):
+        return graph.cast(operand.node, dtype)
+    if isinstance(operand, NUMBERS):
+        return graph.const(operand, dtype, like.node.device)
+    if isinstance(operand, ARRAYS):
+        own = as_dtype(operand.dtype)
+        if operand.ndim == 0:
+            value = own.to_scalar(float(operand) if own.is_float else int(operand))
+            return graph.cast(graph.const(value, own, like.node.device), dtype)
+        return graph.cast(like.runtime.upload(np.asarray(operand), like.node.device), dtype)
+    raise DTypeError(f"a tensor or a number is wanted, not {type(operand).__name__}")
+
+
+def align(operands: Sequence[object], what: str, *, floating: bool = False) -> tuple[Tensor, list[Term]]:
+    """Return a tensor among `operands`, and all of them as terms of one dtype, broadcast to one shape.
+
+    Args:
+        operands: Tensors, NumPy arrays, numbers.
+        what: Name of the function, for errors.
+        floating: Whether integers and bools become float32.
+
+    Raises:
+        DTypeError: No tensor among them, or no common dtype.
+        ShapeError: The shapes do not broadcast.
+    """
+    like = first_tensor(operands, what)
+    dtype = common_dtype(operands, what)
+    if floating:
+        dtype = float_dtype(dtype)
+    graph, device = like.runtime.graph, like.node.device
+    nodes = [None if isinstance(operand, NUMBERS) else node_of(operand, dtype, like) for operand in operands]
+    shape = broadcast_shapes(*(node.shape for node in nodes if node is not None))
+    return like, [
+        Term(graph, graph.const(operand, dtype, device, shape) if node is None else expand_to(graph, node, shape))  # type: ignore[arg-type]
+        for operand, node in zip(operands, nodes, strict=True)
+    ]
+
+
+def by_float_formula(x: object, what: str, formula: Callable[[Term], Term]) -> Tensor:
+    """Return `formula` of `x`, computed in a float type and rounded once.
+
+    Integers and bools become float32; float16 and bfloat16 are computed in float32.
+    """
+    term = term_of(x, what)
+    dtype = float_dtype(term.dtype)
+    return wrap(formula(term.cast(dtypes.accumulator(dtype))).cast(dtype).node, require(x, what))
+
+
+def by_float_formula_of(operands: Sequence[object], what: str, formula: Callable[..., Term]) -> Tensor:
+    """Return `formula` of several operands, aligned; see `by_float_formula`."""
+    like, terms = align(operands, what, floating=True)
+    dtype = terms[0].dtype
+    wide = dtypes.accumulator(dtype)
+    return wrap(formula(*(term.cast(wide) for term in terms)).cast(dtype).node, like)

@@ -1,0 +1,297 @@
+"""Random numbers: even, normal, integers, choices, and dropout.
+
+All words come from a `Generator`, the default one unless another is given. Floats in [0, 1) are whole multiples of
+2**-24 (float32), 2**-53 (float64), 2**-11 (float16) or 2**-8 (bfloat16): 1 never comes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx import shape as shapes
+from zyx.dtype import as_dtype
+from zyx.errors import DTypeError, ShapeError
+from zyx.modes import training as is_training
+from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.tensor.generator import draw, owner
+from zyx.tensor.operands import require, term_of, wrap
+from zyx.tensor.sorting import sort_order
+from zyx.tensor.term import Term
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.dtype import DType, DTypeLike
+    from zyx.shape import Shape
+    from zyx.tensor.generator import Generator
+    from zyx.tensor.tensor import Tensor
+
+
+def _float_dtype(dtype: DTypeLike, what: str) -> DType:
+    target = as_dtype(dtype)
+    if not target.is_float:
+        raise DTypeError(f"{what} makes floating-point numbers, not {target}; see randint")
+    return target
+
+
+_DIGITS: Final = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
+
+
+def _word(dtype: DType) -> DType:
+    return dtypes.uint64 if dtype is dtypes.float64 else dtypes.uint32
+
+
+def _unit(words: Term, dtype: DType, *, with_one: bool = False) -> Term:
+    """Return words as floats in [0, 1), or in (0, 1] `with_one`."""
+    digits = _DIGITS[dtype]
+    high = words.binary(BinaryOp.SHR, words.dtype.bits - digits)
+    if with_one:
+        high = high + 1
+    return high.cast(dtype) * 2.0**-digits
+
+
+def rand(
+    *shape: int | Sequence[int],
+    dtype: DTypeLike = dtypes.float32,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return floats drawn evenly from [0, 1).
+
+    Raises:
+        DTypeError: Not a floating-point dtype.
+    """
+    target = _float_dtype(dtype, "rand")
+    (words,) = draw(shape_of(shape), _word(target), generator, device)
+    return wrap(_unit(words, target).node, owner(generator))
+
+
+def shape_of(given: tuple[int | Sequence[int], ...]) -> Shape:
+    """Return the shape of ``f(2, 3)`` or ``f((2, 3))``."""
+    if len(given) == 1 and hasattr(given[0], "__iter__"):
+        return shapes.as_shape(given[0])
+    return shapes.as_shape(given)  # type: ignore[arg-type]  # integers, or the error says what it was given
+
+
+def uniform(
+    *shape: int | Sequence[int],
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: DTypeLike = dtypes.float32,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return floats drawn evenly from [`low`, `high`).
+
+    Raises:
+        ShapeError: `low` is not below `high`.
+        DTypeError: Not a floating-point dtype.
+    """
+    target = _float_dtype(dtype, "uniform")
+    bottom, top = float(target.to_scalar(low)), float(target.to_scalar(high))
+    if not bottom < top:
+        raise ShapeError(f"uniform: low {low} is not below high {high} in {target}")
+    wide = dtypes.accumulator(target)
+    (words,) = draw(shape_of(shape), _word(wide), generator, device)
+    # Rounding may reach `high`; the greatest number below it takes its place.
+    below = np.nextafter(np.asarray(top, dtype=target.numpy), np.asarray(bottom, dtype=target.numpy))
+    values = (_unit(words, wide) * (top - bottom) + bottom).cast(target).minimum(float(below))
+    return wrap(values.node, owner(generator))
+
+
+def normal(
+    *shape: int | Sequence[int],
+    mean: float = 0.0,
+    std: float = 1.0,
+    dtype: DTypeLike = dtypes.float32,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return floats drawn from the normal distribution of `mean` and standard deviation `std`.
+
+    Box and Muller, "A note on the generation of random normal deviates", 1958, in float64 for float64, else in
+    float32; each number takes two words. The logarithm is of numbers in (0, 1].
+
+    Raises:
+        ShapeError: `std` is negative.
+        DTypeError: Not a floating-point dtype.
+    """
+    target = _float_dtype(dtype, "normal")
+    if std < 0:
+        raise ShapeError(f"normal: std is at least 0, not {std}")
+    wide = dtypes.accumulator(target)
+    first, second = draw(shape_of(shape), _word(wide), generator, device, draws=2)
+    radius = (_unit(first, wide, with_one=True).log() * -2.0).sqrt()
+    values = radius * (_unit(second, wide) * (2 * math.pi)).unary(UnaryOp.COS)
+    if std != 1.0:
+        values = values * std
+    if mean != 0.0:
+        values = values + mean
+    return wrap(values.cast(target).node, owner(generator))
+
+
+def randn(
+    *shape: int | Sequence[int],
+    dtype: DTypeLike = dtypes.float32,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return floats drawn from the normal distribution of mean 0 and standard deviation 1; see `normal`."""
+    return normal(*shape, dtype=dtype, device=device, generator=generator)
+
+
+def randint(
+    low: int,
+    high: int | None = None,
+    shape: int | Sequence[int] = (),
+    *,
+    dtype: DTypeLike = dtypes.int64,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Return integers drawn evenly from ``low .. high - 1``, or ``0 .. low - 1`` without `high`.
+
+    A number of values that is a power of two takes bits as they are. Of another number n, a 64-bit word is taken
+    modulo n, so that some values are likelier than others by less than n / 2**64.
+
+    Raises:
+        ShapeError: The range is empty.
+        DTypeError: Not an integer dtype, or one that does not hold the range.
+    """
+    bottom, top = (0, low) if high is None else (low, high)
+    target = as_dtype(dtype)
+    if not target.is_integer:
+        raise DTypeError(f"randint makes integers, not {target}; see uniform")
+    if bottom >= top:
+        raise ShapeError(f"randint: there is no integer from {bottom} on below {top}")
+    if bottom < target.min or top - 1 > target.max:
+        raise DTypeError(f"randint: {bottom} .. {top - 1} does not fit {target} ({target.min} to {target.max})")
+    count = top - bottom
+    is_power = count & (count - 1) == 0
+    word = dtypes.uint32 if is_power and count <= 1 << 32 else dtypes.uint64
+    (words,) = draw(shapes.as_shape(shape), word, generator, device)
+    words = words & (count - 1) if is_power else words.modulo(count)
+    # Casts wrap, and so does the sum, modulo the size of the dtype: together they are right.
+    return wrap((words.cast(target) + target.wrap(bottom)).node, owner(generator))
+
+
+def bernoulli(x: Tensor, *, generator: Generator | None = None) -> Tensor:
+    """Return 1 with the probabilities `x`, else 0, in the shape and dtype of `x`.
+
+    Raises:
+        DTypeError: `x` is not of floats.
+    """
+    term = term_of(x, "bernoulli")
+    if not term.dtype.is_float:
+        raise DTypeError(f"probabilities are floats, not {term.dtype}")
+    wide = dtypes.accumulator(term.dtype)
+    (words,) = draw(term.shape, _word(wide), generator, term.node.device)
+    hit = Term(term.graph, words.node)
+    return wrap((_unit(hit, wide) < term.cast(wide)).cast(term.dtype).node, x)
+
+
+def dropout(x: Tensor, p: float = 0.5, training: bool | None = None, *, generator: Generator | None = None) -> Tensor:
+    """Return `x` with each element 0 with probability `p`, and the others times ``1 / (1 - p)``.
+
+    Args:
+        x: Any shape.
+        p: 0 to 1.
+        training: Whether to do so; else `x` is returned. None follows `zyx.set_training`.
+        generator: Where random words come from.
+
+    Raises:
+        ShapeError: `p` is not 0 to 1.
+        DTypeError: `x` is not of floats.
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ShapeError(f"dropout: p is 0 to 1, not {p}")
+    term = term_of(x, "dropout")
+    if not term.dtype.is_float:
+        raise DTypeError(f"dropout takes floats, not {term.dtype}")
+    if not (is_training() if training is None else training) or p == 0.0:
+        return x
+    if p == 1.0:
+        return wrap(term.like(0.0).node, x)
+    (words,) = draw(term.shape, dtypes.uint32, generator, term.node.device)
+    threshold = min(round(p * 2.0**32), (1 << 32) - 1)
+    return wrap((words >= threshold).where(term * (1.0 / (1.0 - p)), 0.0).node, x)
+
+
+def rand_like(x: Tensor, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Tensor:
+    """Return `rand` in the shape, dtype and place of `x`."""
+    node = require(x, "rand_like").node
+    return rand(node.shape, dtype=node.dtype if dtype is None else dtype, device=node.device, generator=generator)
+
+
+def randn_like(x: Tensor, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Tensor:
+    """Return `randn` in the shape, dtype and place of `x`."""
+    node = require(x, "randn_like").node
+    return randn(node.shape, dtype=node.dtype if dtype is None else dtype, device=node.device, generator=generator)
+
+
+def randperm(
+    n: int, *, dtype: DTypeLike = dtypes.int64, device: str | None = None, generator: Generator | None = None
+) -> Tensor:
+    """Return the integers 0 .. `n` - 1 in random order. The words are read and sorted on the host.
+
+    Raises:
+        ShapeError: `n` is negative.
+    """
+    if n < 0:
+        raise ShapeError(f"randperm: n is at least 0, not {n}")
+    (words,) = draw((n,), dtypes.uint64, generator, device)
+    like = owner(generator)
+    order = np.argsort(wrap(words.node, like).numpy(), kind="stable").astype(as_dtype(dtype).numpy)
+    return wrap(like.runtime.upload(order, words.node.device), like)
+
+
+def multinomial(x: Tensor, num_samples: int, *, replacement: bool = True, generator: Generator | None = None) -> Tensor:
+    """Return places drawn with the weights `x`, int64.
+
+    Args:
+        x: Weights >= 0, not all of them 0, ``(n,)`` or ``(rows, n)``.
+        num_samples: How many places to draw for each row.
+        replacement: Whether a place may come twice. If not, at most as many are drawn as there are; places of weight 0
+            come last.
+        generator: Where random words come from.
+
+    Returns:
+        ``(num_samples,)`` or ``(rows, num_samples)``.
+
+    Raises:
+        ShapeError: Another rank, or more samples than places without replacement.
+        DTypeError: `x` is not of floats.
+    """
+    term = term_of(x, "multinomial")
+    if len(term.shape) not in (1, 2) or not shapes.size_of(term.shape):
+        raise ShapeError(f"multinomial takes weights (n,) or (rows, n), not {term.shape}")
+    if not term.dtype.is_float:
+        raise DTypeError(f"weights are floats, not {term.dtype}")
+    wide = dtypes.accumulator(term.dtype)
+    rows = term.cast(wide).reshape((shapes.size_of(term.shape[:-1]), term.shape[-1]))
+    count, places = rows.shape
+    if not replacement:
+        if num_samples > places:
+            raise ShapeError(f"multinomial: {num_samples} samples of {places} places without replacement")
+        return _without_replacement(x, rows, num_samples, generator)
+    total = Term(term.graph, term.graph.scan(ReduceOp.SUM, rows.node, 1))
+    (words,) = draw((count, num_samples), _word(wide), generator, term.node.device)
+    mark = _unit(words, wide) * total.narrow(1, places - 1, places)
+    passed = total.reshape((count, 1, places)) <= mark.reshape((count, num_samples, 1))
+    found = passed.cast(dtypes.int64).sum((2,)).reshape((count, num_samples)).minimum(places - 1)
+    return wrap(found.reshape((*term.shape[:-1], num_samples)).node, x)
+
+
+def _without_replacement(x: Tensor, rows: Term, num_samples: int, generator: Generator | None) -> Tensor:
+    """Draw the places at which exponential clocks, as fast as their weights, ring first.
+
+    Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006.
+    """
+    (words,) = draw(rows.shape, _word(rows.dtype), generator, rows.node.device)
+    bell = (rows > 0).where(-_unit(words, rows.dtype, with_one=True).log() / rows, math.inf)
+    order = sort_order(bell, 1, descending=False).narrow(1, 0, num_samples)
+    return wrap(order.cast(dtypes.int64).reshape((*x.node.shape[:-1], num_samples)).node, x)

@@ -1,0 +1,329 @@
+"""Combine elements along axes: sums, extremes, their places, statistics, norms.
+
+`axis` is an integer, several, or None for all; ``keepdims`` keeps the combined axes with size 1. Sums and products of
+integers and bools are int64 or uint64, those of float16 and bfloat16 are accumulated in float32. Extremes are NaN if
+an element is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeAlias
+
+from zyx import dtype as dtypes
+from zyx import shape as shapes
+from zyx.dtype import as_dtype
+from zyx.errors import DTypeError, ShapeError
+from zyx.ops import ReduceOp
+from zyx.tensor import formulas
+from zyx.tensor.operands import align, float_dtype, require, term_of, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.dtype import DType, DTypeLike
+    from zyx.tensor.tensor import Tensor
+    from zyx.tensor.term import Term
+
+AxisLike: TypeAlias = "int | tuple[int, ...] | list[int] | None"
+
+
+def drop_axes(term: Term, axes: Sequence[int], *, keepdims: bool) -> Term:
+    """Return `term`, reduced along `axes`, without them unless they are kept."""
+    if keepdims:
+        return term
+    return term.reshape([size for i, size in enumerate(term.shape) if i not in axes])
+
+
+def sum_dtype(dtype: DType) -> DType:
+    """Return the dtype of sums and products: floats as they are, integers and bools with 64 bits."""
+    if dtype.is_float:
+        return dtype
+    return dtypes.uint64 if dtype.is_unsigned else dtypes.int64
+
+
+def _combine(x: Tensor, op: ReduceOp, axis: AxisLike, dtype: DTypeLike | None, what: str, *, keepdims: bool) -> Tensor:
+    term = term_of(x, what)
+    axes = shapes.normalize_axes(axis, len(term.shape))
+    target = sum_dtype(term.dtype) if dtype is None else as_dtype(dtype)
+    result = term.cast(dtypes.accumulator(target)).reduce(op, axes).cast(target)
+    return wrap(drop_axes(result, axes, keepdims=keepdims).node, x)
+
+
+def sum(x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
+    """Return the sum along `axis`; 0 of no elements. `dtype` is that of the result, and of the additions."""
+    return _combine(x, ReduceOp.SUM, axis, dtype, "sum", keepdims=keepdims)
+
+
+def prod(x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
+    """Return the product along `axis`; 1 of no elements. `dtype` is that of the result, and of the multiplications."""
+    return _combine(x, ReduceOp.PROD, axis, dtype, "prod", keepdims=keepdims)
+
+
+def _extreme(x: Tensor, op: ReduceOp, axis: AxisLike, what: str, *, keepdims: bool) -> Tensor:
+    term = term_of(x, what)
+    axes = shapes.normalize_axes(axis, len(term.shape))
+    check_not_empty(term, axes, what)
+    return wrap(drop_axes(term.reduce(op, axes), axes, keepdims=keepdims).node, x)
+
+
+def check_not_empty(term: Term, axes: Sequence[int], what: str) -> None:
+    """Raise `ShapeError` if there is nothing to combine along one of `axes`."""
+    for axis in axes:
+        if not term.shape[axis]:
+            raise ShapeError(
+                f"{what} of no elements: axis {axis} of {term.shape} has size 0, and there is no neutral value"
+            )
+
+
+def max(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:  # the Array API's name
+    """Return the greatest element along `axis`.
+
+    Raises:
+        ShapeError: An axis of size 0.
+    """
+    return _extreme(x, ReduceOp.MAX, axis, "max", keepdims=keepdims)
+
+
+def min(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:  # the Array API's name
+    """Return the least element along `axis`.
+
+    Raises:
+        ShapeError: An axis of size 0.
+    """
+    return _extreme(x, ReduceOp.MIN, axis, "min", keepdims=keepdims)
+
+
+def any(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:  # the Array API's name
+    """Tell whether any element along `axis` is not 0; false of no elements."""
+    return _combine(x, ReduceOp.OR, axis, dtypes.bool_, "any", keepdims=keepdims)
+
+
+def all(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:  # the Array API's name
+    """Tell whether all elements along `axis` are not 0; true of no elements."""
+    return _combine(x, ReduceOp.AND, axis, dtypes.bool_, "all", keepdims=keepdims)
+
+
+def count_nonzero(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """Return how many elements along `axis` are not 0, as int64."""
+    term = term_of(x, "count_nonzero").cast(dtypes.bool_)
+    return sum(wrap(term.node, x), axis, keepdims=keepdims)
+
+
+def aminmax(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """Return the least and the greatest element along `axis`."""
+    return min(x, axis, keepdims=keepdims), max(x, axis, keepdims=keepdims)
+
+
+# ---- places of extremes
+
+
+def argmax(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """Return the first place, int64, of the greatest element along `axis`, or of `x` as one axis.
+
+    NaN counts as greatest.
+
+    Raises:
+        ShapeError: Nothing to choose from.
+    """
+    return _place(x, ReduceOp.MAX, axis, "argmax", keepdims=keepdims)
+
+
+def argmin(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """Return the first place, int64, of the least element along `axis`, or of `x` as one axis.
+
+    NaN counts as least.
+
+    Raises:
+        ShapeError: Nothing to choose from.
+    """
+    return _place(x, ReduceOp.MIN, axis, "argmin", keepdims=keepdims)
+
+
+def first_place(term: Term, op: ReduceOp, axis: int) -> Term:
+    """Return the first position of the extreme of `op` along `axis`, which keeps size 1; int32 where that is enough."""
+    size = term.shape[axis]
+    hit = term == term.reduce(op, (axis,))
+    if term.dtype.is_float:
+        hit = hit | term.is_nan()  # if there is a NaN, the extreme is NaN and equals nothing
+    position = term.iota(axis, dtypes.int32 if size < 1 << 31 else dtypes.int64)
+    return hit.where(position, size - 1).reduce(ReduceOp.MIN, (axis,))
+
+
+def _place(x: Tensor, op: ReduceOp, axis: int | None, what: str, *, keepdims: bool) -> Tensor:
+    term = term_of(x, what)
+    shape = term.shape
+    if axis is None:
+        term, place = term.reshape((shapes.size_of(shape),)), 0
+    else:
+        place = shapes.normalize_axis(axis, len(shape))
+    check_not_empty(term, (place,), what)
+    result = first_place(term, op, place).cast(dtypes.int64)
+    if axis is None:
+        return wrap(result.reshape((1,) * len(shape) if keepdims else ()).node, x)
+    return wrap(drop_axes(result, (place,), keepdims=keepdims).node, x)
+
+
+# ---- statistics
+
+
+def _count(term: Term, axes: Sequence[int]) -> int:
+    return math.prod(term.shape[axis] for axis in axes)
+
+
+def _result_dtype(term: Term, dtype: DTypeLike | None, what: str) -> DType:
+    target = float_dtype(term.dtype) if dtype is None else as_dtype(dtype)
+    if not target.is_float:
+        raise DTypeError(f"{what} gives floating-point numbers, not {target}")
+    return target
+
+
+def _mean(term: Term, axes: Sequence[int]) -> Term:
+    return term.sum(axes) / float(_count(term, axes))
+
+
+def mean(x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
+    """Return the mean along `axis`; NaN of no elements. Integers and bools give float32."""
+    term = term_of(x, "mean")
+    target = _result_dtype(term, dtype, "mean")
+    axes = shapes.normalize_axes(axis, len(term.shape))
+    result = _mean(term.cast(dtypes.accumulator(target)), axes).cast(target)
+    return wrap(drop_axes(result, axes, keepdims=keepdims).node, x)
+
+
+def _variance(term: Term, axes: Sequence[int], correction: float) -> tuple[Term, Term]:
+    """Return variance and mean, in two passes: no difference of large squares."""
+    centre = _mean(term, axes)
+    apart = term - centre
+    freedom = _count(term, axes) - correction
+    return (apart * apart).sum(axes) / float(freedom if freedom > 0 else 0), centre
+
+
+def var(
+    x: Tensor,
+    axis: AxisLike = None,
+    *,
+    correction: float = 0.0,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+) -> Tensor:
+    """Return the variance along `axis`: the sum of squared distances from the mean, over the count less `correction`.
+
+    Where that is not positive, the result is NaN (or infinity, if the elements differ). Integers and bools give
+    float32.
+    """
+    return var_mean(x, axis, correction=correction, dtype=dtype, keepdims=keepdims)[0]
+
+
+def std(
+    x: Tensor,
+    axis: AxisLike = None,
+    *,
+    correction: float = 0.0,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+) -> Tensor:
+    """Return the standard deviation along `axis`, the square root of `var`."""
+    return std_mean(x, axis, correction=correction, dtype=dtype, keepdims=keepdims)[0]
+
+
+def var_mean(
+    x: Tensor,
+    axis: AxisLike = None,
+    *,
+    correction: float = 0.0,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return variance and mean along `axis`, see `var`."""
+    term = term_of(x, "var")
+    target = _result_dtype(term, dtype, "var")
+    axes = shapes.normalize_axes(axis, len(term.shape))
+    spread, centre = _variance(term.cast(dtypes.accumulator(target)), axes, correction)
+    parts = (drop_axes(part.cast(target), axes, keepdims=keepdims) for part in (spread, centre))
+    return tuple(wrap(part.node, x) for part in parts)  # type: ignore[return-value]  # of two
+
+
+def std_mean(
+    x: Tensor,
+    axis: AxisLike = None,
+    *,
+    correction: float = 0.0,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return standard deviation and mean along `axis`, see `var`."""
+    term = term_of(x, "std")
+    target = _result_dtype(term, dtype, "std")
+    axes = shapes.normalize_axes(axis, len(term.shape))
+    spread, centre = _variance(term.cast(dtypes.accumulator(target)), axes, correction)
+    root = formulas.safe_sqrt(spread)
+    parts = (drop_axes(part.cast(target), axes, keepdims=keepdims) for part in (root, centre))
+    return tuple(wrap(part.node, x) for part in parts)  # type: ignore[return-value]  # of two
+
+
+def logsumexp(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """Return ``log(sum(exp(x)))`` along `axis` without overflow; minus infinity of nothing but minus infinities.
+
+    Raises:
+        ShapeError: An axis of size 0.
+    """
+    term = term_of(x, "logsumexp")
+    target = float_dtype(term.dtype)
+    axes = shapes.normalize_axes(axis, len(term.shape))
+    check_not_empty(term, axes, "logsumexp")
+    result = formulas.log_sum_exp(term.cast(dtypes.accumulator(target)), axes).cast(target)
+    return wrap(drop_axes(result, axes, keepdims=keepdims).node, x)
+
+
+# ---- norms
+
+
+def norm(x: Tensor, ord: float = 2.0, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """Return the vector norm along `axis`: ``sum(|x| ** ord) ** (1 / ord)``.
+
+    `ord` may also be infinity (greatest magnitude), minus infinity (least) or 0 (how many are not 0). At a zero vector
+    the gradient is 0. Integers and bools are computed as float32.
+    """
+    term = term_of(x, "norm")
+    target = float_dtype(term.dtype)
+    axes = shapes.normalize_axes(axis, len(term.shape))
+    wide = term.cast(dtypes.accumulator(target))
+    return wrap(drop_axes(_norm(wide, ord, axes).cast(target), axes, keepdims=keepdims).node, x)
+
+
+def _norm(term: Term, order: float, axes: Sequence[int]) -> Term:
+    if order == 2:
+        return formulas.safe_sqrt((term * term).sum(axes))
+    size = term.abs()
+    if order == 1:
+        return size.sum(axes)
+    if order == 0:
+        return (term != 0).cast(term.dtype).sum(axes)
+    if math.isinf(order):
+        check_not_empty(term, axes, "norm")
+        return size.reduce(ReduceOp.MAX if order > 0 else ReduceOp.MIN, axes)
+    total = formulas.power(size, order).sum(axes)
+    return formulas.power(total, 1.0 / order)
+
+
+def normalize(x: Tensor, ord: float = 2.0, axis: AxisLike = -1, eps: float = 1e-12) -> Tensor:
+    """Return `x` divided by its norm along `axis`, or by `eps` where that is greater."""
+    term = term_of(x, "normalize")
+    target = float_dtype(term.dtype)
+    wide = term.cast(dtypes.accumulator(target))
+    length = _norm(wide, ord, shapes.normalize_axes(axis, len(term.shape)))
+    return wrap((wide / (length < eps).where(eps, length)).cast(target).node, x)
+
+
+def cosine_similarity(x: Tensor, y: Tensor, axis: int = 1, eps: float = 1e-8) -> Tensor:
+    """Return the cosine of the angle between vectors along `axis`; lengths count as at least `eps`."""
+    like, (a, b) = align((require(x, "cosine_similarity"), y), "cosine_similarity", floating=True)
+    target = a.dtype
+    wide = dtypes.accumulator(target)
+    a, b = a.cast(wide), b.cast(wide)
+    axes = shapes.normalize_axes(axis, len(a.shape))
+    lengths = [_norm(v, 2, axes) for v in (a, b)]
+    bounded = [(length < eps).where(eps, length) for length in lengths]
+    result = (a * b).sum(axes) / (bounded[0] * bounded[1])
+    return wrap(drop_axes(result.cast(target), axes, keepdims=False).node, like)

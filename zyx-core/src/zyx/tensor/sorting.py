@@ -1,0 +1,209 @@
+"""Order: sorting, the greatest few, places in sorted lists, and different values.
+
+Sorting counts for each element how many come before it, n * n comparisons that are fused and never stored. That needs
+no data on the host, works on every device and inside traced functions, and is fine up to a few ten thousand elements
+along the axis.
+
+What values there are (`unique_values` and its kin) decides the shape of the result, so these functions read their
+argument.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx import shape as shapes
+from zyx.errors import ShapeError
+from zyx.tensor.operands import Array, common_dtype, node_of, require, term_of, wrap
+from zyx.tensor.term import Term
+
+if TYPE_CHECKING:
+    from zyx.graph import Node
+    from zyx.tensor.operands import Operand
+    from zyx.tensor.tensor import Tensor
+
+
+def sort_order(term: Term, axis: int, *, descending: bool) -> Term:
+    """Return the places that sort `term` along `axis`, int32; equal elements keep their order, NaN is greatest."""
+    ndim = len(term.shape)
+    size = term.shape[axis]
+    mine = term.reshape((*term.shape, 1))
+    other = term.permute([*(i for i in range(ndim) if i != axis), axis])
+    other = other.reshape((*other.shape[:axis], 1, *other.shape[axis:]))
+    full = (*term.shape, size)
+    mine, other = mine.expand(full), other.expand(full)
+    place, other_place = mine.iota(axis, dtypes.int32), mine.iota(ndim, dtypes.int32)
+    if term.dtype.is_bool:
+        mine, other = mine.cast(dtypes.uint8), other.cast(dtypes.uint8)
+    before = other > mine if descending else other < mine
+    tied = other == mine
+    if term.dtype.is_float:
+        greater, lesser = (other, mine) if descending else (mine, other)
+        before = before | (greater.is_nan() & ~lesser.is_nan())
+        tied = tied | (mine.is_nan() & other.is_nan())
+    before = before | (tied & (other_place < place))
+    rank = before.cast(dtypes.int32).sum((ndim,)).reshape(term.shape)
+    start = term.graph.const(0, dtypes.int32, term.node.device, term.shape)
+    places = term.iota(axis, dtypes.int32).expand(term.shape)
+    return Term(term.graph, term.graph.scatter(start, rank.node, places.node, axis))
+
+
+def _sortable(x: Tensor, axis: int, what: str) -> tuple[Term, int]:
+    term = term_of(x, what)
+    return term, shapes.normalize_axis(axis, len(term.shape))
+
+
+def argsort(x: Tensor, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
+    """Return the places, int64, that sort `x` along `axis`. Equal elements keep their order, whatever `stable` says.
+
+    NaN counts as greater than every number: it comes last, or first if `descending`.
+
+    Raises:
+        ShapeError: Rank 0.
+    """
+    term, place = _sortable(x, axis, "argsort")
+    return wrap(sort_order(term, place, descending=descending).cast(dtypes.int64).node, x)
+
+
+def sort(x: Tensor, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
+    """Return `x` in order along `axis`; see `argsort`.
+
+    Raises:
+        ShapeError: Rank 0.
+    """
+    term, place = _sortable(x, axis, "sort")
+    order = sort_order(term, place, descending=descending)
+    return wrap(term.graph.gather(term.node, order.node, place), x)
+
+
+def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """Return the `k` greatest (or least) elements along `axis`, in order, and their places, int64.
+
+    Raises:
+        ShapeError: Fewer than `k` elements, or rank 0.
+    """
+    term, place = _sortable(x, axis, "topk")
+    if not 0 <= k <= term.shape[place]:
+        raise ShapeError(f"topk: {k} of the {term.shape[place]} elements along axis {place} of {term.shape}")
+    order = sort_order(term, place, descending=largest).narrow(place, 0, k)
+    values = term.graph.gather(term.node, order.node, place)
+    return wrap(values, x), wrap(order.cast(dtypes.int64).node, x)
+
+
+def median(x: Tensor, axis: int = -1, *, keepdims: bool = False) -> Tensor:
+    """Return the middle of the sorted elements along `axis`; of an even number, the lower of the two in the middle.
+
+    Raises:
+        ShapeError: Rank 0, or nothing along `axis`.
+    """
+    term, place = _sortable(x, axis, "median")
+    size = term.shape[place]
+    if not size:
+        raise ShapeError(f"median of no elements: axis {place} of {term.shape} has size 0")
+    order = sort_order(term, place, descending=False)
+    ordered = Term(term.graph, term.graph.gather(term.node, order.node, place))
+    middle = ordered.narrow(place, (size - 1) // 2, (size - 1) // 2 + 1)
+    if term.dtype.is_float:
+        last = ordered.narrow(place, size - 1, size)
+        middle = last.is_nan().where(last, middle)
+    if not keepdims:
+        middle = middle.reshape((*term.shape[:place], *term.shape[place + 1 :]))
+    return wrap(middle.node, x)
+
+
+def searchsorted(x: Tensor, values: Operand, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
+    """Return where `values` would be put into `x` to keep it in order, int64: how many elements come before.
+
+    Args:
+        x: ``(n,)``, ascending.
+        values: Any shape.
+        side: "left" puts a value before its equals, "right" behind them.
+        sorter: Places that put `x` in order, if it is not.
+
+    Raises:
+        ShapeError: `x` has another rank, or `side` is neither.
+    """
+    if side not in ("left", "right"):
+        raise ShapeError(f'searchsorted: side is "left" or "right", not {side!r}')
+    dtype = common_dtype((x, values), "searchsorted")
+    term = term_of(x, "searchsorted").cast(dtype)
+    if len(term.shape) != 1:
+        raise ShapeError(f"searchsorted takes a list of rank 1, not {term.shape}")
+    if sorter is not None:
+        term = Term(term.graph, term.graph.gather(term.node, term_of(sorter, "searchsorted").node, 0))
+    wanted = Term(term.graph, node_of(values, dtype, x))
+    listed = term.reshape((*[1] * len(wanted.shape), term.shape[0]))
+    each = wanted.reshape((*wanted.shape, 1))
+    before = listed < each if side == "left" else listed <= each
+    if term.dtype.is_float:
+        nan = each.is_nan() if side == "right" else each.is_nan() & ~listed.is_nan()
+        before = before | nan
+    count = before.cast(dtypes.int64).sum((len(wanted.shape),))
+    return wrap(count.reshape(wanted.shape).node, x)
+
+
+# ---- different values
+
+
+class UniqueAll(NamedTuple):
+    """Different values; where each is first; which of them each element is; how often each comes."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """Different values, and how often each comes."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """Different values, and which of them each element is."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def unique_all(x: Tensor) -> UniqueAll:
+    """Return the different values of `x` in ascending order, and all about them; each NaN differs from the others."""
+    tensor = require(x, "unique_all")
+    data = tensor.numpy()
+    keys = data.astype(np.float32) if tensor.node.dtype is dtypes.bfloat16 else data
+    _, first, inverse, counts = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+
+    def tensor_of(array: Array) -> Tensor:
+        return wrap(_upload(array, tensor), tensor)
+
+    values = data.reshape(-1)[first]
+    indices, numbers, times = (a.astype(np.int64) for a in (first, inverse.reshape(data.shape), counts))
+    return UniqueAll(tensor_of(values), tensor_of(indices), tensor_of(numbers), tensor_of(times))
+
+
+def _upload(array: Array, like: Tensor) -> Node:
+    return like.runtime.upload(array, like.node.device)
+
+
+def unique_counts(x: Tensor) -> UniqueCounts:
+    """Return the different values of `x`, ascending, and how often each comes; each NaN differs from the others."""
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Tensor) -> UniqueInverse:
+    """Return the different values of `x` in ascending order, and which of them each element is."""
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Tensor) -> Tensor:
+    """Return the different values of `x` in ascending order; each NaN differs from the others."""
+    return unique_all(x).values

@@ -1,0 +1,480 @@
+"""`Tensor`: what users hold. The class is a table: each method is a function of this package.
+
+    x.exp()          elementwise.exp(x)             zyx.exp(x)
+    x + y            arithmetic.add(x, y)           zyx.add(x, y)
+    x[key]           indexing.getitem(x, key)
+
+A tensor is lazy, and immutable but for assignment: an operation makes a node of the graph, and values are computed when
+somebody reads them, or calls `realize`. ``==`` compares element by element; tensors hash by identity.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from zyx.dtype import as_dtype
+from zyx.errors import SettingsError, ShapeError
+from zyx.ops import BinaryOp
+from zyx.runtime.handle import Handle
+from zyx.runtime.runtime import current
+from zyx.shape import Shape, size_of
+from zyx.tensor import (
+    activations,
+    arithmetic,
+    choosing,
+    convert,
+    cumulative,
+    elementwise,
+    index_assignment,
+    indexing,
+    info,
+    joining,
+    linalg,
+    movement,
+    reduction,
+    selection,
+    sorting,
+)
+from zyx.tensor.ingest import node_from_data
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from zyx.dtype import DType, DTypeLike
+
+API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
+
+
+class Tensor(Handle):
+    """An array of numbers on a device, computed when needed.
+
+    ``Tensor(data)`` takes numbers, nested lists, NumPy arrays, other tensors, and objects with ``__array__`` or
+    ``__dlpack__``; Python's floats become float32, integers int64. `dtype` converts, `device` places.
+    """
+
+    __slots__ = ()
+    __array_priority__ = 1000.0  # NumPy leaves `array + tensor` to the tensor
+
+    def __init__(self, data: object, dtype: DTypeLike | None = None, device: str | None = None) -> None:
+        runtime = current()
+        place = None if device is None else runtime.device_name(device)
+        super().__init__(node_from_data(data, None if dtype is None else as_dtype(dtype), place, runtime), runtime)
+
+    # ---- what it is
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the axes."""
+        return self.node.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.node.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return size_of(self.node.shape)
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return size_of(self.node.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.node.dtype
+
+    @property
+    def device(self) -> str:
+        """Name of the device that holds or computes the values."""
+        return self.node.device
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.node.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return size_of(self.node.shape) * self.node.dtype.itemsize
+
+    @property
+    def is_realized(self) -> bool:
+        """Whether the values lie in memory, or are being computed."""
+        return self.node.storage is not None
+
+    @property
+    def T(self) -> Tensor:  # the Array API's name
+        """The transpose of a matrix; of other ranks an error says what to use."""
+        if len(self.node.shape) != 2:
+            raise ShapeError(
+                f".T is of matrices; for shape {self.node.shape} use .mT, .permute_dims(...) or .transpose()"
+            )
+        return movement.matrix_transpose(self)
+
+    @property
+    def mT(self) -> Tensor:  # the Array API's name
+        """The tensor with its last two axes exchanged."""
+        return movement.matrix_transpose(self)
+
+    # ---- computing, placing, assigning
+
+    def realize(self) -> Self:
+        """Compute the values; returns before the work is done."""
+        self.runtime.realize([self])
+        return self
+
+    def contiguous(self) -> Tensor:
+        """Return the same values in a buffer of their own, in row-major order."""
+        return self.of(self.runtime.graph.contiguous(self.node), self.runtime)
+
+    def clone(self) -> Tensor:
+        """Return the same values in a buffer of their own."""
+        return self.contiguous()
+
+    def detach(self) -> Tensor:
+        """Return the same values, at which gradients end."""
+        return self.of(self.runtime.graph.detach(self.node), self.runtime)
+
+    def to(self, device: str) -> Tensor:
+        """Return the same values on `device`."""
+        return self.of(self.runtime.graph.to_device(self.node, self.runtime.device_name(device)), self.runtime)
+
+    def to_device(self, device: str, /, *, stream: object = None) -> Tensor:
+        """Return the same values on `device`; work is ordered without streams, so `stream` is not used."""
+        return self.to(device)
+
+    def cpu(self) -> Tensor:
+        """Return the same values on the fastest processor."""
+        return self.to("cpu")
+
+    def bitcast(self, dtype: DTypeLike) -> Tensor:
+        """Return the bits of the elements read as another dtype of the same size."""
+        return self.of(self.runtime.graph.bitcast(self.node, as_dtype(dtype)), self.runtime)
+
+    # ---- assignment and conversion
+
+    assign = index_assignment.assign
+    astype = info.astype
+    numpy = convert.numpy
+    item = convert.item
+    tolist = convert.tolist
+
+    # ---- arithmetic
+
+    add = arithmetic.add
+    subtract = arithmetic.subtract
+    multiply = arithmetic.multiply
+    divide = arithmetic.divide
+    remainder = arithmetic.remainder
+    fmod = arithmetic.fmod
+    floor_divide = arithmetic.floor_divide
+    pow = arithmetic.pow
+    maximum = arithmetic.maximum
+    minimum = arithmetic.minimum
+    equal = arithmetic.equal
+    not_equal = arithmetic.not_equal
+    less = arithmetic.less
+    less_equal = arithmetic.less_equal
+    greater = arithmetic.greater
+    greater_equal = arithmetic.greater_equal
+    bitwise_and = arithmetic.bitwise_and
+    bitwise_or = arithmetic.bitwise_or
+    bitwise_xor = arithmetic.bitwise_xor
+    bitwise_left_shift = arithmetic.bitwise_left_shift
+    bitwise_right_shift = arithmetic.bitwise_right_shift
+    bitwise_invert = arithmetic.bitwise_invert
+    logical_and = arithmetic.logical_and
+    logical_or = arithmetic.logical_or
+    logical_xor = arithmetic.logical_xor
+    logical_not = arithmetic.logical_not
+
+    # ---- elementwise
+
+    exp = elementwise.exp
+    exp2 = elementwise.exp2
+    expm1 = elementwise.expm1
+    log = elementwise.log
+    log2 = elementwise.log2
+    log10 = elementwise.log10
+    log1p = elementwise.log1p
+    sqrt = elementwise.sqrt
+    rsqrt = elementwise.rsqrt
+    reciprocal = elementwise.reciprocal
+    square = elementwise.square
+    logaddexp = elementwise.logaddexp
+    sin = elementwise.sin
+    cos = elementwise.cos
+    tan = elementwise.tan
+    asin = elementwise.asin
+    acos = elementwise.acos
+    atan = elementwise.atan
+    atan2 = elementwise.atan2
+    sinh = elementwise.sinh
+    cosh = elementwise.cosh
+    tanh = elementwise.tanh
+    asinh = elementwise.asinh
+    acosh = elementwise.acosh
+    atanh = elementwise.atanh
+    hypot = elementwise.hypot
+    deg2rad = elementwise.deg2rad
+    rad2deg = elementwise.rad2deg
+    erf = elementwise.erf
+    erfinv = elementwise.erfinv
+    abs = elementwise.abs
+    negative = elementwise.negative
+    positive = elementwise.positive
+    sign = elementwise.sign
+    signbit = elementwise.signbit
+    copysign = elementwise.copysign
+    frac = elementwise.frac
+    nextafter = elementwise.nextafter
+    floor = elementwise.floor
+    ceil = elementwise.ceil
+    trunc = elementwise.trunc
+    round = elementwise.round
+    isnan = elementwise.isnan
+    isinf = elementwise.isinf
+    isfinite = elementwise.isfinite
+
+    # ---- choosing
+
+    where = choosing.where
+    masked_fill = choosing.masked_fill
+    clip = choosing.clip
+    lerp = choosing.lerp
+    nan_to_num = choosing.nan_to_num
+    isclose = choosing.isclose
+
+    # ---- activations
+
+    relu = activations.relu
+    relu6 = activations.relu6
+    leaky_relu = activations.leaky_relu
+    prelu = activations.prelu
+    elu = activations.elu
+    celu = activations.celu
+    selu = activations.selu
+    gelu = activations.gelu
+    quick_gelu = activations.quick_gelu
+    sigmoid = activations.sigmoid
+    hardsigmoid = activations.hardsigmoid
+    silu = activations.silu
+    hardswish = activations.hardswish
+    hardtanh = activations.hardtanh
+    mish = activations.mish
+    softplus = activations.softplus
+    softsign = activations.softsign
+    logsigmoid = activations.logsigmoid
+    softmax = activations.softmax
+    log_softmax = activations.log_softmax
+    softmin = activations.softmin
+
+    # ---- movement
+
+    reshape = movement.reshape
+    flatten = movement.flatten
+    ravel = movement.ravel
+    unflatten = movement.unflatten
+    expand_dims = movement.expand_dims
+    squeeze = movement.squeeze
+    broadcast_to = movement.broadcast_to
+    expand = movement.expand
+    permute_dims = movement.permute_dims
+    transpose = movement.transpose
+    swapaxes = movement.swapaxes
+    matrix_transpose = movement.matrix_transpose
+    t = movement.t
+    moveaxis = movement.moveaxis
+    flip = movement.flip
+    shrink = movement.shrink
+    narrow = movement.narrow
+    diagonal = movement.diagonal
+    diag = movement.diag
+    triu = movement.triu
+    tril = movement.tril
+    windows = movement.windows
+    unfold = movement.unfold
+
+    # ---- joining
+
+    unstack = joining.unstack
+    split = joining.split
+    chunk = joining.chunk
+    tile = joining.tile
+    repeat = joining.repeat
+    roll = joining.roll
+    pad = joining.pad
+
+    # ---- selection
+
+    take = selection.take
+    index_select = selection.index_select
+    take_along_axis = selection.take_along_axis
+    gather = selection.gather
+    scatter = selection.scatter
+    scatter_add = selection.scatter_add
+    scatter_reduce = selection.scatter_reduce
+    put = selection.put
+    put_along_axis = selection.put_along_axis
+    one_hot = selection.one_hot
+    nonzero = selection.nonzero
+    masked_select = selection.masked_select
+
+    # ---- reduction
+
+    sum = reduction.sum
+    prod = reduction.prod
+    max = reduction.max
+    min = reduction.min
+    any = reduction.any
+    all = reduction.all
+    count_nonzero = reduction.count_nonzero
+    aminmax = reduction.aminmax
+    argmax = reduction.argmax
+    argmin = reduction.argmin
+    mean = reduction.mean
+    var = reduction.var
+    std = reduction.std
+    var_mean = reduction.var_mean
+    std_mean = reduction.std_mean
+    logsumexp = reduction.logsumexp
+    norm = reduction.norm
+    normalize = reduction.normalize
+    cosine_similarity = reduction.cosine_similarity
+
+    # ---- cumulative
+
+    cumulative_sum = cumulative.cumulative_sum
+    cumulative_prod = cumulative.cumulative_prod
+    cumsum = cumulative.cumsum
+    cumprod = cumulative.cumprod
+    cummax = cumulative.cummax
+    cummin = cumulative.cummin
+    diff = cumulative.diff
+
+    # ---- linalg
+
+    matmul = linalg.matmul
+    vecdot = linalg.vecdot
+    dot = linalg.dot
+    outer = linalg.outer
+    tensordot = linalg.tensordot
+    trace = linalg.trace
+    cross = linalg.cross
+    matrix_power = linalg.matrix_power
+
+    # ---- sorting
+
+    argsort = sorting.argsort
+    sort = sorting.sort
+    topk = sorting.topk
+    median = sorting.median
+    searchsorted = sorting.searchsorted
+    unique_all = sorting.unique_all
+    unique_counts = sorting.unique_counts
+    unique_inverse = sorting.unique_inverse
+    unique_values = sorting.unique_values
+
+    # ---- other libraries' names
+
+    cast = info.astype
+    view = reshape
+    permute = permute_dims
+    unsqueeze = expand_dims
+    clamp = clip
+    swish = silu
+    ln = log
+
+    # ---- operators
+
+    __add__ = arithmetic.operator(BinaryOp.ADD)
+    __radd__ = arithmetic.reflected(arithmetic.add)
+    __sub__ = arithmetic.operator(BinaryOp.SUB)
+    __rsub__ = arithmetic.reflected(arithmetic.subtract)
+    __mul__ = arithmetic.operator(BinaryOp.MUL)
+    __rmul__ = arithmetic.reflected(arithmetic.multiply)
+    __truediv__ = arithmetic.forward(arithmetic.divide)
+    __rtruediv__ = arithmetic.reflected(arithmetic.divide)
+    __floordiv__ = arithmetic.forward(arithmetic.floor_divide)
+    __rfloordiv__ = arithmetic.reflected(arithmetic.floor_divide)
+    __mod__ = arithmetic.forward(arithmetic.remainder)
+    __rmod__ = arithmetic.reflected(arithmetic.remainder)
+    __pow__ = arithmetic.forward(arithmetic.pow)
+    __rpow__ = arithmetic.reflected(arithmetic.pow)
+    __matmul__ = arithmetic.forward(linalg.matmul)
+    __rmatmul__ = arithmetic.reflected(linalg.matmul)
+    __and__ = arithmetic.forward(arithmetic.bitwise_and)
+    __rand__ = arithmetic.reflected(arithmetic.bitwise_and)
+    __or__ = arithmetic.forward(arithmetic.bitwise_or)
+    __ror__ = arithmetic.reflected(arithmetic.bitwise_or)
+    __xor__ = arithmetic.forward(arithmetic.bitwise_xor)
+    __rxor__ = arithmetic.reflected(arithmetic.bitwise_xor)
+    __lshift__ = arithmetic.forward(arithmetic.bitwise_left_shift)
+    __rlshift__ = arithmetic.reflected(arithmetic.bitwise_left_shift)
+    __rshift__ = arithmetic.forward(arithmetic.bitwise_right_shift)
+    __rrshift__ = arithmetic.reflected(arithmetic.bitwise_right_shift)
+    __lt__ = arithmetic.forward(arithmetic.less)
+    __le__ = arithmetic.forward(arithmetic.less_equal)
+    __gt__ = arithmetic.forward(arithmetic.greater)
+    __ge__ = arithmetic.forward(arithmetic.greater_equal)
+    __eq__ = arithmetic.forward(arithmetic.equal)  # type: ignore[assignment]  # a tensor, not a bool
+    __ne__ = arithmetic.forward(arithmetic.not_equal)  # type: ignore[assignment]  # a tensor, not a bool
+    __hash__ = object.__hash__
+    __neg__ = elementwise.negative
+    __pos__ = elementwise.positive
+    __abs__ = elementwise.abs
+    __invert__ = arithmetic.bitwise_invert
+    __round__ = elementwise.round
+
+    # ---- containers, numbers, other libraries
+
+    __getitem__ = indexing.getitem
+    __setitem__ = index_assignment.setitem
+    __iter__ = indexing.iterate
+    __bool__ = convert.to_bool
+    __int__ = convert.to_int
+    __float__ = convert.to_float
+    __complex__ = convert.to_complex
+    __index__ = convert.to_index
+    __array__ = convert.to_array
+    __dlpack__ = convert.to_dlpack
+    __dlpack_device__ = convert.dlpack_device
+    __repr__ = convert.to_text
+
+    def __len__(self) -> int:
+        """Return the size of the first axis."""
+        if not self.node.shape:
+            raise ShapeError("a tensor of rank 0 has no length; .size is its number of elements")
+        return self.node.shape[0]
+
+    def __contains__(self, value: object) -> bool:
+        """Tell whether an element equals `value`; reads."""
+        return convert.to_bool(reduction.any(arithmetic.equal(self, value)))  # type: ignore[arg-type]  # it is checked there
+
+    def __format__(self, spec: str) -> str:
+        """Write one element as a number if a format is given, else the text of `repr`."""
+        return format(convert.item(self), spec) if spec else repr(self)
+
+    def __copy__(self) -> Tensor:
+        return self.of(self.node, self.runtime)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return self.of(self.node, self.runtime)  # values never change; assignment changes what a handle stands for
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return Tensor, (convert.numpy(self),)  # by value, to the default device
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        """Return `zyx`, which follows the Array API.
+
+        Raises:
+            SettingsError: An unknown version of it.
+        """
+        if api_version not in (None, *API_VERSIONS):
+            raise SettingsError(f"version {api_version} of the Array API is not one of {', '.join(API_VERSIONS)}")
+        return sys.modules["zyx"]

@@ -1,0 +1,22 @@
+"""The kit that says whether a backend keeps the contract, and what property tests are made of.
+
+    pytest --pyargs zyx.testing --zyx-device NAME          the conformance suite, on one device or several
+    pytest --pyargs zyx.testing --zyx-thorough ...         more examples: minutes instead of seconds
+
+It needs the extra ``zyx-core[testing]``. What it is made of:
+
+    plugin          options, header and summary of pytest
+    suite           the tests, a file a subject; each is a rule that every backend keeps
+    graphs          random graphs, and what their outputs have to be (`tolerance` says how exactly)
+    graph_runs      running them on a device
+    nests           the loop nests of random graphs
+    schedules       random schedules of these
+    kernels         random kernels of the linear IR
+    faults          let call number k of a device or pool fail
+    opening         a runtime for one device, of an installed backend or of one that is being written
+    launching       a kernel on a device and on the interpreter
+
+A backend ships a list of its expected failures (``--zyx-xfails FILE``): a line for each, ``PATTERN: reason``, where the pattern
+is matched (as file names are) with the test's name in the kit, such as ``test_random.py::*uint64*``. The list is strict: an
+expected failure that passes is a failure, and so is a pattern that matches nothing.
+"""

@@ -1,0 +1,91 @@
+"""Let calls of a device and its pool fail, to see what is left behind.
+
+    with Faults(device) as faults:
+        with faults.failing("allocate", 3, times=2):      the third allocation from here on, and the one after it
+            ...
+        faults.calls["launch"]                            how many launches there were
+
+`Faults` puts itself between a device that is open and whoever calls it. A call that is let fail does what the interface says of
+one that fails: it uses its events up, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from zyx.errors import AllocationError, CompileError, LaunchError, TransferError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zyx.backend import Device, MemoryPool
+    from zyx.errors import BackendError
+
+#: The calls that can fail, with the error that each raises.
+ERRORS: Final[dict[str, type[BackendError]]] = {
+    "allocate": AllocationError,
+    "compile": CompileError,
+    "launch": LaunchError,
+    "host_to_pool": TransferError,
+    "pool_to_host": TransferError,
+}
+_OF_DEVICE: Final = ("compile", "launch")
+
+
+class Faults:
+    """Counts the calls of a device and its pool, and lets some of them fail, within a ``with`` block.
+
+    Attributes:
+        calls: Number of calls since the block was entered, by name.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.calls: Counter[str] = Counter()
+        self._device = device
+        self._method = ""
+        self._numbers = range(0)
+
+    def __enter__(self) -> Self:
+        for name in ERRORS:
+            place: Any = self._place(name)
+            setattr(place, name, self._intercept(name, getattr(place, name)))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for name in ERRORS:
+            delattr(self._place(name), name)
+
+    @contextmanager
+    def failing(self, method: str, number: int, times: int = 1) -> Iterator[None]:
+        """Let calls `number` to ``number + times - 1`` of `method` fail, counted from 1 and from the start of the block."""
+        start = self.calls[method] + number
+        self._method, self._numbers = method, range(start, start + times)
+        try:
+            yield
+        finally:
+            self._method = ""
+
+    def _place(self, name: str) -> Device | MemoryPool:
+        return self._device if name in _OF_DEVICE else self._device.memory_pool
+
+    def _intercept(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:  # noqa: ANN401  # passes on whatever the method takes and gives
+            self.calls[name] += 1
+            if name == self._method and self.calls[name] in self._numbers:
+                self._fail(name, args)
+            return method(*args, **options)
+
+        return call
+
+    def _fail(self, name: str, args: tuple[Any, ...]) -> None:
+        pool = self._device.memory_pool
+        events = args[2] if name in ("launch", "host_to_pool", "pool_to_host") and len(args) > 2 else ()
+        pool.release_events(list(events))
+        number = self.calls[name]
+        if name == "allocate":
+            text = f"pool {pool.name} has no room for {args[0]} bytes: {pool.free_bytes} bytes are free (fault {number})"
+        else:
+            text = f"{name} number {number} on {self._device.name} was made to fail"
+        raise ERRORS[name](text)

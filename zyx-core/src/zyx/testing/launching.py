@@ -1,0 +1,108 @@
+"""Run kernels on a device, and on the interpreter, which says what they have to give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx.ir import interpreter
+from zyx.ir.kernel import Define
+from zyx.ir.verify import verify
+from zyx.passes.pipeline import run_passes, standard_passes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zyx.backend import Argument, Device, MemoryPool, PoolBuffer, Program
+    from zyx.dtype import DType, Scalar
+    from zyx.ir.kernel import Kernel
+    from zyx.testing.values import Array
+
+
+def claimed_dtypes(device: Device) -> list[DType]:
+    """Return the dtypes that a device can store."""
+    return [dtype for dtype in dtypes.ALL if device.info.can_store(dtype)]
+
+
+def lane_counts(device: Device, dtype: DType) -> list[int]:
+    """Return the lane counts that a device claims for a dtype, 1 among them."""
+    return [1, *sorted(device.info.capabilities[dtype].lanes)]
+
+
+def prepare(kernel: Kernel, device: Device) -> Kernel:
+    """Return a kernel as it goes to the compiler of a device."""
+    return run_passes(kernel, standard_passes(device.info), check=True)
+
+
+def upload(pool: MemoryPool, array: Array) -> PoolBuffer:
+    """Return a buffer that holds the elements of `array`, of which there is at least one."""
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    buffer, event = pool.allocate(data.nbytes)
+    pool.sync_events([pool.host_to_pool(memoryview(data), buffer, [event])])
+    return buffer
+
+
+def download(pool: MemoryPool, buffer: PoolBuffer, like: Array) -> Array:
+    """Return an array of the shape and dtype of `like` with the bytes of `buffer`."""
+    result = np.empty_like(np.ascontiguousarray(like))
+    pool.pool_to_host(buffer, memoryview(result.reshape(-1).view(np.uint8)))
+    return result
+
+
+class Loaded:
+    """Arguments of a launch in the memory of a device; freed at the end of a ``with`` block."""
+
+    def __init__(self, device: Device, args: Sequence[Array | Scalar]) -> None:
+        self._pool = device.memory_pool
+        self._given = list(args)
+        self.args: list[Argument] = []
+
+    def __enter__(self) -> Loaded:
+        for given in self._given:
+            self.args.append(upload(self._pool, given) if isinstance(given, np.ndarray) else given)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for argument, given in zip(self.args, self._given, strict=True):
+            if isinstance(given, np.ndarray):
+                self._pool.deallocate(argument)  # type: ignore[arg-type]  # what an array became is a buffer
+
+    def arrays(self) -> list[Array]:
+        """Return what the buffers hold, in order."""
+        return list(self._arrays())
+
+    def _arrays(self) -> Iterator[Array]:
+        for argument, given in zip(self.args, self._given, strict=True):
+            if isinstance(given, np.ndarray):
+                yield download(self._pool, argument, given)  # type: ignore[arg-type]
+
+
+def launch(device: Device, program: Program, args: Sequence[Array | Scalar]) -> list[Array]:
+    """Launch `program` on copies of the arrays among `args`, and return what they hold after it."""
+    with Loaded(device, args) as loaded:
+        device.memory_pool.sync_events([device.launch(program, loaded.args)])
+        return loaded.arrays()
+
+
+def run_on(device: Device, kernel: Kernel, args: Sequence[Array | Scalar]) -> list[Array]:
+    """Compile a verified kernel and launch it once; return the arrays."""
+    verify(kernel)
+    program = device.compile(kernel)
+    try:
+        return launch(device, program, args)
+    finally:
+        device.release(program)
+
+
+def expected(kernel: Kernel, args: Sequence[Array | Scalar]) -> list[Array]:
+    """Return what the interpreter makes of copies of the arrays among `args`."""
+    copies = [given.copy() if isinstance(given, np.ndarray) else given for given in args]
+    interpreter.run(kernel, copies)
+    return [copy for copy in copies if isinstance(copy, np.ndarray)]
+
+
+def buffer_params(kernel: Kernel) -> int:
+    """Return how many buffers a kernel binds."""
+    return sum(isinstance(param, Define) for param in kernel.params)

@@ -1,0 +1,126 @@
+"""From random graphs to the loop nests of their kernels, and whether these compute what the graph means.
+
+    parts = kernels_of(case, info)              prepared, divided into kernels, written as nests
+    kernel.check(run)                           `run` computes the nests on buffers; what they store is compared with the oracle
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx.backend.info import DeviceInfo, full_capability
+from zyx.graph import Graph
+from zyx.graph import node as n
+from zyx.graph.walk import topological
+from zyx.ir.interpreter_memory import undefined
+from zyx.ops import reduce_ops
+from zyx.schedule.arrange import arrange
+from zyx.schedule.build import build_nest
+from zyx.schedule.partition import partition
+from zyx.schedule.prepare import prepare
+from zyx.testing.compare import assert_within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zyx.graph import Node
+    from zyx.ir.expr import Param
+    from zyx.ir.nest import Nest
+    from zyx.schedule.partition import Part
+    from zyx.testing.graphs import GraphCase, Reference
+    from zyx.testing.values import Array
+
+    #: Computes nests on flat arrays, one for each param.
+    Run = Callable[[Sequence[Nest], Mapping[Param, Array]], None]
+
+
+def _info(model: str, **fields: object) -> DeviceInfo:
+    lanes = (2, 4, 8, 16)
+    capabilities = {dtype: full_capability(dtype, lanes, reduce_ops(dtype)) for dtype in dtypes.ALL}
+    return DeviceInfo(model, "none", capabilities, **fields)  # type: ignore[arg-type]  # the fields of the record
+
+
+#: Machines that graphs are divided for: a processor, one with little of everything, a graphics card, one that only counts threads.
+MACHINES = (
+    _info("processor", vector_bytes=64, units=8, registers=32, cache_bytes=(32768, 1 << 20, 1 << 25), has_streaming=True),
+    _info("small processor", vector_bytes=16, units=1, cache_bytes=(128, 256), local_bytes=512),
+    _info("card", units=100, max_group_threads=1024, max_group_shape=(1024, 1024, 64), warp_size=32, vector_bytes=16),
+    _info("plain", units=2),
+)
+
+
+@dataclass(slots=True)
+class KernelCase:
+    """The nests of one kernel.
+
+    Attributes:
+        parts: What each nest is made from.
+        nests: In the order of `parts`.
+        params: The params of all nests, with the node whose values each holds before the kernel runs, or after it.
+        references: What each node has to be.
+    """
+
+    parts: list[Part]
+    nests: list[Nest]
+    params: dict[Node, Param]
+    references: Mapping[Node, Reference]
+
+    def buffers(self) -> dict[Param, Array]:
+        """Return flat arrays for all params: inputs with their values, others with undefined ones."""
+        stored = {node for part in self.parts for node in part.stored}
+        result: dict[Param, Array] = {}
+        for node, param in self.params.items():
+            if node not in stored:
+                result[param] = self.references[node].value.ravel().copy()
+        for param in self.params.values():
+            if param not in result:
+                result[param] = np.full(param.length, undefined(param.dtype))
+        return result
+
+    def check(self, run: Run, nests: Sequence[Nest] | None = None, what: str = "") -> None:
+        """Assert that `run` of the nests stores what the oracle says, and writes to nothing else."""
+        buffers = self.buffers()
+        before = {param: array.copy() for param, array in buffers.items()}
+        run(self.nests if nests is None else nests, buffers)
+        written = set()
+        for part in self.parts:
+            for node in part.stored:
+                param = self.params[node]
+                written.add(param)
+                reference = self.references[node]
+                assert_within(buffers[param].reshape(node.shape), reference, f"{what} {node!r}")
+        for param, array in buffers.items():
+            if param not in written:
+                assert_within(array, before[param], f"{what}: {param!r}, which is only read,")
+
+
+def kernels_of(case: GraphCase, info: DeviceInfo, *, together: bool = True) -> tuple[list[KernelCase], Mapping[Node, Reference]]:
+    """Return the kernels that compute a graph on a machine, and what every node of the rewritten graph has to be.
+
+    Args:
+        case: The graph.
+        info: The machine.
+        together: Whether kernels may share a launch; if not, each has one nest.
+    """
+    outputs = [node for node in case.outputs if 0 not in node.shape]  # those without elements need no kernel
+    prepared = prepare(Graph(), topological(outputs), outputs, info)
+    references = dict(case.references(topological(prepared)))
+    computed = [node for node in dict.fromkeys(prepared) if not isinstance(node, n.Leaf)]
+    parts = partition(topological(computed), computed, info)
+    launches = arrange(parts, info) if together else [[part] for part in parts]
+    kernels = []
+    available = {node for node in references if isinstance(node, n.Leaf)}
+    for launch in launches:
+        params: dict[Node, Param] = {}
+        for part in launch:
+            read = {node for node in part.reads if not isinstance(node, n.Const | n.Iota)}
+            assert read <= available, f"a kernel reads {read - available} before they are computed, in\n{case}"
+        nests = [build_nest(part, params) for part in launch]
+        kernels.append(KernelCase(list(launch), nests, params, references))
+        available.update(node for part in launch for node in part.stored)
+    assert set(computed) <= available, f"{set(computed) - available} are never computed, in\n{case}"
+    return kernels, references

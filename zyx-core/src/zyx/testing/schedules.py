@@ -1,0 +1,187 @@
+"""Random schedules: any sequence of moves that apply leaves a nest's values as they were.
+
+    moves = random_moves(choices, nest)         those that applied, in order, and the nest after them
+    run_lowered([nest], buffers)                lowered, verified, run by the interpreter of kernels
+
+A move that does not apply, and kinds of ranges that do not go together, raise `ScheduleError` and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zyx.errors import ScheduleError
+from zyx.ir import interpreter
+from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.ir.nest_interpreter import run_nest
+from zyx.ir.verify import verify
+from zyx.schedule.lower import lower_together
+from zyx.schedule.moves import GroupReduce, Inline, Mark, Merge, Nested, Pad, Peel, Reorder, Split, Stage, Stream
+from zyx.schedule.moves.ranges import statement_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.ir.expr import Param, Range
+    from zyx.ir.kernel import Kernel
+    from zyx.ir.nest import Nest
+    from zyx.schedule.moves import Move
+    from zyx.testing.choices import Choices
+    from zyx.testing.values import Array
+
+#: Nests that would be written out to more than so many points are not lowered: that takes long and finds nothing new.
+MOST_WRITTEN_OUT: Final = 256
+_FACTORS: Final = (2, 4, 3, 8, 5, 16, 1, 7, 13)
+_KINDS: Final = (Kind.LOOP, Kind.UNROLL, Kind.VECTOR, Kind.GROUP, Kind.LOCAL, Kind.REPEAT)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A nest after some moves.
+
+    Attributes:
+        nest: The nest.
+        moves: Those that applied.
+        refused: How many did not.
+    """
+
+    nest: Nest
+    moves: tuple[Move, ...]
+    refused: int = 0
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.moves), str(self.nest)])
+
+
+def random_schedule(choices: Choices, nest: Nest, most_moves: int = 8) -> Schedule:
+    """Return `nest` after up to `most_moves` random moves."""
+    moves: list[Move] = []
+    refused = 0
+    for _ in range(choices.integer(0, most_moves)):
+        for move in random_move(choices, nest):
+            try:
+                nest = move.apply(nest)
+            except ScheduleError:
+                refused += 1
+            else:
+                moves.append(move)
+    return Schedule(nest, tuple(moves), refused)
+
+
+def random_move(choices: Choices, nest: Nest) -> list[Move]:
+    """Return a move that may or may not apply to `nest`, or a few that go together."""
+    ranges = nest.ranges
+    label = choices.pick(list(statement_labels(nest).values()))
+    if not ranges:
+        return [Stream(label)]
+    range_ = choices.pick(ranges).label
+    match choices.integer(0, 12):
+        case 0 | 1:
+            return [Split(range_, choices.pick(_FACTORS))]
+        case 2 | 3:
+            return [Mark(range_, choices.pick(_KINDS))]
+        case 4:
+            return _vectorise(choices, range_)
+        case 5:
+            return [Peel(range_)]
+        case 6:
+            return [_reorder(choices, nest, label)]
+        case 7:
+            return [Pad(range_, choices.pick(_FACTORS))]
+        case 8:
+            return [_merge(choices, nest, label)]
+        case 9:
+            return [_nested(choices, nest)]
+        case 10:
+            return [_stage(choices, nest, label)]
+        case 11:
+            return [GroupReduce(range_, choices.pick(_FACTORS))]
+        case _:
+            return [choices.pick((Inline(label), Stream(label)))]
+
+
+def _vectorise(choices: Choices, range_: str) -> list[Move]:
+    """Split a range and vectorise its inner part, as good schedules do."""
+    moves: list[Move] = [Split(range_, choices.pick((4, 8, 2, 16)))]
+    if choices.chance(50):
+        moves.append(Peel(f"{range_}.0"))
+    return [*moves, Mark(f"{range_}.1", Kind.VECTOR)]
+
+
+def _reorder(choices: Choices, nest: Nest, label: str) -> Move:
+    labels = [range_.label for range_ in _statement(nest, label).order]
+    shuffled = []
+    while labels:
+        shuffled.append(labels.pop(choices.integer(0, len(labels) - 1)))
+    return Reorder(label, tuple(shuffled))
+
+
+def _merge(choices: Choices, nest: Nest, label: str) -> Move:
+    order = _statement(nest, label).order
+    if len(order) < 2:
+        return Merge("missing", "missing")
+    first = choices.integer(0, len(order) - 2)
+    return Merge(order[first].label, order[first + 1].label)
+
+
+def _nested(choices: Choices, nest: Nest) -> Move:
+    labels = statement_labels(nest)
+    reductions = [s for s in nest.statements if isinstance(s, Compute) and len(s.reduced) > 1]
+    if not reductions:
+        return Nested(choices.pick(list(labels.values())), (choices.pick(nest.ranges).label,))
+    chosen = choices.pick(reductions)
+    inner = tuple(range_.label for range_ in chosen.reduced if choices.chance(50)) or (chosen.reduced[-1].label,)
+    return Nested(labels[chosen], inner)
+
+
+def _stage(choices: Choices, nest: Nest, label: str) -> Move:
+    order = _statement(nest, label).order
+    tile = tuple(range_.label for range_ in order if choices.chance(50))
+    return Stage(label, choices.pick(nest.params).number, tile)
+
+
+def _statement(nest: Nest, label: str) -> Compute | Scan | Store:
+    return next(statement for statement, name in statement_labels(nest).items() if name == label)
+
+
+def written_out(nest: Nest) -> int:
+    """Return the most points that one statement is written out for."""
+    most = 1
+    for statement in nest.statements:
+        count = 1
+        for range_ in statement.order:
+            if nest.kind(range_) in (Kind.UNROLL, Kind.REPEAT) or (nest.kind(range_) is Kind.VECTOR):
+                count *= range_.size
+        most = max(most, count * 2 ** len(_peeled(nest, statement.order)))
+    return most
+
+
+def _peeled(nest: Nest, order: Sequence[Range]) -> list[Range]:
+    return [range_ for range_ in order if range_ in nest.peeled]
+
+
+# ---- ways to run nests
+
+
+def run_nests(nests: Sequence[Nest], buffers: Mapping[Param, Array]) -> None:
+    """Run nests one after the other by the interpreter of nests."""
+    for nest in nests:
+        run_nest(nest, [buffers[param] for param in nest.params])
+
+
+def run_kernel(kernel: Kernel, nests: Sequence[Nest], buffers: Mapping[Param, Array]) -> None:
+    """Run a kernel made of `nests` by the interpreter of kernels."""
+    params = dict.fromkeys(param for nest in nests for param in nest.params)
+    interpreter.run(kernel, [buffers[param] for param in params])
+
+
+def run_lowered(nests: Sequence[Nest], buffers: Mapping[Param, Array]) -> None:
+    """Lower nests to one kernel, verify it, and run it.
+
+    Raises:
+        ScheduleError: The kinds of the ranges do not go together.
+    """
+    kernel = lower_together(nests, "test")
+    verify(kernel)
+    run_kernel(kernel, nests, buffers)

@@ -1,0 +1,1 @@
+"""The conformance tests; run them with ``pytest --pyargs zyx.testing --zyx-device NAME``."""

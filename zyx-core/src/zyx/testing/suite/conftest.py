@@ -1,0 +1,95 @@
+"""What the tests of the kit share: the device, its pool, a runtime bound to it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from zyx.errors import NoDeviceError
+from zyx.testing.opening import open_runtime
+from zyx.testing.plugin import EXAMPLES, is_required, is_thorough
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterator
+
+    from zyx.backend import Device, MemoryPool
+    from zyx.runtime.runtime import Runtime
+
+
+@pytest.fixture(scope="session")
+def runtime(device_name: str, request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    """A runtime whose default device is the one to test; closed at the end, with nothing left in use."""
+    opened = _open(device_name, request.config)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def open_again(device_name: str, request: pytest.FixtureRequest) -> Iterator[Callable[[], Runtime]]:
+    """A function that opens the device another time, for tests that close it or need several."""
+    opened: list[Runtime] = []
+
+    def open_one() -> Runtime:
+        opened.append(_open(device_name, request.config))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+def _open(name: str, config: pytest.Config) -> Runtime:
+    try:
+        return open_runtime(name, config.getoption("--zyx-plugin"))
+    except NoDeviceError as error:
+        if is_required(name):
+            pytest.fail(f"ZYX_REQUIRE_DEVICES names {name}: {error}", pytrace=False)
+        pytest.skip(f"no device {name}: {str(error).splitlines()[0]}")
+
+
+@pytest.fixture(scope="session")
+def device(runtime: Runtime) -> Device:
+    """The device to test."""
+    return runtime.device(runtime.default_device)
+
+
+@pytest.fixture(scope="session")
+def pool(device: Device) -> MemoryPool:
+    """Its pool."""
+    return device.memory_pool
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of everything random."""
+    number: int = request.config.getoption("--zyx-seed")
+    return number
+
+
+@pytest.fixture(scope="session")
+def examples(request: pytest.FixtureRequest) -> Counter[str]:
+    """Counts of random examples, for the summary."""
+    return request.config.stash[EXAMPLES]
+
+
+@pytest.fixture(scope="session")
+def effort(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
+    """A function that picks a number: of the quick run, or of the thorough one."""
+    thorough = is_thorough(request.config)
+    return lambda quick, much: much if thorough else quick
+
+
+@pytest.fixture(scope="session")
+def profile(request: pytest.FixtureRequest, effort: Callable[[int, int], int]) -> settings:
+    """Settings of hypothesis: the same examples for the same seed."""
+    return settings(
+        max_examples=effort(15, 200),
+        stateful_step_count=effort(30, 60),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )

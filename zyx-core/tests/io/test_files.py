@@ -1,0 +1,224 @@
+"""Tensors to files and back, and how little of a file is read."""
+
+import stat
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import zyx
+from zyx import io, nn, optim
+from zyx.builtin.disk import DiskPool
+from zyx.errors import DTypeError, FormatError, TraceError, TransferError
+from zyx.runtime.lazy import Unread
+
+pytestmark = pytest.mark.usefixtures("interpreter")
+
+DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+DTYPES += ["float16", "bfloat16", "float32", "float64"]
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Return a list that grows by the number of bytes of each read of a file."""
+    sizes = []
+    original = DiskPool.pool_to_host
+
+    def counting(self, source, target, events=(), offset=0):
+        sizes.append(target.nbytes)
+        return original(self, source, target, events, offset)
+
+    monkeypatch.setattr(DiskPool, "pool_to_host", counting)
+    return sizes
+
+
+@pytest.fixture
+def matrix(tmp_path):
+    """Return the path of a file with w = 0 .. 23 in 6 rows of 4, float32."""
+    path = tmp_path / "matrix.safetensors"
+    io.save(path, {"w": np.arange(24, dtype=np.float32).reshape(6, 4), "other": np.ones(3)})
+    return path
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_comes_back_as_it_was(dtype, tmp_path):
+    path = tmp_path / "x.safetensors"
+    x = zyx.Tensor(np.array([[0, 1], [2, 3]])).astype(dtype)
+    io.save(path, {"x": x})
+    found = io.load(path)["x"]
+    assert found.dtype is x.dtype
+    assert np.array_equal(found.numpy(), x.numpy())
+
+
+def test_all_shapes_come_back_also_those_without_elements(tmp_path):
+    path = tmp_path / "x.safetensors"
+    shapes = [(), (1,), (0,), (3, 0, 2), (2, 3, 4)]
+    io.save(path, {str(shape): zyx.zeros(*shape) for shape in shapes})
+    assert {name: str(tensor.shape) for name, tensor in io.load(path).items()} == {str(s): str(s) for s in shapes}
+    assert io.load(path)["(3, 0, 2)"].numpy().shape == (3, 0, 2)
+
+
+def test_other_libraries_read_what_we_write_and_the_other_way_round(tmp_path):
+    path = tmp_path / "x.safetensors"
+    array = np.arange(6, dtype=np.int16).reshape(2, 3)
+    io.save(path, {"a": zyx.Tensor(array), "b": array.T}, {"made by": "a test"})
+    found = safetensors.numpy.load_file(path)
+    assert np.array_equal(found["a"], array)
+    assert np.array_equal(found["b"], array.T)
+    assert io.read_metadata(path) == {"made by": "a test"}
+    safetensors.numpy.save_file({"h": array.astype(ml_dtypes.bfloat16)}, path)
+    assert io.load(path)["h"].dtype is zyx.bfloat16
+    assert io.read_metadata(path) == {}
+
+
+def test_modules_and_optimisers_are_saved_by_their_names(tmp_path):
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    optimizer = optim.Adam(dict(net.named_parameters()))
+    io.save(tmp_path / "net.safetensors", net)
+    io.save(tmp_path / "state.safetensors", optimizer)
+    other = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    other.load_state_dict(io.load(tmp_path / "net.safetensors"))
+    for name, tensor in net.state_dict().items():
+        assert np.array_equal(other.state_dict()[name].numpy(), tensor.numpy())
+    assert (
+        not optim.Adam(dict(other.named_parameters())).load_state_dict(io.load(tmp_path / "state.safetensors")).missing
+    )
+
+
+def test_a_network_of_another_file_is_refused_by_names(tmp_path):
+    path = tmp_path / "net.safetensors"
+    io.save(path, nn.Linear(2, 3))
+    with pytest.raises(zyx.errors.StateError, match=r"weight is \(3, 2\) and should be \(3, 4\)"):
+        nn.Linear(4, 3).load_state_dict(zyx.load(path))
+
+
+# ---- reading late, and little
+
+
+def test_loading_reads_no_values_and_each_tensor_is_read_once(matrix, reads):
+    loaded = io.load(matrix)
+    assert reads == []
+    assert loaded["w"].shape == (6, 4)
+    assert (loaded["w"] + 1.0).sum().item() == 300
+    assert reads == [96]
+    assert np.array_equal(loaded["w"].numpy(), np.arange(24).reshape(6, 4))
+    assert (loaded["w"] * 2.0).sum().item() == 552
+    assert reads == [96]
+
+
+def test_rows_are_read_without_the_others(matrix, reads):
+    w = io.load(matrix)["w"]
+    assert (w[1:3] + 1.0).tolist() == [[5, 6, 7, 8], [9, 10, 11, 12]]
+    assert w[4].tolist() == [16, 17, 18, 19]
+    assert w[2, 1:3].tolist() == [9, 10]
+    assert reads == [32, 16, 8]
+    assert isinstance(w.node.storage, Unread)
+
+
+def test_what_is_no_row_is_read_as_a_whole(matrix, reads):
+    w = io.load(matrix)["w"]
+    assert w[:, 1].tolist() == [1, 5, 9, 13, 17, 21]
+    assert reads == [96]
+    w = io.load(matrix)["w"]
+    assert (w[1].sum() + w.sum()).item() == 22 + 276
+    assert reads == [96, 96]
+
+
+def test_reshaped_tensors_share_what_was_read(matrix, reads):
+    w = io.load(matrix)["w"]
+    assert w.reshape(24).numpy()[5] == 5
+    assert w.numpy()[1, 1] == 5
+    assert reads == [96]
+
+
+def test_gradients_reach_a_tensor_of_a_file_through_its_rows(matrix, reads):
+    w = io.load(matrix)["w"]
+    with zyx.Tape() as tape:
+        loss = (w[1:3] * 2.0).sum()
+    assert np.array_equal(tape.gradient(loss, w).numpy(), np.repeat([0, 2, 2, 0, 0, 0], 4).reshape(6, 4))
+
+
+def test_traced_functions_find_tensors_of_files(matrix, reads):
+    w = io.load(matrix)["w"]
+    double = zyx.jit(lambda x: x + w)
+    assert double(zyx.zeros(4))[0].tolist() == [0, 1, 2, 3]
+    assert double(zyx.ones(4))[0].tolist() == [1, 2, 3, 4]
+    assert double(io.load(matrix)["w"][0])[1].tolist() == [4, 6, 8, 10]
+    with pytest.raises(TraceError, match="read it before, and pass the tensor"):
+        zyx.jit(lambda x: x + io.load(matrix)["w"])(w)
+
+
+def test_a_tensor_that_a_traced_function_overwrites_does_not_change_others_of_its_file(matrix):
+    w = io.load(matrix)["w"]
+    kept = w.detach()
+    zyx.jit(lambda: w.assign(w + 1.0))()
+    assert w[0].tolist() == [1, 2, 3, 4]
+    assert kept[0].tolist() == [0, 1, 2, 3]
+
+
+def test_only_the_names_asked_for_are_loaded(matrix):
+    assert list(io.load(matrix, names=["other"])) == ["other"]
+    with pytest.raises(FormatError, match="has no tensor 'nothing'; it has"):
+        io.load(matrix, names=["nothing"])
+
+
+def test_raw_numbers_are_read_from_any_file(tmp_path, reads):
+    path = tmp_path / "raw.bin"
+    path.write_bytes(b"head" + np.arange(10, dtype="<i4").tobytes())
+    assert io.from_file(path, "int32", offset=4)[2:4].tolist() == [2, 3]
+    assert reads == [8]
+    assert io.from_file(path, "int32", (2, 5), 4).tolist() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert io.from_file(path).shape == (44,)
+    assert io.from_file(path, "int32", 0, 44).shape == (0,)
+    with pytest.raises(FormatError, match="the 43 bytes from byte 1 on are no whole number of int32"):
+        io.from_file(path, "int32", offset=1)
+    with pytest.raises(TransferError, match="has 44 bytes, and the window ends at byte 48"):
+        io.from_file(path, "int32", 11, 4)
+    with pytest.raises(TransferError, match="cannot be read"):
+        io.from_file(tmp_path / "nothing.bin")
+
+
+def test_a_file_that_shrinks_before_it_is_read_is_an_error_and_nothing_is_kept(matrix, interpreter):
+    w = io.load(matrix)["w"]
+    whole = matrix.read_bytes()
+    before = interpreter.memory.live_bytes
+    matrix.write_bytes(whole[:-40])
+    with pytest.raises(TransferError, match="ended after"):
+        w.numpy()
+    interpreter.memory.reclaim()
+    assert interpreter.memory.live_bytes == before
+    matrix.write_bytes(whole)
+    assert w.numpy()[0, 1] == 1
+
+
+# ---- writing
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(matrix):
+    before = matrix.read_bytes()
+    with pytest.raises(DTypeError, match="'b' is a str, not a tensor or an array"):
+        io.save(matrix, {"a": zyx.ones(3), "b": "text"})
+    with pytest.raises(DTypeError, match="names of tensors are texts, not 1"):
+        io.save(matrix, {1: zyx.ones(3)})
+    assert matrix.read_bytes() == before
+    assert list(matrix.parent.iterdir()) == [matrix]
+
+
+def test_a_file_may_be_saved_over_the_one_its_tensors_come_from(matrix):
+    io.save(matrix, io.load(matrix))
+    assert io.load(matrix)["w"].numpy()[1, 1] == 5
+
+
+def test_new_files_have_the_rights_that_other_files_get(matrix):
+    plain = matrix.parent / "plain"
+    plain.write_bytes(b"")
+    assert stat.S_IMODE(matrix.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+
+
+def test_what_cannot_be_written_or_is_of_another_kind_is_refused(tmp_path):
+    with pytest.raises(TransferError, match="cannot be written"):
+        io.save(tmp_path / "nowhere" / "x.safetensors", {"a": zyx.ones(1)})
+    for call in (io.load, lambda path: io.save(path, {})):
+        with pytest.raises(FormatError, match=r"only files named \*\.safetensors"):
+            call(tmp_path / "x.pickle")

@@ -1,0 +1,178 @@
+"""How many kernels are compiled, launched and called for what networks do most."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import zyx
+from zyx import nn, optim
+from zyx.nn import functional as F
+from zyx.runtime.runtime import Runtime, use
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.fixture(params=["interpreter", "c"], autouse=True)
+def runtime(request):
+    if request.param == "c" and importlib.util.find_spec("zyx_backend_c") is None:
+        pytest.skip("zyx-backend-c is not installed")
+    runtime = Runtime()
+    with use(runtime), runtime.default(request.param):
+        yield runtime
+    runtime.close()
+
+
+def normal(*shape):
+    return zyx.Tensor(RANDOM.standard_normal(shape).astype(np.float32))
+
+
+def launches(function, *arguments):
+    """Return how many kernels a traced function launches."""
+    traced = zyx.jit(function)
+    traced(*arguments)
+    (trace,) = traced.traces
+    return trace.plan.launches
+
+
+SHAPES = [(64, 128), (512, 100)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_softmax_is_one_kernel_forward_and_one_backward(shape):
+    def backward(x, upstream):
+        with zyx.Tape() as tape:
+            y = x.softmax()
+        return tape.gradient(y, x, upstream)
+
+    assert launches(lambda x: x.softmax(), normal(*shape)) == 1
+    assert launches(lambda x: x.log_softmax(), normal(*shape)) == 1
+    assert launches(backward, normal(*shape), normal(*shape)) == 1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_layer_norm_is_one_kernel_forward_and_at_most_three_backward(shape):
+    weight, bias = normal(shape[1]), normal(shape[1])
+
+    def forward(x):
+        return F.layer_norm(x, shape[1], weight, bias)
+
+    def backward(x, upstream):
+        with zyx.Tape() as tape:
+            y = forward(x)
+        return tape.gradient(y, [x, weight, bias], upstream)
+
+    assert launches(forward, normal(*shape)) == 1
+    assert launches(lambda x: F.rms_norm(x, shape[1], weight), normal(*shape)) == 1
+    assert launches(backward, normal(*shape), normal(*shape)) <= 3
+
+
+def test_a_chain_of_elementwise_operations_is_one_kernel():
+    assert launches(lambda x, y: ((x * 0.7 + y).tanh().abs() + 1).sqrt().exp() - x, normal(64, 64), normal(64)) == 1
+
+
+def test_a_linear_layer_takes_its_bias_and_activation_along():
+    layer = nn.Linear(64, 32)
+    assert launches(lambda x: F.gelu(layer(x)), normal(16, 64)) == 1
+
+
+def test_an_optimiser_step_over_ten_parameters_is_at_most_two_kernels():
+    shapes = [(16, 1, 3, 3), (16,), (32, 16, 3, 3), (32,), (32,), (32,), (64, 128), (64,), (10, 64), (10,)]
+    for make in (optim.AdamW, optim.SGD, lambda ps: optim.AdamW(ps, optim.OneCycleLR(1e-3, 100))):
+        optimizer = make([normal(*shape) for shape in shapes])
+        assert launches(optimizer.step, [normal(*shape) for shape in shapes]) <= 2
+
+
+def training_step():
+    """Return a traced step of a small network, and its arguments."""
+    net = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Dropout(0.1), nn.Linear(16, 4)).train()
+    optimizer = optim.AdamW(net.parameters(), 0.05)
+
+    @zyx.jit
+    def step(x, y):
+        with zyx.Tape() as tape:
+            loss = zyx.cross_entropy(net(x), y)
+        optimizer.step(tape.gradient(loss, optimizer.params))
+        return loss
+
+    return step, normal(32, 8), zyx.Tensor(RANDOM.integers(0, 4, 32))
+
+
+def test_a_replayed_step_compiles_nothing(runtime):
+    step, x, y = training_step()
+    step(x, y)
+    compiled = runtime.compiler.compiled
+    losses = [step(x, y).item() for _ in range(10)]
+    assert runtime.compiler.compiled == compiled
+    assert losses[-1] < losses[0]
+
+
+def test_a_replayed_step_is_one_call_of_the_device(runtime):
+    step, x, y = training_step()
+    step(x, y)
+    device = runtime.device(runtime.default_device)
+    original, calls, depth = device.launch, [], []
+
+    def launch(program, args, events=()):
+        if not depth:  # the interpreter runs a captured program by launching its parts
+            calls.append(program)
+        depth.append(None)
+        try:
+            return original(program, args, events)
+        finally:
+            depth.pop()
+
+    device.launch = launch
+    try:
+        step(x, y)
+    finally:
+        del device.launch
+    assert len(calls) == 1
+    assert step.traces[0].plan.launches > 1
+
+
+def test_a_replayed_step_is_one_native_call(runtime):
+    device = runtime.device(runtime.default_device)
+    if not device.name.startswith("c"):
+        pytest.skip("only the device of zyx-backend-c counts native calls")
+    step, x, y = training_step()
+    step(x, y)
+    before = device.workers.counters.calls
+    step(x, y)
+    assert device.workers.counters.calls == before + 1
+
+
+def test_a_replayed_step_allocates_what_it_returns_and_no_more(runtime):
+    step, x, y = training_step()
+    for _ in range(3):
+        loss = step(x, y)
+    runtime.synchronize()
+    before = runtime.memory.live_bytes
+    for _ in range(5):
+        loss = step(x, y)
+    runtime.synchronize()
+    assert runtime.memory.live_bytes == before
+    assert loss.shape == ()
+
+
+def test_the_same_structure_is_compiled_once(runtime):
+    def value():
+        x = normal(8, 8)
+        return ((x + 1.0).exp().sum(axis=1) * 2.0).realize()
+
+    value()
+    compiled = runtime.compiler.compiled
+    value()
+    assert runtime.compiler.compiled == compiled
+
+
+def test_steps_outside_of_a_traced_function_compile_once_too(runtime):
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU()).train()
+    optimizer = optim.Adam(net.parameters())
+    compiled = []
+    for _ in range(4):
+        with zyx.Tape() as tape:
+            loss = (net(normal(8, 4)) ** 2).mean()
+        optimizer.step(tape.gradient(loss, optimizer.params))
+        compiled.append(runtime.compiler.compiled)
+    assert compiled[-1] == compiled[0]

@@ -1,0 +1,148 @@
+"""What the tests of the formulas share: run them on arrays, on two kinds of machine, and judge the results in ulps."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.backend.info import DeviceInfo, full_capability
+from zyx.dtype import as_dtype
+from zyx.ir import interpreter
+from zyx.ir import kernel as k
+from zyx.ir.builder import Builder
+from zyx.ir.verify import verify
+from zyx.ops import BinaryOp, UnaryOp
+from zyx.passes.decompose_transcendentals import decompose_transcendentals
+from zyx.semantics import apply_binary, apply_bitcast, apply_cast, apply_unary
+
+# Stored bits of the significand, and the exponent of the least normal number.
+FORMATS = {np.dtype(np.float32): (23, -126), np.dtype(np.float64): (52, -1022)}
+
+
+def device(*, has_fma=True, has_uint64=True):
+    """A device without any transcendental function of its own."""
+    capabilities = {dtype: full_capability(dtype, transcendental=False) for dtype in dtypes.ALL}
+    if not has_uint64:
+        del capabilities[dtypes.uint64]
+    return DeviceInfo("test", "1", capabilities, has_fma=has_fma)
+
+
+def elementwise(op, dtype, count, lanes=1):
+    """A kernel that applies `op` to arrays of `count` elements, `lanes` at a time; the last param is the result."""
+    b = Builder()
+    sources = [b.define(k.Memory.GLOBAL, dtype, count, mutable=False) for _ in range(1 + isinstance(op, BinaryOp))]
+    target = b.define(k.Memory.GLOBAL, dtype, count)
+    position = b.index(k.Axis.GROUP, 0, count // lanes)
+    if lanes > 1:
+        position = b.binary(BinaryOp.MUL, position, b.like(lanes, position))
+    values = [b.load(source, position, lanes) for source in sources]
+    b.store(target, position, b.unary(op, *values) if isinstance(op, UnaryOp) else b.binary(op, *values))
+    return b.finish(op.value)
+
+
+def run_fused(kernel, sources):
+    """Run an elementwise kernel of one lane on a machine whose `Mad` rounds once; return what it stores."""
+    values, registers, params, active, result = [], {}, [], None, None
+    for number, op in enumerate(kernel.ops):
+        value = None
+        match op:
+            case k.Define(memory=k.Memory.REGISTER, length=length):
+                registers[number] = [np.zeros_like(sources[0])] * length
+            case k.Define():
+                params.append(number)
+            case k.Index():
+                pass
+            case k.If(condition=condition):
+                active = values[condition]
+            case k.EndIf():
+                active = None
+            case k.Const(value=literal, type=type_):
+                value = np.asarray(literal, type_.dtype.numpy)
+            case k.Load(source=source, index=index):
+                value = registers[source][values[index]] if source in registers else sources[params.index(source)]
+            case k.Store(target=target, index=index, value=stored) if target in registers:
+                old = registers[target][values[index]]
+                registers[target][values[index]] = (
+                    values[stored] if active is None else np.where(active, values[stored], old)
+                )
+            case k.Store(value=stored):
+                result = values[stored]
+            case k.Unary(op=function, x=x):
+                value = apply_unary(function, values[x])
+            case k.Binary(op=function, x=x, y=y):
+                value = apply_binary(function, values[x], values[y])
+            case k.Where(condition=condition, x=x, y=y):
+                value = np.where(values[condition], values[x], values[y])
+            case k.Cast(x=x, type=type_):
+                value = apply_cast(values[x], type_.dtype)
+            case k.Bitcast(x=x, type=type_):
+                value = apply_bitcast(values[x], type_.dtype)
+            case k.Mad(x=x, y=y, z=z):
+                value = fused_multiply_add(values[x], values[y], values[z])
+            case _:
+                raise AssertionError(f"not expected in a formula: {op}")
+        values.append(value)
+    return np.broadcast_to(result, sources[0].shape)
+
+
+def fused_multiply_add(x, y, z):
+    """``x * y + z`` rounded once, but for rare halfway cases."""
+    with np.errstate(all="ignore"):
+        if x.dtype == np.float32:
+            return (x.astype(np.float64) * y + z).astype(np.float32)
+        # In the 64 bits of an x86 long double, products of halves are exact, and so is the error of the sum.
+        x, y, z = (operand.astype(np.longdouble) for operand in (x, y, z))
+        product = x * y
+        (x_high, x_low), (y_high, y_low) = halves(x), halves(y)
+        error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+        total = product + z
+        part = total - product
+        rest = (product - (total - part)) + (z - part)
+        correction = rest + error
+        is_exact = (correction == 0) | ~np.isfinite(correction)  # adding 0 would lose the sign of a zero
+        return np.where(is_exact, total, total + correction).astype(np.float64)
+
+
+def halves(x):
+    """Two numbers of 32 bits each, or less, whose sum is `x`."""
+    scaled = x * (2.0**32 + 1)
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def evaluate(op, *arrays, has_fma=True, has_uint64=True):
+    """Apply the decomposition of `op` to arrays, on a device with or without `Mad` that rounds once."""
+    kernel = elementwise(op, as_dtype(arrays[0].dtype), len(arrays[0]))
+    lowered = decompose_transcendentals(kernel, device(has_fma=has_fma, has_uint64=has_uint64))
+    verify(lowered)
+    if has_fma:
+        return run_fused(lowered, arrays)
+    result = np.zeros_like(arrays[0])
+    interpreter.run(lowered, [*arrays, result])
+    return result
+
+
+def ulps(got, exact):
+    """How far `got` is off, in units of the last place of `exact`; infinite where it should be special and is not.
+
+    `exact` has a type of more digits. Results beyond the largest number count as the next power of 2.
+    """
+    mantissa, least_exponent = FORMATS[got.dtype]
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(got.dtype)
+        beyond = np.ldexp(exact.dtype.type(1), 2 - least_exponent)
+        wide = np.where(np.isinf(got) & np.isfinite(exact), np.copysign(beyond, got), got.astype(exact.dtype))
+        exponent = np.clip(np.frexp(exact)[1] - 1, least_exponent, 1 - least_exponent)
+        error = np.abs(wide - exact) / np.ldexp(exact.dtype.type(1), exponent - mantissa)
+    is_same = (np.isnan(rounded) & np.isnan(got)) | ((rounded == got) & (np.signbit(rounded) == np.signbit(got)))
+    must_be_same = ~np.isfinite(exact) | np.isnan(got) | (exact == 0) | (got == 0) & (rounded == 0)
+    return np.where(is_same & ~np.isfinite(rounded), 0, np.where(must_be_same & ~is_same, np.inf, error))
+
+
+@pytest.fixture
+def bench():
+    """The functions above."""
+    return SimpleNamespace(device=device, elementwise=elementwise, evaluate=evaluate, ulps=ulps)

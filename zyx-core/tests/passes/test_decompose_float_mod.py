@@ -1,0 +1,84 @@
+"""Remainders of floats by integers are exact."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zyx import dtype as dtypes
+from zyx.backend.info import Capability, DeviceInfo, full_capability
+from zyx.ir import kernel as k
+from zyx.ir.builder import Builder
+from zyx.ir.interpreter import Executable
+from zyx.ir.kernel import Axis, Memory
+from zyx.ir.verify import verify
+from zyx.ops import BinaryOp
+from zyx.passes.decompose_float_mod import decompose_float_mod
+from zyx.semantics import apply_binary
+
+FULL = {dtype: full_capability(dtype) for dtype in dtypes.ALL}
+WITHOUT = {
+    dtype: Capability(had.unary, had.binary - {BinaryOp.MOD}) if dtype.is_float else had for dtype, had in FULL.items()
+}
+
+
+def remainder_of(dtype, count, lanes=1):
+    b = Builder()
+    arrays = [b.define(Memory.GLOBAL, dtype, count * lanes, mutable=False) for _ in range(2)]
+    out = b.define(Memory.GLOBAL, dtype, count * lanes)
+    place = b.binary(BinaryOp.MUL, b.index(Axis.GROUP, 0, count), b.const(lanes, dtypes.int64))
+    b.store(out, place, b.binary(BinaryOp.MOD, *(b.load(array, place, lanes) for array in arrays)))
+    return b.finish("remainder")
+
+
+def check(dtype, x, y):
+    kernel = decompose_float_mod(remainder_of(dtype, len(x)), DeviceInfo("without", "1", WITHOUT))
+    verify(kernel)
+    assert not any(isinstance(op, k.Binary) and op.op is BinaryOp.MOD and op.type.dtype.is_float for op in kernel.ops)
+    found = np.zeros_like(x)
+    Executable(kernel)([x, y, found])
+    expected = apply_binary(BinaryOp.MOD, x, y)
+    np.testing.assert_array_equal(found, expected)
+    assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all()
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
+def test_special_and_extreme_numbers_have_the_remainder_of_c(dtype):
+    info = np.finfo(dtype.numpy)
+    values = [0.0, 1.0, 1.5, 3.0, 0.1, 7.25, 1e10, math.inf, math.nan, float(info.max), float(info.tiny),
+              float(info.smallest_subnormal), 3 * float(info.smallest_subnormal), float(info.tiny) * 0.75]  # fmt: skip
+    values += [-value for value in values]
+    pairs = np.array(list(itertools.product(values, values))).astype(dtype.numpy)
+    check(dtype, np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 1 << 20))
+def test_any_bits_have_the_remainder_of_c(seed):
+    rng = np.random.default_rng(seed)
+    x, y = (rng.integers(0, 1 << 32, 512, dtype=np.uint32).view(np.float32) for _ in range(2))
+    check(dtypes.float32, x, y)
+
+
+def test_vectors_have_registers_of_their_own():
+    kernel = decompose_float_mod(remainder_of(dtypes.float32, 2, 4), DeviceInfo("without", "1", WITHOUT))
+    verify(kernel)
+    x, y, out = np.arange(8, dtype=np.float32), np.full(8, 3, np.float32), np.zeros(8, np.float32)
+    Executable(kernel)([x, y, out])
+    assert out.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
+def test_a_device_with_remainders_keeps_them():
+    kernel = remainder_of(dtypes.float32, 4)
+    assert decompose_float_mod(kernel, DeviceInfo("with", "1", FULL)) is kernel
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int32, dtypes.float16], ids=str)
+def test_integers_and_small_floats_are_left_alone(dtype):
+    kernel = remainder_of(dtype, 4)
+    assert decompose_float_mod(kernel, DeviceInfo("without", "1", WITHOUT)) is kernel

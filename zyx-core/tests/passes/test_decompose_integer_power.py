@@ -1,0 +1,99 @@
+"""Powers of integers without `POW` are the same powers."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.backend.info import DeviceInfo, full_capability
+from zyx.ir import kernel as k
+from zyx.ir.builder import Builder
+from zyx.ir.interpreter import run
+from zyx.ir.kernel import Axis, Memory
+from zyx.ir.parser import parse_kernel
+from zyx.ir.verify import verify
+from zyx.ops import BinaryOp
+from zyx.passes.decompose_integer_power import decompose_integer_power
+from zyx.semantics import apply_binary
+from zyx.testing.passes import check_pass
+
+VALUES = [-128, -127, -3, -2, -1, 0, 1, 2, 3, 7, 8, 9, 31, 127, 255]
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.uint8, dtypes.int64], ids=str)
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_any_exponent_gives_the_pinned_result(dtype, lanes):
+    values = [value for value in VALUES if dtype.min <= value <= dtype.max]
+    pairs = list(itertools.product(values, values))
+    pairs += pairs[: -len(pairs) % lanes]
+    x, y = (np.array([pair[side] for pair in pairs], dtype.numpy) for side in (0, 1))
+    b = Builder()
+    arrays = [b.define(Memory.GLOBAL, dtype, len(x), mutable=False) for _ in range(2)]
+    out = b.define(Memory.GLOBAL, dtype, len(x))
+    place = b.index(Axis.GROUP, 0, len(x) // lanes)
+    place = b.binary(BinaryOp.MUL, place, b.const(lanes, dtypes.int64))
+    b.store(out, place, b.binary(BinaryOp.POW, *(b.load(array, place, lanes) for array in arrays)))
+    kernel = decompose_integer_power(b.finish("power"))
+    verify(kernel)
+    assert not any(isinstance(op, k.Binary) and op.op is BinaryOp.POW for op in kernel.ops)
+    result = np.zeros_like(x)
+    run(kernel, [x, y, result])
+    assert result.tolist() == apply_binary(BinaryOp.POW, x, y).tolist()
+
+
+HEAD = """
+    kernel k
+    %x = global i32[8] readonly
+    %o = global i32[8]
+    %i = group 0 < 8 : i32
+    %a = load %x[%i] : i32
+"""
+
+
+def decomposed(lines: str) -> k.Kernel:
+    return check_pass(decompose_integer_power, parse_kernel(HEAD + lines + "\nstore %o[%i] = %r"))
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 5, 31, -1, -2, -3])
+def test_a_literal_exponent_needs_no_loop(exponent):
+    result = decomposed(f"%n = const {exponent} : i32\n%r = pow %a, %n : i32")
+    assert not any(isinstance(op, k.Loop) for op in result.ops)
+
+
+def test_five_is_three_products():
+    result = decomposed("%n = const 5 : i32\n%r = pow %a, %n : i32")
+    assert sum(isinstance(op, k.Binary) for op in result.ops) == 3
+
+
+def test_a_power_of_two_is_a_shift():
+    result = decomposed("%n = const 2 : i32\n%r = pow %n, %a : i32")
+    assert [op.op for op in result.ops if isinstance(op, k.Binary)] == [BinaryOp.SHL]
+
+
+def test_the_loop_is_as_long_as_the_exponent_has_bits():
+    result = decomposed("%r = pow %a, %i : i32")
+    assert [op.size for op in result.ops if isinstance(op, k.Loop)] == [3]
+
+
+def test_loops_share_their_registers():
+    result = decomposed("%s = pow %a, %a : i32\n%r = pow %s, %a : i32")
+    assert sum(isinstance(op, k.Define) and op.memory is Memory.REGISTER for op in result.ops) == 3
+    assert sum(isinstance(op, k.Loop) for op in result.ops) == 2
+
+
+def test_what_the_device_computes_itself_stays():
+    info = DeviceInfo("test", "1", {dtype: full_capability(dtype) for dtype in dtypes.ALL})
+    kernel = parse_kernel(HEAD + "%r = pow %a, %a : i32\nstore %o[%i] = %r")
+    assert decompose_integer_power(kernel, info) is kernel
+    info = DeviceInfo("test", "1", {dtype: full_capability(dtype, transcendental=False) for dtype in dtypes.ALL})
+    assert decompose_integer_power(kernel, info) is not kernel
+
+
+def test_powers_of_floats_stay():
+    kernel = parse_kernel(
+        "kernel k\n%o = global f32[1]\n%z = const 0 : i32\n%a = const 2.0 : f32\n%p = pow %a, %a : f32"
+    )
+    assert decompose_integer_power(kernel) is kernel

@@ -1,0 +1,131 @@
+"""int64 arithmetic that fits 32 bits is done in 32 bits."""
+
+from __future__ import annotations
+
+from zyx import dtype as dtypes
+from zyx.ir import kernel as k
+from zyx.ir.parser import parse_kernel
+from zyx.passes.narrow_indices import narrow_indices
+from zyx.testing.passes import check_pass
+
+
+def test_indices_that_fit_become_short():
+    kernel = parse_kernel("""
+        kernel k
+        %x = global f32[1048576] readonly
+        %o = global f32[1048576]
+        %i = group 0 < 16384 : i64
+        %c = const 64 : i64
+        %m = mul %i, %c : i64
+        %j = loop < 64 : i64
+            %s = add %m, %j : i64
+            %v = load %x[%s] : f32
+            store %o[%s] = %v
+        endloop
+    """)
+    assert str(check_pass(narrow_indices, kernel)) == str(kernel).replace("i64", "i32")
+
+
+def test_data_is_left_alone():
+    kernel = parse_kernel("""
+        kernel k
+        %x = global i64[8] readonly
+        %o = global i64[8]
+        %i = group 0 < 8 : i32
+        %v = load %x[%i] : i64
+        %w = add %v, %v : i64
+        store %o[%i] = %w
+    """)
+    assert check_pass(narrow_indices, kernel) is kernel
+
+
+def test_what_is_stored_is_widened_where_it_is_defined():
+    kernel = parse_kernel("""
+        kernel k
+        %o = global i64[8]
+        %i = group 0 < 8 : i64
+        %c = const 3 : i64
+        %m = mul %i, %c : i64
+        store %o[%i] = %m
+    """)
+    assert check_pass(narrow_indices, kernel) == parse_kernel("""
+        kernel k
+        %o = global i64[8]
+        %i = group 0 < 8 : i32
+        %c = const 3 : i32
+        %m = mul %i, %c : i32
+        %w = cast %m : i64
+        store %o[%i] = %w
+    """)
+
+
+def test_a_clamped_index_from_data_is_shortened_behind_the_clamp():
+    kernel = parse_kernel("""
+        kernel k
+        %x = global i64[8] readonly
+        %o = global f32[64]
+        %i = group 0 < 8 : i64
+        %v = load %x[%i] : i64
+        %z = const 0 : i64
+        %n = const 7 : i64
+        %a = max %v, %z : i64
+        %b = min %a, %n : i64
+        %c = const 8 : i64
+        %m = mul %b, %c : i64
+        %s = add %m, %i : i64
+        %f = const 1.0 : f32
+        store %o[%s] = %f
+    """)
+    result = check_pass(narrow_indices, kernel)
+    kinds = [(type(op).__name__, op.type.dtype.short) for op in result.ops if isinstance(op, k.Binary | k.Cast)]
+    assert kinds == [("Binary", "i64"), ("Binary", "i64"), ("Cast", "i32"), ("Binary", "i32"), ("Binary", "i32")]
+
+
+def test_what_may_exceed_32_bits_stays_long():
+    kernel = parse_kernel("""
+        kernel k
+        %x = global f32[4294967296] readonly
+        %o = global f32[65536]
+        %i = group 0 < 65536 : i64
+        %m = mul %i, %i : i64
+        %c = const 40 : i64
+        %t = shr %m, %c : i64
+        %v = load %x[%m] : f32
+        store %o[%t] = %v
+    """)
+    result = narrow_indices(kernel)
+    multiply = next(op for op in result.ops if isinstance(op, k.Binary))
+    assert multiply.type.dtype is dtypes.int64
+    assert narrow_indices(result) == result
+
+
+def test_shifts_by_32_or_more_stay_long():
+    kernel = parse_kernel("""
+        kernel k
+        %o = global i64[8]
+        %i = group 0 < 1 : i64
+        %j = group 1 < 64 : i64
+        %m = shl %i, %j : i64
+        store %o[%i] = %m
+    """)
+    result = check_pass(narrow_indices, kernel)
+    shift = next(op for op in result.ops if isinstance(op, k.Binary))
+    assert shift.type.dtype is dtypes.int64
+
+
+def test_comparisons_choices_and_conversions_are_short_too():
+    kernel = parse_kernel("""
+        kernel k
+        %o = global f32[64]
+        %g = group 0 < 8 : u8
+        %i = cast %g : i64
+        %n = const 5 : i64
+        %p = lt %i, %n : bool
+        %s = where %p, %i, %n : i64
+        %f = cast %s : f32
+        %v = vectorize %i, %s : i64x2
+        %d = devectorize %v[1] : i64
+        store %o[%d] = %f if %p
+    """)
+    result = check_pass(narrow_indices, kernel)
+    assert not any(isinstance(op, k.Value) and op.type.dtype is dtypes.int64 for op in result.ops)

@@ -1,0 +1,166 @@
+"""No pass needs another, before it or after it; and a pass with a fault in it is found out."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from zyx import dtype as dtypes
+from zyx.errors import ZyxError
+from zyx.ir import kernel as k
+from zyx.ir.rewriter import DROPPED, Rewriter
+from zyx.ops import BinaryOp, UnaryOp
+from zyx.passes.pipeline import ALL_PASSES, run_passes
+from zyx.testing.kernels import kernels, random_kernel, results_of, same_values
+from zyx.testing.passes import check_pass
+
+
+@pytest.mark.parametrize("pass_", ALL_PASSES, ids=lambda pass_: pass_.__name__)
+def test_a_pass_keeps_rules_and_values_and_is_idempotent(pass_):
+    for seed in range(100):
+        try:
+            check_pass(pass_, random_kernel(seed), seed)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+@settings(max_examples=60, deadline=None)
+@given(kernel=kernels(), chosen=st.lists(st.sampled_from(ALL_PASSES), max_size=8), seed=st.integers(0, 3))
+def test_any_sequence_of_passes_keeps_meaning(kernel, chosen, seed):
+    note(str(kernel))
+    result = run_passes(kernel, chosen, check=True)
+    assert same_values(results_of(kernel, seed), results_of(result, seed))
+
+
+def test_long_sequences_of_passes_keep_meaning():
+    for seed in range(100):
+        kernel = random_kernel(seed, max_statements=40)
+        chosen = random.Random(seed).choices(ALL_PASSES, k=12)
+        result = run_passes(kernel, chosen, check=True)
+        assert same_values(results_of(kernel, seed), results_of(result, seed)), f"seed {seed}"
+
+
+def rewriting(rule):
+    """Return a pass that applies ``rule(rewriter, op)`` to each operation."""
+
+    def pass_(kernel):
+        rewriter = Rewriter()
+        return rewriter.rewrite(kernel, lambda op: rule(rewriter, op))
+
+    return pass_
+
+
+def times_zero_is_zero(r, op):
+    """Wrong for floats, where it may be NaN."""
+    if isinstance(op, k.Binary) and op.op is BinaryOp.MUL:
+        for operand in (op.x, op.y):
+            literal = r.ops[operand]
+            if isinstance(literal, k.Const) and literal.value == 0:
+                return operand
+    return None
+
+
+def difference_of_equals_is_zero(r, op):
+    """Wrong for floats: infinity less infinity is NaN."""
+    is_difference = isinstance(op, k.Binary) and op.op is BinaryOp.SUB and op.x == op.y
+    return r.like(0, op.x) if is_difference else None
+
+
+def opposite_of_less_is_not_greater(r, op):
+    """Wrong for floats: neither holds with NaN."""
+    if isinstance(op, k.Unary) and op.op is UnaryOp.NOT:
+        inner = r.ops[op.x]
+        if isinstance(inner, k.Binary) and inner.op is BinaryOp.LT:
+            return r.binary(BinaryOp.LE, inner.y, inner.x)
+    return None
+
+
+def casts_of_casts_are_one(r, op):
+    """Wrong where the first loses something."""
+    inner = r.ops[op.x] if isinstance(op, k.Cast) else None
+    return r.cast(inner.x, op.type.dtype) if isinstance(inner, k.Cast) else None
+
+
+def halves_are_shifts(r, op):
+    """Wrong for negative numbers, which shifts round down."""
+    literal = r.ops[op.y] if isinstance(op, k.Binary) and op.op is BinaryOp.DIV and op.type.dtype.is_integer else None
+    is_two = isinstance(literal, k.Const) and literal.value == 2
+    return r.binary(BinaryOp.SHR, op.x, r.like(1, op.x)) if is_two else None
+
+
+def masks_are_not_needed(r, op):
+    """Wrong where lanes are masked off."""
+    return r.add(k.Load(op.source, op.index, op.type)) if isinstance(op, k.Load) and op.mask is not None else None
+
+
+def stores_to_registers_are_lost(r, op):
+    """Wrong for every register that is read."""
+    target = r.ops[op.target] if isinstance(op, k.Store) else None
+    return DROPPED if isinstance(target, k.Define) and target.memory is k.Memory.REGISTER else None
+
+
+def branches_are_always_taken(r, op):
+    """Wrong wherever the condition does not hold."""
+    return DROPPED if isinstance(op, k.If | k.EndIf) else None
+
+
+def loops_run_once(r, op):
+    """Wrong for all longer ones."""
+    if isinstance(op, k.Loop):
+        return r.const(0, op.type.dtype)
+    return DROPPED if isinstance(op, k.EndLoop) else None
+
+
+def loads_are_used_again(kernel):
+    """Wrong where something was stored in between."""
+    at_hand: dict[object, int] = {}
+    rewriter = Rewriter()
+
+    def rule(op):
+        if isinstance(op, k.Loop | k.If | k.EndLoop | k.EndIf):
+            at_hand.clear()
+        if isinstance(op, k.Load):
+            return (
+                at_hand.setdefault(op, len(rewriter.ops)) if op in at_hand else at_hand.update({op: len(rewriter.ops)})
+            )
+        return None
+
+    return rewriter.rewrite(kernel, rule)
+
+
+FLOATS = (dtypes.float32, dtypes.bool_)
+INTEGERS = (dtypes.int32,)
+MIXED = (dtypes.float32, dtypes.int16)
+FAULTY = [
+    (times_zero_is_zero, FLOATS),
+    (difference_of_equals_is_zero, FLOATS),
+    (opposite_of_less_is_not_greater, FLOATS),
+    (casts_of_casts_are_one, MIXED),
+    (halves_are_shifts, INTEGERS),
+    (masks_are_not_needed, MIXED),
+    (stores_to_registers_are_lost, MIXED),
+    (branches_are_always_taken, MIXED),
+    (loops_run_once, MIXED),
+]
+
+
+def find_fault(pass_, allowed) -> None:
+    for seed in range(10_000):
+        try:
+            check_pass(pass_, random_kernel(seed, allowed, max_statements=40), seed)
+        except (AssertionError, ZyxError):
+            return
+    pytest.fail("no kernel shows the fault")
+
+
+@pytest.mark.parametrize(("rule", "allowed"), FAULTY, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_fault_in_a_rule_is_found(rule, allowed):
+    find_fault(rewriting(rule), allowed)
+
+
+def test_a_fault_in_a_pass_is_found():
+    find_fault(loads_are_used_again, MIXED)

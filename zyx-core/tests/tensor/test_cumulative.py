@@ -1,0 +1,61 @@
+"""Running combinations and differences against NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+
+import zyx
+from zyx.errors import ShapeError
+
+X = np.random.default_rng(4).standard_normal((3, 4, 5))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("include_initial", [False, True])
+def test_running_sums_and_products_agree_with_numpy(axis, include_initial):
+    for ours, theirs in ((zyx.cumulative_sum, np.cumulative_sum), (zyx.cumulative_prod, np.cumulative_prod)):
+        wanted = theirs(X, axis=axis, include_initial=include_initial)
+        assert np.allclose(ours(zyx.Tensor(X), axis, include_initial=include_initial).numpy(), wanted)
+    assert np.allclose(zyx.cumsum(zyx.Tensor(X), axis).numpy(), np.cumsum(X, axis))
+    assert np.allclose(zyx.cumprod(zyx.Tensor(X), axis).numpy(), np.cumprod(X, axis))
+    assert np.array_equal(zyx.cummax(zyx.Tensor(X), axis).numpy(), np.maximum.accumulate(X, axis))
+    assert np.array_equal(zyx.cummin(zyx.Tensor(X), axis).numpy(), np.minimum.accumulate(X, axis))
+
+
+def test_an_axis_may_be_left_out_for_rank_one():
+    assert zyx.cumulative_sum(zyx.Tensor([1, 2, 3])).tolist() == [1, 3, 6]
+    assert np.allclose(zyx.cumsum(zyx.Tensor(X)).numpy(), np.cumsum(X))
+    assert np.allclose(zyx.cumprod(zyx.Tensor(X)).numpy(), np.cumprod(X))
+    for function in (zyx.cumulative_sum, zyx.cumulative_prod, zyx.cummax):
+        with pytest.raises(ShapeError, match=r"needs an axis, as the shape is \(3, 4, 5\)"):
+            function(zyx.Tensor(X))
+
+
+def test_dtypes_are_those_of_sums():
+    assert zyx.cumulative_sum(zyx.Tensor([100, 100], zyx.int8)).tolist() == [100, 200]
+    assert zyx.cumulative_sum(zyx.Tensor([1.5, 1.5]), dtype="int32").tolist() == [1, 2]
+    half = zyx.cumulative_sum(zyx.ones(4096, dtype="float16"))
+    assert half.dtype is zyx.float16
+    assert half.numpy()[-1] == 4096.0
+
+
+def test_zero_sizes_and_nan():
+    assert zyx.cumulative_sum(zyx.zeros(2, 0), 1).shape == (2, 0)
+    assert zyx.cumulative_sum(zyx.zeros(2, 0), 1, include_initial=True).tolist() == [[0.0], [0.0]]
+    assert np.isnan(zyx.cummax(zyx.Tensor([1.0, math.nan, 2.0])).numpy()).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("n", [0, 1, 2, 9])
+def test_differences_agree_with_numpy(axis, n):
+    assert np.allclose(zyx.diff(zyx.Tensor(X), axis, n).numpy(), np.diff(X, n, axis))
+    first = X.take([0], axis)
+    wanted = np.diff(X, n, axis, prepend=first, append=first)
+    assert np.allclose(zyx.diff(zyx.Tensor(X), axis, n, prepend=first, append=zyx.Tensor(first)).numpy(), wanted)
+
+
+def test_differences_of_bools_compare():
+    assert zyx.diff(zyx.Tensor([True, True, False])).tolist() == [False, True]
+    with pytest.raises(ShapeError, match="n is at least 0"):
+        zyx.diff(zyx.ones(3), n=-1)

@@ -1,0 +1,193 @@
+"""Reductions against NumPy: axes, dtypes, empty axes, NaN, ties."""
+
+import math
+
+import numpy as np
+import pytest
+
+import zyx
+from zyx.errors import DTypeError, ShapeError
+
+AXES = (None, 0, -1, (0, 2), (1,), (), (-1, 0, 1))
+DATA = np.random.default_rng(7).standard_normal((3, 4, 5))
+INTEGERS = np.random.default_rng(8).integers(-5, 6, (3, 4, 5))
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std"])
+def test_reductions_agree_with_numpy(name, axis, keepdims):
+    found = getattr(zyx, name)(zyx.Tensor(DATA), axis=axis, keepdims=keepdims)
+    wanted = getattr(np, name)(DATA, axis=axis, keepdims=keepdims)
+    assert found.shape == np.shape(wanted)
+    assert np.allclose(found.numpy(), wanted, rtol=1e-12)
+    method = getattr(zyx.Tensor(DATA), name)(axis=axis, keepdims=keepdims)
+    assert np.array_equal(method.numpy(), found.numpy())
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("name", ["any", "all", "count_nonzero"])
+def test_counting_reductions_agree_with_numpy(name, axis):
+    found = getattr(zyx, name)(zyx.Tensor(INTEGERS), axis=axis)
+    if axis == ():
+        wanted = INTEGERS != 0 if name != "count_nonzero" else (INTEGERS != 0).astype(np.int64)
+    else:
+        wanted = getattr(np, name)(INTEGERS, axis=axis)
+    assert np.array_equal(found.numpy(), wanted)
+    assert found.dtype is (zyx.int64 if name == "count_nonzero" else zyx.bool)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wanted"),
+    [
+        ("bool", "int64"), ("int8", "int64"), ("int64", "int64"), ("uint8", "uint64"), ("uint32", "uint64"),
+        ("float16", "float16"), ("bfloat16", "bfloat16"), ("float32", "float32"), ("float64", "float64"),
+    ],
+)  # fmt: skip
+def test_sums_and_products_have_wide_integers_and_floats_as_they_are(dtype, wanted):
+    x = zyx.ones(3, dtype=dtype)
+    assert x.sum().dtype.name == wanted
+    assert x.prod().dtype.name == wanted
+    assert x.cumulative_sum().dtype.name == wanted
+    assert x.sum().item() == 3
+
+
+def test_small_integers_do_not_overflow_in_sums_unless_told_to():
+    x = zyx.full(200, 100, dtype="int8")
+    assert x.sum().item() == 20000
+    assert x.sum(dtype="int8").item() == 20000 % 256
+
+
+def test_a_dtype_is_that_of_the_additions_too():
+    assert zyx.Tensor([1.5, 1.5]).sum(dtype=zyx.int32).item() == 2
+    assert zyx.Tensor([1, 2]).mean(dtype=zyx.float64).dtype is zyx.float64
+
+
+def test_half_precision_is_summed_in_single():
+    x = zyx.ones(4096, dtype="float16")
+    assert x.sum().item() == 4096.0
+    assert zyx.full(100000, 0.5, dtype="float16").mean().item() == 0.5
+    assert zyx.ones(1000, dtype="bfloat16").sum().item() == 1000.0
+
+
+def test_mean_of_integers_is_float32():
+    found = zyx.Tensor([1, 2]).mean()
+    assert found.dtype is zyx.float32
+    assert found.item() == 1.5
+    assert zyx.Tensor([True, False]).mean().item() == 0.5
+
+
+def test_sums_of_no_elements_are_neutral_and_means_nan():
+    x = zyx.zeros(0, 3)
+    assert x.sum(axis=0).tolist() == [0.0, 0.0, 0.0]
+    assert x.prod(axis=0).tolist() == [1.0, 1.0, 1.0]
+    assert x.any().item() is False
+    assert x.all().item() is True
+    assert np.isnan(x.mean(axis=0).numpy()).all()
+    assert x.sum(axis=1).shape == (0,)
+    assert x.mean(axis=1).shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin", "logsumexp", "median"])
+def test_extremes_of_no_elements_are_an_error(name):
+    with pytest.raises(ShapeError, match="of no elements: axis 0 of"):
+        getattr(zyx, name)(zyx.zeros(0, 3), axis=0)
+
+
+def test_extremes_of_infinities_and_nan():
+    x = zyx.Tensor([[-math.inf, -math.inf], [math.nan, 1.0]])
+    assert x.max(axis=1).tolist()[0] == -math.inf
+    assert np.isnan(x.max(axis=1).numpy()[1])
+    assert np.isnan(x.min(axis=1).numpy()[1])
+    assert zyx.Tensor([-128, -128], zyx.int8).max().item() == -128
+
+
+def test_extremes_of_bools_and_integers_keep_the_dtype():
+    assert zyx.Tensor([True, False]).max().tolist() is True
+    assert zyx.Tensor([3, 5], zyx.uint16).min().dtype is zyx.uint16
+    low, high = zyx.aminmax(zyx.Tensor([3, 5]))
+    assert (low.item(), high.item()) == (3, 5)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_places_of_extremes_agree_with_numpy(name, axis, keepdims):
+    for data in (DATA, INTEGERS, INTEGERS.astype(np.int8), INTEGERS > 0):
+        found = getattr(zyx, name)(zyx.Tensor(data), axis=axis, keepdims=keepdims)
+        assert found.dtype is zyx.int64
+        assert np.array_equal(found.numpy(), getattr(np, name)(data, axis=axis, keepdims=keepdims))
+
+
+def test_places_of_extremes_take_the_first_of_equals_and_the_first_nan():
+    assert zyx.argmax(zyx.Tensor([1, 3, 3])).item() == 1
+    assert zyx.argmin(zyx.Tensor([1, 0, 0])).item() == 1
+    assert zyx.argmax(zyx.Tensor([1.0, math.nan, 5.0, math.nan])).item() == 1
+    assert zyx.argmin(zyx.Tensor([1.0, math.nan, 0.0])).item() == 1
+    assert zyx.argmax(zyx.Tensor([-math.inf, -math.inf])).item() == 0
+
+
+@pytest.mark.parametrize("correction", [0, 1, 0.5])
+def test_variance_is_corrected(correction):
+    x = zyx.Tensor(DATA)
+    assert np.allclose(x.var(axis=1, correction=correction).numpy(), DATA.var(axis=1, ddof=correction))
+    assert np.allclose(x.std(axis=1, correction=correction).numpy(), DATA.std(axis=1, ddof=correction))
+    spread, centre = zyx.var_mean(x, axis=1, correction=correction)
+    assert np.allclose(spread.numpy(), DATA.var(axis=1, ddof=correction))
+    assert np.allclose(centre.numpy(), DATA.mean(axis=1))
+    deviation, _ = zyx.std_mean(x, axis=1, correction=correction)
+    assert np.allclose(deviation.numpy(), DATA.std(axis=1, ddof=correction))
+
+
+def test_variance_of_large_numbers_keeps_its_digits():
+    x = np.array([10000.0, 10001.0, 10002.0], dtype=np.float32)
+    assert zyx.Tensor(x).var().item() == pytest.approx(2 / 3)
+
+
+def test_variance_of_too_few_elements_is_nan():
+    assert np.isnan(zyx.Tensor([3.0]).var(correction=1).item())
+    assert zyx.Tensor([3.0]).var().item() == 0.0
+
+
+def test_statistics_refuse_integer_results():
+    with pytest.raises(DTypeError, match="mean gives floating-point numbers, not int32"):
+        zyx.mean(zyx.ones(3), dtype=zyx.int32)
+
+
+@pytest.mark.parametrize("axis", [None, 0, (0, 2)])
+def test_logsumexp_agrees_with_its_definition(axis):
+    found = zyx.logsumexp(zyx.Tensor(DATA), axis=axis, keepdims=True)
+    assert np.allclose(found.numpy(), np.log(np.exp(DATA).sum(axis=axis, keepdims=True)))
+
+
+def test_logsumexp_of_infinities():
+    assert zyx.logsumexp(zyx.Tensor([-math.inf, -math.inf])).item() == -math.inf
+    assert zyx.logsumexp(zyx.Tensor([math.inf, 0.0])).item() == math.inf
+    assert zyx.logsumexp(zyx.Tensor([1e30, 1e30])).item() == pytest.approx(1e30)
+    assert np.isnan(zyx.logsumexp(zyx.Tensor([math.nan, 0.0])).item())
+
+
+@pytest.mark.parametrize("order", [2, 1, 0, 3, 0.5, math.inf, -math.inf])
+def test_norms_agree_with_numpy(order):
+    found = zyx.norm(zyx.Tensor(DATA), order, axis=1, keepdims=True)
+    assert np.allclose(found.numpy(), np.linalg.norm(DATA, order, axis=1, keepdims=True))
+    assert zyx.norm(zyx.zeros(3), order).item() == 0.0
+
+
+def test_normalised_vectors_have_length_one():
+    found = zyx.normalize(zyx.Tensor(DATA), axis=1)
+    assert np.allclose(np.linalg.norm(found.numpy(), axis=1), 1)
+    assert zyx.normalize(zyx.zeros(3)).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_cosine_similarity_is_along_an_axis():
+    x, y = DATA[0], DATA[1]
+    wanted = (x * y).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1)
+    assert np.allclose(zyx.cosine_similarity(zyx.Tensor(x), zyx.Tensor(y)).numpy(), wanted)
+    assert zyx.cosine_similarity(zyx.Tensor(x), zyx.Tensor(y), axis=0).shape == (5,)
+
+
+@pytest.mark.parametrize("axis", [3, -4, (0, 0), (0, -3), 1.5])
+def test_wrong_axes_are_named(axis):
+    with pytest.raises(ShapeError, match="axis"):
+        zyx.sum(zyx.Tensor(DATA), axis=axis)
