@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from zyx import dtype as dtypes
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp, binary_ops, reduce_ops, unary_ops
 from zyx.semantics import apply_binary, apply_bitcast, apply_cast, apply_mad, apply_unary, reduce_ufunc

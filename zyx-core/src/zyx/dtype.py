@@ -92,7 +92,8 @@ class DType:
         if self.name == "bfloat16":
             import ml_dtypes  # costs 15 ms, and most programs have no bfloat16
 
-            return np.dtype(ml_dtypes.bfloat16)
+            bfloat16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+            return bfloat16
         return np.dtype(self.name)
 
     @cached_property

@@ -44,7 +44,7 @@ def implicit_casts() -> bool:
 
 
 def set_implicit_casts(enabled: bool) -> Undo:
-    """Let operations on different dtypes convert them (the default), or make them an error. Python numbers stay weak."""
+    """Let operations on different dtypes convert them (the default), or refuse them. Python numbers stay weak."""
     before = _IMPLICIT_CASTS.get()
     _IMPLICIT_CASTS.set(bool(enabled))
     return Undo(_IMPLICIT_CASTS, before)

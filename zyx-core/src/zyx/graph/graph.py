@@ -10,13 +10,13 @@ from zyx import ops
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
 from zyx.graph import node as n
-from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.scalar import fold_cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType, Scalar
+    from zyx.ops import BinaryOp, ReduceOp, UnaryOp
     from zyx.shape import Shape
 
 

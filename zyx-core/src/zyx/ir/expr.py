@@ -1,7 +1,7 @@
 """Scalar expressions over named ranges: what a loop nest computes at one point of its iteration space.
 
-    index   := RangeRef | Affine | Quotient | Remainder | Within | Literal     integers, dtype `INDEX`, with known bounds
-    test    := NonNegative | IsZero                                         bool, of an index
+    index   := RangeRef | Affine | Quotient | Remainder | Within | Literal    integers, dtype `INDEX`, with known bounds
+    test    := NonNegative | IsZero                                           bool, of an index
     data    := Literal | Read | Ref | Reduction | Apply1 | Apply2 | Select | Convert | Reinterpret
 
 A `Pool` makes them, equal ones once, so `is` compares and a memo can be keyed by the expression. It simplifies while

@@ -23,11 +23,10 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from zyx.ir.expr import Expr, Param, Range, Value
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zyx.ir.expr import Expr, Param, Range, Value
     from zyx.ir.pool import Pool
     from zyx.ops import ReduceOp
 

@@ -13,13 +13,13 @@ from zyx import dtype as dtypes
 from zyx.errors import VerifyError
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Scan, Store
-from zyx.ops import ReduceOp
 from zyx.semantics import apply_binary, apply_cast, apply_unary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.ir.nest import Nest, Statement
+    from zyx.ops import ReduceOp
 
 
 def run_nest(nest: Nest, buffers: Sequence[np.ndarray]) -> None:
@@ -121,7 +121,8 @@ class _Evaluator:
             case e.NonNegative(x=x):
                 return memo[x] >= 0
             case e.IsZero(x=x):
-                return memo[x] == 0
+                zero: np.ndarray = memo[x] == 0
+                return zero
             case e.Read(param=param, index=index, mask=mask):
                 return self._read(self._buffers[param], memo[index], None if mask is None else memo[mask], str(param))
             case e.Ref(value=value, indices=indices, mask=mask):
@@ -157,7 +158,8 @@ class _Evaluator:
             indices = [np.clip(index, 0, size - 1) for index, size in zip(indices, array.shape, strict=True)]
         if not indices:
             return array.reshape((1,) * len(self._axes))
-        return array[tuple(np.broadcast_arrays(*indices))]
+        found: np.ndarray = array[tuple(np.broadcast_arrays(*indices))]
+        return found
 
 
 def _combine(op: ReduceOp, array: np.ndarray) -> np.ndarray:

@@ -204,7 +204,7 @@ class Pool:
         return None
 
     def _separate(self, x: Expr, divisor: int) -> tuple[list[tuple[Expr, int]], Expr]:
-        """Return (terms of the multiple of `divisor` in x, divided by it; the rest, with the least constant that will do).
+        """Return (terms of the multiple of `divisor` in x, divided by it; the rest, with the least constant that does).
 
         The rest is not negative: devices round quotients toward zero, not down.
         """
@@ -507,7 +507,8 @@ class Pool:
                 return self.convert(new[0], dtype)
             case e.Reinterpret(dtype=dtype):
                 return self.reinterpret(new[0], dtype)
-        raise TypeError(f"not an expression: {type(expr).__name__}")
+            case _:
+                raise TypeError(f"not an expression: {type(expr).__name__}")
 
 
 def _fits(index: Expr, dtype: DType) -> bool:

@@ -212,7 +212,7 @@ class Runtime:
             pool = self.device(device).memory_pool
             buffer = self.memory.allocate(pool, source.nbytes)
             if buffer.raw is not None:
-                event = pool.host_to_pool(memoryview(source.reshape(-1).view(np.uint8)), buffer.raw, [])
+                event = pool.host_to_pool(source.reshape(-1).view(np.uint8).data, buffer.raw, [])
                 if event.complete_when_made:
                     event.take()
                 else:
@@ -238,7 +238,7 @@ class Runtime:
                 if buffer.pending is not None:
                     buffer.pending.wait()
                     buffer.pending = None
-                buffer.pool.pool_to_host(buffer.raw, memoryview(result.reshape(-1).view(np.uint8)), [])
+                buffer.pool.pool_to_host(buffer.raw, result.reshape(-1).view(np.uint8).data, [])
         return result
 
     def realize(self, handles: Sequence[Handle]) -> None:

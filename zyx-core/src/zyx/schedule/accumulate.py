@@ -253,7 +253,7 @@ class Accumulation:
         return items[0]
 
     def _combine_lanes(self, statement: Compute, vector: ValueId) -> ValueId:
-        """Fold the upper half of the lanes onto the lower as long as they are even in number, then combine what is left."""
+        """Fold the upper half of the lanes onto the lower while they are even in number, then combine what is left."""
         type_ = self._builder.type_of(vector)
         lanes = type_.lanes
         if lanes == 1:

@@ -131,7 +131,7 @@ class _NestBuilder:
                 return self._gather(node, point, mask)
             case n.RandomBits(offset=offset):
                 (state,) = node.sources
-                words = [(state, (pool.index(word),), mask) for word in range(4)]
+                words: list[Key] = [(state, (pool.index(word),), mask) for word in range(4)]
                 missing = [word for word in words if word not in self._memo]
                 if missing:
                     return missing

@@ -75,14 +75,14 @@ def _is_buffer(node: Node) -> bool:
 def _repetition(node: Node) -> int:
     """Return how often the movement above a node shows each of its elements."""
     top = size_of(node.shape)
-    while node.storage is None and (isinstance(node, MOVEMENT) or isinstance(node, n.Cast)):
+    while node.storage is None and isinstance(node, (*MOVEMENT, n.Cast)):
         node = node.sources[0]
     return top // max(1, size_of(node.shape))
 
 
 def _below_movement(node: Node) -> Node:
     """Return the first node below `node` that is more than movement and conversion."""
-    while node.storage is None and (isinstance(node, MOVEMENT) or isinstance(node, n.Cast | n.Alias)):
+    while node.storage is None and isinstance(node, (*MOVEMENT, n.Cast, n.Alias)):
         node = node.sources[0]
     return node
 

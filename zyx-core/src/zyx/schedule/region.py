@@ -141,13 +141,13 @@ def _below(region: Region, node: Node, view: View) -> list[tuple[Node, View]]:
         case n.Reduce(axes=axes):
             needed = mask_needed(node, view.point, view.mask)
             outer = _free(view.point) | (0 if needed is None else needed.free)
-            point = list(view.point)
+            inside = list(view.point)
             inner = 0
             for axis in axes:
                 range_ = region.bound_range(node.sources[0].shape[axis], outer | inner, axis)
                 inner |= range_.bit
-                point[axis] = pool.ref(range_)
-            return [(node.sources[0], View(tuple(point), needed, outer | inner, inner))]
+                inside[axis] = pool.ref(range_)
+            return [(node.sources[0], View(tuple(inside), needed, outer | inner, inner))]
         case n.Scan(axis=axis):
             # A scan is met as the root, or where a whole row of it is needed: its own range runs along the axis.
             return [(node.sources[0], View(view.point, view.mask, view.around, view.reduced | view.point[axis].free))]
@@ -158,8 +158,8 @@ def _below(region: Region, node: Node, view: View) -> list[tuple[Node, View]]:
             return [(index, view), (data, View(point, view.mask, view.around, view.reduced))]
         case n.Scatter():
             base, index, updates = node.sources
-            inner = tuple(pool.ref(region.new_range(size)) if size > 1 else pool.index(0) for size in index.shape)
-            below = View(inner, None, _free(inner), 0)
+            each = tuple(pool.ref(region.new_range(size)) if size > 1 else pool.index(0) for size in index.shape)
+            below = View(each, None, _free(each), 0)
             return [(base, view), (index, below), (updates, below)]
         case n.RandomBits():
             return [(node.sources[0], View((pool.index(0),), view.mask, view.around, view.reduced))]
@@ -168,7 +168,7 @@ def _below(region: Region, node: Node, view: View) -> list[tuple[Node, View]]:
 
 
 def mask_needed(node: Node, point: tuple[Expr, ...], mask: Expr | None) -> Expr | None:
-    """Return `mask`, or None if `point` lies within `node` also where the mask is false: then the node may be computed there."""
+    """Return `mask`, or None if `point` lies within `node` also where it is false: the node may be computed there."""
     is_inside = all(at.low >= 0 and at.high < size for at, size in zip(point, node.shape, strict=True))
     return None if is_inside else mask
 

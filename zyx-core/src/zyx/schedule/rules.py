@@ -1,8 +1,8 @@
 """Which kinds of ranges go together: what a nest must not be scheduled as, since its values would change.
 
 1. What runs in order (the ranges of a scan, of stores that may hit one place) runs on one thread.
-2. Its loops are outside what is written out, and that outside the lanes: the ranges, most significant first, are of kind LOOP, then
-   UNROLL or REPEAT, then VECTOR. Stores that combine may run in any order.
+2. Its loops are outside what is written out, and that outside the lanes: the ranges, most significant first, are of
+   kind LOOP, then UNROLL or REPEAT, then VECTOR. Stores that combine may run in any order.
 3. Two stores to one buffer happen on the same threads.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.ir.nest import Kind, Scan, Store
+from zyx.ir.nest import Compute, Kind, Scan, Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,8 @@ def check_kinds(nest: Nest) -> None:
     stores: dict[Param, Store] = {}
     for statement in nest.statements:
         match statement:
+            case Compute():
+                pass
             case Scan(along=along):
                 _check_order(nest, along, "scanned along")
             case Store(serial=serial, param=param):

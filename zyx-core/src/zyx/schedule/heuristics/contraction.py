@@ -322,8 +322,9 @@ def _near_divisor(size: int, wanted: int) -> int:
 def _copy_columns(plan: Plan, tile: _Tile, reduced: list[Range], rows: int, info: DeviceInfo) -> None:
     """Copy what the vectors are loaded from to where its lines follow each other, if that pays.
 
-    It must be done if what is read does not lie side by side along the vectors, and pays if its lines are far apart and used
-    often: lines a power of two apart fall on the same few places of a cache, and far ones each need a page's address.
+    It must be done if what is read does not lie side by side along the vectors, and pays if its lines are far apart and
+    used often: lines a power of two apart fall on the same few places of a cache, and far ones each need the address of
+    a page.
     """
     statement = next(s for s in plan.nest.statements if isinstance(s, Compute) and s.op is not None)
     vector = tile.inner[-1]

@@ -99,7 +99,7 @@ def _vectorise(plan: Plan, range_: Range, lanes: int) -> list[Range]:
     """Split a range into loop, written out vectors and lanes; return the inner ones."""
     if range_.size <= lanes:
         if range_.size != lanes:
-            outer, vector = plan.split(range_, lanes)
+            _, vector = plan.split(range_, lanes)
             plan.mark(vector, Kind.VECTOR)
             return [vector]
         plan.mark(range_, Kind.VECTOR)

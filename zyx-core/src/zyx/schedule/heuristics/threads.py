@@ -1,4 +1,4 @@
-"""Schedules for machines that run many threads: graphics processors, and the interpreter, whose threads are array elements.
+"""Schedules for machines with many threads: graphics processors, and the interpreter, whose threads are elements.
 
     elementwise over f32[n]                r0 = r0.0 groups, r0.1 threads of a group
     softmax over the rows of f32[m, n]     r0 groups;  r1 = r1.0 loop, r1.1 threads, which reduce the row together

@@ -62,12 +62,14 @@ def splice(ranges: tuple[e.Range, ...], old: Sequence[e.Range], new: Sequence[e.
 
 
 def roots_of(statement: Statement) -> list[e.Expr]:
+    """Return the expressions of a statement: its value, and of a store the index, and the mask if it has one."""
     if isinstance(statement, Store):
         return [statement.expr, statement.index] + ([] if statement.mask is None else [statement.mask])
     return [statement.expr]
 
 
 def with_roots(statement: Statement, roots: Sequence[e.Expr]) -> Statement:
+    """Return `statement` with other expressions, in the order of `roots_of`."""
     match statement:
         case Store():
             return replace(statement, expr=roots[0], index=roots[1], mask=roots[2] if len(roots) > 2 else None)
