@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zyx.errors import TraceError
 from zyx.jit.structure import put_together
+from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
 from zyx.runtime.ownership import is_sole_owner
 from zyx.runtime.tracing import SupportsTraceKey, Tracing
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.graph.node import Leaf, Node
-    from zyx.runtime.buffer import Buffer
     from zyx.runtime.plan import Plan
     from zyx.runtime.runtime import Runtime
 
 
-@dataclass(frozen=True, slots=True)
 class _Result:
     """A tensor that the function returned: its class, and its node in the trace."""
 
-    kind: type[Handle]
-    node: Node
+    __slots__ = ("kind", "node")
+
+    def __init__(self, kind: type[Handle], node: Node) -> None:
+        self.kind = kind
+        self.node = node
 
 
 class Entry:
@@ -57,6 +58,7 @@ class Entry:
             runtime.tracing = None
         self._watched = [(watched, watched.trace_key) for watched in tracing.watched.values()]
         self._captured = list(tracing.captured.values())
+        self._outside = [handle for handle, _ in self._captured]
         self._states = [
             (handle, node)
             for handle, node in tracing.assigned.values()
@@ -120,8 +122,11 @@ class Entry:
         for handle in self._overwritten:
             if not is_sole_owner(handle):
                 self._separate(handle)
-        leaves = [self._storage(handle) for handle in tensors]
-        leaves += [self._storage(handle) for handle, _ in self._captured]
+        leaves: list[Buffer] = []
+        for handle in [*tensors, *self._outside]:
+            node = handle._node
+            storage = node.storage
+            leaves.append(self._storage(handle) if type(storage) is not Buffer or node.sources else storage)
         leaves += self._constants
         plan = self._plan
         outputs = plan.allocate(runtime.memory, plan.outputs)

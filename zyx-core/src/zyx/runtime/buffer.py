@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import AllocationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from zyx.backend import Event, MemoryPool, PoolBuffer
 
@@ -104,16 +104,24 @@ class Memory:
         Raises:
             AllocationError: No room, also after everything that can be dropped was dropped.
         """
-        self.reclaim()
+        retired = self._retired
         if nbytes == 0:
-            return Buffer(pool, None, 0, self._retired)
+            return Buffer(pool, None, 0, retired)
+        while retired:
+            dead = retired.popleft()
+            if dead[0] is pool and dead[1].nbytes == nbytes:  # as in a loop: no need to ask the pool, or to wait
+                buffer = Buffer(pool, dead[1], nbytes, retired)
+                buffer.pending = dead[2]
+                return buffer
+            self._give_back(*dead)
         try:
             raw, event = pool.allocate(nbytes)
         except AllocationError:
             self._make_room(pool)
             raw, event = pool.allocate(nbytes)
         self.live_bytes += nbytes
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        if self.live_bytes > self.peak_bytes:
+            self.peak_bytes = self.live_bytes
         buffer = Buffer(pool, raw, nbytes, self._retired)
         if event.complete_when_made:
             event.take()
@@ -125,11 +133,13 @@ class Memory:
         """Give the buffers that died back to their pools."""
         retired = self._retired
         while retired:
-            pool, raw, pending = retired.popleft()
-            if pending is not None:
-                pending.wait()
-            pool.deallocate(raw)
-            self.live_bytes -= raw.nbytes
+            self._give_back(*retired.popleft())
+
+    def _give_back(self, pool: MemoryPool, raw: PoolBuffer, pending: Pending | None) -> None:
+        if pending is not None:
+            pending.wait()
+        pool.deallocate(raw)
+        self.live_bytes -= raw.nbytes
 
     def _make_room(self, pool: MemoryPool) -> None:
         for drop in self.droppers:
@@ -146,8 +156,9 @@ def take_events(buffers: Iterable[Buffer]) -> tuple[list[Event], list[Pending]]:
     events: list[Event] = []
     taken: list[Pending] = []
     for buffer in buffers:
-        if buffer.pending is not None:
-            last = buffer.pending.last()
+        pending = buffer.pending
+        if pending is not None:
+            last = pending.last()
             if last.event is not None:
                 events.append(last.event)
                 last.event = None
@@ -156,13 +167,14 @@ def take_events(buffers: Iterable[Buffer]) -> tuple[list[Event], list[Pending]]:
 
 
 def settle(
-    event: Event, pool: MemoryPool, buffers: Iterable[Buffer], taken: Iterable[Pending], kept: object = None
+    event: Event, pool: MemoryPool, buffers: Iterable[Buffer], taken: Sequence[Pending], kept: object = None
 ) -> None:
     """Note that work with the end `event` was queued on `buffers`, behind the work `taken`."""
     if event.complete_when_made:
         event.take()
-        for buffer in buffers:
-            buffer.pending = None
+        if taken:
+            for buffer in buffers:
+                buffer.pending = None
         return
     pending = Pending(event, pool, kept)
     for earlier in taken:

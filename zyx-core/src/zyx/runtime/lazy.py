@@ -12,10 +12,9 @@ slice, so that the rest stays in the file:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from zyx.builtin.disk import DiskBuffer, DiskPool
-from zyx.errors import TraceError
+from zyx.errors import FormatError, TraceError
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
 from zyx.runtime.buffer import Pending
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import MemoryPool
+    from zyx.builtin.disk import DiskBuffer, DiskPool
     from zyx.dtype import DType
     from zyx.graph import Graph
     from zyx.graph.node import Leaf, Node
@@ -69,29 +69,34 @@ class Unread:
     def part(self, start: int, nbytes: int) -> Unread:
         """Return `nbytes` of the bytes, from number `start` on."""
         window = self.window
-        pool = window.pool
-        assert isinstance(pool, DiskPool)
+        pool = cast("DiskPool", window.pool)  # windows are of no other
         return Unread(pool.window(window.path, window.offset + start, nbytes))
 
 
 def leaf_of_file(
-    runtime: Runtime, path: str | os.PathLike[str], offset: int, shape: Shape, dtype: DType, device: str
+    runtime: Runtime, path: str | os.PathLike[str], offset: int, shape: Shape | None, dtype: DType, device: str
 ) -> Leaf:
     """Return a leaf of the values that the file has from byte `offset` on, little endian and in row-major order.
 
-    Nothing is read. The file must stay as it is until the values were used.
+    Without a shape, the leaf has one axis, to the end of the file. Nothing is read. The file must stay as it is until
+    the values were used.
 
     Raises:
         TransferError: There is no such file, or it ends too early.
+        FormatError: Without a shape: the bytes are no whole number of elements.
         TraceError: A function is being traced.
     """
     if runtime.tracing is not None:
         raise TraceError(f"{path} is read in a function that is being traced; read it before, and pass the tensor")
+    pool = cast("DiskPool", runtime.backends.pools["disk"])  # no backend may take the name of a built-in one
+    if shape is None:
+        left = pool.nbytes_of(path) - offset
+        if left < 0 or left % dtype.itemsize:
+            raise FormatError(f"{path}: the {left} bytes from byte {offset} on are no whole number of {dtype}")
+        shape = (left // dtype.itemsize,)
     nbytes = size_of(shape) * dtype.itemsize
     if not nbytes:
         return runtime.graph.leaf(shape, dtype, device, runtime.memory.allocate(runtime.device(device).memory_pool, 0))
-    pool = runtime.backends.pools["disk"]
-    assert isinstance(pool, DiskPool)
     return runtime.graph.leaf(shape, dtype, device, Unread(pool.window(path, offset, nbytes)))
 
 
