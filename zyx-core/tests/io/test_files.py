@@ -170,6 +170,8 @@ def test_raw_numbers_are_read_from_any_file(tmp_path, reads):
     assert reads == [8]
     assert io.from_file(path, "int32", (2, 5), 4).tolist() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
     assert io.from_file(path).shape == (44,)
+    assert zyx.Tensor.from_file(path, "int32", (2, 5), 4)[1].tolist() == [5, 6, 7, 8, 9]
+    assert zyx.Tensor.from_file(path, offset=40, device="interpreter").tolist() == [9, 0, 0, 0]
     assert io.from_file(path, "int32", 0, 44).shape == (0,)
     with pytest.raises(FormatError, match="the 43 bytes from byte 1 on are no whole number of int32"):
         io.from_file(path, "int32", offset=1)

@@ -53,15 +53,23 @@ class DiskPool(MemoryPool):
                 f"no window of {nbytes} bytes at byte {offset} of {path}: it has at least one byte, from 0 on"
             )
         absolute = Path(path).absolute()  # a later change of the working directory must not move it
-        try:
-            size = absolute.stat().st_size
-        except OSError as error:
-            raise TransferError(f"pool {self.name}: {absolute} cannot be read: {error.strerror}") from error
+        size = self.nbytes_of(absolute)
         if offset + nbytes > size:
             raise TransferError(
                 f"pool {self.name}: {absolute} has {size} bytes, and the window ends at byte {offset + nbytes}"
             )
         return DiskBuffer(self, absolute, offset, nbytes)
+
+    def nbytes_of(self, path: str | os.PathLike[str]) -> int:
+        """Return the size of a file.
+
+        Raises:
+            TransferError: There is no such file.
+        """
+        try:
+            return Path(path).stat().st_size
+        except OSError as error:
+            raise TransferError(f"pool {self.name}: {path} cannot be read: {error.strerror}") from error
 
     def allocate(self, nbytes: int) -> tuple[PoolBuffer, Event]:
         raise AllocationError(

@@ -13,12 +13,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from zyx import shape as shapes
-from zyx.dtype import as_dtype
-from zyx.errors import FormatError, TransferError
+from zyx.errors import FormatError
 from zyx.io.safetensors_file import load_safetensors, save_safetensors
-from zyx.runtime.lazy import leaf_of_file
-from zyx.runtime.runtime import current
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -87,6 +83,8 @@ def from_file(
 ) -> Tensor:
     """Return a tensor of the numbers in a file, little endian and in row-major order, without reading them.
 
+    Also `zyx.Tensor.from_file`.
+
     Args:
         path: Any file. It must stay as it is until the values were used.
         dtype: Of the numbers.
@@ -98,17 +96,7 @@ def from_file(
         FormatError: Without a shape: the bytes are no whole number of elements.
         TransferError: There is no such file, or it is too short.
     """
-    kind, runtime = as_dtype(dtype), current()
-    if shape is None:
-        try:
-            nbytes = Path(path).stat().st_size - offset
-        except OSError as error:
-            raise TransferError(f"{path} cannot be read: {error.strerror}") from error
-        if nbytes < 0 or nbytes % kind.itemsize:
-            raise FormatError(f"{path}: the {nbytes} bytes from byte {offset} on are no whole number of {kind}")
-        shape = nbytes // kind.itemsize
-    place = runtime.default_device if device is None else runtime.device_name(device)
-    return Tensor.of(leaf_of_file(runtime, path, offset, shapes.as_shape(shape), kind, place), runtime)
+    return Tensor.from_file(path, dtype, shape, offset, device)
 
 
 def _check_suffix(path: str | os.PathLike[str]) -> None:

@@ -17,8 +17,9 @@ from zyx.dtype import as_dtype
 from zyx.errors import SettingsError, ShapeError
 from zyx.ops import BinaryOp
 from zyx.runtime.handle import Handle
+from zyx.runtime.lazy import leaf_of_file
 from zyx.runtime.runtime import current
-from zyx.shape import Shape, size_of
+from zyx.shape import Shape, as_shape, size_of
 from zyx.tensor import (
     activations,
     arithmetic,
@@ -39,6 +40,8 @@ from zyx.tensor import (
 from zyx.tensor.ingest import node_from_data
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
     from types import ModuleType
 
     from zyx.dtype import DType, DTypeLike
@@ -60,6 +63,21 @@ class Tensor(Handle):
         runtime = current()
         place = None if device is None else runtime.device_name(device)
         super().__init__(node_from_data(data, None if dtype is None else as_dtype(dtype), place, runtime), runtime)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        dtype: DTypeLike = "uint8",
+        shape: int | Sequence[int] | None = None,
+        offset: int = 0,
+        device: str | None = None,
+    ) -> Self:
+        """Return a tensor of the numbers in a file, without reading them; see `zyx.io.from_file`."""
+        runtime = current()
+        place = runtime.default_device if device is None else runtime.device_name(device)
+        sizes = None if shape is None else as_shape(shape)
+        return cls.of(leaf_of_file(runtime, path, offset, sizes, as_dtype(dtype), place), runtime)
 
     # ---- what it is
 
