@@ -1,0 +1,46 @@
+"""Numbers as an element type holds them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from zyx import dtype as dtypes
+
+LARGEST = float(np.finfo(np.float32).max)
+HALF_STEP = 2.0**103  # above the largest, everything from here on is infinity
+
+
+@given(value=st.floats())
+@example(value=LARGEST + HALF_STEP)
+@example(value=math.nextafter(LARGEST + HALF_STEP, 0))
+@example(value=-LARGEST - HALF_STEP)
+@example(value=2.0**-150)
+@example(value=math.nextafter(2.0**-150, 1))
+@example(value=1 + 2.0**-24)
+@example(value=1 + 3 * 2.0**-24)
+@example(value=-0.0)
+@pytest.mark.parametrize("dtype", [t for t in dtypes.ALL if t.is_float], ids=str)
+def test_floats_are_rounded_as_numpy_rounds_arrays_of_them(dtype, value):
+    with np.errstate(over="ignore"):
+        expected = np.array([value]).astype(dtype.numpy).astype(np.float64)
+    found = np.array([dtype.to_scalar(value)])
+    np.testing.assert_array_equal(found, expected)
+    assert math.isnan(value) or np.signbit(found) == np.signbit(expected)
+
+
+@given(value=st.integers(-(1 << 200), 1 << 200))
+@pytest.mark.parametrize("dtype", [t for t in dtypes.ALL if t.is_integer], ids=str)
+def test_integers_wrap_around(dtype, value):
+    found = dtype.to_scalar(value)
+    assert dtype.min <= found <= dtype.max
+    assert (found - value) % (1 << dtype.bits) == 0
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, False), (-0.0, False), (0.1, True), (2, True), (math.nan, True)])
+def test_any_number_but_zero_is_true(value, expected):
+    assert dtypes.bool_.to_scalar(value) is expected
