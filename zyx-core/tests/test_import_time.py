@@ -1,5 +1,6 @@
 """What importing the library costs."""
 
+import os
 import subprocess
 import sys
 
@@ -7,9 +8,17 @@ import pytest
 
 #: Modules that are put off until they are used. Of ours, those that bring them.
 PUT_OFF = {
-    *("argparse", "importlib.metadata", "ml_dtypes", "msgspec", "platformdirs", "pluggy", "rich", "safetensors"),
-    *("sqlite3", "zyx.cli", "zyx.hookspecs", "zyx.plugins.manager", "zyx.settings.record"),
+    *("argparse", "importlib.metadata", "ml_dtypes", "msgspec", "numpy.typing", "pathlib", "platformdirs", "pluggy"),
+    *("rich", "safetensors", "sqlite3", "string", "urllib.parse"),
+    *("zyx.autograd", "zyx.autotune", "zyx.backend", "zyx.cli", "zyx.compute", "zyx.graph.evaluate", "zyx.hookspecs"),
+    *("zyx.io", "zyx.ir.kernel", "zyx.ir.nest", "zyx.nn", "zyx.optim", "zyx.passes", "zyx.plugins", "zyx.render"),
+    *("zyx.runtime.compiler", "zyx.runtime.plan", "zyx.runtime.planner", "zyx.schedule", "zyx.settings", "zyx.testing"),
 }
+
+#: Most modules of ours that `import zyx` may load, and most dataclasses that it may make: each of these compiles half a
+#: dozen functions, and takes as long as two modules.
+MOST_MODULES = 64
+MOST_DATACLASSES = 2
 
 
 def imported_by(statement: str) -> set[str]:
@@ -23,6 +32,48 @@ def test_importing_zyx_imports_nothing_that_can_be_put_off() -> None:
     assert "zyx" in imported
     assert not imported & PUT_OFF
     assert not {name for name in imported if name.startswith("zyx_backend_")}
+    assert sum(name.split(".")[0] == "zyx" for name in imported) <= MOST_MODULES
+
+
+def test_importing_zyx_makes_few_dataclasses() -> None:
+    code = (
+        "import dataclasses; made = []; make = dataclasses._process_class\n"
+        "dataclasses._process_class = lambda cls, *args: made.append(cls) or make(cls, *args)\n"
+        "import zyx; print(len([cls for cls in made if cls.__module__.startswith('zyx')]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert 1 <= int(done.stdout) <= MOST_DATACLASSES
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "seen"),
+    [("", None, "20"), ("", "4", "4"), ("import numpy", None, "None")],
+    ids=["by default", "set by the program", "after NumPy"],
+)
+def test_numpys_threads_are_told_once_when_to_sleep(before: str, given: str | None, seen: str) -> None:
+    """The variable is set while NumPy is imported, and only if nobody else has a say."""
+    code = f"""
+{before}
+import importlib.abc, os, sys
+
+class Watch(importlib.abc.MetaPathFinder):
+    seen = None
+
+    def find_spec(self, name, path, target=None):
+        if name == "numpy":
+            Watch.seen = os.environ.get("OPENBLAS_THREAD_TIMEOUT")
+
+sys.meta_path.insert(0, Watch())
+import zyx
+print(Watch.seen, os.environ.get("OPENBLAS_THREAD_TIMEOUT"))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
+    if given is not None:
+        environment["OPENBLAS_THREAD_TIMEOUT"] = given
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == [seen, str(given)]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx import errors
+from zyx import numpy_threads as _numpy_threads  # noqa: F401  # before anything that imports NumPy
 from zyx.dtype import (
     DType,
     bfloat16,

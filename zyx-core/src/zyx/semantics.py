@@ -15,7 +15,6 @@ import math
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from zyx import dtype as dtypes
 from zyx.dtype import DType, as_dtype
@@ -24,7 +23,9 @@ from zyx.ops import BinaryOp, ReduceOp, UnaryOp, binary_ops, unary_ops
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Array: TypeAlias = npt.NDArray[Any]
+    import numpy.typing as npt
+
+Array: TypeAlias = "npt.NDArray[Any]"
 UnaryFunction: TypeAlias = "Callable[[Array], Array]"
 BinaryFunction: TypeAlias = "Callable[[Array, Array], Array]"
 

@@ -32,7 +32,6 @@ reads that. `Graph` makes the nodes, equal ones only once, and checks them; do n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
     from zyx.shape import Shape
 
 
-# Slotted but not frozen: a frozen one takes 0.4 us to make instead of 0.15, and a training step makes thousands.
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
+# Written out, and not frozen: as dataclasses, these classes take a tenth of the time that `import zyx` may take, and a
+# frozen node takes 0.4 us to make instead of 0.15, of which a training step makes thousands.
 class Node:
     """What all nodes have.
 
@@ -55,12 +54,15 @@ class Node:
         storage: The buffer with the values, once there is one; its type is the runtime's business.
     """
 
-    shape: Shape
-    dtype: DType
-    device: str
-    sources: tuple[Node, ...]
-    depth: int = field(default=0, init=False)
-    storage: object | None = field(default=None, init=False)
+    __slots__ = ("__weakref__", "depth", "device", "dtype", "shape", "sources", "storage")
+
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.sources = sources
+        self.depth = 0
+        self.storage: object | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.dtype.short}{list(self.shape)} on {self.device}>"
@@ -76,29 +78,34 @@ class Node:
         return ()
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Const(Node):
     """`value` everywhere."""
 
-    value: Scalar
+    __slots__ = ("value",)
+
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], value: Scalar) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.value = value
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.value.hex() if isinstance(self.value, float) else self.value,)  # 0.0 is not -0.0; NaN is NaN
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Iota(Node):
     """The coordinate along `axis`, as an integer type."""
 
-    axis: int
+    __slots__ = ("axis",)
+
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], axis: int) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.axis = axis
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.axis,)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Leaf(Node):
     """Data in `storage`; without storage, an input that is bound when a traced function is called.
 
@@ -106,165 +113,246 @@ class Leaf(Node):
         history_lost: Whether the values were computed from other nodes that are forgotten.
     """
 
-    history_lost: bool = False
+    __slots__ = ("history_lost",)
+
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], history_lost: bool = False
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.history_lost = history_lost
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Reshape(Node):
     """The same elements in row-major order under another shape."""
 
+    __slots__ = ()
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
+
 class Expand(Node):
     """Axes of size 1 repeated to the sizes of `shape`."""
 
+    __slots__ = ()
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
+
 class Permute(Node):
     """Axis i of the result is axis ``order[i]`` of the source."""
 
-    order: tuple[int, ...]
+    __slots__ = ("order",)
+
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], order: tuple[int, ...]
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.order = order
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return self.order
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Pad(Node):
     """``widths[i]`` = (before, after) more elements, each `value`, along axis i."""
 
-    widths: tuple[tuple[int, int], ...]
-    value: Scalar
+    __slots__ = ("value", "widths")
+
+    def __init__(
+        self,
+        shape: Shape,
+        dtype: DType,
+        device: str,
+        sources: tuple[Node, ...],
+        widths: tuple[tuple[int, int], ...],
+        value: Scalar,
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.widths = widths
+        self.value = value
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.widths, self.value.hex() if isinstance(self.value, float) else self.value)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Shrink(Node):
     """``bounds[i]`` = (start, stop) kept along axis i."""
 
-    bounds: tuple[tuple[int, int], ...]
+    __slots__ = ("bounds",)
+
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], bounds: tuple[tuple[int, int], ...]
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.bounds = bounds
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return self.bounds
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Flip(Node):
     """`axes` reversed."""
 
-    axes: tuple[int, ...]
+    __slots__ = ("axes",)
+
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], axes: tuple[int, ...]
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.axes = axes
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return self.axes
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Slide(Node):
     """Element (o, k) along (`axis`, `window`) is element (o * stride + k * dilation, k) of the source."""
 
-    axis: int
-    window: int
-    stride: int
-    dilation: int
+    __slots__ = ("axis", "dilation", "stride", "window")
+
+    def __init__(
+        self,
+        shape: Shape,
+        dtype: DType,
+        device: str,
+        sources: tuple[Node, ...],
+        axis: int,
+        window: int,
+        stride: int,
+        dilation: int,
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.axis = axis
+        self.window = window
+        self.stride = stride
+        self.dilation = dilation
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.axis, self.window, self.stride, self.dilation)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Unslide(Node):
     """Element (o * stride + k * dilation, k) along (`axis`, `window`) is element (o, k) of the source; others are 0."""
 
-    axis: int
-    window: int
-    stride: int
-    dilation: int
+    __slots__ = ("axis", "dilation", "stride", "window")
+
+    def __init__(
+        self,
+        shape: Shape,
+        dtype: DType,
+        device: str,
+        sources: tuple[Node, ...],
+        axis: int,
+        window: int,
+        stride: int,
+        dilation: int,
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.axis = axis
+        self.window = window
+        self.stride = stride
+        self.dilation = dilation
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.axis, self.window, self.stride, self.dilation)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Unary(Node):
     """`op` of each element."""
 
-    op: UnaryOp
+    __slots__ = ("op",)
+
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], op: UnaryOp) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.op = op
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.op,)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Binary(Node):
     """`op` of each pair of elements."""
 
-    op: BinaryOp
+    __slots__ = ("op",)
+
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], op: BinaryOp) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.op = op
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.op,)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Where(Node):
     """Sources (condition, x, y): x where the condition holds, else y."""
 
+    __slots__ = ()
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
+
 class Cast(Node):
     """Each value converted to `dtype`, by the rules of `zyx.ops`."""
 
+    __slots__ = ()
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
+
 class Bitcast(Node):
     """Each element's bits read as `dtype`, which has the same size."""
 
+    __slots__ = ()
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
+
 class Reduce(Node):
     """All elements along `axes` combined; these axes have size 1 in the result."""
 
-    op: ReduceOp
-    axes: tuple[int, ...]
+    __slots__ = ("axes", "op")
+
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], op: ReduceOp, axes: tuple[int, ...]
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.op = op
+        self.axes = axes
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.op, self.axes)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Scan(Node):
     """Element i along `axis` combines elements 0 to i of the source."""
 
-    op: ReduceOp
-    axis: int
+    __slots__ = ("axis", "op")
+
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], op: ReduceOp, axis: int
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.op = op
+        self.axis = axis
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.op, self.axis)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Gather(Node):
     """Sources (data, index): indexed reads along `axis`. Negative indices count from the end; outside reads give 0."""
 
-    axis: int
+    __slots__ = ("axis",)
+
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], axis: int) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.axis = axis
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.axis,)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Scatter(Node):
     """Sources (base, index, updates): indexed writes along `axis`.
 
@@ -272,15 +360,20 @@ class Scatter(Node):
     writes outside are dropped.
     """
 
-    axis: int
-    op: ReduceOp | None
+    __slots__ = ("axis", "op")
+
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], axis: int, op: ReduceOp | None
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.axis = axis
+        self.op = op
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.axis, self.op)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class RandomBits(Node):
     """Source (state): element i is word ``state counter + offset + i`` of the stream that the state's key names.
 
@@ -288,24 +381,29 @@ class RandomBits(Node):
     words first). A uint32 word is the exclusive or of the two words of the block, a uint64 word both of them.
     """
 
-    offset: int
+    __slots__ = ("offset",)
+
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], offset: int) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.offset = offset
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.offset,)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Contiguous(Node):
     """The source's values in a dense buffer of their own."""
 
+    __slots__ = ()
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
+
 class ToDevice(Node):
     """The source's values on `device`."""
 
+    __slots__ = ()
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
+
 class Alias(Node):
     """The source's values. To whatever computes it is the source; only gradients tell the two apart.
 
@@ -314,19 +412,28 @@ class Alias(Node):
             source: a place of its own for gradients to be taken at.
     """
 
-    detached: bool
+    __slots__ = ("detached",)
+
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], detached: bool) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.detached = detached
 
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.detached,)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True, repr=False)
 class Custom(Node):
     """Output number `output` of `kernel`, a hand-written kernel that is given the sources."""
 
-    kernel: object
-    output: int
+    __slots__ = ("kernel", "output")
+
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], kernel: object, output: int
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.kernel = kernel
+        self.output = output
 
     @property
     def attributes(self) -> tuple[object, ...]:

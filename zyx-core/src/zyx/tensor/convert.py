@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError, SharingError
@@ -17,6 +16,8 @@ from zyx.tensor.joining import join_terms
 from zyx.tensor.operands import Array, require, term_of, wrap
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from zyx.dtype import Scalar
     from zyx.tensor.tensor import Tensor
 

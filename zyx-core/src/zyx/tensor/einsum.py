@@ -6,8 +6,7 @@ matrix product at most. Dtypes are those of `zyx.tensor.linalg`.
 
 from __future__ import annotations
 
-import string
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ShapeError
 from zyx.tensor.linalg import factors
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
     from zyx.tensor.operands import Operand
     from zyx.tensor.tensor import Tensor
     from zyx.tensor.term import Term
+
+#: What axes are named with; the module `string` costs more than it saves.
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def einsum(subscripts: str, *operands: Operand) -> Tensor:
@@ -58,7 +60,7 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     inputs = left.split(",")
     if len(inputs) != len(ranks):
         raise ShapeError(f"einsum {subscripts!r} names {len(inputs)} operands, and there are {len(ranks)}")
-    free = [letter for letter in reversed(string.ascii_letters) if letter not in subscripts]
+    free = [letter for letter in reversed(_LETTERS) if letter not in subscripts]
     spelled = []
     longest = ""
     for letters, rank in zip(inputs, ranks, strict=True):
@@ -74,7 +76,7 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
         once = sorted(c for c in set("".join(inputs)) - {"."} if "".join(inputs).count(c) == 1)
         output = longest + "".join(once)
     named_letters = "".join(spelled) + output
-    if not all(letter in string.ascii_letters for letter in named_letters):
+    if not all(letter in _LETTERS for letter in named_letters):
         raise ShapeError(f"einsum {subscripts!r}: an axis is a letter")
     if len(set(output)) != len(output) or not set(output) <= set("".join(spelled)):
         raise ShapeError(f"einsum {subscripts!r}: each axis of the result is named once, and is one of an operand")

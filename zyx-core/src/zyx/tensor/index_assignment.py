@@ -88,7 +88,7 @@ def _fits_behind(mask: Tensor, value: Node, base: Term) -> bool:
 
 
 def _replaced(base: Term, key: Key, value: Node, like: Tensor) -> Term:
-    region_shape = tuple(r.count for r in key.ranges)
+    region_shape = tuple(r.size for r in key.ranges)
     boxed = cut(base, key.ranges).reshape(key.box_shape)
     if not key.lookup:
         new = Term(base.graph, _broadcast(value, key.box_shape, base))
@@ -124,7 +124,7 @@ def _put_back(base: Term, ranges: Sequence[Range], region: Term) -> Term:
     """Return `base` with the positions of `ranges` replaced by `region`."""
     if is_whole(ranges, base.shape):
         return region
-    if any(not r.count for r in ranges):
+    if any(not r.size for r in ranges):
         return base
     placed = _spread_out(region, ranges, base.shape)
     everywhere = base.graph.const(True, dtypes.bool_, base.node.device, region.shape)
@@ -141,11 +141,11 @@ def _spread_out(region: Term, ranges: Sequence[Range], shape: tuple[int, ...]) -
         node = graph.reshape(node, (*node.shape, 1))
         for axis in strided:
             r = ranges[axis]
-            node = graph.unslide(node, axis, window, (r.count - 1) * abs(r.step) + 1, abs(r.step))
+            node = graph.unslide(node, axis, window, (r.size - 1) * abs(r.step) + 1, abs(r.step))
         node = graph.reshape(node, node.shape[:-1])
     spread = Term(graph, node).flip([axis for axis, r in enumerate(ranges) if r.step < 0])
     widths = []
     for r, extent, size in zip(ranges, spread.shape, shape, strict=True):
-        first = min(r.start, r.start + (r.count - 1) * r.step)
+        first = min(r.start, r.start + (r.size - 1) * r.step)
         widths.append((first, size - first - extent))
     return spread.pad(widths)

@@ -18,8 +18,7 @@ Where the axes of a lookup end up follows NumPy: in place of the indexed axes if
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -38,17 +37,15 @@ _APART: Final = (slice, type(None), type(Ellipsis))
 """What indices do not stand side by side across."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """What is kept of one axis: `count` positions from `start` on, `step` (which may be negative) apart."""
+class Range(NamedTuple):
+    """What is kept of one axis: `size` positions from `start` on, `step` (which may be negative) apart."""
 
     start: int
-    count: int
+    size: int
     step: int
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """A key that was read.
 
     Attributes:
@@ -95,7 +92,7 @@ def read_key(key: object, shape: Shape) -> Key:
             ranges.append(Range(_inside(item, axis, shape[axis]), 1, 1))
         elif isinstance(item, slice):
             ranges.append(_range(item, axis, shape[axis]))
-            box_shape.append(ranges[-1].count)
+            box_shape.append(ranges[-1].size)
         elif is_tensor(item) or item.dtype != np.bool_:
             index = item if is_tensor(item) else located(item, axis, shape[axis])
             lookup.append((len(box_shape), index))

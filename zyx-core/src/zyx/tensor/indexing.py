@@ -61,8 +61,8 @@ def cut(term: Term, ranges: Sequence[Range]) -> Term:
         return term
     bounds = []
     for r in ranges:
-        last = r.start + (r.count - 1) * r.step
-        bounds.append((min(r.start, last), max(r.start, last) + 1) if r.count else (0, 0))
+        last = r.start + (r.size - 1) * r.step
+        bounds.append((min(r.start, last), max(r.start, last) + 1) if r.size else (0, 0))
     term = term.shrink(bounds).flip([axis for axis, r in enumerate(ranges) if r.step < 0])
     strided = [axis for axis, r in enumerate(ranges) if abs(r.step) > 1]
     if not strided:
@@ -71,7 +71,7 @@ def cut(term: Term, ranges: Sequence[Range]) -> Term:
     window = len(term.shape)
     node = term.reshape((*term.shape, 1)).node
     for axis in strided:
-        node = term.graph.slide(node, axis, window, ranges[axis].count, abs(ranges[axis].step))
+        node = term.graph.slide(node, axis, window, ranges[axis].size, abs(ranges[axis].step))
     return Term(term.graph, term.graph.reshape(node, node.shape[:-1]))
 
 

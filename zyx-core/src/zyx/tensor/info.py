@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class FloatInfo:
+class FloatInfo(NamedTuple):
     """Limits of a floating-point type.
 
     Attributes:
@@ -40,8 +38,7 @@ class FloatInfo:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerInfo:
+class IntegerInfo(NamedTuple):
     """Limits of an integer type.
 
     Attributes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 import numpy as np
-import numpy.typing as npt
 
 from zyx import dtype as dtypes
 from zyx.dtype import as_dtype, promote, promote_scalar
@@ -21,6 +20,8 @@ from zyx.tensor.term import Term, broadcast_shapes, expand_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
 
     from zyx.dtype import DType, Scalar
     from zyx.graph import Node
