@@ -9,6 +9,7 @@ It needs the extra ``zyx-core[testing]``. What it is made of:
     suite           the tests, a file a subject; each is a rule that every backend keeps
     graphs          random graphs, and what their outputs have to be (`tolerance` says how exactly)
     graph_runs      running them on a device
+    shrink          the smallest part of a graph that still fails
     nests           the loop nests of random graphs
     schedules       random schedules of these
     kernels         random kernels of the linear IR
@@ -16,7 +17,10 @@ It needs the extra ``zyx-core[testing]``. What it is made of:
     opening         a runtime for one device, of an installed backend or of one that is being written
     launching       a kernel on a device and on the interpreter
 
-A backend ships a list of its expected failures (``--zyx-xfails FILE``): a line for each, ``PATTERN: reason``, where the pattern
-is matched (as file names are) with the test's name in the kit, such as ``test_random.py::*uint64*``. The list is strict: an
-expected failure that passes is a failure, and so is a pattern that matches nothing.
+A backend ships a list of its expected failures (``--zyx-xfails FILE``, or ``zyx_xfails = FILE`` in its pytest settings): a
+line for each, ``PATTERN: reason``, where the pattern is the test's name in the kit, such as
+``test_graphs.py::*uint64*``, and ``*`` stands for any text. The list is strict: an expected failure that passes is a
+failure, and so is a pattern that matches nothing.
+
+Every random test has seeds: a failure names the one, ``--zyx-seed`` shifts them all.
 """

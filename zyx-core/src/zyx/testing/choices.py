@@ -1,8 +1,8 @@
 """Where generators take their choices from: a seed, or hypothesis.
 
-A generator that asks a `Choices` can be run thousands of times from seeds, without the cost of hypothesis, and can be given to
-hypothesis, which makes a failing case smaller. Small numbers and first options are the simpler choices, so put simple
-things first.
+A generator that asks a `Choices` can be run thousands of times from seeds, without the cost of hypothesis, and can
+be given to hypothesis, which makes a failing case smaller. Small numbers and first options are the simpler choices,
+so put simple things first.
 """
 
 from __future__ import annotations

@@ -28,13 +28,17 @@ def assert_within(actual: Array, wanted: Reference | Array, what: str = "result"
         with np.errstate(invalid="ignore"):  # NaN of other than the usual bits
             x, y = actual.astype(np.float64), value.astype(np.float64)
             same = (x == y) | (np.isnan(x) & np.isnan(y))
-            wrong = ~same if isinstance(wanted, np.ndarray) else ~(same | (np.abs(x - y) <= wanted.bound) | np.isinf(wanted.bound))
+            wrong = (
+                ~same
+                if isinstance(wanted, np.ndarray)
+                else ~(same | (np.abs(x - y) <= wanted.bound) | np.isinf(wanted.bound))
+            )
     if wrong.any():
         place = tuple(int(index) for index in np.argwhere(wrong)[0])
         bound = 0.0 if isinstance(wanted, np.ndarray) else wanted.bound[place]
         raise AssertionError(
-            f"{what} is wrong at {int(wrong.sum())} of {wrong.size} elements, first at {list(place)}: {actual[place]!r}, not "
-            f"{value[place]!r}{f' (allowed error {bound:.3g})' if bound else ''}"
+            f"{what} is wrong at {int(wrong.sum())} of {wrong.size} elements, first at {list(place)}: "
+            f"{actual[place]!r}, not {value[place]!r}{f' (allowed error {bound:.3g})' if bound else ''}"
         )
 
 
@@ -53,7 +57,8 @@ def assert_same_bits(actual: Array, wanted: Array, what: str = "result") -> None
 def ulps_apart(actual: Array, wanted: Array) -> Array:
     """Return how far `actual`, of a float type, is from `wanted`, in float64, in units in the last place of `wanted`.
 
-    NaN matches NaN, an infinity itself; anything else there is infinitely far. Below the normal range a unit is the least positive value.
+    NaN matches NaN, an infinity itself; anything else there is infinitely far. Below the normal range a unit is the
+    least positive value.
     """
     dtype = as_dtype(actual.dtype)
     with np.errstate(all="ignore"):

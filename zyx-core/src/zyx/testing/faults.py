@@ -5,8 +5,8 @@
             ...
         faults.calls["launch"]                            how many launches there were
 
-`Faults` puts itself between a device that is open and whoever calls it. A call that is let fail does what the interface says of
-one that fails: it uses its events up, and changes nothing.
+`Faults` puts itself between a device that is open and whoever calls it. A call that is let fail does what the
+interface says of one that fails: it uses its events up, and changes nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Faults:
 
     @contextmanager
     def failing(self, method: str, number: int, times: int = 1) -> Iterator[None]:
-        """Let calls `number` to ``number + times - 1`` of `method` fail, counted from 1 and from the start of the block."""
+        """Let calls `number` to ``number + times - 1`` of `method` fail, counted from 1 at the start of the block."""
         start = self.calls[method] + number
         self._method, self._numbers = method, range(start, start + times)
         try:
@@ -85,7 +85,9 @@ class Faults:
         pool.release_events(list(events))
         number = self.calls[name]
         if name == "allocate":
-            text = f"pool {pool.name} has no room for {args[0]} bytes: {pool.free_bytes} bytes are free (fault {number})"
+            text = (
+                f"pool {pool.name} has no room for {args[0]} bytes: {pool.free_bytes} bytes are free (fault {number})"
+            )
         else:
             text = f"{name} number {number} on {self._device.name} was made to fail"
         raise ERRORS[name](text)

@@ -3,8 +3,8 @@
     runner = GraphRunner(runtime, "c:0")
     runner.run(seed, options)
 
-Every graph is computed several times over other values, so that its plan is made, taken from the cache, and captured where the
-device can; its outputs are asked for together, or one after the other.
+Every graph is computed several times over other values, so that its plan is made, taken from the cache, and
+captured where the device can; its outputs are asked for together, or one after the other.
 """
 
 from __future__ import annotations

@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 
 _SIZES: Final = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 64, 65, 97)
 #: Integer types for positions: of every width, and unsigned ones.
-_INDEX_TYPES: Final = (dtypes.int64, dtypes.int32, dtypes.uint32, dtypes.int16, dtypes.int8, dtypes.uint64, dtypes.uint8)
+_INDEX_TYPES: Final = (
+    dtypes.int64,
+    dtypes.int32,
+    dtypes.uint32,
+    dtypes.int16,
+    dtypes.int8,
+    dtypes.uint64,
+    dtypes.uint8,
+)
 _ROUNDING: Final = (UnaryOp.FLOOR, UnaryOp.TRUNC)
 
 
@@ -79,15 +87,17 @@ class Growth:
         """Return the nodes that are no leaves; one is made if there is none."""
         while not any(not isinstance(node, n.Leaf) for node in self.pool):
             node = self.pool[-1]
-            self._add(self.graph.where(self.graph.const(True, dtypes.bool_, self.device, node.shape), node, self._like(node)))
+            self._add(
+                self.graph.where(self.graph.const(True, dtypes.bool_, self.device, node.shape), node, self._like(node))
+            )
         return [node for node in self.pool if not isinstance(node, n.Leaf)]
 
     def step(self) -> None:
         """Add a node or a few."""
         steps = (
-            self._binary, self._unary, self._movement, self._reduce, self._normalise, self._broadcast, self._cast, self._compare,
-            self._where, self._movement, self._scan, self._gather, self._scatter, self._matmul, self._windows, self._bitcast,
-            self._source, self._boundary, self._binary, self._movement,
+            self._binary, self._unary, self._movement, self._reduce, self._normalise, self._broadcast, self._cast,
+            self._compare, self._where, self._movement, self._scan, self._gather, self._scatter, self._matmul,
+            self._windows, self._bitcast, self._source, self._boundary, self._binary, self._movement,
         )  # fmt: skip
         self.choices.pick(steps)()
 
@@ -130,7 +140,7 @@ class Growth:
         return self._add(self._make_leaf(random_array(dtype, size_of(shape), random, special=special).reshape(shape)))
 
     def _like(self, x: Node, *, exact: bool = False) -> Node:
-        """Return another node of the shape and dtype of `x`: one there is, one converted or repeated, a leaf, a constant."""
+        """Return a node of the shape and dtype of `x`: one there is, one converted or repeated, a leaf, a constant."""
         graph, choices = self.graph, self.choices
         same = [node for node in self.pool if node.shape == x.shape and self._is_fit(node, exact=exact)]
         twins = [node for node in same if node.dtype is x.dtype]
@@ -225,8 +235,8 @@ class Growth:
     def _movement(self) -> None:
         """Move elements, often several times over: maps of indices are composed."""
         moves = (
-            self._permute, self._reshape, self._flip, self._shrink, self._pad, self._expand, self._slide, self._unslide, self._reshape,
-            self._permute, self._flip,
+            self._permute, self._reshape, self._flip, self._shrink, self._pad, self._expand, self._slide, self._unslide,
+            self._reshape, self._permute, self._flip,
         )  # fmt: skip
         for _ in range(self.choices.pick((1, 1, 2, 4))):
             self.choices.pick(moves)()

@@ -1,8 +1,9 @@
 """Random graphs: every kind of node, every element type, awkward shapes.
 
-A graph grows node by node, each over nodes that are there, so values are shared and read under several maps; some steps add a
-pattern that schedules treat as one (softmax, products of matrices, windows). Operations that jump (comparisons, conversions to
-integers) are put on exact numbers only (`zyx.testing.tolerance`), so every element of every output can be checked.
+A graph grows node by node, each over nodes that are there, so values are shared and read under several maps; some
+steps add a pattern that schedules treat as one (softmax, products of matrices, windows). Operations that jump
+(comparisons, conversions to integers) are put on exact numbers only (`zyx.testing.tolerance`), so every element of
+every output can be checked.
 
     case = random_case(Seeded(7), GraphOptions())
     expected = case.reference()
@@ -102,7 +103,11 @@ class GraphCase:
 
 
 def random_case(
-    choices: Choices, options: GraphOptions, device: str = "test:0", graph: Graph | None = None, make_leaf: MakeLeaf | None = None
+    choices: Choices,
+    options: GraphOptions,
+    device: str = "test:0",
+    graph: Graph | None = None,
+    make_leaf: MakeLeaf | None = None,
 ) -> GraphCase:
     """Return a random graph.
 
@@ -124,7 +129,9 @@ def random_case(
         case.values[node] = array
         return node
 
-    growth = Growth(graph, device, choices, options.dtypes, options.most_elements, leaf, with_special=options.with_special)
+    growth = Growth(
+        graph, device, choices, options.dtypes, options.most_elements, leaf, with_special=options.with_special
+    )
     for _ in range(choices.integer(1, options.most_nodes)):
         growth.step()
     pool = growth.computed()

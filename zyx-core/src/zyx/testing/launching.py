@@ -36,18 +36,23 @@ def prepare(kernel: Kernel, device: Device) -> Kernel:
     return run_passes(kernel, standard_passes(device.info), check=True)
 
 
+def bytes_of(array: Array) -> memoryview:
+    """Return the bytes of an array that is dense, in row-major order."""
+    return array.reshape(-1).view(np.uint8).data
+
+
 def upload(pool: MemoryPool, array: Array) -> PoolBuffer:
     """Return a buffer that holds the elements of `array`, of which there is at least one."""
-    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    data = bytes_of(np.ascontiguousarray(array))
     buffer, event = pool.allocate(data.nbytes)
-    pool.sync_events([pool.host_to_pool(memoryview(data), buffer, [event])])
+    pool.sync_events([pool.host_to_pool(data, buffer, [event])])
     return buffer
 
 
 def download(pool: MemoryPool, buffer: PoolBuffer, like: Array) -> Array:
     """Return an array of the shape and dtype of `like` with the bytes of `buffer`."""
     result = np.empty_like(np.ascontiguousarray(like))
-    pool.pool_to_host(buffer, memoryview(result.reshape(-1).view(np.uint8)))
+    pool.pool_to_host(buffer, bytes_of(result))
     return result
 
 

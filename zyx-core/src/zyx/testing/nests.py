@@ -1,7 +1,7 @@
 """From random graphs to the loop nests of their kernels, and whether these compute what the graph means.
 
-    parts = kernels_of(case, info)              prepared, divided into kernels, written as nests
-    kernel.check(run)                           `run` computes the nests on buffers; what they store is compared with the oracle
+kernels = kernels_of(case, info)       prepared, divided into kernels, written as nests
+kernels[0].check(run)                  `run` computes the nests on buffers; what they store is compared
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ def _info(model: str, **fields: object) -> DeviceInfo:
     return DeviceInfo(model, "none", capabilities, **fields)  # type: ignore[arg-type]  # the fields of the record
 
 
-#: Machines that graphs are divided for: a processor, one with little of everything, a graphics card, one that only counts threads.
+#: Machines that graphs are divided for: a processor, one with little of everything, a graphics card, a plain one.
 MACHINES = (
-    _info("processor", vector_bytes=64, units=8, registers=32, cache_bytes=(32768, 1 << 20, 1 << 25), has_streaming=True),
+    _info(
+        "processor", vector_bytes=64, units=8, registers=32, cache_bytes=(32768, 1 << 20, 1 << 25), has_streaming=True
+    ),
     _info("small processor", vector_bytes=16, units=1, cache_bytes=(128, 256), local_bytes=512),
     _info("card", units=100, max_group_threads=1024, max_group_shape=(1024, 1024, 64), warp_size=32, vector_bytes=16),
     _info("plain", units=2),
@@ -98,7 +100,9 @@ class KernelCase:
                 assert_within(array, before[param], f"{what}: {param!r}, which is only read,")
 
 
-def kernels_of(case: GraphCase, info: DeviceInfo, *, together: bool = True) -> tuple[list[KernelCase], Mapping[Node, Reference]]:
+def kernels_of(
+    case: GraphCase, info: DeviceInfo, *, together: bool = True
+) -> tuple[list[KernelCase], Mapping[Node, Reference]]:
     """Return the kernels that compute a graph on a machine, and what every node of the rewritten graph has to be.
 
     Args:
@@ -113,7 +117,7 @@ def kernels_of(case: GraphCase, info: DeviceInfo, *, together: bool = True) -> t
     parts = partition(topological(computed), computed, info)
     launches = arrange(parts, info) if together else [[part] for part in parts]
     kernels = []
-    available = {node for node in references if isinstance(node, n.Leaf)}
+    available: set[Node] = {node for node in references if isinstance(node, n.Leaf)}
     for launch in launches:
         params: dict[Node, Param] = {}
         for part in launch:

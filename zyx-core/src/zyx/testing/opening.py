@@ -21,8 +21,8 @@ def open_runtime(device: str, plugins: Sequence[object] = (), settings: Mapping[
 
     Args:
         device: Name of a device or backend.
-        plugins: Objects or modules with hooks, or names of modules, that are to be found beside the installed backends; one that has
-            the name of an installed one takes its place.
+        plugins: Objects or modules with hooks, or names of modules, that are to be found beside the installed backends;
+            one that has the name of an installed one takes its place.
         settings: More settings.
 
     Raises:

@@ -1,8 +1,8 @@
 """The pytest plugin: options, markers, header and summary. It imports nothing of zyx that costs time.
 
-    --zyx-device NAME      device or backend to test; may be given several times; by default ZYX_DEVICE, or the interpreter
+    --zyx-device NAME      device or backend to test; may be given several times; by default ZYX_DEVICE or interpreter
     --zyx-plugin MODULE    a backend's plugin module that is not installed: register it beside the installed ones
-    --zyx-xfails FILE      the backend's list of expected failures (`zyx.testing`)
+    --zyx-xfails FILE      the backend's list of expected failures (`zyx.testing`); also the ini option zyx_xfails
     --zyx-thorough         more examples, and the tests marked `thorough`
     --zyx-seed N           of everything random; runs with the same seed are the same
 
@@ -11,8 +11,8 @@ A device that is not there skips its tests and says why; if the variable ZYX_REQ
 
 from __future__ import annotations
 
-import fnmatch
 import os
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--zyx-xfails", action="append", default=[], metavar="FILE", help="list of expected failures")
     group.addoption("--zyx-thorough", action="store_true", help="run more examples")
     group.addoption("--zyx-seed", type=int, default=0, metavar="N", help="seed of everything random")
+    parser.addini("zyx_xfails", "lists of expected failures of zyx backends", type="paths", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -94,11 +95,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
         for item in own:
             if item.get_closest_marker("thorough"):
                 item.add_marker(pytest.mark.skip(reason="takes minutes; run with --zyx-thorough"))
-    expected = [entry for file in config.getoption("--zyx-xfails") for entry in read_expected_failures(Path(file))]
-    for pattern, reason in expected:
-        matching = [item for item in own if fnmatch.fnmatchcase(_name(item), pattern)]
-        if not matching and own and not config.option.keyword:
-            raise pytest.UsageError(f"--zyx-xfails: {pattern!r} matches no test ({reason})")
+    collected = {item.path.name for item in own}
+    is_part = bool(config.option.keyword or config.option.markexpr) or any("::" in arg for arg in config.args)
+    for pattern, reason in expected_failures(config):
+        matching = [item for item in own if matches(_name(item), pattern)]
+        in_question = any(matches(file, pattern.partition("::")[0]) for file in collected)
+        if not matching and in_question and not is_part:
+            raise pytest.UsageError(f"the list of expected failures has {pattern!r}, which matches no test ({reason})")
         for item in matching:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
@@ -106,6 +109,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
 def _name(item: pytest.Item) -> str:
     """Return ``file::test[parameters]``."""
     return f"{item.path.name}::{item.nodeid.partition('::')[2]}"
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a test's name is what a pattern says: ``*`` is any text; brackets, which names have, mean themselves."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) is not None
+
+
+def expected_failures(config: pytest.Config) -> list[tuple[str, str]]:
+    """Return the patterns of all lists of expected failures, each with its reason.
+
+    Raises:
+        pytest.UsageError: A list is not there, or a line of it has no reason.
+    """
+    files = [*config.getini("zyx_xfails"), *map(Path, config.getoption("--zyx-xfails"))]
+    return [entry for file in files for entry in read_expected_failures(file)]
 
 
 def read_expected_failures(path: Path) -> Iterator[tuple[str, str]]:

@@ -98,7 +98,8 @@ def random_move(choices: Choices, nest: Nest) -> list[Move]:
         case 11:
             return [GroupReduce(range_, choices.pick(_FACTORS))]
         case _:
-            return [choices.pick((Inline(label), Stream(label)))]
+            either: tuple[Move, ...] = (Inline(label), Stream(label))
+            return [choices.pick(either)]
 
 
 def _vectorise(choices: Choices, range_: str) -> list[Move]:

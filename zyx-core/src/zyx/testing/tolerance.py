@@ -1,13 +1,14 @@
 """How far a right result may lie from the oracle's, element by element.
 
-Integers, bools, comparisons, movement, and single operations on exact numbers have one right result. Where sums are taken in
-another order, or a function is accurate to a few units in the last place only, errors start; from there on they are followed
-through the graph as a running error analysis does (Higham, "Accuracy and Stability of Numerical Algorithms", 3.3): beside each
-value stands a bound on what a conforming device may be off, computed in float64. A bound of infinity means that nothing can be said,
-for instance where a sum comes near the end of the range of its type.
+Integers, bools, comparisons, movement, and single operations on exact numbers have one right result. Where sums are
+taken in another order, or a function is accurate to a few units in the last place only, errors start; from there on
+they are followed through the graph as a running error analysis does (Higham, "Accuracy and Stability of Numerical
+Algorithms", 3.3): beside each value stands a bound on what a conforming device may be off, computed in float64. A
+bound of infinity means that nothing can be said, for instance where a sum comes near the end of the range of its
+type.
 
-An operation that is not continuous (comparisons, rounding, conversion to integers) has no such bound unless its operands are exact:
-`Exactness` says so before anything is computed, and generators keep to it.
+An operation that is not continuous (comparisons, rounding, conversion to integers) has no such bound unless its
+operands are exact: `Exactness` says so before anything is computed, and generators keep to it.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ _MOVEMENT: Final = (n.Reshape, n.Expand, n.Permute, n.Pad, n.Shrink, n.Flip, n.S
 _SAME_VALUES: Final = (*_MOVEMENT, n.Contiguous, n.ToDevice, n.Alias, n.Gather)
 _MONOTONE: Final = frozenset(
     {
-        UnaryOp.SQRT, UnaryOp.EXP, UnaryOp.EXP2, UnaryOp.EXPM1, UnaryOp.LOG, UnaryOp.LOG2, UnaryOp.LOG1P, UnaryOp.TANH, UnaryOp.ATAN,
-        UnaryOp.ERF,
+        UnaryOp.SQRT, UnaryOp.EXP, UnaryOp.EXP2, UnaryOp.EXPM1, UnaryOp.LOG, UnaryOp.LOG2, UnaryOp.LOG1P, UnaryOp.TANH,
+        UnaryOp.ATAN, UnaryOp.ERF,
     }
 )  # fmt: skip
 
@@ -94,7 +95,9 @@ def _may_be_product(node: Node) -> bool:
         seen.add(current)
         if isinstance(current, n.Binary) and current.op is BinaryOp.MUL:
             return True
-        if isinstance(current, (*_SAME_VALUES, n.Where)) or (isinstance(current, n.Unary) and current.op is UnaryOp.NEG):
+        if isinstance(current, (*_SAME_VALUES, n.Where)) or (
+            isinstance(current, n.Unary) and current.op is UnaryOp.NEG
+        ):
             stack.extend(source for source in current.sources if source.dtype.is_float)
     return False
 
@@ -145,10 +148,13 @@ def _bound(node: Node, x: Sequence[Array], b: Sequence[Array], value: Array) -> 
         case _ if isinstance(node, _SAME_VALUES):
             return _moved(node, b)
         case n.Reduce(op=ReduceOp.MAX | ReduceOp.MIN, axes=axes):
-            return np.max(b[0], axis=axes, keepdims=True)
+            most: Array = np.max(b[0], axis=axes, keepdims=True)
+            return most
         case n.Reduce(op=op3, axes=axes):
             count = int(np.prod([x[0].shape[axis] for axis in axes]))
-            return _combined(op3, node.dtype, x[0], b[0], count, value, lambda f, a: f.reduce(a, axis=axes, keepdims=True))
+            return _combined(
+                op3, node.dtype, x[0], b[0], count, value, lambda f, a: f.reduce(a, axis=axes, keepdims=True)
+            )
         case n.Scan(op=ReduceOp.MAX | ReduceOp.MIN, axis=axis):
             return np.maximum.accumulate(b[0], axis=axis)
         case n.Scan(op=op3, axis=axis):
@@ -187,7 +193,8 @@ def _unary_bound(op: UnaryOp, dtype: DType, x: Array, b: Array, value: Array) ->
 
 def _quotient_bound(dtype: DType, x: Array, bx: Array, y: Array, by: Array, value: Array) -> Array:
     room = np.abs(y) - by
-    return np.where(room > 0, (bx + np.abs(value) * by) / room + _rounding(dtype, value, QUOTIENT_ULPS), np.inf)
+    bound: Array = np.where(room > 0, (bx + np.abs(value) * by) / room + _rounding(dtype, value, QUOTIENT_ULPS), np.inf)
+    return bound
 
 
 def _binary_bound(op: BinaryOp, dtype: DType, sources: Sequence[Array], bounds: Sequence[Array], value: Array) -> Array:
@@ -196,27 +203,35 @@ def _binary_bound(op: BinaryOp, dtype: DType, sources: Sequence[Array], bounds: 
         case BinaryOp.ADD | BinaryOp.SUB:
             return bx + by + _rounding(dtype, np.abs(value) + np.abs(x) + np.abs(y))
         case BinaryOp.MUL:
-            return bx * np.abs(y) + by * np.abs(x) + bx * by + _rounding(dtype, value)
+            product: Array = bx * np.abs(y) + by * np.abs(x) + bx * by + _rounding(dtype, value)
+            return product
         case BinaryOp.DIV:
             return _quotient_bound(dtype, x, bx, y, by, value)
         case BinaryOp.MAX | BinaryOp.MIN:
-            return np.maximum(bx, by)
+            greater: Array = np.maximum(bx, by)
+            return greater
         case BinaryOp.POW:
             # d(x**y) = x**y * (y / x dx + log x dy)
             spread = np.abs(y / x) * bx + np.abs(np.log(np.abs(x))) * by
             inside = (x > bx) & (spread < 0.01)
-            return np.where(inside | ((bx == 0) & (by == 0)), 2 * np.abs(value) * np.where(inside, spread, 0), np.inf) + _rounding(
-                dtype, value, FUNCTION_ULPS
-            )
+            return np.where(
+                inside | ((bx == 0) & (by == 0)), 2 * np.abs(value) * np.where(inside, spread, 0), np.inf
+            ) + _rounding(dtype, value, FUNCTION_ULPS)
         case _:
             assert op not in COMPARISONS  # their results are no floats
             return np.full(value.shape, np.inf)
 
 
 def _combined(
-    op: ReduceOp, dtype: DType, x: Array, b: Array, count: int, value: Array, combine: Callable[[np.ufunc, Array], Array]
+    op: ReduceOp,
+    dtype: DType,
+    x: Array,
+    b: Array,
+    count: int,
+    value: Array,
+    combine: Callable[[np.ufunc, Array], Array],
 ) -> Array:
-    """Return the bound of a sum or product of `count` elements in any order; `combine` applies a NumPy function likewise."""
+    """Return the bound of a sum or product of `count` elements in any order; `combine` applies a ufunc likewise."""
     if op is ReduceOp.SUM:
         total = combine(np.add, np.abs(x) + b)
         return _sum_bound(dtype, total, combine(np.add, b), count)

@@ -52,9 +52,9 @@ def special_values(dtype: DType) -> Array:
     if dtype.is_float:
         top, normal, tiny = largest(dtype), least_normal(dtype), least_positive(dtype)
         positive = [
-            0.0, 1.0, 0.5, 1.5, 2.0, 2.5, 3.0, 0.1, 0.3, 7.0, 10.0, 100.5, 127.0, 128.0, 255.0, 256.0, 32767.5, 65535.0, 2.0**31,
-            2.0**32, 2.0**63, 2.0**64, 1e10, 1.0 + epsilon(dtype), 1.0 - epsilon(dtype) / 2, top, top / 2, normal, normal / 2,
-            tiny, float("inf"),
+            0.0, 1.0, 0.5, 1.5, 2.0, 2.5, 3.0, 0.1, 0.3, 7.0, 10.0, 100.5, 127.0, 128.0, 255.0, 256.0, 32767.5, 65535.0,
+            2.0**31, 2.0**32, 2.0**63, 2.0**64, 1e10, 1.0 + epsilon(dtype), 1.0 - epsilon(dtype) / 2, top, top / 2,
+            normal, normal / 2, tiny, float("inf"),
         ]  # fmt: skip
         values = [*positive, *(-value for value in positive), float("nan")]
         with np.errstate(over="ignore"):

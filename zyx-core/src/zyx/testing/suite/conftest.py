@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from zyx.errors import NoDeviceError
 from zyx.testing.opening import open_runtime
 from zyx.testing.plugin import EXAMPLES, is_required, is_thorough
-
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -13,7 +13,7 @@ from zyx.errors import BackendError, InvalidBufferError, InvalidEventError
 from zyx.ir import kernel as k
 from zyx.ir.builder import Builder
 from zyx.ops import BinaryOp
-from zyx.testing.launching import Loaded, download, prepare
+from zyx.testing.launching import Loaded, bytes_of, download, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,7 +110,7 @@ def test_launches_in_a_chain_of_events_run_in_order(device: Device, pool: Memory
         for _ in range(launches):
             event = device.launch(program, loaded.args, [event])
         target = np.empty_like(start)
-        pool.pool_to_host(loaded.args[0], memoryview(target.view(np.uint8)), [event])  # type: ignore[arg-type]
+        pool.pool_to_host(loaded.args[0], bytes_of(target), [event])  # type: ignore[arg-type]
     np.testing.assert_array_equal(target, start + launches)
     device.release(program)
 
@@ -119,7 +119,7 @@ def test_an_upload_is_seen_by_the_launch_that_waits_for_it(device: Device, pool:
     program = device.compile(prepare(increment(3), device))
     data = np.array([5, -7, 2**31 - 1], np.int32)
     buffer, event = pool.allocate(12)
-    event = pool.host_to_pool(memoryview(data.view(np.uint8)), buffer, [event])
+    event = pool.host_to_pool(bytes_of(data), buffer, [event])
     event = device.launch(program, [buffer], [event])
     pool.sync_events([event])
     np.testing.assert_array_equal(download(pool, buffer, data), np.array([6, -6, -(2**31)], np.int32))

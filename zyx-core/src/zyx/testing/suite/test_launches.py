@@ -37,7 +37,21 @@ def numbered(groups: Sequence[int], threads: Sequence[int] = ()) -> Kernel:
     return b.finish("numbered")
 
 
-GRIDS = [(1,), (7,), (255,), (256,), (257,), (4099,), (65_535,), (65_536,), (70_001,), (3, 5), (17, 129), (2, 3, 5), (31, 1, 33)]
+GRIDS = [
+    (1,),
+    (7,),
+    (255,),
+    (256,),
+    (257,),
+    (4099,),
+    (65_535,),
+    (65_536,),
+    (70_001,),
+    (3, 5),
+    (17, 129),
+    (2, 3, 5),
+    (31, 1, 33),
+]
 
 
 @pytest.mark.parametrize("groups", GRIDS, ids=lambda shape: "x".join(map(str, shape)))
@@ -68,7 +82,10 @@ def test_every_thread_of_a_group_runs_once(device: Device, threads: tuple[int, .
 def copy(length: int) -> Kernel:
     """Return a kernel that copies its second param to its first."""
     b = Builder()
-    out, x = b.define(k.Memory.GLOBAL, dtypes.int32, length), b.define(k.Memory.GLOBAL, dtypes.int32, length, mutable=False)
+    out, x = (
+        b.define(k.Memory.GLOBAL, dtypes.int32, length),
+        b.define(k.Memory.GLOBAL, dtypes.int32, length, mutable=False),
+    )
     at = b.index(k.Axis.GROUP, 0, length)
     b.store(out, at, b.load(x, at))
     return b.finish("copy")
@@ -87,14 +104,17 @@ def _refuse(device: Device, program: Program, args: Sequence[Argument]) -> None:
     assert str(refused.value)
 
 
-def test_arguments_that_do_not_fit_are_refused_and_change_nothing(device: Device, pool: MemoryPool, program: Program) -> None:
+def test_arguments_that_do_not_fit_are_refused_and_change_nothing(
+    device: Device, pool: MemoryPool, program: Program
+) -> None:
     data = np.arange(16, dtype=np.int32)
     out, x, small = upload(pool, np.zeros(16, np.int32)), upload(pool, data), upload(pool, np.zeros(15, np.int32))
     gone = upload(pool, data)
     pool.deallocate(gone)
     foreign, _ = HostPool("elsewhere", 1 << 20).allocate(64)
     wrong: list[list[Argument]] = [
-        [], [out], [out, x, x], [out, small], [small, x], [out, gone], [gone, x], [out, foreign], [foreign, x], [out, 3], [1.5, x],
+        [], [out], [out, x, x], [out, small], [small, x], [out, gone], [gone, x], [out, foreign], [foreign, x],
+        [out, 3], [1.5, x],
     ]  # fmt: skip
     for args in wrong:
         _refuse(device, program, args)
@@ -164,7 +184,12 @@ def test_a_captured_sequence_does_what_its_launches_do(
     length = 1003
     increment, double = steps(device, length)
     kept = upload(pool, np.arange(length, dtype=np.int32))
-    sequence = [Launch(increment, (Slot(0),)), Launch(double, (Slot(0),)), Launch(double, (kept,)), Launch(increment, (Slot(1),))]
+    sequence = [
+        Launch(increment, (Slot(0),)),
+        Launch(double, (Slot(0),)),
+        Launch(double, (kept,)),
+        Launch(increment, (Slot(1),)),
+    ]
     captured = capture(sequence, 2)
     for turn in range(3):
         first, second = np.full(length, turn, np.int32), np.arange(length, dtype=np.int32)

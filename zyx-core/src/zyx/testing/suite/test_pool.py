@@ -12,7 +12,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     consumes,
     invariant,
-    multiple,
     rule,
     run_state_machine_as_test,
 )
@@ -118,7 +117,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert self.pool.free_bytes == before
 
     @rule(target=buffers, buffer=consumes(buffers))
-    def copy_from_another_pool(self, buffer: PoolBuffer) -> Any:
+    def copy_from_another_pool(self, buffer: PoolBuffer) -> PoolBuffer:
         other = HostPool("elsewhere", 1 << 20)
         source, event = other.allocate(buffer.nbytes)
         data = np.random.default_rng(buffer.nbytes).bytes(buffer.nbytes)
@@ -126,7 +125,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.pool.sync_events([self.pool.pool_to_pool(source, buffer)])
         other.deallocate(source)
         self.model[buffer][:], self.written[buffer] = data, buffer.nbytes
-        return multiple(buffer)
+        return buffer
 
     @invariant()
     def buffers_keep_their_sizes(self) -> None:
@@ -143,7 +142,8 @@ def test_a_pool_does_what_a_dictionary_of_bytes_does(
 ) -> None:
     pool.synchronize()
     before = pool.free_bytes
-    run_state_machine_as_test(lambda: PoolMachine(pool, examples), settings=profile)
+    machine: Any = lambda: PoolMachine(pool, examples)  # noqa: E731  # hypothesis accepts any function, its types do not
+    run_state_machine_as_test(machine, settings=profile)
     pool.synchronize()
     assert pool.free_bytes == before, "not all memory came back"
 
