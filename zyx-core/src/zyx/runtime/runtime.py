@@ -7,6 +7,7 @@ import time
 import weakref
 from collections import OrderedDict
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -106,19 +107,25 @@ class Runtime:
         Raises:
             NoDeviceError: There is none; the text says what was tried.
         """
+        for runtime, name in reversed(_scopes.get()):
+            if runtime is self:
+                return name
         if self._default is None:
-            self._default = self.device_name(None)
+            self._default = self._choose(None).name
         return self._default
 
     @contextmanager
-    def default(self, name: str) -> Iterator[str]:
-        """Make tensors on device `name`, where none is named, for the length of a ``with`` block."""
-        with self.lock:
-            before, self._default = self._default, self.device_name(name)
+    def default(self, name: str | None) -> Iterator[str]:
+        """Make tensors on device `name`, where none is named, for the length of a ``with`` block in this thread.
+
+        None is the device that is the default already.
+        """
+        place = self.device_name(name)
+        token = _scopes.set((*_scopes.get(), (self, place)))
         try:
-            yield self._default
+            yield place
         finally:
-            self._default = before
+            _scopes.reset(token)
 
     def device_name(self, name: str | None) -> str:
         """Return the full name of a device, such as ``c:0`` for ``c`` or ``cpu``; None means the default device.
@@ -129,11 +136,17 @@ class Runtime:
         return self.device(name).name
 
     def device(self, name: str | None = None) -> Device:
-        """Return a device by name, opening what is needed."""
-        if name is not None and self._opened is not None:
+        """Return a device by name, opening what is needed; None means the default device."""
+        if name is None:
+            name = self.default_device
+        if self._opened is not None:
             found = self._opened.devices.get(name)
             if found is not None:
                 return found
+        return self._choose(name)
+
+    def _choose(self, name: str | None) -> Device:
+        """Return the device that a name, or no name, means to `zyx.plugins.choose`."""
         from zyx.plugins.choose import choose_device
 
         with self.lock:
@@ -399,6 +412,9 @@ def _source_with_same_layout(node: Node) -> Node | None:
         node = node.sources[0]
     return node
 
+
+#: The default devices of the ``with`` blocks that this thread or task is in, innermost last.
+_scopes: ContextVar[tuple[tuple[Runtime, str], ...]] = ContextVar("default_devices", default=())
 
 _current: list[Runtime] = []
 

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
 
 
-def device(name: str) -> AbstractContextManager[str]:
-    """Make tensors on device `name`, where none is named, for the length of a ``with`` block.
+def device(name: str | None) -> AbstractContextManager[str]:
+    """Make tensors on device `name`, where none is named, for the length of a ``with`` block in this thread.
 
-    "cpu" means the fastest device that works on host memory, "cuda" the first of that backend.
+    "cpu" means the fastest device that works on host memory, "cuda" the first of that backend, None what is the default
+    already. Threads that are started in the block have the default of the configuration.
 
     Raises:
         NoDeviceError: On entering: there is no such device; the text lists those there are.

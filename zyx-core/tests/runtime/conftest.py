@@ -1,0 +1,240 @@
+"""A backend whose two devices do nothing before they must, in memory of their own, so that a missing event is noticed.
+
+Work is put off until somebody waits for it, and then only what it was said to wait for is done before it: an operation
+that forgets an event reads what is not there yet. Memory starts as garbage and becomes garbage when it is freed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.backend import Device, DeviceInfo, Event, MemoryPool, PoolBuffer, Program
+from zyx.backend.info import full_capability
+from zyx.errors import AllocationError, LaunchError
+from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl
+from zyx.ir.interpreter import Executable
+from zyx.runtime.runtime import Runtime, use
+from zyx.testing.opening import open_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CAPACITY = 1 << 22
+
+
+class Work:
+    """Something to do, after some other things."""
+
+    def __init__(self, action: Callable[[], None], after: list[Work]) -> None:
+        self.action: Callable[[], None] | None = action
+        self.after = after
+
+    def do(self) -> None:
+        stack = [self]
+        while stack:
+            current = stack[-1]
+            waiting = [work for work in current.after if work.action is not None]
+            if waiting and current.action is not None:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            action, current.action = current.action, None
+            if action is not None:
+                action()
+
+
+class LabEvent(Event):
+    complete_when_made: ClassVar[bool] = False
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self.work = work
+
+
+class LabBuffer(PoolBuffer):
+    __slots__ = ("array",)
+
+    def __init__(self, pool: MemoryPool, nbytes: int) -> None:
+        super().__init__(pool, nbytes)
+        self.array = np.full(nbytes, 0xA5, np.uint8)
+
+
+class LabPool(MemoryPool):
+    """Memory of `capacity` bytes.
+
+    Attributes:
+        copies: Bytes of each copy that was queued, by kind.
+    """
+
+    def __init__(self, name: str, capacity: int = CAPACITY) -> None:
+        super().__init__(name)
+        self.capacity = capacity
+        self.used = 0
+        self.trims = 0
+        self.queued: list[Work] = []
+        self.copies: list[tuple[str, int]] = []
+
+    @property
+    def free_bytes(self) -> int:
+        return self.capacity - self.used
+
+    def allocate(self, nbytes: int) -> tuple[PoolBuffer, Event]:
+        if nbytes > self.free_bytes:
+            raise AllocationError(f"pool {self.name} has no room for {nbytes} bytes: {self.free_bytes} bytes are free")
+        self.used += nbytes
+        return LabBuffer(self, nbytes), self.completed()
+
+    def deallocate(self, buffer: PoolBuffer, events=()) -> None:
+        self.sync_events(events)
+        self.check_buffer(buffer)
+        buffer.freed = True
+        buffer.array[:] = 0x5A
+        self.used -= buffer.nbytes
+
+    def host_to_pool(self, source: memoryview, target: PoolBuffer, events=()) -> Event:
+        self.copies.append(("upload", source.nbytes))
+
+        def copy() -> None:
+            self.check_buffer(target, source.nbytes)
+            target.array[: source.nbytes] = np.frombuffer(source, np.uint8)
+
+        return self.queue(copy, events)
+
+    def pool_to_host(self, source: PoolBuffer, target: memoryview, events=(), offset: int = 0) -> None:
+        self.sync_events(events)
+        self.check_buffer(source, offset + target.nbytes)
+        np.frombuffer(target, np.uint8)[:] = source.array[offset : offset + target.nbytes]
+
+    def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events=()) -> Event:
+        self.copies.append(("copy", source.nbytes))
+        if not isinstance(source, LabBuffer):
+            return super().pool_to_pool(source, target, events)
+
+        def copy() -> None:
+            source.pool.check_buffer(source)
+            self.check_buffer(target, source.nbytes)
+            target.array[: source.nbytes] = source.array
+
+        return self.queue(copy, events)
+
+    def queue(self, action: Callable[[], None], events=()) -> Event:
+        work = Work(action, taken(events))
+        self.queued.append(work)
+        return LabEvent(work)
+
+    def completed(self) -> Event:
+        return Event()
+
+    def sync_events(self, events) -> None:
+        for work in taken(events):
+            work.do()
+
+    def release_events(self, events) -> None:
+        taken(events)
+
+    def synchronize(self) -> None:
+        while self.queued:
+            self.queued.pop().do()  # the latest first: what it does not wait for is not done before it
+
+    def trim(self) -> int:
+        self.trims += 1
+        return 0
+
+    def close(self) -> None:
+        self.synchronize()
+
+
+def taken(events) -> list[Work]:
+    for event in events:
+        event.take()
+    return [event.work for event in events if isinstance(event, LabEvent)]
+
+
+class LabDevice(Device):
+    """Interprets kernels, later. Attributes: names of the kernels compiled and launched; `refuses` makes one fail."""
+
+    def __init__(self, name: str, pool: LabPool) -> None:
+        super().__init__(name, pool)
+        self.compiled: list[str] = []
+        self.launched: list[str] = []
+        self.released: list[str] = []
+        self.fails_in_launch: str | None = None
+        self.fails_while_running: str | None = None
+        self._info = DeviceInfo(
+            "lab", "0", {dtype: full_capability(dtype) for dtype in dtypes.ALL}, max_group_threads=64,
+            max_group_shape=(64, 64, 64), cache_bytes=(1 << 15, 1 << 18),
+        )  # fmt: skip
+
+    @property
+    def info(self) -> DeviceInfo:
+        return self._info
+
+    def compile(self, kernel) -> Program:
+        self.compiled.append(kernel.name)
+        program = LabProgram(kernel.name)
+        program.executable, program.params = Executable(kernel), kernel.params
+        return program
+
+    def release(self, program: Program) -> None:
+        self.released.append(program.name)
+
+    def launch(self, program: Program, args, events=()) -> Event:
+        if self.fails_in_launch is not None and self.fails_in_launch in program.name:
+            taken(events)
+            raise LaunchError(f"kernel {program.name} on {self.name}: refused")
+        self.launched.append(program.name)
+
+        def run() -> None:
+            if self.fails_while_running is not None and self.fails_while_running in program.name:
+                raise LaunchError(f"kernel {program.name} on {self.name}: failed while running")
+            arrays = []
+            for argument, param in zip(args, program.params, strict=True):
+                self.memory_pool.check_buffer(argument, param.length * param.dtype.itemsize)
+                arrays.append(argument.array[: param.length * param.dtype.itemsize].view(param.dtype.numpy))
+            program.executable(arrays)
+
+        return self.memory_pool.queue(run, events)
+
+    def close(self) -> None:
+        pass
+
+
+class LabProgram(Program):
+    __slots__ = ("executable", "params")
+
+
+class LabBackend:
+    @hookimpl
+    def zyx_backend_info(self) -> BackendInfo:
+        return BackendInfo("lab", "1.0", API_VERSION, "puts everything off")
+
+    @hookimpl
+    def zyx_memory_pools(self):
+        return [LabPool("lab:0"), LabPool("lab:1")]
+
+    @hookimpl
+    def zyx_devices(self, pools):
+        return [LabDevice("lab:0", pools["lab:0"]), LabDevice("lab:1", pools["lab:1"])]
+
+
+@pytest.fixture
+def lab() -> Iterator[Runtime]:
+    """A runtime of its own, the current one, whose default device is ``lab:0``."""
+    runtime = open_runtime("lab:0", [LabBackend()])
+    with use(runtime):
+        yield runtime
+    runtime.close()
+
+
+@pytest.fixture
+def device(lab) -> LabDevice:
+    return lab.device("lab:0")
+
+
+@pytest.fixture
+def pool(device) -> LabPool:
+    return device.memory_pool
