@@ -74,9 +74,10 @@ def power(b: Builder, x: ValueId, y: ValueId, *, has_fma: bool = True) -> ValueI
     rest = mad(bounded, low, _residual(bounded, high, -exponent, has_fma=has_fma))
     least, greatest = EXP2_DOMAIN[f.dtype]
     rest = where(abs(exponent).lt(-2 * least), rest, 0.0)  # beyond, `rest` can be anything, NaN included
-    exponent = at_most(at_least(exponent, least), greatest)
+    is_zero = exponent.lt(least)
+    exponent = at_most(where(is_zero, 0.0, exponent), greatest)
     n, shifted = round_to_integer(exponent, 2 * f.bias)
-    result = scale(polynomial((exponent - n) + rest, EXP2[f.dtype]), shifted)
+    result = where(is_zero, 0.0, scale(polynomial((exponent - n) + rest, EXP2[f.dtype]), shifted))
 
     is_integral = y_.floor().eq(y_)
     half = y_ * 0.5

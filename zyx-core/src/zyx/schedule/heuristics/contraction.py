@@ -43,6 +43,7 @@ _ROWS_TO_TURN_FOR: Final = 32
 _TURNED_COST: Final = 1.5
 _ADD_UP_COST: Final = 0.3
 _LINES_TO_COPY: Final = 256
+_USES_TO_COPY_FOR: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
     _arrange_loops(plan, tile, loops, reduced, info)
     if vector not in statement.reduced and rows is not None:
         _copy_columns(plan, tile, reduced, min(rows.size, _BLOCK_ROWS), info)
+        _copy_rows(plan, tile, reduced, info)
 
 
 def _vector_range(nest: Nest, found: Contraction, kept: list[Range], lanes: int) -> Range:
@@ -342,11 +344,7 @@ def _copy_columns(plan: Plan, tile: _Tile, reduced: list[Range], rows: int, info
     if not turned and not far:
         return
     inner = [range_ for range_ in tile.inner if read.index.free & range_.bit]
-    same = [other for other in reads_in(statement) if other.param is read.param]
-    tile_labels = tuple(range_.label for range_ in (*along, *inner))
-    plan.do(Stage(repr(statement.value), read.param.number, tile_labels, same.index(read) if len(same) > 1 else None))
-    copy = plan.nest.statements[plan.nest.statements.index(_definition(plan, statement)) - 1]
-    assert isinstance(copy, Compute)
+    copy = _stage(plan, statement, read, [*along, *inner])
     for range_ in inner:
         if not turned or range_ is vector:
             plan.mark(plan.range(f"{range_.label}@{copy.value}"), plan.nest.kind(range_))
@@ -356,6 +354,46 @@ def _copy_columns(plan: Plan, tile: _Tile, reduced: list[Range], rows: int, info
         plan.mark(block, Kind.UNROLL)
         own = [plan.range(f"{range_.label}@{copy.value}") for range_ in (*along, *inner) if range_ is not side]
         plan.order([*(r for r in own if plan.nest.kind(r) is not Kind.VECTOR), outer, block])
+
+
+def _copy_rows(plan: Plan, tile: _Tile, reduced: list[Range], info: DeviceInfo) -> None:
+    """Copy what the rows of tiles are loaded from to where its lines follow each other, if that pays.
+
+    It does where a line of memory holds all rows of a tile, but each step of the reduction needs another line, far from
+    the last: lines that are a power of two apart fall on the same few places of a cache, and are gone when the next
+    column of tiles needs them.
+    """
+    statement = next(s for s in plan.nest.statements if isinstance(s, Compute) and s.op is not None)
+    vector = tile.inner[-1]
+    narrow = [read for read in reads_in(statement) if not read.index.free & vector.bit]
+    if len(narrow) != 1 or not info.cache_bytes:
+        return
+    (read,) = narrow
+    inner = [range_ for range_ in tile.inner if read.index.free & range_.bit]
+    if len(inner) != 1 or stride_along(read.index, inner[0]) != 1:
+        return
+    loops = [r for r in statement.order if plan.nest.kind(r) is not Kind.GROUP and r not in tile.inner]
+    along = [range_ for range_ in loops if read.index.free & range_.bit]
+    uses = 1
+    for range_ in loops:
+        uses *= 1 if range_ in along else range_.size
+    steps = [r for r in along if r in reduced]
+    reach = max((abs(stride_along(read.index, r) or 0) * r.size for r in steps), default=0) * read.dtype.itemsize
+    if uses < _USES_TO_COPY_FOR or reach < info.cache_bytes[0]:
+        return
+    copy = _stage(plan, statement, read, [*along, *inner])
+    is_vector = inner[0].size & (inner[0].size - 1) == 0
+    plan.mark(plan.range(f"{inner[0].label}@{copy.value}"), Kind.VECTOR if is_vector else Kind.UNROLL)
+
+
+def _stage(plan: Plan, statement: Compute, read: e.Read, ranges: list[Range]) -> Compute:
+    """Let `statement` read from a copy that is laid out along `ranges`, and return what makes the copy."""
+    same = [other for other in reads_in(statement) if other.param is read.param]
+    labels = tuple(range_.label for range_ in ranges)
+    plan.do(Stage(repr(statement.value), read.param.number, labels, same.index(read) if len(same) > 1 else None))
+    copy = plan.nest.statements[plan.nest.statements.index(_definition(plan, statement)) - 1]
+    assert isinstance(copy, Compute)
+    return copy
 
 
 def _definition(plan: Plan, statement: Compute) -> Statement:
