@@ -37,7 +37,7 @@ def test_a_block_ends_with_an_error_too(lab):
 
 
 def test_a_device_that_is_not_there_changes_nothing(lab):
-    with pytest.raises(NoDeviceError, match=r"no device 'lab:7'.*backend lab has lab:0, lab:1"):
+    with pytest.raises(NoDeviceError, match=r"no device 'lab:7'.*backend lab has lab:0.*, lab:1"):
         zyx.device("lab:7").__enter__()
     assert zyx.default_device() == "lab:0"
 

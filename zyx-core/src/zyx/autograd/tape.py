@@ -29,6 +29,7 @@ from zyx.autograd.structure import handles_of, map_handles
 from zyx.errors import GradientError
 from zyx.runtime.handle import Handle
 from zyx.runtime.runtime import current
+from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -68,8 +69,10 @@ class Tape:
     def gradient(self, target: Handle, sources: S, upstream: Handle | None = None) -> S:
         """Return the gradient of `target` with respect to each of `sources`, in the structure that these have.
 
-        Gradients have the shape, dtype and device of their source. Nothing is computed yet. It may be called any number
-        of times, inside the block or after it.
+        Gradients have the shape, dtype and device of their source. Nothing is computed yet; when something is, a target
+        of one element that is still around by then is computed along with it, since reading a loss after the step it
+        led to would otherwise start from the beginning. It may be called any number of times, inside the block or after
+        it.
 
         Args:
             target: A tensor of one element, made inside the block.
@@ -100,6 +103,8 @@ class Tape:
         found = iter(
             gradient(self._runtime.graph, end, starts, None if upstream is None else upstream.node, self._history)
         )
+        if size_of(end.shape) == 1:
+            self._runtime.realize_along(target)
         return map_handles(lambda _, handle: type(handle).of(next(found), handle.runtime), sources, "sources")
 
     def _value_of(self, handle: Handle, reached: set[Node]) -> Node:

@@ -35,9 +35,9 @@ class MemoryPool(ABC):
 
     Transfers are ordered by events alone: an operation starts when the events it is given are complete, and returns,
     often before the work is done, an event of its own. Events that are passed in are used up, also when the call
-    raises. The host memory of an upload must stay as it is until the upload's event is complete; a buffer must not be
-    deallocated except with the events of all work that uses it. Any method may raise `BackendError`; after it the
-    pool is as before the call.
+    raises. The host memory of an upload must stay as it is until the upload's event is complete, and the pool keeps it
+    alive until then; a buffer must not be deallocated except with the events of all work that uses it. Any method may
+    raise `BackendError`; after it the pool is as before the call.
     """
 
     #: Whether tensors can be put here; a pool of files cannot be allocated from.
@@ -69,7 +69,7 @@ class MemoryPool(ABC):
 
     @abstractmethod
     def host_to_pool(self, source: memoryview, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
-        """Copy the bytes of `source` to the start of `target`. `source` must stay alive and unchanged until the event.
+        """Copy the bytes of `source` to the start of `target`. `source` must stay unchanged until the event.
 
         Raises:
             InvalidBufferError: `target` is not of this pool, freed, or smaller than `source`.
@@ -88,7 +88,9 @@ class MemoryPool(ABC):
         """
 
     def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
-        """Copy all of `source`, of another pool, to the start of `target`, of this one.
+        """Copy all of `source`, of another pool, to the start of `target`, of this one, once `events` are complete.
+
+        These are of the pool of `source`; all work on `target` is done. The event returned is of this pool.
 
         The default goes through host memory and blocks; a pool with a direct path overrides it.
         """

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from zyx.errors import AllocationError
+from zyx.errors import AllocationError, BackendError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,15 +23,15 @@ class Pending:
     Attributes:
         event: None once it was given away.
         pool: The pool that can wait for it.
-        kept: What must stay alive until the work is done.
+        error: What the work failed with, once somebody has waited: whoever waits again is told again.
     """
 
-    __slots__ = ("event", "kept", "pool", "successor")
+    __slots__ = ("error", "event", "pool", "successor")
 
-    def __init__(self, event: Event, pool: MemoryPool, kept: object = None) -> None:
+    def __init__(self, event: Event, pool: MemoryPool) -> None:
         self.event: Event | None = event
         self.pool = pool
-        self.kept = kept
+        self.error: BackendError | None = None
         self.successor: Pending | None = None
 
     def last(self) -> Pending:
@@ -41,12 +42,17 @@ class Pending:
         return current
 
     def wait(self) -> None:
-        """Return when the work is done. Errors of the work surface here."""
+        """Return when the work is done. Errors of the work surface here, at every call."""
         last = self.last()
+        if last.error is not None:
+            raise last.error
         event, last.event = last.event, None
         if event is not None:
-            last.pool.sync_events([event])
-        last.kept = None
+            try:
+                last.pool.sync_events([event])
+            except BackendError as error:
+                last.error = error
+                raise
 
 
 class Buffer:
@@ -109,7 +115,8 @@ class Memory:
             return Buffer(pool, None, 0, retired)
         while retired:
             dead = retired.popleft()
-            if dead[0] is pool and dead[1].nbytes == nbytes:  # as in a loop: no need to ask the pool, or to wait
+            is_sound = dead[2] is None or dead[2].last().error is None
+            if dead[0] is pool and dead[1].nbytes == nbytes and is_sound:  # as in a loop: no need to ask, or to wait
                 buffer = Buffer(pool, dead[1], nbytes, retired)
                 buffer.pending = dead[2]
                 return buffer
@@ -120,7 +127,7 @@ class Memory:
             self._make_room(pool)
             raw, event = pool.allocate(nbytes)
         self.live_bytes += nbytes
-        if self.live_bytes > self.peak_bytes:
+        if self.live_bytes > self.peak_bytes:  # noqa: PLR1730  # max() takes three times as long
             self.peak_bytes = self.live_bytes
         buffer = Buffer(pool, raw, nbytes, self._retired)
         if event.complete_when_made:
@@ -137,7 +144,8 @@ class Memory:
 
     def _give_back(self, pool: MemoryPool, raw: PoolBuffer, pending: Pending | None) -> None:
         if pending is not None:
-            pending.wait()
+            with suppress(BackendError):  # nobody holds the result any more; what was made of it fails by itself
+                pending.wait()
         pool.deallocate(raw)
         self.live_bytes -= raw.nbytes
 
@@ -148,27 +156,40 @@ class Memory:
         pool.trim()
 
 
-def take_events(buffers: Iterable[Buffer]) -> tuple[list[Event], list[Pending]]:
-    """Return the events that work on `buffers` must wait for, and the work that they belong to.
+def take_events(buffers: Iterable[Buffer], pool: MemoryPool) -> tuple[list[Event], list[Pending]]:
+    """Return the events that work of `pool` on `buffers` must wait for, and the work that they belong to.
 
-    The caller queues the new work with these events, then calls `settle`.
+    Work of other pools is waited for here. The caller queues the new work with these events, then calls `settle`, or
+    `abandon` if that fails.
+
+    Raises:
+        BackendError: Earlier work on a buffer has failed. No event was taken.
     """
+    waiting = [buffer.pending.last() for buffer in buffers if buffer.pending is not None]
     events: list[Event] = []
     taken: list[Pending] = []
-    for buffer in buffers:
-        pending = buffer.pending
-        if pending is not None:
-            last = pending.last()
-            if last.event is not None:
-                events.append(last.event)
-                last.event = None
-                taken.append(last)
+    for last in waiting:
+        if last.error is not None or last.pool is not pool:
+            last.wait()
+    for last in waiting:
+        if last.event is not None:
+            events.append(last.event)
+            last.event = None
+            taken.append(last)
     return events, taken
 
 
-def settle(
-    event: Event, pool: MemoryPool, buffers: Iterable[Buffer], taken: Sequence[Pending], kept: object = None
-) -> None:
+def abandon(taken: Sequence[Pending]) -> None:
+    """Wait for work whose events were used up by a call that failed: nobody else can."""
+    for pool in {pending.pool for pending in taken}:
+        try:
+            pool.synchronize()
+        except BackendError as error:
+            for pending in taken:
+                pending.error = error if pending.pool is pool else pending.error
+
+
+def settle(event: Event, pool: MemoryPool, buffers: Iterable[Buffer], taken: Sequence[Pending]) -> None:
     """Note that work with the end `event` was queued on `buffers`, behind the work `taken`."""
     if event.complete_when_made:
         event.take()
@@ -176,7 +197,7 @@ def settle(
             for buffer in buffers:
                 buffer.pending = None
         return
-    pending = Pending(event, pool, kept)
+    pending = Pending(event, pool)
     for earlier in taken:
         earlier.successor = pending
     for buffer in buffers:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from zyx.errors import FormatError, TraceError
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
-from zyx.runtime.buffer import Pending
+from zyx.runtime.buffer import settle
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
@@ -58,11 +58,10 @@ class Unread:
         if self.buffer is None:
             buffer = memory.allocate(pool, self.window.nbytes)
             assert buffer.raw is not None  # a window has at least one byte
+            if buffer.pending is not None:
+                buffer.pending.wait()
             event = pool.pool_to_pool(self.window, buffer.raw)
-            if event.complete_when_made:
-                event.take()
-            else:
-                buffer.pending = Pending(event, pool)
+            settle(event, pool, (buffer,), ())
             self.buffer = buffer
         return self.buffer
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture
-from zyx.runtime.buffer import settle, take_events
+from zyx.errors import BackendError
+from zyx.runtime.buffer import abandon, settle, take_events
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,11 +118,16 @@ class Plan:
                 _copy(buffers[step.source], buffers[step.target])
             else:
                 args = [buffers[number] for number in step.args]
-                events, taken = take_events(args)
+                pool = step.device.memory_pool
+                events, taken = take_events(args, pool)
                 started = trace.before_launch(step)
-                event = step.device.launch(step.program, _raw(args), events)
-                event = trace.after_launch(step, event, started)
-                settle(event, step.device.memory_pool, args, taken)
+                try:
+                    event = step.device.launch(step.program, _raw(args), events)
+                    event = trace.after_launch(step, event, started)
+                except BackendError:
+                    abandon(taken)
+                    raise
+                settle(event, pool, args, taken)
 
     def capture(self) -> bool:
         """Turn the steps into one program, if they are launches on one device that can; return whether it is done."""
@@ -143,9 +149,14 @@ class Plan:
     @staticmethod
     def _launch_captured(captured: _Captured, buffers: Sequence[Buffer]) -> None:
         args = [buffers[number] for number in captured.buffers]
-        events, taken = take_events(args)
-        event = captured.device.launch(captured.program, _raw(args), events)
-        settle(event, captured.device.memory_pool, args, taken)
+        pool = captured.device.memory_pool
+        events, taken = take_events(args, pool)
+        try:
+            event = captured.device.launch(captured.program, _raw(args), events)
+        except BackendError:
+            abandon(taken)
+            raise
+        settle(event, pool, args, taken)
 
     def close(self) -> None:
         """Release what was captured."""
@@ -162,6 +173,12 @@ def _raw(buffers: Sequence[Buffer]) -> list[PoolBuffer]:
 def _copy(source: Buffer, target: Buffer) -> None:
     if source.raw is None or target.raw is None:
         return
-    events, taken = take_events((source, target))
-    event = target.pool.pool_to_pool(source.raw, target.raw, events)
+    if target.pending is not None:
+        target.pending.wait()
+    events, taken = take_events((source,), source.pool)
+    try:
+        event = target.pool.pool_to_pool(source.raw, target.raw, events)
+    except BackendError:
+        abandon(taken)
+        raise
     settle(event, target.pool, (source, target), taken)

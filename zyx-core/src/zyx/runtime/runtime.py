@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from zyx import dtype as dtypes
-from zyx.errors import TraceError
+from zyx.errors import BackendError, TraceError
 from zyx.graph import Graph
 from zyx.graph import node as n
-from zyx.runtime.buffer import Buffer, Memory, Pending
+from zyx.runtime.buffer import Buffer, Memory, abandon, settle, take_events
 from zyx.runtime.lazy import Unread, read_slices_only
 from zyx.runtime.observer import Observers
 from zyx.runtime.signature import signature
@@ -225,11 +225,15 @@ class Runtime:
             pool = self.device(device).memory_pool
             buffer = self.memory.allocate(pool, source.nbytes)
             if buffer.raw is not None:
-                event = pool.host_to_pool(source.reshape(-1).view(np.uint8).data, buffer.raw, [])
-                if event.complete_when_made:
-                    event.take()
-                else:
-                    buffer.pending = Pending(event, pool, kept=source)
+                events, taken = take_events((buffer,), pool)
+                try:
+                    event = pool.host_to_pool(source.reshape(-1).view(np.uint8).data, buffer.raw, events)
+                except BackendError:
+                    abandon(taken)
+                    raise
+                settle(event, pool, (buffer,), taken)
+                if buffer.pending is not None and np.may_share_memory(source, array):
+                    buffer.pending.wait()  # the caller may change the array as soon as this returns
         return self.graph.leaf(array.shape, dtype, device, buffer)
 
     def download(self, handle: Handle) -> np.ndarray:
@@ -264,10 +268,10 @@ class Runtime:
         """
         if self.tracing is not None:
             return
-        if not self._later and all(handle._node.storage is not None and not handle._node.sources for handle in handles):
+        if all(handle._node.storage is not None and not handle._node.sources for handle in handles):
             return  # what it comes to where realize() follows each step
         with self.lock:
-            if self._later:
+            if self._later and any(handle._node.storage is None for handle in handles):
                 waiting, self._later = self._later, []
                 handles = [*handles, *[alive for reference in waiting if (alive := reference()) is not None]]
             wanted = list(dict.fromkeys(handle._node for handle in handles if handle._node.storage is None))
@@ -279,8 +283,8 @@ class Runtime:
     def realize_along(self, handle: Handle) -> None:
         """Compute `handle` together with whatever is computed next, unless it has died by then.
 
-        For values that follow others and are not asked for by themselves, such as statistics of batches: by themselves
-        they would be computed again from the beginning, or pile up.
+        For values that follow others and are asked for late or never, such as losses and statistics of batches: by
+        themselves they would be computed again from the beginning, or pile up.
         """
         if self.tracing is None:
             self._later.append(weakref.ref(handle))
