@@ -87,11 +87,13 @@ class BackendConfig(Generic[SectionT]):
         section: Its own section, of the class that `zyx_config_section` returned; None if it has none.
         threads: Host threads that it may use; at least 1.
         cache_directory: Where compiled programs may be kept, not made yet; None means that nothing may be kept.
+        cache_bytes: How much of them.
     """
 
     section: SectionT
     threads: int
     cache_directory: Path | None
+    cache_bytes: int = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,12 @@ class OpenedBackends:
                 BackendState.INVALID, Step.CONFIG, f"zyx_config_section returns {record!r}, not a class"
             )
         section: object = backend_section(settings, name, Nothing if record is None else record)
-        return BackendConfig(None if record is None else section, thread_count(settings), cache_directory(settings))
+        return BackendConfig(
+            None if record is None else section,
+            thread_count(settings),
+            cache_directory(settings),
+            settings.cache.max_bytes,
+        )
 
     def _extra(self, name: str, hook: str, **arguments: object) -> object:
         backend = self.manager.load()[name]
