@@ -31,7 +31,7 @@ KINDS = ["llvm", "cc", "shared", "baseline"]
 def devices() -> Iterator[dict[str, CpuDevice]]:
     """What the package opens, one that shares every step out, and one for a processor without extras."""
     pool = HostPool()
-    both = open_devices("both" if HAS_COMPILER else "llvm", "", 2, None, pool)
+    both = open_devices("both" if HAS_COMPILER else "llvm", "", 2, MemoryCache(), pool)
     opened = dict(zip(("llvm", "cc"), both, strict=False))
     llvm = opened["llvm"].toolchain
     everything = Sharing(share_ns=0, wake_ns=0, chunk_ns=1, spins=20)

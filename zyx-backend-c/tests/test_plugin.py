@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from zyx.backend.disk_cache import DiskCache
 from zyx.errors import SettingsError
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import OpenedBackends
 from zyx.plugins.state import BackendState
+from zyx.runtime.runtime import Runtime, use
 from zyx.settings.load import load_settings
+from zyx.tensor.tensor import Tensor
 from zyx_backend_c.device import CpuDevice
 
 
@@ -47,6 +50,19 @@ def test_threads_and_cache_directory_come_from_the_settings(tmp_path: Path) -> N
     assert device.info.units == device.workers.threads == 3
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["c-1.sqlite", "key"]
     backends.close()
+
+
+def test_the_cache_grows_no_larger_than_the_settings_allow(tmp_path: Path) -> None:
+    for limit, least, most in ((1 << 20, 8, 8), (10_000, 1, 7)):
+        folder = tmp_path / str(limit)
+        runtime = Runtime({"cache": {"directory": str(folder), "max_bytes": limit}})
+        with use(runtime), runtime.default("c"):
+            for size in range(2, 10):
+                Tensor(list(range(size))).exp().realize()
+        runtime.close()
+        kept = DiskCache(folder, "c", executable=True).statistics()
+        assert least <= kept.entries - 1 <= most  # one entry is that of the workers
+        assert kept.nbytes <= limit
 
 
 def test_the_c_compilers_device_can_be_chosen(tmp_path: Path) -> None:

@@ -147,11 +147,12 @@ SCRIPT = """
 import os, sys
 sys.path.insert(0, {tests!r})
 from test_workers import EVERYTHING, count_up
+from zyx.backend.cache import MemoryCache
 from zyx.builtin.host import HostPool
 from zyx.errors import AllocationError
 from zyx_backend_c.start import make_device, make_workers, open_devices
 import numpy as np
-first, = open_devices("llvm", "", 2, None, HostPool())
+first, = open_devices("llvm", "", 2, MemoryCache(), HostPool())
 workers = make_workers(first.toolchain, 3, EVERYTHING)
 device = make_device(1, first.memory_pool, first.toolchain, first.toolchain, workers)
 program = device.compile(count_up(50))

@@ -51,11 +51,11 @@ def zyx_config_section() -> type[CpuConfig]:
 @hookimpl
 def zyx_devices(config: BackendConfig[CpuConfig], pools: Mapping[str, MemoryPool]) -> Sequence[Device]:
     """Return the device, or the two devices if both toolchains are asked for."""
+    from zyx.backend.disk_cache import DiskCache
     from zyx_backend_c.start import open_devices
 
-    return open_devices(
-        config.section.toolchain, config.section.compiler, config.threads, config.cache_directory, pools["host"]
-    )
+    cache = DiskCache(config.cache_directory, "c", executable=True, max_bytes=config.cache_bytes)
+    return open_devices(config.section.toolchain, config.section.compiler, config.threads, cache, pools["host"])
 
 
 @hookimpl

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from zyx.backend.disk_cache import DiskCache
 from zyx_backend_c.device import CpuDevice
 from zyx_backend_c.driver import Compiler, find_symbols
 from zyx_backend_c.info import device_info
@@ -14,9 +13,9 @@ from zyx_backend_c.workers import Sharing, WorkerPool, can_share, runtime_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from zyx.backend import MemoryPool
+    from zyx.backend.cache import ProgramCache
     from zyx_backend_c.toolchain import Toolchain
 
 
@@ -24,7 +23,7 @@ def open_devices(
     toolchain: Literal["llvm", "cc", "both"],
     compiler: str,
     threads: int,
-    cache_directory: Path | None,
+    cache: ProgramCache,
     pool: MemoryPool,
 ) -> Sequence[CpuDevice]:
     """Return the devices of this machine: ``c:0``, and ``c:1`` for both toolchains.
@@ -33,7 +32,6 @@ def open_devices(
         InitializationError: LLVM does not start.
         DriverNotFoundError: The C compiler asked for is not there.
     """
-    cache = DiskCache(cache_directory, "c", executable=True)
     llvm = LlvmToolchain(Compiler(), cache)
     chains: list[Toolchain] = [llvm]
     if toolchain != "llvm":
