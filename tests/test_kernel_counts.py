@@ -1,24 +1,21 @@
-"""How many kernels are compiled, launched and called for what networks do most."""
-
-import importlib.util
+"""How many kernels are compiled, launched and called for what networks do most, on the default device."""
 
 import numpy as np
 import pytest
 
 import zyx
 from zyx import nn, optim
+from zyx.backend import SupportsCapture
 from zyx.nn import functional as F
 from zyx.runtime.runtime import Runtime, use
 
 RANDOM = np.random.default_rng(0)
 
 
-@pytest.fixture(params=["interpreter", "c"], autouse=True)
-def runtime(request):
-    if request.param == "c" and importlib.util.find_spec("zyx_backend_c") is None:
-        pytest.skip("zyx-backend-c is not installed")
+@pytest.fixture(autouse=True)
+def runtime():
     runtime = Runtime()
-    with use(runtime), runtime.default(request.param):
+    with use(runtime):
         yield runtime
     runtime.close()
 
@@ -108,9 +105,11 @@ def test_a_replayed_step_compiles_nothing(runtime):
 
 
 def test_a_replayed_step_is_one_call_of_the_device(runtime):
+    device = runtime.device(runtime.default_device)
+    if not isinstance(device, SupportsCapture):
+        pytest.skip(f"{device.name} does not capture plans")
     step, x, y = training_step()
     step(x, y)
-    device = runtime.device(runtime.default_device)
     original, calls, depth = device.launch, [], []
 
     def launch(program, args, events=()):
@@ -133,7 +132,7 @@ def test_a_replayed_step_is_one_call_of_the_device(runtime):
 
 def test_a_replayed_step_is_one_native_call(runtime):
     device = runtime.device(runtime.default_device)
-    if not device.name.startswith("c"):
+    if device.name.partition(":")[0] != "c":
         pytest.skip("only the device of zyx-backend-c counts native calls")
     step, x, y = training_step()
     step(x, y)
