@@ -24,7 +24,7 @@ from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp
 from zyx.schedule.accesses import expressions_of, reads_in, stride_along
 from zyx.schedule.heuristics.plan import Plan, work_of
 from zyx.schedule.heuristics.vectors import cost, lanes_of
-from zyx.schedule.moves import Stage
+from zyx.schedule.moves import Nested, Stage
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -44,6 +44,7 @@ _TURNED_COST: Final = 1.5
 _ADD_UP_COST: Final = 0.3
 _LINES_TO_COPY: Final = 256
 _USES_TO_COPY_FOR: Final = 4
+_MOST_COPIED: Final = 1 << 23  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,9 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
         reduced = [range_ for range_ in reduced if range_ is not vector] + [tile.vector_loop]
     else:
         tile.vector_along_result(vector, rows)
+    parts = _split_reduction(plan, tile, statement, reduced, info) if vector not in statement.reduced else []
     loops = [range_ for range_ in kept if range_ not in tile.replaced]
-    _arrange_loops(plan, tile, loops, reduced, info)
+    _arrange_loops(plan, tile, loops, parts, reduced, info)
     if vector not in statement.reduced and rows is not None:
         _copy_columns(plan, tile, reduced, min(rows.size, _BLOCK_ROWS), info)
         _copy_rows(plan, tile, reduced, info)
@@ -276,7 +278,33 @@ def _height(size: int, most: int) -> int:
     return divisors[0] if divisors[0] * 2 > most else most
 
 
-def _arrange_loops(plan: Plan, tile: _Tile, loops: list[Range], reduced: list[Range], info: DeviceInfo) -> None:
+def _split_reduction(
+    plan: Plan, tile: _Tile, statement: Compute, reduced: list[Range], info: DeviceInfo
+) -> list[Range]:
+    """Let a column of tiles take its sums in parts, gathered in memory, if what it reads would not stay in the cache.
+
+    Returns:
+        The loop over the parts, if there are several; `reduced` has the rest of the reduction then.
+    """
+    if len(reduced) != 1 or len(info.cache_bytes) < 2 or not tile.columns:
+        return []
+    (whole,) = reduced
+    width = 1
+    for range_ in tile.inner if tile.height == 1 else tile.inner[1:]:
+        width *= range_.size
+    most = info.cache_bytes[1] // 2 // (width * statement.value.dtype.itemsize)
+    if whole.size <= most:
+        return []
+    parts = -(-whole.size // most)
+    outer, inner = plan.split(whole, _near_divisor(whole.size, whole.size // parts))
+    plan.do(Nested(repr(statement.value), (inner.label,)))
+    reduced[:] = [inner]
+    return [outer]
+
+
+def _arrange_loops(
+    plan: Plan, tile: _Tile, loops: list[Range], parts: list[Range], reduced: list[Range], info: DeviceInfo
+) -> None:
     """Put the loops in order, and share the outer ones out over the groups.
 
     A group has a block of rows that is large enough for what it copies to pay, and as many columns as leave enough
@@ -284,7 +312,7 @@ def _arrange_loops(plan: Plan, tile: _Tile, loops: list[Range], reduced: list[Ra
     """
     nest = plan.nest
     if max(work_of(statement) for statement in nest.statements) < _SMALL:
-        plan.order([*loops, *tile.columns, *tile.rows, *reduced, *tile.inner])
+        plan.order([*loops, *tile.columns, *parts, *tile.rows, *reduced, *tile.inner])
         return
     wanted = info.units * _GROUPS_A_UNIT
     groups: list[Range] = []
@@ -313,7 +341,7 @@ def _arrange_loops(plan: Plan, tile: _Tile, loops: list[Range], reduced: list[Ra
                 inner.append(rest)
     rows = [range_ for range_ in inner if any(range_.label.startswith(r.label) for r in tile.rows)]
     columns = [range_ for range_ in inner if range_ not in rows]
-    plan.order([*groups, *columns, *rows, *reduced, *tile.inner])
+    plan.order([*groups, *columns, *parts, *rows, *reduced, *tile.inner])
 
 
 def _near_divisor(size: int, wanted: int) -> int:
@@ -374,12 +402,15 @@ def _copy_rows(plan: Plan, tile: _Tile, reduced: list[Range], info: DeviceInfo) 
         return
     loops = [r for r in statement.order if plan.nest.kind(r) is not Kind.GROUP and r not in tile.inner]
     along = [range_ for range_ in loops if read.index.free & range_.bit]
+    length = inner[0].size
+    for range_ in along:
+        length *= range_.size
     uses = 1
     for range_ in loops:
         uses *= 1 if range_ in along else range_.size
     steps = [r for r in along if r in reduced]
     reach = max((abs(stride_along(read.index, r) or 0) * r.size for r in steps), default=0) * read.dtype.itemsize
-    if uses < _USES_TO_COPY_FOR or reach < info.cache_bytes[0]:
+    if uses < _USES_TO_COPY_FOR or reach < info.cache_bytes[0] or length * read.dtype.itemsize > _MOST_COPIED:
         return
     copy = _stage(plan, statement, read, [*along, *inner])
     is_vector = inner[0].size & (inner[0].size - 1) == 0
