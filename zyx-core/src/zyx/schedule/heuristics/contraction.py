@@ -21,15 +21,17 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind, Store
 from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp
-from zyx.schedule.accesses import expressions_of, reads_in, stride_along
+from zyx.schedule.accesses import expressions_of, stride_along
+from zyx.schedule.heuristics.panels import ROWS_TO_TURN_FOR, copy_columns, copy_rows
 from zyx.schedule.heuristics.plan import Plan, work_of
+from zyx.schedule.heuristics.tile import Tile
 from zyx.schedule.heuristics.vectors import cost, lanes_of
-from zyx.schedule.moves import Nested, Stage
+from zyx.schedule.moves import Nested
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest, Statement
+    from zyx.ir.nest import Nest
 
 #: Products of fewer multiplications than this run in one group.
 _SMALL: Final = 1 << 16
@@ -37,14 +39,9 @@ _SMALL: Final = 1 << 16
 _GROUPS_A_UNIT: Final = 4
 #: Rows of a group: enough to use a copied panel often.
 _BLOCK_ROWS: Final = 256
-_ROWS_TO_COPY_FOR: Final = 64
-_ROWS_TO_TURN_FOR: Final = 32
 #: Costs relative to loading a vector: of turning over what is loaded, and of adding up the lanes at the end.
 _TURNED_COST: Final = 1.5
 _ADD_UP_COST: Final = 0.3
-_LINES_TO_COPY: Final = 256
-_USES_TO_COPY_FOR: Final = 4
-_MOST_COPIED: Final = 1 << 23  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,6 @@ class Contraction:
     Attributes:
         statement: The reduction.
         reads: Positions read by it.
-        rows: Ranges of the result that only some reads depend on, for which the others are used again.
     """
 
     statement: Compute
@@ -87,7 +83,7 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
     kept = [range_ for range_ in statement.order if range_ not in statement.reduced]
     vector = _vector_range(plan.nest, found, kept, lanes)
     columns, rows = _tile_ranges(found, kept, vector)
-    tile = _Tile(plan, info, lanes)
+    tile = Tile(plan, info, lanes)
     reduced = list(statement.reduced)
     if vector in statement.reduced:
         tile.vector_along_reduction(vector, columns, rows)
@@ -98,8 +94,8 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
     loops = [range_ for range_ in kept if range_ not in tile.replaced]
     _arrange_loops(plan, tile, loops, parts, reduced, info)
     if vector not in statement.reduced and rows is not None:
-        _copy_columns(plan, tile, reduced, min(rows.size, _BLOCK_ROWS), info)
-        _copy_rows(plan, tile, reduced, info)
+        copy_columns(plan, tile, reduced, min(rows.size, _BLOCK_ROWS), info)
+        copy_rows(plan, tile, reduced, info)
 
 
 def _vector_range(nest: Nest, found: Contraction, kept: list[Range], lanes: int) -> Range:
@@ -136,7 +132,7 @@ def _can_turn(found: Contraction, read: e.Read, vector: Range, kept: list[Range]
         return False
     along = [r for r in found.statement.reduced if stride_along(read.index, r) == 1 and r.size >= lanes]
     rows = _largest([r for r in kept if r is not vector and not read.index.free & r.bit])
-    return bool(along) and rows is not None and rows.size >= _ROWS_TO_TURN_FOR
+    return bool(along) and rows is not None and rows.size >= ROWS_TO_TURN_FOR
 
 
 def _epilogue_cost(store: Store) -> float:
@@ -170,117 +166,7 @@ def _largest(ranges: list[Range]) -> Range | None:
     return max(ranges, key=lambda range_: min(range_.size, 64), default=None)
 
 
-class _Tile:
-    """Splits the ranges of a tile, and keeps what became of them.
-
-    Attributes:
-        inner: The ranges that are written out, the vector last.
-        rows, columns: The loops over tiles.
-        height: Rows of a tile.
-        replaced: The ranges that were split.
-    """
-
-    def __init__(self, plan: Plan, info: DeviceInfo, lanes: int) -> None:
-        self.inner: list[Range] = []
-        self.rows: list[Range] = []
-        self.columns: list[Range] = []
-        self.height = 1
-        self.replaced: list[Range] = []
-        self.vector_loop: Range
-        self._plan = plan
-        self._lanes = lanes
-        self._registers = info.registers
-
-    def vector_along_result(self, vector: Range, rows: Range | None) -> None:
-        """Make a tile of vectors times rows."""
-        lanes = min(self._lanes, 1 << (vector.size - 1).bit_length())
-        vectors = -(-vector.size // lanes)
-        wide = self._best_width(vectors, 1 if rows is None else rows.size)
-        self._split_vector(vector, lanes, wide)
-        if rows is not None:
-            self.height = self._best_height(rows.size, wide)
-            self._split_rows(rows, self.height, self.rows)
-
-    def vector_along_reduction(self, vector: Range, columns: Range | None, rows: Range | None) -> None:
-        """Make a tile of results whose sums are vectors."""
-        lanes = min(self._lanes, 1 << (vector.size - 1).bit_length())
-        outer, inner = self._plan.split(vector, lanes) if vector.size != lanes else (vector, vector)
-        self._plan.mark(inner, Kind.VECTOR)
-        self.vector_loop = outer
-        side = 4 if self._registers >= 32 else 2
-        if rows is not None:
-            self.height = _height(rows.size, side)
-            self._split_rows(rows, self.height, self.rows)
-        if columns is not None:
-            self._split_rows(columns, _height(columns.size, side), self.columns)
-        self.inner.append(inner)
-
-    def _split_vector(self, vector: Range, lanes: int, wide: int) -> None:
-        self.replaced.append(vector)
-        if vector.size <= lanes and wide == 1:
-            if vector.size == lanes:
-                inner = vector
-            else:
-                _, inner = self._plan.split(vector, lanes)
-            self._plan.mark(inner, Kind.VECTOR)
-            self.inner.append(inner)
-            return
-        outer, block = self._plan.split(vector, lanes * wide)
-        self.columns.append(outer)
-        if wide > 1:
-            unrolled, inner = self._plan.split(block, lanes)
-            self._plan.mark(unrolled, Kind.UNROLL)
-            self.inner.append(unrolled)
-        else:
-            inner = block
-        self._plan.mark(inner, Kind.VECTOR)
-        self.inner.append(inner)
-
-    def _split_rows(self, rows: Range, height: int, loops: list[Range]) -> None:
-        self.replaced.append(rows)
-        if height == 1:
-            loops.append(rows)
-            return
-        if rows.size == height:
-            inner = rows
-        else:
-            outer, inner = self._plan.split(rows, height)
-            loops.append(outer)
-        self._plan.mark(inner, Kind.UNROLL)
-        self.inner.insert(0, inner)
-
-    def _best_width(self, vectors: int, rows: int) -> int:
-        """Return how many vectors wide the tile is: few rows leave more registers for vectors; less waste is better."""
-        choices = [wide for wide in (1, 2, 3, 4) if wide <= vectors]
-        preferred = 3 if self._registers >= 32 else 2
-
-        def rating(wide: int) -> tuple[float, int]:
-            waste = -(-vectors // wide) * wide / vectors
-            height = min(rows, self._room(wide))
-            loads = (wide + height) / (wide * height)
-            return (loads * waste, abs(wide - preferred))
-
-        return min(choices, key=rating)
-
-    def _best_height(self, rows: int, wide: int) -> int:
-        return _height(rows, self._room(wide))
-
-    def _room(self, wide: int) -> int:
-        """Return how many rows of `wide` vectors fit the registers, beside a row of the one factor and a broadcast."""
-        return max(1, min(8, (self._registers - wide - 1) // wide))
-
-
-def _height(size: int, most: int) -> int:
-    """Return a number of rows up to `most` that wastes little: a divisor if there is a good one."""
-    if size <= most:
-        return size
-    divisors = [h for h in range(most, 0, -1) if size % h == 0]
-    return divisors[0] if divisors[0] * 2 > most else most
-
-
-def _split_reduction(
-    plan: Plan, tile: _Tile, statement: Compute, reduced: list[Range], info: DeviceInfo
-) -> list[Range]:
+def _split_reduction(plan: Plan, tile: Tile, statement: Compute, reduced: list[Range], info: DeviceInfo) -> list[Range]:
     """Let a column of tiles take its sums in parts, gathered in memory, if what it reads would not stay in the cache.
 
     Returns:
@@ -303,7 +189,7 @@ def _split_reduction(
 
 
 def _arrange_loops(
-    plan: Plan, tile: _Tile, loops: list[Range], parts: list[Range], reduced: list[Range], info: DeviceInfo
+    plan: Plan, tile: Tile, loops: list[Range], parts: list[Range], reduced: list[Range], info: DeviceInfo
 ) -> None:
     """Put the loops in order, and share the outer ones out over the groups.
 
@@ -347,85 +233,3 @@ def _arrange_loops(
 def _near_divisor(size: int, wanted: int) -> int:
     divisors = [d for d in range(1, size + 1) if size % d == 0 and wanted // 2 < d <= wanted * 3 // 2]
     return min(divisors, key=lambda d: abs(d - wanted), default=wanted)
-
-
-def _copy_columns(plan: Plan, tile: _Tile, reduced: list[Range], rows: int, info: DeviceInfo) -> None:
-    """Copy what the vectors are loaded from to where its lines follow each other, if that pays.
-
-    It must be done if what is read does not lie side by side along the vectors, and pays if its lines are far apart and
-    used often: lines a power of two apart fall on the same few places of a cache, and far ones each need the address of
-    a page.
-    """
-    statement = next(s for s in plan.nest.statements if isinstance(s, Compute) and s.op is not None)
-    vector = tile.inner[-1]
-    wide = [read for read in reads_in(statement) if read.index.free & vector.bit]
-    if len(wide) != 1 or len(info.cache_bytes) < 2 or rows < _ROWS_TO_TURN_FOR:
-        return
-    (read,) = wide
-    along = [range_ for range_ in reduced if read.index.free & range_.bit]
-    turned = stride_along(read.index, vector) not in (0, 1)
-    lines = 1
-    for range_ in along:
-        lines *= range_.size
-    reach = max((abs(stride_along(read.index, range_) or 0) * range_.size for range_ in along), default=0)
-    far = reach * read.dtype.itemsize >= info.cache_bytes[1] and lines >= _LINES_TO_COPY and rows >= _ROWS_TO_COPY_FOR
-    if not turned and not far:
-        return
-    inner = [range_ for range_ in tile.inner if read.index.free & range_.bit]
-    copy = _stage(plan, statement, read, [*along, *inner])
-    for range_ in inner:
-        if not turned or range_ is vector:
-            plan.mark(plan.range(f"{range_.label}@{copy.value}"), plan.nest.kind(range_))
-    if turned:
-        side = next(range_ for range_ in along if stride_along(read.index, range_) == 1)
-        outer, block = plan.split(plan.range(f"{side.label}@{copy.value}"), vector.size)
-        plan.mark(block, Kind.UNROLL)
-        own = [plan.range(f"{range_.label}@{copy.value}") for range_ in (*along, *inner) if range_ is not side]
-        plan.order([*(r for r in own if plan.nest.kind(r) is not Kind.VECTOR), outer, block])
-
-
-def _copy_rows(plan: Plan, tile: _Tile, reduced: list[Range], info: DeviceInfo) -> None:
-    """Copy what the rows of tiles are loaded from to where its lines follow each other, if that pays.
-
-    It does where a line of memory holds all rows of a tile, but each step of the reduction needs another line, far from
-    the last: lines that are a power of two apart fall on the same few places of a cache, and are gone when the next
-    column of tiles needs them.
-    """
-    statement = next(s for s in plan.nest.statements if isinstance(s, Compute) and s.op is not None)
-    vector = tile.inner[-1]
-    narrow = [read for read in reads_in(statement) if not read.index.free & vector.bit]
-    if len(narrow) != 1 or not info.cache_bytes:
-        return
-    (read,) = narrow
-    inner = [range_ for range_ in tile.inner if read.index.free & range_.bit]
-    if len(inner) != 1 or stride_along(read.index, inner[0]) != 1:
-        return
-    loops = [r for r in statement.order if plan.nest.kind(r) is not Kind.GROUP and r not in tile.inner]
-    along = [range_ for range_ in loops if read.index.free & range_.bit]
-    length = inner[0].size
-    for range_ in along:
-        length *= range_.size
-    uses = 1
-    for range_ in loops:
-        uses *= 1 if range_ in along else range_.size
-    steps = [r for r in along if r in reduced]
-    reach = max((abs(stride_along(read.index, r) or 0) * r.size for r in steps), default=0) * read.dtype.itemsize
-    if uses < _USES_TO_COPY_FOR or reach < info.cache_bytes[0] or length * read.dtype.itemsize > _MOST_COPIED:
-        return
-    copy = _stage(plan, statement, read, [*along, *inner])
-    is_vector = inner[0].size & (inner[0].size - 1) == 0
-    plan.mark(plan.range(f"{inner[0].label}@{copy.value}"), Kind.VECTOR if is_vector else Kind.UNROLL)
-
-
-def _stage(plan: Plan, statement: Compute, read: e.Read, ranges: list[Range]) -> Compute:
-    """Let `statement` read from a copy that is laid out along `ranges`, and return what makes the copy."""
-    same = [other for other in reads_in(statement) if other.param is read.param]
-    labels = tuple(range_.label for range_ in ranges)
-    plan.do(Stage(repr(statement.value), read.param.number, labels, same.index(read) if len(same) > 1 else None))
-    copy = plan.nest.statements[plan.nest.statements.index(_definition(plan, statement)) - 1]
-    assert isinstance(copy, Compute)
-    return copy
-
-
-def _definition(plan: Plan, statement: Compute) -> Statement:
-    return next(s for s in plan.nest.statements if isinstance(s, Compute) and s.value is statement.value)

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 GROUP_WORK: Final = 1 << 13
 _UNROLL: Final = 4
 _UNROLLED_SIZE: Final = 160
-#: Side of the tiles in which a matrix is turned over.
+#: Side of the tiles in which a matrix is turned over, and of the blocks in them that are written out: those of 64
+#: lanes would be thousands of values, and seconds of compilation.
 _TILE: Final = 64
+_TURNED_LANES: Final = 16
 
 
 def schedule_loops(plan: Plan, info: DeviceInfo) -> None:
@@ -66,6 +68,7 @@ def _turned(plan: Plan, vectors: dict[Range, int], info: DeviceInfo) -> tuple[Ra
     if len(plan.nest.statements) != 1 or len(vectors) != 1 or not info.has_shuffle:
         return None
     ((vector, lanes),) = vectors.items()
+    lanes = min(lanes, _TURNED_LANES)
     (statement,) = plan.nest.statements
     for read in reads_in(statement):
         if stride_along(read.index, vector) not in (0, 1):
@@ -104,8 +107,12 @@ def _vectorise(plan: Plan, range_: Range, lanes: int) -> list[Range]:
             return [vector]
         plan.mark(range_, Kind.VECTOR)
         return [range_]
-    heavy = max(len(expressions_of(s)) for s in plan.nest.statements if range_ in s.order)
-    unroll = _UNROLL
+    statements = [s for s in plan.nest.statements if range_ in s.order]
+    heavy = max(len(expressions_of(s)) for s in statements)
+    # Reads of scattered elements are written out lane by lane, each with an index of its own.
+    strides = {stride_along(read.index, range_) for s in statements for read in reads_in(s)}
+    is_scattered = None in strides or (lanes > _TURNED_LANES and not strides <= {0, 1})
+    unroll = 1 if is_scattered else _UNROLL
     while unroll > 1 and (range_.size < lanes * unroll or heavy * unroll > _UNROLLED_SIZE):
         unroll //= 2
     if unroll > 1:
