@@ -79,6 +79,10 @@ class BackendInfo:
     enabled_by_default: bool = True
 
 
+def _ignore(text: str) -> None:
+    """Tell nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class BackendConfig(Generic[SectionT]):
     """What a backend is configured with.
@@ -88,12 +92,15 @@ class BackendConfig(Generic[SectionT]):
         threads: Host threads that it may use; at least 1.
         cache_directory: Where compiled programs may be kept, not made yet; None means that nothing may be kept.
         cache_bytes: How much of them.
+        note: Tells people who look at the backend (``zyx devices``) something that did not stop it, such as which device
+            was left out, and why.
     """
 
     section: SectionT
     threads: int
     cache_directory: Path | None
     cache_bytes: int = 1 << 30
+    note: Callable[[str], None] = _ignore
 
 
 @dataclass(frozen=True, slots=True)

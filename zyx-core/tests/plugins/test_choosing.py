@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,19 @@ def test_a_backends_name_means_its_first_device(package: PackageMaker, name: str
     install(package, "toy", 1e9, devices=2)
     assert choose_device(name, all_installed()).device.name == "toy:0"
     assert choose_device("toy:1", all_installed()).device.name == "toy:1"
+
+
+@pytest.mark.parametrize("name", ["toy:SECOND", "toy:second ca", "Toy:1"])
+def test_a_part_of_a_model_means_the_first_device_that_has_it(package: PackageMaker, name: str) -> None:
+    install(package, "toy", 1e9, devices=3)
+    opened = all_installed()
+    opened.open("toy")
+    for number, model in enumerate(("first card", "second card", "second card")):
+        device = opened.devices[f"toy:{number}"]
+        device._info = replace(device.info, model=model)  # type: ignore[attr-defined]  # of the dummy
+    assert choose_device(name, opened).device.name == "toy:1"
+    with pytest.raises(NoDeviceError, match=r"backend toy has toy:0 \(first card\), toy:1 \(second card\), toy:2"):
+        choose_device("toy:third", opened)
 
 
 def test_asking_for_a_device_opens_no_other_backend(package: PackageMaker) -> None:

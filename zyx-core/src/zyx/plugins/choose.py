@@ -1,9 +1,10 @@
 """The device that a name means, and the device to use where none is named.
 
-A name is that of a device (``cuda:1``), of a backend (``cuda``: its first device), or ``cpu``: the fastest device
-that works on host memory. What is asked for by name, as an argument or in the settings, is used or is an error;
-nothing else is taken in its place. Where nothing is named, the first of the preferred devices that is there is taken,
-or else the fastest; the interpreter only if there is nothing else, and the dummy never.
+A name is that of a device (``cuda:1``), of a backend (``cuda``: its first device), a part of a device's model, in upper
+or lower case (``opencl:h200``: the first device of OpenCL with that text in its model), or ``cpu``: the fastest device
+that works on host memory. What is asked for by name, as an argument or in the settings, is used or is an error; nothing
+else is taken in its place. Where nothing is named, the first of the preferred devices that is there is taken, or else
+the fastest; the interpreter only if there is nothing else, and the dummy never.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _CPU: Final = "cpu"
 _LAST_RESORT: Final = "interpreter"
 _NEVER_GUESSED: Final = "dummy"
-_NAME: Final = re.compile(r"([a-z][a-z0-9_]*)(?::([0-9]+))?")
+_NAME: Final = re.compile(r"([a-z][a-z0-9_]*)(?::(.+))?")
 
 
 class SlowDeviceWarning(UserWarning):
@@ -81,7 +82,8 @@ def _named(name: str, asked_by: str, opened: OpenedBackends) -> Choice:
     if device is not None:
         return Choice(device, f"asked for by {asked_by}")
     if report.state is BackendState.READY:
-        have = f"backend {report.name} has {', '.join(report.devices) or 'no devices'}"
+        models = (f"{device} ({opened.devices[device].info.model})" for device in report.devices)
+        have = f"backend {report.name} has {', '.join(models) or 'no devices'}"
         raise NoDeviceError(_with_list(f"no device {name!r} (from {asked_by}): {have}", opened))
     why = ": ".join(filter(None, (report.state.value, report.reason)))
     advice = f"; {report.advice}" if report.advice else ""
@@ -102,9 +104,11 @@ def _cpu(asked_by: str, opened: OpenedBackends) -> Choice:
 
 
 def _find(name: str, opened: OpenedBackends) -> Device | None:
-    if ":" in name:
+    backend, _, which = name.lower().partition(":")
+    if which.isdecimal():
         return opened.devices.get(name)
-    return next((device for device in opened.devices.values() if opened.backend_of(device) == name), None)
+    of_backend = (device for device in opened.devices.values() if opened.backend_of(device) == backend)
+    return next((device for device in of_backend if which in device.info.model.lower()), None)
 
 
 def _fastest(candidates: Iterable[Device], opened: OpenedBackends) -> Choice | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.backend.collectives import Collectives
@@ -154,11 +155,13 @@ class OpenedBackends:
                 BackendState.INVALID, Step.CONFIG, f"zyx_config_section returns {record!r}, not a class"
             )
         section: object = backend_section(settings, name, Nothing if record is None else record)
+        note = functools.partial(_note, backend)
         return BackendConfig(
             None if record is None else section,
             thread_count(settings),
             cache_directory(settings),
             settings.cache.max_bytes,
+            note,
         )
 
     def _extra(self, name: str, hook: str, **arguments: object) -> object:

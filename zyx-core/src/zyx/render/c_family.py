@@ -15,6 +15,7 @@ What differs between languages is data (`zyx.render.dialect`). A language that n
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from zyx import dtype as dtypes
@@ -80,10 +81,9 @@ class CWriter:
             for i, op in enumerate(self.ops)
             if isinstance(op, k.Variable) or (isinstance(op, k.Define) and op.memory is Memory.GLOBAL)
         ]
-        threads = 1
-        for size in self.kernel.grid[1]:
-            threads *= size
-        return self.dialect.kernel.format(name=name, params=", ".join(params), threads=threads)
+        local = self.kernel.grid[1]
+        shape = ", ".join(str(size) for size in (*local, 1, 1, 1)[:3])
+        return self.dialect.kernel.format(name=name, params=", ".join(params), threads=math.prod(local), shape=shape)
 
     def pointer(self, i: int, op: k.Define) -> str:
         """Return the declaration of a buffer."""
@@ -311,11 +311,12 @@ class CWriter:
         access, width = self.dialect.vector, self._pieces(op.source, op.index, len(names))
         if access is None or width == 1:
             return False
+        space = self.array(op.source).memory.value
         element = self.dialect.memory_type(op.type.dtype)
         type_ = access.type.format(element=element, lanes=width)
         for first in range(0, len(names), width):
             pointer = f"&{self.element(op.source, op.index, first)}"
-            read = access.load.format(pointer=pointer, type=type_, lanes=width, element=element)
+            read = access.load.format(pointer=pointer, type=type_, lanes=width, element=element, space=space)
             self.let(f"w{i}_{first}", type_, read)
             for lane in range(width):
                 self.let(names[first + lane], self.type_name(op.type), f"w{i}_{first}{access.components[lane]}")
@@ -325,13 +326,14 @@ class CWriter:
         access, width = self.dialect.vector, self._pieces(op.target, op.index, len(values))
         if access is None or width == 1:
             return False
+        names = {"lanes": width, "space": self.array(op.target).memory.value}
         element = self.dialect.memory_type(self.type_of(op.value).dtype)
         type_ = access.type.format(element=element, lanes=width)
         for first in range(0, len(values), width):
             pointer = f"&{self.element(op.target, op.index, first)}"
             items = ", ".join(values[first : first + width])
             value = access.make.format(type=type_, items=items, lanes=width, element=element)
-            self.line(access.store.format(pointer=pointer, value=value, type=type_, lanes=width, element=element))
+            self.line(access.store.format(pointer=pointer, value=value, type=type_, element=element, **names))
         return True
 
     def atomic(self, i: int, op: k.Atomic) -> None:

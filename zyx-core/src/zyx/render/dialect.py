@@ -21,7 +21,8 @@ class VectorAccess:
 
     Attributes:
         type: Type of such a vector, with ``{element}`` and ``{lanes}``.
-        load: Expression for one at ``{pointer}``; has ``{type}``, ``{lanes}`` and ``{element}``.
+        load: Expression for one at ``{pointer}``; has ``{type}``, ``{lanes}``, ``{element}``, and ``{space}``: ``global``
+            or ``local``, where the memory lies.
         store: Statement that writes ``{value}`` to ``{pointer}``; has the same names.
         make: Expression for one of ``{items}``, separated by commas.
         components: Suffix of each lane.
@@ -50,7 +51,8 @@ class Dialect:
         suffixes: Suffix of literals.
         infinity, nan: Expressions for the constants, by dtype.
         preamble: Text before the kernel: helper functions and types.
-        kernel: The kernel's declaration, up to the opening brace; has ``{name}``, ``{params}`` and ``{threads}``.
+        kernel: The kernel's declaration, up to the opening brace; has ``{name}``, ``{params}``, ``{threads}``, the number
+            of threads of a group, and ``{shape}``, that number along each of three axes.
         pointer: A parameter that is a buffer; has ``{const}``, ``{element}`` and ``{name}``.
         constant: What stands for ``{const}`` if the buffer is only read.
         local_array: Declaration of memory shared by a group; has ``{element}``, ``{name}`` and ``{length}``.

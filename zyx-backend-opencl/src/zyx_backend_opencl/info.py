@@ -1,0 +1,113 @@
+"""What an OpenCL device is and can do: limits and types as the driver reports them, rates as estimates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx import ops
+from zyx.backend import Capability, DeviceInfo
+from zyx.ops import BinaryOp
+from zyx_backend_opencl.render import LANES, Features
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zyx.dtype import DType
+    from zyx.render.dialect import Dialect
+    from zyx_backend_opencl.driver import ListedDevice
+
+#: Bytes of a vector load that pays.
+_VECTOR_BYTES: Final = 16
+#: Registers of a thread, which OpenCL does not tell: what NVIDIA's and AMD's compilers give before they spill.
+_REGISTERS: Final = 128
+#: Most groups along each axis: the product with the threads of a group must fit 32 bits on some drivers.
+_MAX_GROUPS: Final = ((1 << 31) - 1, 65535, 65535)
+
+#: Estimates, for what OpenCL does not tell. A unit of a GPU does this many float32 operations a cycle.
+_GPU_LANES: Final = 64
+_GPU_BYTES_PER_S: Final = 3e11
+_CPU_BYTES_PER_S: Final = 2e10
+#: Part of a processor's rate that kernels for many threads reach there; the C backend reaches more.
+_CPU_PART: Final = 0.25
+
+
+def features_of(device: ListedDevice) -> Features:
+    """Return what kernels for `device` can be written with."""
+    extensions = device.extensions
+    has_i64 = "EMBEDDED" not in device.text("profile") or "cles_khr_int64" in extensions
+    atomics = {"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"}
+    return Features(
+        has_f16="cl_khr_fp16" in extensions,
+        has_f64=has_i64 and "cl_khr_fp64" in extensions,
+        has_i64=has_i64,
+        has_i64_atomics=atomics <= extensions,
+        has_fma=device.fuses_multiply_add,
+    )
+
+
+def build_options(device: ListedDevice) -> str:
+    """Return the options of the compiler: none that changes results, but for rounding quotients correctly."""
+    return "-cl-std=CL1.2" + (" -cl-fp32-correctly-rounded-divide-sqrt" if device.divides_exactly else "")
+
+
+def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceInfo:
+    """Return the record of a device.
+
+    Args:
+        device: The device.
+        dialect: The language of its kernels.
+        driver: Versions of this package and of pyopencl.
+    """
+    units = max(1, device.query("max_compute_units", 1))
+    clock_hz = 1e6 * max(1, device.query("max_clock_frequency", 1000))
+    if device.is_cpu:
+        lanes = max(1, device.query("native_vector_width_float", 4))
+        flops_per_s, bytes_per_s = _CPU_PART * units * clock_hz * 2 * lanes, _CPU_BYTES_PER_S
+    else:
+        flops_per_s, bytes_per_s = units * clock_hz * 2 * _GPU_LANES, _GPU_BYTES_PER_S
+    cache = device.query("global_mem_cache_size")
+    address_bytes = device.query("address_bits", 64) // 8
+    return DeviceInfo(
+        model=f"{device.name} ({device.platform})",
+        driver=f"{driver}, {device.platform_version}, {device.text('driver_version')}",
+        capabilities=_capabilities(dialect),
+        flops_per_s=flops_per_s,
+        bytes_per_s=bytes_per_s,
+        units=units,
+        max_groups=_MAX_GROUPS,
+        max_group_threads=max(1, device.query("max_work_group_size", 1)),
+        max_group_shape=device.max_group_shape,
+        warp_size=_warp_size(device),
+        vector_bytes=_VECTOR_BYTES,
+        registers=_REGISTERS,
+        local_bytes=device.query("local_mem_size") if device.has_local_memory else 0,
+        cache_bytes=(cache,) if cache else (),
+        max_params=max(1, device.query("max_parameter_size", 256) // address_bytes),
+        max_buffer_bytes=device.query("max_mem_alloc_size", 1 << 27),
+        has_fma=bool(dialect.fma),
+    )
+
+
+def _warp_size(device: ListedDevice) -> int:
+    """Return how many threads run in step: as the vendor says, or what the sizes of groups should be multiples of."""
+    for name in ("warp_size_nv", "wavefront_width_amd", "preferred_work_group_size_multiple"):
+        size = device.query(name)
+        if size > 0:
+            return size
+    return 1
+
+
+def _capabilities(dialect: Dialect) -> Mapping[DType, Capability]:
+    """Return what the dialect has forms for: all but transcendental functions, powers, and arithmetic on bits.
+
+    OpenCL's own exponentials and the like are less accurate than zyx's, and differ from driver to driver.
+    """
+    result = {}
+    for dtype in dialect.types:
+        if dtype.is_float and dialect.types[dtype] == "ushort":
+            result[dtype] = Capability(lanes=LANES)
+            continue
+        unary, binary = ops.unary_ops(dtype) - ops.TRANSCENDENTAL, ops.binary_ops(dtype) - {BinaryOp.POW}
+        atomic = ops.reduce_ops(dtype) if dtype.bits in dialect.exchange and not dtype.is_bool else frozenset()
+        result[dtype] = Capability(unary, binary, atomic, LANES)
+    return result

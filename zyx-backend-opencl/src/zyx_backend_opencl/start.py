@@ -1,0 +1,90 @@
+"""Put the parts together: devices as the driver lists them, their sessions and pools, and zyx's devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx.backend.disk_cache import DiskCache
+from zyx.errors import InitializationError, NoDeviceError
+from zyx_backend_opencl import driver
+from zyx_backend_opencl.device import ClDevice
+from zyx_backend_opencl.info import build_options, device_info, features_of
+from zyx_backend_opencl.memory import ClPool
+from zyx_backend_opencl.render import opencl_dialect
+from zyx_backend_opencl.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.backend import MemoryPool
+    from zyx.hookspecs import BackendConfig
+    from zyx_backend_opencl.plugin import OpenclConfig
+
+_VERSIONS: Final = f"zyx-backend-opencl {__version__}, {driver.VERSION}"
+
+
+def open_pools(config: BackendConfig[OpenclConfig]) -> Sequence[ClPool]:
+    """Return the pools of the devices that are asked for and start; those that refuse are noted.
+
+    Raises:
+        DriverNotFoundError: There is no platform.
+        NoDeviceError: No device is asked for; the text has those there are.
+        InitializationError: All of them refused.
+    """
+    section = config.section
+    listed = driver.list_devices()
+    wanted = [
+        device
+        for device in listed
+        if _is_named(device.platform, section.platforms) and _is_named(device.name, section.devices)
+    ]
+    if not wanted:
+        have = "; ".join(f"{device.name} of {device.platform}" for device in listed)
+        asked = f"platforms {section.platforms}, devices {section.devices}"
+        raise NoDeviceError(
+            f"no device is asked for ({asked}); there are: {have}"
+            if listed
+            else "the platforms there are have no device"
+        )
+    pools: list[ClPool] = []
+    refused: list[str] = []
+    for device in wanted:
+        try:
+            session = driver.Session(device, out_of_order=section.out_of_order)
+        except InitializationError as error:
+            refused.append(str(error))
+            continue
+        capacity, largest = device.query("global_mem_size"), device.query("max_mem_alloc_size", 1 << 27)
+        pools.append(ClPool(f"opencl:{len(pools)} memory", session, capacity, largest))
+    if not pools:
+        raise InitializationError("; ".join(refused))
+    for reason in refused:
+        config.note(f"left out: {reason}")
+    return pools
+
+
+def _is_named(name: str, parts: Sequence[str]) -> bool:
+    return not parts or any(part.lower() in name.lower() for part in parts)
+
+
+def open_devices(config: BackendConfig[OpenclConfig], pools: Mapping[str, MemoryPool]) -> Sequence[ClDevice]:
+    """Return the device of each pool, in order.
+
+    Raises:
+        InitializationError: A driver claims what it does not have.
+    """
+    cache = None
+    if config.cache_directory is not None:
+        cache = DiskCache(config.cache_directory, "opencl", executable=True, max_bytes=config.cache_bytes)
+    ours = [pool for pool in pools.values() if isinstance(pool, ClPool)]
+    devices = []
+    for number, pool in enumerate(ours):
+        listed = pool.session.device
+        dialect = opencl_dialect(features_of(listed))
+        try:
+            info = device_info(listed, dialect, _VERSIONS)
+            recorder = pool.session.command_buffers() if config.section.command_buffers else None
+        except driver.Fault as error:
+            raise InitializationError(f"{listed.name} of {listed.platform} does not answer: {error}") from error
+        devices.append(ClDevice(f"opencl:{number}", pool, info, dialect, build_options(listed), cache, recorder))
+    return devices
