@@ -64,6 +64,28 @@ def test_layer_norm_is_one_kernel_forward_and_at_most_three_backward(shape):
     assert launches(backward, normal(*shape), normal(*shape)) <= 3
 
 
+@pytest.mark.parametrize(("shape", "count"), [((64, 10), 1), ((2048, 256), 2), ((8192, 32), 2)])
+def test_cross_entropy_is_a_kernel_over_rows_and_one_over_their_losses(shape, count):
+    def backward(x, target):
+        with zyx.Tape() as tape:
+            loss = zyx.cross_entropy(x, target)
+        return tape.gradient(loss, x)
+
+    x, target, weight = normal(*shape), zyx.Tensor(RANDOM.integers(0, shape[1], shape[0])), normal(shape[1])
+    assert launches(lambda x, t: zyx.cross_entropy(x, t, reduction="none"), x, target) == 1
+    assert launches(zyx.cross_entropy, x, target) == count
+    assert launches(lambda x, t: zyx.cross_entropy(x, t, weight), x, target) == count
+    assert launches(lambda x, t: zyx.cross_entropy(x, t, label_smoothing=0.1), x, target) == count
+    assert launches(lambda x, t: zyx.nll_loss(x.log_softmax(1), t), x, target) == count
+    assert launches(backward, x, target) == count
+
+
+@pytest.mark.parametrize("shape", [(20_000,), (4, 10_000), (2, 3, 5_000)])
+def test_a_reduction_takes_what_follows_it_along_however_few_its_results(shape):
+    assert launches(lambda x: x.sum(axis=-1) * 2.0 + 1.0, normal(*shape)) == 1
+    assert launches(lambda x: x.mean(axis=-1) + x.max(axis=-1), normal(*shape)) == 1
+
+
 def test_a_chain_of_elementwise_operations_is_one_kernel():
     assert launches(lambda x, y: ((x * 0.7 + y).tanh().abs() + 1).sqrt().exp() - x, normal(64, 64), normal(64)) == 1
 

@@ -6,7 +6,8 @@ Kept are
 2. every reduction;
 3. a node that costs something and is repeated by an `Expand` many times: it is computed once, not for every repetition;
 4. what a product of matrices multiplies, if it has to be computed at all;
-5. a node that several kept nodes need, if computing it again for each costs more than storing it and reading it back.
+5. a node that several kept nodes need, if computing it again for each costs more than storing it and reading it back;
+6. what a reduction combines, if that needs several other reductions at the same points: see `row_summaries`.
 
 Everything else is computed where it is needed. What is kept becomes a kernel of its own, or part of one: see
 `zyx.schedule.partition`.
@@ -45,7 +46,47 @@ def choose_materialised(order: Sequence[Node], outputs: Sequence[Node]) -> set[N
             for operand in contraction_operands(node) or ():
                 _keep_operand(operand, kept)
     _keep_shared(order, kept)
+    kept.update(row_summaries(order, kept))
     return kept
+
+
+def row_summaries(order: Sequence[Node], kept: set[Node]) -> dict[Node, int]:
+    """Return nodes that summarise rows, such as the losses of examples, with the number of elements these rows have.
+
+    A sum of such losses has one result, too few for the rows to be shared out; but one kernel can compute the losses,
+    with all the reductions that each needs, where otherwise each reduction would be a kernel whose results are stored.
+    """
+    found: dict[Node, int] = {}
+    for node in order:
+        if not isinstance(node, n.Reduce) or node.storage is not None:
+            continue
+        operand = node.sources[0]
+        while operand.storage is None and isinstance(operand, n.Reshape | n.Permute | n.Flip | n.Pad):
+            operand = operand.sources[0]
+        if operand.storage is None and isinstance(operand, n.Unary | n.Binary | n.Where | n.Cast):
+            rows = [
+                below
+                for below in _kept_below(operand, kept)
+                if isinstance(below, n.Reduce) and size_of(below.shape) == size_of(operand.shape)
+            ]
+            if len(rows) > 1:
+                found[operand] = sum(size_of(row.sources[0].shape) for row in rows)
+    return found
+
+
+def _kept_below(node: Node, kept: set[Node]) -> list[Node]:
+    """Return the kept nodes that `node` needs with nothing kept in between."""
+    found: dict[Node, None] = {}
+    seen = {node}
+    stack = [node]
+    while stack:
+        for source in stack.pop().sources:
+            if source in kept:
+                found[source] = None
+            elif source.storage is None and source not in seen:
+                seen.add(source)
+                stack.append(source)
+    return list(found)
 
 
 def contraction_operands(node: Node) -> tuple[Node, Node] | None:

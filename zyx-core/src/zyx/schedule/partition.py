@@ -6,7 +6,7 @@ each kernel takes in what it reads, where that
 1. is needed at one point of the kernel's ranges only, once for each of its elements: nothing is computed twice;
 2. does not tie two kernels into a circle;
 3. leaves enough to run in parallel: the ranges that all reductions taken in have around them (the kernel's *rows*)
-   have as many points as the device needs, unless the whole kernel is small;
+   have as many points as the device needs, or as the kernel has elements, unless the whole kernel is small;
 4. fits: one row of what is read again lies in the caches;
 5. keeps products of matrices free of other loops: they take in what follows them element by element, and nothing else.
 
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.graph import node as n
 from zyx.ir import expr as e
 from zyx.ir.pool import Pool
-from zyx.schedule.materialise import choose_materialised, contraction_operands
+from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
 from zyx.schedule.region import Region, follow
 from zyx.shape import size_of
 
@@ -76,6 +76,7 @@ class _Partitioner:
         self._info = info
         self._position = {node: number for number, node in enumerate(order)}
         self._kept = choose_materialised(order, outputs)
+        self._summaries = row_summaries(order, self._kept)
         self._wanted = set(outputs)
         self._users = self._users_of_kept()
         self._home: dict[Node, Node] = {node: node for node in self._kept}  # kept node -> root of its kernel
@@ -137,6 +138,8 @@ class _Partitioner:
             if node not in self._kept:
                 return False
             is_stored = node in self._wanted or any(self._home[user] is not root for user in self._users[node])
+            if node in self._summaries and not grower.takes_rows(region, node, self._summaries[node]):
+                return True
             if not grower.takes(region, node, is_stored=is_stored) or self._would_circle(root, node):
                 return True
             grower.take(region, node)
@@ -195,6 +198,11 @@ class _Grower:
             return self._contraction is None or not is_reduced
         return self._takes_row_value(region, node, ranges)
 
+    def takes_rows(self, region: Region, node: Node, elements: int) -> bool:
+        """Whether a summary of rows of that many elements is better computed here than by a kernel over its rows."""
+        is_row = not any(view.reduced for view in region.views[node])
+        return is_row or self._work + elements <= SMALL_WORK or size_of(node.shape) < self._info.units * 4
+
     def take(self, region: Region, node: Node) -> None:
         """Note that `node` is taken in."""
         ranges = _ranges_of_one_point(region, node)
@@ -224,6 +232,8 @@ class _Grower:
         every = 0
         for range_ in region.root_ranges.values():
             every |= range_.bit
+        if ranges == rows == every and isinstance(node, n.Reduce):
+            return True  # by itself it would have no more points
         rows &= every
         count = region.extent(rows)
         if count < self._info.units * 4:

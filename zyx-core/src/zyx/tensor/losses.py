@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
-from zyx.ops import ReduceOp
 from zyx.tensor import formulas
 from zyx.tensor.operands import align, float_dtype, require, term_of, wrap
 
@@ -291,14 +290,14 @@ def cross_entropy(
         loss = (share * (total - shifted)).sum((axis,))
         loss = loss.reshape(_without(loss.shape, axis))
         return wrap(_reduced(loss, reduction).cast(dtype).node, x)
-    hit, counted = _class_hits(wanted, logits, axis, ignore_index, "cross_entropy")
+    hit, known, counted = _class_hits(wanted, logits, axis, ignore_index, "cross_entropy")
     picked = total - hit.where(shifted, 0.0).sum((axis,))
     example_weight = None if factors is None else hit.where(factors, 0.0).sum((axis,))
     loss = picked if example_weight is None else picked * example_weight
     if label_smoothing:
         every = total - shifted if factors is None else (total - shifted) * factors
         loss = loss * (1.0 - label_smoothing) + every.sum((axis,)) * (label_smoothing / count)
-    return wrap(_class_reduced(loss, example_weight, counted, hit, axis, reduction).cast(dtype).node, x)
+    return wrap(_class_reduced(loss, example_weight, counted, known, axis, reduction).cast(dtype).node, x)
 
 
 def nll_loss(
@@ -317,12 +316,12 @@ def nll_loss(
     """
     scores, axis, dtype = _class_scores(x, "nll_loss")
     factors = _class_weights(weight, scores, axis, "nll_loss")
-    hit, counted = _class_hits(term_of(target, "nll_loss"), scores, axis, ignore_index, "nll_loss")
+    hit, known, counted = _class_hits(term_of(target, "nll_loss"), scores, axis, ignore_index, "nll_loss")
     loss = -hit.where(scores, 0.0).sum((axis,))
     example_weight = None if factors is None else hit.where(factors, 0.0).sum((axis,))
     if example_weight is not None:
         loss = loss * example_weight
-    return wrap(_class_reduced(loss, example_weight, counted, hit, axis, reduction).cast(dtype).node, x)
+    return wrap(_class_reduced(loss, example_weight, counted, known, axis, reduction).cast(dtype).node, x)
 
 
 def _class_scores(x: Tensor, what: str) -> tuple[Term, int, DType]:
@@ -344,8 +343,11 @@ def _class_weights(weight: Tensor | None, scores: Term, axis: int, what: str) ->
     return term.cast(scores.dtype).reshape(shape).expand(scores.shape)
 
 
-def _class_hits(target: Term, scores: Term, axis: int, ignore_index: int, what: str) -> tuple[Term, Term]:
-    """Return where an axis of classes meets the target, and which examples count; the axis keeps size 1."""
+def _class_hits(target: Term, scores: Term, axis: int, ignore_index: int, what: str) -> tuple[Term, Term, Term]:
+    """Return where an axis of classes meets the target, which examples have a class that exists, and which count.
+
+    The axis keeps size 1 in the latter two.
+    """
     if not target.dtype.is_integer:
         raise DTypeError(
             f"{what}: a target is of classes, integers, or for cross_entropy probabilities, not {target.dtype}"
@@ -359,17 +361,17 @@ def _class_hits(target: Term, scores: Term, axis: int, ignore_index: int, what: 
     if classes.dtype.max < scores.shape[axis]:
         classes = classes.cast(dtypes.int64)
     hit = classes.expand(scores.shape) == scores.iota(axis, classes.dtype)
+    known = (classes >= 0) & (classes < scores.shape[axis])
     fits = classes.dtype.min <= ignore_index <= classes.dtype.max
-    return hit, classes != ignore_index if fits else classes == classes  # noqa: PLR0124  # true everywhere
+    return hit, known, classes != ignore_index if fits else classes == classes  # noqa: PLR0124  # true everywhere
 
 
 def _class_reduced(
-    loss: Term, example_weight: Term | None, counted: Term, hit: Term, axis: int, reduction: str
+    loss: Term, example_weight: Term | None, counted: Term, known: Term, axis: int, reduction: str
 ) -> Term:
     """Return the losses of examples, with the axis of classes of size 1, reduced over those that count."""
     check_reduction(reduction)
-    found = hit.reduce(ReduceOp.OR, (axis,))
-    loss = counted.where(found.where(loss, math.nan), 0.0)
+    loss = counted.where(known.where(loss, math.nan), 0.0)
     if reduction == "none":
         return loss.reshape(_without(loss.shape, axis))
     axes = range(len(loss.shape))
