@@ -17,10 +17,10 @@ It needs the extra ``zyx-core[testing]``. What it is made of:
     opening         a runtime for one device, of an installed backend or of one that is being written
     launching       a kernel on a device and on the interpreter
 
-A backend ships a list of its expected failures (``--zyx-xfails FILE``, or ``zyx_xfails = FILE`` in its pytest settings): a
-line for each, ``PATTERN: reason``, where the pattern is the test's name in the kit, such as
-``test_graphs.py::*uint64*``, and ``*`` stands for any text. The list is strict: an expected failure that passes is a
-failure, and so is a pattern that matches nothing.
+A backend ships a list of its expected failures (``--zyx-xfails FILE``, or ``zyx_xfails = FILE`` in its settings of
+pytest): a line for each, ``PATTERN: reason``, where the pattern is the test's name in the kit, such as
+``test_casts.py::*f64*``, and ``*`` stands for any text. The list is strict: an expected failure that passes is a failure,
+and so is a pattern that matches nothing.
 
 Every random test has seeds: a failure names the one, ``--zyx-seed`` shifts them all.
 """

@@ -1,10 +1,11 @@
-"""Run random graphs on a device, and compare them with the oracle.
+"""Run graphs on a device, and compare them with the oracle.
 
     runner = GraphRunner(runtime, "c:0")
-    runner.run(seed, options)
+    runner.run([seed], options)             a random graph, or several at once
+    runner.check(case_of(...))              a graph of one's own
 
-Every graph is computed several times over other values, so that its plan is made, taken from the cache, and
-captured where the device can; its outputs are asked for together, or one after the other.
+Every graph is computed several times over other values, so that its plan is made, taken from the cache, and captured
+where the device can; its outputs are asked for together, or one after the other.
 """
 
 from __future__ import annotations
@@ -13,26 +14,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zyx.dtype import as_dtype
+from zyx.graph import Graph, Node
 from zyx.runtime.handle import Handle
 from zyx.testing.choices import Seeded
 from zyx.testing.compare import assert_within
-from zyx.testing.graphs import random_case
+from zyx.testing.graphs import GraphCase, random_case
+from zyx.testing.shrink import shrink, transplant
 
 if TYPE_CHECKING:
-    from zyx.graph import Node
+    from collections.abc import Callable, Sequence
+
     from zyx.runtime.runtime import Runtime
-    from zyx.testing.choices import Choices
-    from zyx.testing.graphs import GraphCase, GraphOptions
+    from zyx.testing.graphs import GraphOptions
     from zyx.testing.values import Array
+
+#: How often each graph is computed: the second time by the same plan, captured if the device can.
+TURNS = 2
 
 
 class GraphRunner:
-    """Runs random graphs on a device.
+    """Runs graphs on a device.
 
     Attributes:
         runtime: What computes them.
         device: Full name of the device.
-        graphs: How many different ones were run.
+        graphs: How many different random ones were run.
         outputs: How many outputs were compared.
     """
 
@@ -42,42 +49,82 @@ class GraphRunner:
         self.graphs = 0
         self.outputs = 0
 
-    def run(self, seed: int, options: GraphOptions, repeats: int = 2) -> None:
-        """Run the graph of a seed `repeats` times.
+    def run(self, seeds: Sequence[int], options: GraphOptions) -> None:
+        """Run the random graphs of some seeds, all of them together.
 
         Raises:
-            AssertionError: An output is not what it has to be; a note has the graph and the seed.
+            AssertionError: An output is not what it has to be; notes have the seeds, the graph and its smallest part
+                that fails. The same holds for errors of other classes.
         """
-        self.graphs += 1
-        for turn in range(repeats):
-            self._run_once(seed, options, turn)
-
-    def _run_once(self, seed: int, options: GraphOptions, turn: int) -> None:
-        choices = Seeded(seed)
-        case = self.case(choices, options, turn)
-        text = str(case)
+        self.graphs += len(seeds)
+        case = self.random(seeds, options)
+        one_by_one = len(seeds) == 1 and seeds[0] % 4 == 0
         try:
-            self.check(case, one_by_one=choices.chance(25))
-        except BaseException as error:
-            error.add_note(f"seed {seed}, run {turn + 1}, on {self.device}, {options}:\n{text}")
+            self.check(case, one_by_one=one_by_one)
+        except Exception as error:
+            error.add_note(f"seeds {list(seeds)} on {self.device}, {options}:\n{case}")
+            kind = type(error)
+            smallest = shrink(case, lambda part: self._fails(part, kind))
+            error.add_note(f"its smallest part that fails:\n{smallest}")
             raise
 
-    def case(self, choices: Choices, options: GraphOptions, turn: int = 0) -> GraphCase:
-        """Return a random graph whose leaves lie on the device; other turns have the same graph over other values."""
-
-        def leaf(array: Array) -> tuple[Node, Array]:
-            turned = np.roll(array.ravel(), turn).reshape(array.shape)
-            return self.runtime.upload(turned, self.device), turned
-
-        return random_case(choices, options, self.device, self.runtime.graph, leaf)
+    def random(self, seeds: Sequence[int], options: GraphOptions) -> GraphCase:
+        """Return the random graphs of some seeds, as one; its nodes belong to no runtime."""
+        graph = Graph()
+        cases = [random_case(Seeded(seed), options, self.device, graph) for seed in seeds]
+        values = {node: array for case in cases for node, array in case.values.items()}
+        return GraphCase(graph, list(dict.fromkeys(node for case in cases for node in case.outputs)), values)
 
     def check(self, case: GraphCase, *, one_by_one: bool = False) -> None:
         """Compute the outputs of a graph, together or one by one, and compare them with the oracle."""
+        for turn in range(TURNS):
+            self._check_once(case if turn == 0 else _over_other_values(case, turn), one_by_one=one_by_one)
+
+    def results(self, case: GraphCase) -> list[Array]:
+        """Compute the outputs of a graph once, and return them."""
+        handles = self.handles(case)
+        self.runtime.realize(handles)
+        return [self.runtime.download(handle) for handle in handles]
+
+    def handles(self, case: GraphCase) -> list[Handle]:
+        """Return handles of the outputs of a graph, not computed yet, over leaves with its values."""
+        nodes = self.upload(case)
+        return [Handle.of(node, self.runtime) for node in nodes]
+
+    def upload(self, case: GraphCase) -> list[Node]:
+        """Return the outputs of a graph as nodes of the runtime, over leaves with its values."""
+        return transplant(
+            case.outputs, self.runtime.graph, lambda node: self.runtime.upload(case.values[node], self.device)
+        )
+
+    def _check_once(self, case: GraphCase, *, one_by_one: bool) -> None:
         references = case.reference()
-        names = [repr(node) for node in case.outputs]
-        handles = [Handle.of(node, self.runtime) for node in case.outputs]
+        handles = self.handles(case)
         for some in [[handle] for handle in handles] if one_by_one else [handles]:
             self.runtime.realize(some)
-        for handle, reference, name in zip(handles, references, names, strict=True):
+        for handle, reference, node in zip(handles, references, case.outputs, strict=True):
             self.outputs += 1
-            assert_within(self.runtime.download(handle), reference, f"output {name}")
+            assert_within(self.runtime.download(handle), reference, f"output {node!r}")
+
+    def _fails(self, part: GraphCase, kind: type[Exception]) -> bool:
+        """Whether a part of a graph raises an error of a class: any other is another story."""
+        try:
+            self.check(part)
+        except Exception as error:  # noqa: BLE001  # whatever it raises is what is looked for
+            return isinstance(error, kind)
+        return False
+
+
+def _over_other_values(case: GraphCase, turn: int) -> GraphCase:
+    """Return the same graph with the elements of each leaf moved on by `turn` places."""
+    values = {node: np.roll(array.ravel(), turn).reshape(array.shape) for node, array in case.values.items()}
+    return GraphCase(case.graph, case.outputs, values)
+
+
+def case_of(device: str, arrays: Sequence[Array], make: Callable[..., Node | Sequence[Node]]) -> GraphCase:
+    """Return the graph whose outputs are ``make(graph, leaf, leaf, ...)``, with a leaf for each array."""
+    graph = Graph()
+    leaves: list[Node] = [graph.leaf(array.shape, as_dtype(array.dtype), device) for array in arrays]
+    made = make(graph, *leaves)
+    outputs = [made] if isinstance(made, Node) else made
+    return GraphCase(graph, list(dict.fromkeys(outputs)), dict(zip(leaves, arrays, strict=True)))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from zyx.errors import NoDeviceError
+from zyx.testing.graph_runs import GraphRunner
 from zyx.testing.opening import open_runtime
 from zyx.testing.plugin import EXAMPLES, is_required, is_thorough
 
@@ -60,6 +61,12 @@ def device(runtime: Runtime) -> Device:
 def pool(device: Device) -> MemoryPool:
     """Its pool."""
     return device.memory_pool
+
+
+@pytest.fixture(scope="session")
+def runner(runtime: Runtime, device: Device) -> GraphRunner:
+    """What runs graphs on the device, and compares them with the oracle."""
+    return GraphRunner(runtime, device.name)
 
 
 @pytest.fixture(scope="session")
