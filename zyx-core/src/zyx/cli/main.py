@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 #: What each command is for; it lives in the module ``zyx.cli.<name>``, imported when it is run or asked for help.
 COMMANDS: Final = {
+    "cache": "list or clear what is kept on disk",
     "demo": "train a small network on handwritten digits",
     "devices": "list the devices, and why other backends have none",
     "doctor": "check the installation, and say what to do next",
