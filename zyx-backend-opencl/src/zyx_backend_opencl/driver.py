@@ -19,7 +19,7 @@ from zyx.errors import DriverNotFoundError, InitializationError
 from zyx_backend_opencl.errors import code_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 #: What pyopencl raises. Its `code` is OpenCL's; its text has more for failed builds.
 Fault: Final = cl.Error
@@ -94,8 +94,8 @@ class ListedDevice:
         return bool(self.native.queue_properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
 
 
-def list_devices() -> list[ListedDevice]:
-    """Return all devices of all platforms, in the order of the ICD loader.
+def list_devices() -> tuple[list[ListedDevice], list[str]]:
+    """Return all devices of all platforms, in the order of the ICD loader, and what is wrong with other platforms.
 
     Raises:
         DriverNotFoundError: There is no platform.
@@ -109,18 +109,15 @@ def list_devices() -> list[ListedDevice]:
         platforms = []
     if not platforms:
         raise DriverNotFoundError(f"no OpenCL driver is installed. {_advice()}")
-    return [device for platform in platforms for device in _devices_of(platform)]
-
-
-def _devices_of(platform: Any) -> Iterator[ListedDevice]:  # noqa: ANN401  # pyopencl's object
-    try:
-        natives = platform.get_devices()
-    except Fault as error:
-        if error.code == _NO_DEVICE:
-            return
-        raise InitializationError(f"platform {platform.name} lists no devices: {code_name(error.code)}") from error
-    for native in natives:
-        yield ListedDevice(platform, native)
+    devices: list[ListedDevice] = []
+    problems: list[str] = []
+    for platform in platforms:
+        try:
+            devices += [ListedDevice(platform, native) for native in platform.get_devices()]
+        except Fault as error:
+            if error.code != _NO_DEVICE:
+                problems.append(f"platform {platform.name} lists no devices: {code_name(error.code)}")
+    return devices, problems
 
 
 def _advice() -> str:
@@ -268,7 +265,11 @@ class Session:
         return int(event.get_info(cl.event_info.COMMAND_EXECUTION_STATUS))
 
     def command_buffers(self) -> CommandBuffers | None:
-        """Return what records command buffers on this device; None if it has no such thing."""
+        """Return what records command buffers on this device; None if it has no such thing.
+
+        Raises:
+            RecordingError: It claims to have them, and has not.
+        """
         if "cl_khr_command_buffer" not in self.device.extensions:
             return None
         return CommandBuffers(self.device, self._queue)
@@ -278,7 +279,7 @@ class CommandBuffers:
     """Records sequences of launches and plays them: the extension cl_khr_command_buffer, which pyopencl does not wrap.
 
     Raises:
-        InitializationError: The driver names the extension, and lacks a function of it.
+        RecordingError: The driver names the extension, and lacks a function of it.
     """
 
     _CAPABILITIES: Final = 0x12A9
@@ -295,7 +296,7 @@ class CommandBuffers:
         def function(name: str, result: Any, *arguments: Any) -> Any:  # noqa: ANN401  # types of ctypes
             address = find(device.native.platform.int_ptr, name.encode())
             if not address:
-                raise InitializationError(f"{device.name} has cl_khr_command_buffer, but not its function {name}")
+                raise RecordingError(f"{device.name} has cl_khr_command_buffer, but not its function {name}")
             return ctypes.CFUNCTYPE(result, *arguments)(address)
 
         self._create = function("clCreateCommandBufferKHR", pointer, number, pointer, pointer, pointer)
@@ -353,7 +354,7 @@ class CommandBuffers:
 
 
 class RecordingError(Exception):
-    """A command buffer was refused; the text says at which step and why. It does not leave this package."""
+    """Command buffers, or one of them, cannot be had; the text says at which step and why. For this package alone."""
 
 
 class Recording:

@@ -32,7 +32,7 @@ def open_pools(config: BackendConfig[OpenclConfig]) -> Sequence[ClPool]:
         InitializationError: All of them refused.
     """
     section = config.section
-    listed = driver.list_devices()
+    listed, refused = driver.list_devices()
     wanted = [
         device
         for device in listed
@@ -44,10 +44,9 @@ def open_pools(config: BackendConfig[OpenclConfig]) -> Sequence[ClPool]:
         raise NoDeviceError(
             f"no device is asked for ({asked}); there are: {have}"
             if listed
-            else "the platforms there are have no device"
+            else "; ".join(["the platforms there are have no device", *refused])
         )
     pools: list[ClPool] = []
-    refused: list[str] = []
     for device in wanted:
         try:
             session = driver.Session(device, out_of_order=section.out_of_order)
@@ -83,8 +82,13 @@ def open_devices(config: BackendConfig[OpenclConfig], pools: Mapping[str, Memory
         dialect = opencl_dialect(features_of(listed))
         try:
             info = device_info(listed, dialect, _VERSIONS)
-            recorder = pool.session.command_buffers() if config.section.command_buffers else None
         except driver.Fault as error:
             raise InitializationError(f"{listed.name} of {listed.platform} does not answer: {error}") from error
+        recorder = None
+        if config.section.command_buffers:
+            try:
+                recorder = pool.session.command_buffers()
+            except driver.RecordingError as error:
+                config.note(f"opencl:{number} does without command buffers: {error}")
         devices.append(ClDevice(f"opencl:{number}", pool, info, dialect, build_options(listed), cache, recorder))
     return devices

@@ -1,0 +1,280 @@
+"""Drivers that are not there, refuse half of what they are asked, or give up: a stand-in for pyopencl, no device."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import pyopencl
+import pytest
+
+from zyx.errors import AllocationError, DeviceLostError, LaunchError, TransferError
+from zyx.plugins.discover import installed
+from zyx.plugins.manager import PluginManager
+from zyx.plugins.opening import OpenedBackends
+from zyx.plugins.state import BackendState
+from zyx.settings.load import load_settings
+from zyx_backend_opencl import driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zyx.ir.kernel import Kernel
+    from zyx_backend_opencl.device import ClDevice
+    from zyx_backend_opencl.memory import ClBuffer, ClPool
+
+NO_PLATFORM, NO_DEVICE, OUT_OF_RESOURCES, LOST = -1001, -1, -5, -36
+
+
+def fault(code: int) -> Exception:
+    """Return an error as pyopencl raises it."""
+    return type("Refused", (driver.Fault,), {"code": code})(f"refused with {code}")
+
+
+class FakeDevice:
+    """A device of a platform that exists on paper."""
+
+    type = pyopencl.device_type.GPU
+    extensions = "cl_khr_fp64 cl_khr_int64_base_atomics cl_khr_int64_extended_atomics"
+    profile = "FULL_PROFILE"
+    driver_version = "1.0"
+    max_work_item_sizes = (64, 64, 64)
+    max_work_group_size = 64
+    max_compute_units = 4
+    max_clock_frequency = 1000
+    global_mem_size = 1 << 30
+    max_mem_alloc_size = 1 << 28
+    local_mem_type = pyopencl.device_local_mem_type.LOCAL
+    local_mem_size = 1 << 15
+    single_fp_config = double_fp_config = 63
+    queue_properties = pyopencl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    max_parameter_size = 1024
+    address_bits = 64
+    int_ptr = 0
+
+    def __init__(self, name: str, **changes: object) -> None:
+        self.name = name
+        vars(self).update(changes)
+
+
+class FakePlatform:
+    """A platform with the devices given, or an error in their place."""
+
+    version = "OpenCL 3.0 paper"
+    int_ptr = 0
+
+    def __init__(self, name: str, devices: Sequence[FakeDevice] | int) -> None:
+        self.name = name
+        self._devices = devices
+        for device in [] if isinstance(devices, int) else devices:
+            device.platform = self  # type: ignore[attr-defined]
+
+    def get_devices(self) -> Sequence[FakeDevice]:
+        if isinstance(self._devices, int):
+            raise fault(self._devices)
+        return self._devices
+
+
+class FakeCl:
+    """pyopencl, with platforms of our own and objects that can be refused.
+
+    Attributes:
+        alive: The contexts and queues that are open.
+        refused: Names of devices, by what they refuse: ``Context`` or ``CommandQueue``.
+    """
+
+    def __init__(
+        self, platforms: Sequence[FakePlatform] | int, refused: dict[str, Sequence[str]] | None = None
+    ) -> None:
+        self._platforms = platforms
+        self.refused = refused or {}
+        self.alive: weakref.WeakSet[object] = weakref.WeakSet()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(pyopencl, name)
+
+    def get_platforms(self) -> Sequence[FakePlatform]:
+        if isinstance(self._platforms, int):
+            raise fault(self._platforms)
+        return self._platforms
+
+    def Context(self, devices: Sequence[FakeDevice]) -> object:  # as pyopencl calls it
+        return self._open("Context", devices[0])
+
+    def CommandQueue(self, context: object, device: FakeDevice, properties: int = 0) -> object:
+        del context, properties
+        return self._open("CommandQueue", device)
+
+    def _open(self, what: str, device: FakeDevice) -> object:
+        if device.name in self.refused.get(what, ()):
+            raise fault(OUT_OF_RESOURCES)
+
+        class Opened:
+            def finish(self) -> None:
+                pass
+
+        opened = Opened()
+        self.alive.add(opened)
+        return opened
+
+
+def open_with(monkeypatch: pytest.MonkeyPatch, fake: FakeCl) -> OpenedBackends:
+    monkeypatch.setattr(driver, "cl", fake)
+    own = [entry for entry in installed()[0] if entry.name == "opencl"]
+    backends = OpenedBackends(PluginManager(load_settings(), own))
+    backends.open("opencl")
+    return backends
+
+
+def report_of(backends: OpenedBackends) -> Any:
+    gc.collect()
+    return next(report for report in backends.reports if report.name == "opencl")
+
+
+@pytest.mark.parametrize("platforms", [NO_PLATFORM, ()])
+def test_without_a_platform_the_state_is_no_driver_and_the_reason_says_what_brings_one(
+    monkeypatch: pytest.MonkeyPatch, platforms: Any
+):
+    report = report_of(open_with(monkeypatch, FakeCl(platforms)))
+    assert report.state is BackendState.NO_DRIVER
+    assert "no OpenCL driver is installed" in report.reason
+    assert "pocl-opencl-icd" in report.reason or "OCL_ICD_VENDORS" in report.reason
+
+
+def test_a_driver_that_the_loader_was_not_told_of_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libintelocl.so").touch()
+    monkeypatch.setattr(driver.sys, "prefix", str(tmp_path))
+    report = report_of(open_with(monkeypatch, FakeCl(NO_PLATFORM)))
+    assert "set the variable OCL_ICD_VENDORS to that path" in report.reason
+    assert str(tmp_path / "lib" / "libintelocl.so") in report.reason
+
+
+def test_a_loader_that_fails_is_a_driver_that_refused(monkeypatch: pytest.MonkeyPatch):
+    report = report_of(open_with(monkeypatch, FakeCl(-6)))
+    assert report.state is BackendState.DRIVER_REFUSED
+    assert "CL_OUT_OF_HOST_MEMORY (-6)" in report.reason
+
+
+@pytest.mark.parametrize("devices", [NO_DEVICE, ()])
+def test_platforms_without_devices_are_no_device(monkeypatch: pytest.MonkeyPatch, devices: Any):
+    report = report_of(open_with(monkeypatch, FakeCl([FakePlatform("Empty", devices)])))
+    assert report.state is BackendState.NO_DEVICE
+    assert "platforms" in report.reason
+
+
+def test_a_platform_that_fails_to_list_leaves_the_others_usable(monkeypatch: pytest.MonkeyPatch):
+    fake = FakeCl([FakePlatform("Broken", -6), FakePlatform("Sound", [FakeDevice("card")])])
+    backends = open_with(monkeypatch, fake)
+    report = report_of(backends)
+    assert report.state is BackendState.READY
+    assert backends.devices["opencl:0"].info.model == "card (Sound)"
+    assert report.notes == ("left out: platform Broken lists no devices: CL_OUT_OF_HOST_MEMORY (-6)",)
+    backends.close()
+
+
+@pytest.mark.parametrize("what", ["Context", "CommandQueue"])
+def test_a_device_that_does_not_start_is_left_out_and_noted(monkeypatch: pytest.MonkeyPatch, what: str):
+    names = ("first", "second", "third")
+    fake = FakeCl([FakePlatform("Paper", [FakeDevice(name) for name in names])], {what: ["second"]})
+    backends = open_with(monkeypatch, fake)
+    report = report_of(backends)
+    assert report.state is BackendState.READY
+    assert [backends.devices[name].info.model for name in report.devices] == ["first (Paper)", "third (Paper)"]
+    assert report.devices == ("opencl:0", "opencl:1")
+    assert report.notes == ("left out: second of Paper does not start: CL_OUT_OF_RESOURCES (-5)",)
+    assert len(fake.alive) == 4  # a context and a queue each; nothing of the second
+    del report
+    backends.close()
+    del backends
+    gc.collect()
+    assert not fake.alive
+
+
+def test_if_every_device_refuses_the_reasons_are_told_and_nothing_stays_open(monkeypatch: pytest.MonkeyPatch):
+    devices = [FakeDevice("first"), FakeDevice("second")]
+    fake = FakeCl([FakePlatform("Paper", devices)], {"Context": ["first"], "CommandQueue": ["second"]})
+    report = report_of(open_with(monkeypatch, fake))
+    assert report.state is BackendState.DRIVER_REFUSED
+    for name in ("first", "second"):
+        assert f"{name} of Paper does not start: CL_OUT_OF_RESOURCES (-5)" in report.reason
+    report.error.__traceback__ = None
+    gc.collect()
+    assert not fake.alive
+
+
+def test_command_buffers_that_are_claimed_and_not_there_are_noted_and_not_used(monkeypatch: pytest.MonkeyPatch):
+    def broken(self: driver.Session) -> None:
+        raise driver.RecordingError("card has cl_khr_command_buffer, but not its function clCreateCommandBufferKHR")
+
+    monkeypatch.setattr(driver.Session, "command_buffers", broken)
+    backends = open_with(monkeypatch, FakeCl([FakePlatform("Paper", [FakeDevice("card")])]))
+    report = report_of(backends)
+    assert report.state is BackendState.READY
+    assert report.notes == (
+        "opencl:0 does without command buffers: card has cl_khr_command_buffer, but not its function "
+        "clCreateCommandBufferKHR",
+    )
+    backends.close()
+
+
+def test_what_a_device_tells_becomes_its_info(monkeypatch: pytest.MonkeyPatch):
+    small = FakeDevice(
+        "small", extensions="", profile="EMBEDDED_PROFILE", single_fp_config=0, max_parameter_size=64, address_bits=32,
+        local_mem_type=0,
+    )  # fmt: skip
+    large = FakeDevice("large", extensions=FakeDevice.extensions + " cl_khr_fp16", warp_size_nv=32)
+    backends = open_with(monkeypatch, FakeCl([FakePlatform("Paper", [small, large])]))
+    poor, rich = (backends.devices[f"opencl:{number}"].info for number in range(2))
+    names = {dtype.short for dtype in poor.capabilities}
+    assert names.isdisjoint({"f64", "i64", "u64"})
+    assert {"f32", "i32", "f16", "bool"} <= names
+    assert (poor.max_params, poor.local_bytes, poor.has_fma, poor.warp_size) == (16, 0, False, 1)
+    assert (rich.max_params, rich.local_bytes, rich.has_fma, rich.warp_size) == (128, 1 << 15, True, 32)
+    computes = {dtype.short for dtype, capability in rich.capabilities.items() if capability.computes}
+    assert {"f16", "f64", "i64"} <= computes
+    assert "bf16" not in computes
+    assert rich.max_group_shape == (64, 64, 64)
+    assert rich.max_buffer_bytes == 1 << 28
+    backends.close()
+
+
+def refuse(code: int) -> Callable[..., object]:
+    def call(*args: object) -> object:
+        raise fault(code)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        (LOST, (DeviceLostError, DeviceLostError, DeviceLostError)),
+        (-4, (AllocationError, AllocationError, AllocationError)),
+        (OUT_OF_RESOURCES, (LaunchError, TransferError, TransferError)),
+    ],
+)
+def test_calls_that_a_driver_refuses_are_errors_of_the_right_kind_and_change_nothing(
+    device: ClDevice, pool: ClPool, add: Callable[..., Kernel], integers: Callable[[int], ClBuffer],
+    values: Callable[[ClBuffer], set[int]], monkeypatch: pytest.MonkeyPatch, code: int,
+    kinds: Sequence[type[Exception]],
+):  # fmt: skip
+    program = device.compile(add(1, "unlucky"))
+    buffer = integers(5)
+    calls: dict[str, Callable[[], object]] = {
+        "launch": lambda: device.launch(program, [buffer], [pool.completed()]),
+        "write": lambda: pool.host_to_pool(memoryview(bytes(4)), buffer, [pool.completed()]),
+        "read": lambda: pool.pool_to_host(buffer, memoryview(bytearray(4))),
+    }
+    for (name, call), kind in zip(calls.items(), kinds, strict=True):
+        with monkeypatch.context() as patch:
+            patch.setattr(pool.session, name, refuse(code))
+            with pytest.raises(kind) as refused:
+                call()
+        assert ("kernel unlucky on opencl:0" if name == "launch" else pool.name) in str(refused.value)
+        assert str(code) in str(refused.value)
+    assert values(buffer) == {5}
+    pool.sync_events([device.launch(program, [buffer])])
+    assert values(buffer) == {6}
+    pool.deallocate(buffer)
