@@ -1,11 +1,15 @@
 """``zyx doctor``."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from zyx.builtin.interpreter import InterpreterDevice
+from zyx.cli.main import main
 
 
 def doctor(tmp_path: Path, **environ: str) -> tuple[int, str]:
@@ -43,6 +47,9 @@ def test_a_sound_installation_has_nothing_to_do(tmp_path: Path) -> None:
     assert line_of(text, "python").startswith(f"ok     python: {sys.version.split()[0]}")
     assert "numpy " in line_of(text, "packages")
     assert "backend interpreter: ready. interpreter:0" in text
+    assert line_of(text, "results of interpreter:0").startswith(
+        "ok     results of interpreter:0: right, compiled and run"
+    )
     assert f"no file {tmp_path / '.config' / 'zyx' / 'config.json'}" in line_of(text, "configuration")
     assert not (tmp_path / ".cache").exists()  # looking leaves nothing behind
 
@@ -113,3 +120,27 @@ def test_a_default_device_that_is_not_there_is_reported(tmp_path: Path, device: 
     status, text = doctor(tmp_path, ZYX_DEVICE=device)
     assert status == 1
     assert line_of(text, "device").startswith(f"WRONG  device: default: none. no device '{device}' (from ZYX_DEVICE)")
+
+
+def _refuse(*_: object) -> None:
+    raise RuntimeError("no such instruction")
+
+
+@pytest.mark.parametrize(
+    ("run", "found"),
+    [(_refuse, "RuntimeError: no such instruction"), (lambda *_: None, r"\d+ of 1887 numbers are wrong")],
+    ids=["fails", "computes nothing"],
+)
+def test_a_device_whose_results_are_wrong_is_reported(
+    run: object,
+    found: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(InterpreterDevice, "_run", run)
+    monkeypatch.setenv("ZYX_BACKENDS", "interpreter")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["doctor"]) == 1
+    line = line_of(capsys.readouterr().out, "results of interpreter:0")
+    assert re.fullmatch(rf"WRONG  results of interpreter:0: .*{found}", line)

@@ -46,7 +46,8 @@ def device_rows(opened: OpenedBackends) -> list[tuple[str, ...]]:
     for device in opened.devices.values():
         info, pool = device.info, device.memory_pool
         compute, bandwidth = rate(info.flops_per_s, "FLOP/s"), rate(info.bytes_per_s, "B/s")
-        rows.append((device.name, info.model, compute, bandwidth, size(pool.free_bytes), shorten(info.driver, 60)))
+        driver = shorten(info.driver, 60, placeholder=" ...")
+        rows.append((device.name, info.model, compute, bandwidth, size(pool.free_bytes), driver))
     return rows
 
 

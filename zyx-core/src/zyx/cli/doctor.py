@@ -5,21 +5,29 @@ from __future__ import annotations
 import platform
 import sys
 import tempfile
+import time
+import warnings
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+import numpy as np
+
 from zyx.cli.devices import default_line
 from zyx.errors import SettingsError
+from zyx.plugins.choose import SlowDeviceWarning
 from zyx.plugins.describe import explanation
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import open_backends
 from zyx.plugins.state import BackendState
+from zyx.runtime.runtime import Runtime, use
 from zyx.settings import variables
 from zyx.settings.load import load_settings
 from zyx.settings.paths import cache_directory
 from zyx.settings.record import Settings
+from zyx.tensor.tensor import Tensor
 from zyx.version import __version__
 
 if TYPE_CHECKING:
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _DEPENDENCIES: Final = ("numpy", "pluggy", "msgspec", "ml_dtypes", "platformdirs", "safetensors", "rich")
+_COMPUTES_NOTHING: Final = "dummy"
 _WRONG: Final = {BackendState.IMPORT_FAILED, BackendState.INVALID, BackendState.WRONG_API_VERSION, BackendState.FAILED}
 
 
@@ -81,7 +90,9 @@ def examine() -> Iterator[Finding]:
         settings = Settings()
         manager = PluginManager(settings)
     yield _cache(settings)
-    yield from _backends(manager)
+    names: list[str] = []
+    yield from _backends(manager, names)
+    yield from _results(settings, names)
 
 
 def _dependencies() -> Iterator[Finding]:
@@ -135,7 +146,8 @@ def _cache(settings: Settings) -> Finding:
         )
 
 
-def _backends(manager: PluginManager) -> Iterator[Finding]:
+def _backends(manager: PluginManager, names: list[str]) -> Iterator[Finding]:
+    """Open every backend, and append the names of the devices to `names`."""
     for damaged in manager.damaged_packages:
         yield Finding(False, "package", f"its metadata cannot be read: {damaged}", "install that package again")
     try:
@@ -150,7 +162,38 @@ def _backends(manager: PluginManager) -> Iterator[Finding]:
             yield Finding(fine, f"backend {report.name}", text, report.advice)
             for note in report.notes:
                 yield Finding(False, f"backend {report.name}", note)
+        names.extend(name for name in opened.devices if opened.backend_of(opened.devices[name]) != _COMPUTES_NOTHING)
         status, line = default_line(opened)
         yield Finding(status == 0, "device", line, "pip install zyx-backend-c")
     finally:
         opened.close()
+
+
+def _results(settings: Settings, names: list[str]) -> Iterator[Finding]:
+    """Compile and run a kernel on every device, and check what it gives; the cache is left out of it."""
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(shape).astype(np.float32) for shape in ((37, 64), (64, 51)))
+    wanted = np.maximum(x @ y, 0)
+    runtime = Runtime(msgspec.structs.replace(settings, cache=msgspec.structs.replace(settings.cache, enabled=False)))
+    try:
+        with warnings.catch_warnings(), use(runtime):
+            warnings.simplefilter("ignore", SlowDeviceWarning)
+            for name in names:
+                subject = f"results of {name}"
+                started = time.perf_counter()
+                try:
+                    found = (Tensor(x, device=name) @ Tensor(y, device=name)).relu().numpy()
+                except Exception as error:  # noqa: BLE001  # the border to backends and their drivers
+                    text = f"{type(error).__name__}: {error}"
+                    yield Finding(False, subject, text, f"see what {name} does with ZYX_DEVICE={name} ZYX_DEBUG=all")
+                    continue
+                took_ms = (time.perf_counter() - started) * 1e3
+                wrong = int((~np.isclose(found, wanted, rtol=1e-4, atol=1e-4)).sum())
+                text = (
+                    f"{wrong} of {wanted.size} numbers are wrong"
+                    if wrong
+                    else f"right, compiled and run in {took_ms:.0f} ms"
+                )
+                yield Finding(not wrong, subject, text, f"switch {name} off, and tell its authors")
+    finally:
+        runtime.close()
