@@ -19,8 +19,8 @@ It needs the extra ``zyx-core[testing]``. What it is made of:
 
 A backend ships a list of its expected failures (``--zyx-xfails FILE``, or ``zyx_xfails = FILE`` in its settings of
 pytest): a line for each, ``PATTERN: reason``, where the pattern is the test's name in the kit, such as
-``test_casts.py::*f64*``, and ``*`` stands for any text. The list is strict: an expected failure that passes is a failure,
-and so is a pattern that matches nothing.
+``test_casts.py::*f64*``, and ``*`` stands for any text. The list is strict: an expected failure that passes is a
+failure, and so is a pattern that matches nothing.
 
 Every random test has seeds: a failure names the one, ``--zyx-seed`` shifts them all.
 """

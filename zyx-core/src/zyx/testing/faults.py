@@ -11,6 +11,7 @@ interface says of one that fails: it uses its events up, and changes nothing.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -38,7 +39,7 @@ class Faults:
     """Counts the calls of a device and its pool, and lets some of them fail, within a ``with`` block.
 
     Attributes:
-        calls: Number of calls since the block was entered, by name.
+        calls: Number of calls since the block was entered, by name; those that such a call makes are not counted.
     """
 
     def __init__(self, device: Device) -> None:
@@ -46,6 +47,7 @@ class Faults:
         self._device = device
         self._method = ""
         self._numbers = range(0)
+        self._within = threading.local()
 
     def __enter__(self) -> Self:
         for name in ERRORS:
@@ -72,10 +74,16 @@ class Faults:
 
     def _intercept(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:  # noqa: ANN401  # passes on whatever the method takes and gives
+            if getattr(self._within, "call", False):
+                return method(*args, **options)
             self.calls[name] += 1
             if name == self._method and self.calls[name] in self._numbers:
                 self._fail(name, args)
-            return method(*args, **options)
+            self._within.call = True
+            try:
+                return method(*args, **options)
+            finally:
+                self._within.call = False
 
         return call
 
