@@ -48,7 +48,7 @@ class Compiler:
         """Return the future program of a kernel that is ready for the device."""
         key = (device.name, kernel)
         found = self._programs.get(key)
-        if found is not None:
+        if found is not None and not _has_failed(found):
             return found
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="zyx-compile")
@@ -100,3 +100,8 @@ class Compiler:
             if future.done() and future.exception() is None:
                 self._devices[device].release(future.result())
         self._programs.clear()
+
+
+def _has_failed(future: Future[Program]) -> bool:
+    """Whether a compilation is over and failed: nobody has asked for its result, or it would be forgotten."""
+    return future.done() and future.exception() is not None
