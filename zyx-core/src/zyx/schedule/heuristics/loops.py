@@ -33,6 +33,7 @@ _UNROLLED_SIZE: Final = 160
 #: lanes would be thousands of values, and seconds of compilation.
 _TILE: Final = 64
 _TURNED_LANES: Final = 16
+_CACHES_TO_KEEP: Final = 8
 
 
 def schedule_loops(plan: Plan, info: DeviceInfo) -> None:
@@ -217,13 +218,22 @@ def _divisor_near(size: int, wanted: int) -> int:
 
 
 def _stream(plan: Plan, info: DeviceInfo) -> None:
-    """Store past the caches what does not fit them anyway."""
+    """Store past the caches what would hardly be found there again.
+
+    A plain store reads the line that it writes to first, which doubles the traffic; one past the caches makes the next
+    reader go to memory. A last-level cache that is many times the others belongs to more than this program, so that its
+    size alone says little: what a reader gains there is less than what stores lose from about `_CACHES_TO_KEEP` times
+    the caches of the units.
+    """
     if not info.has_streaming or not info.cache_bytes:
         return
+    kept = info.cache_bytes[-1]
+    if len(info.cache_bytes) > 2:
+        kept = min(kept, _CACHES_TO_KEEP * info.cache_bytes[-2] * info.units)
     for statement, label in list(statement_labels(plan.nest).items()):
         if not isinstance(statement, Store) or statement.combine is not None:
             continue
         vector = next((r for r in statement.order if plan.nest.kind(r) is Kind.VECTOR), None)
-        large = statement.param.length * statement.param.dtype.itemsize >= info.cache_bytes[-1]
+        large = statement.param.length * statement.param.dtype.itemsize >= kept
         if large and vector is not None and stride_along(statement.index, vector) == 1:
             plan.do(Stream(label))
