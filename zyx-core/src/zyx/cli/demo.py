@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+import textwrap
 import time
 from collections import Counter
 from contextlib import nullcontext
@@ -97,13 +98,20 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     runtime = current()
     choice = choose_device(arguments.device, runtime.backends)
     console.print(f"device {choice.device.name}, since {choice.reason}")
-    results = []
     with runtime.default(choice.device.name):
-        for seed in range(arguments.seed, arguments.seed + arguments.seeds):
-            results.append(_one_run(digits, seed, arguments, console))
-    if len(results) > 1:
-        console.print(f"mean test accuracy of {len(results)} runs: {float(np.mean(results)):.2%}")
-    return 0
+        seeds = range(arguments.seed, arguments.seed + arguments.seeds)
+        runs = [_one_run(digits, seed, arguments.epochs, console) for seed in seeds]
+        trained, test, read = runs[-1]
+        for line in kernels(trained.step, console.width):
+            console.print(line)
+        status = _check_saved(trained.network, test, read, arguments.save, console)
+    console.print("")
+    for line in drawing(test.images[:_SHOWN], read[:_SHOWN], test.labels[:_SHOWN]):
+        console.print(line)
+    if len(runs) > 1:
+        mean = float(np.mean([np.mean(read == test.labels) for _, test, read in runs]))
+        console.print(f"\nmean test accuracy of {len(runs)} runs: {mean:.2%}")
+    return status
 
 
 def load_digits() -> Digits:
@@ -193,7 +201,8 @@ def predict(network: Network, digits: Digits) -> Array:
     return logits.argmax(axis=1).numpy()
 
 
-def _one_run(digits: Digits, seed: int, arguments: argparse.Namespace, console: Console) -> float:
+def _one_run(digits: Digits, seed: int, epochs: int, console: Console) -> tuple[Trained, Digits, Array]:
+    """Train and test; return what was trained, the digits held out, and what it reads of these."""
     training, test = split(digits, seed)
     started = time.perf_counter()
     bar = Progress(
@@ -205,47 +214,47 @@ def _one_run(digits: Digits, seed: int, arguments: argparse.Namespace, console: 
         transient=True,
     )
     with bar if console.is_terminal else nullcontext():
-        task = bar.add_task("training", total=arguments.epochs, loss=float("nan"))
+        task = bar.add_task("training", total=epochs, loss=float("nan"))
 
         def tick(epoch: int, loss: float) -> None:
             bar.update(task, completed=epoch, loss=loss)
-            if not console.is_terminal and (epoch % 5 == 0 or epoch == arguments.epochs):
-                console.print(f"epoch {epoch} of {arguments.epochs}: loss {loss:.4f}")
+            if not console.is_terminal and (epoch % 5 == 0 or epoch == epochs):
+                console.print(f"epoch {epoch} of {epochs}: loss {loss:.4f}")
 
-        trained = train(training, arguments.epochs, seed, tick)
+        trained = train(training, epochs, seed, tick)
     seconds = time.perf_counter() - started
     read = predict(trained.network, test)
     accuracy = float(np.mean(read == test.labels))
     console.print(
-        f"seed {seed}: {len(training.labels)} images, {arguments.epochs} epochs in {seconds:.1f} s "
+        f"seed {seed}: {len(training.labels)} images, {epochs} epochs in {seconds:.1f} s "
         f"({trained.images_per_s:,.0f} images/s), test accuracy {accuracy:.2%} of {len(test.labels)}"
     )
-    console.print(f"one step: {kernels(trained.step)}")
-    _check_saved(trained.network, test, read, arguments.save, console)
-    console.print("")
-    for line in drawing(test.images[:_SHOWN], read[:_SHOWN], test.labels[:_SHOWN]):
-        console.print(line)
-    return accuracy
+    return trained, test, read
 
 
-def kernels(step: Jit[..., Any]) -> str:
-    """Return how many kernels one run of a traced function launches, and which."""
+def kernels(step: Jit[..., Any], width: int) -> list[str]:
+    """Return lines that say how many kernels one run of a traced function launches, and which."""
     steps = [part for entry in step.traces for part in entry.plan.steps if isinstance(part, LaunchStep)]
     names = Counter(part.program.name for part in steps)
     listed = ", ".join(name if count == 1 else f"{name} ({count} times)" for name, count in names.items())
-    return f"{len(steps)} kernels: {listed}"
+    indent = "    "
+    wrapped = textwrap.wrap(
+        listed, max(width, 40), initial_indent=indent, subsequent_indent=indent, break_long_words=False
+    )
+    return [f"one step is {len(steps)} kernels:", *wrapped]
 
 
-def _check_saved(network: Network, test: Digits, read: Array, path: Path | None, console: Console) -> None:
-    """Save the network, load it into a new one, and compare what the two read."""
+def _check_saved(network: Network, test: Digits, read: Array, path: Path | None, console: Console) -> int:
+    """Save the network, load it into a new one, and compare what the two read; return the exit status."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "digits.safetensors" if path is None else path.with_suffix(".safetensors")
         io.save(target, network, {"network": "digits"})
         loaded = Network().eval()
         loaded.load_state_dict(io.load(target))
         same = np.array_equal(predict(loaded, test), read)
-        kept = f"saved {target.stat().st_size:,} bytes to {target if path is not None else 'a checkpoint'}"
+        kept = f"saved {target.stat().st_size:,} bytes to {target if path is not None else 'a temporary file'}"
     console.print(f"{kept}; loaded into a new network, it reads {'the same' if same else 'something else'}")
+    return 0 if same else 1
 
 
 def drawing(images: Array, read: Array, labels: Array) -> list[str]:
