@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zyx import dtype as dtypes
+from zyx.backend.limits import check_limits
+from zyx.errors import UnsupportedError
 from zyx.ir import interpreter
-from zyx.ir.kernel import Define
+from zyx.ir.kernel import Value
 from zyx.ir.verify import verify
 from zyx.passes.pipeline import run_passes, standard_passes
 
@@ -108,6 +110,12 @@ def expected(kernel: Kernel, args: Sequence[Array | Scalar]) -> list[Array]:
     return [copy for copy in copies if isinstance(copy, np.ndarray)]
 
 
-def buffer_params(kernel: Kernel) -> int:
-    """Return how many buffers a kernel binds."""
-    return sum(isinstance(param, Define) for param in kernel.params)
+def fits(kernel: Kernel, device: Device) -> bool:
+    """Whether a device claims the buffers, groups, threads, memory and lanes of a kernel."""
+    info = device.info
+    try:
+        check_limits(kernel, info)
+    except UnsupportedError:
+        return False
+    vectors = {op.type for op in kernel.ops if isinstance(op, Value) and op.type.lanes > 1}
+    return all(type_.lanes in lane_counts(device, type_.dtype) for type_ in vectors)

@@ -11,17 +11,12 @@ from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.builder import Builder
 from zyx.ops import BinaryOp, ReduceOp, identity
-from zyx.passes.fuse_multiply_add import fuse_multiply_add
-from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.passes.split_multiply_add import split_multiply_add
 from zyx.semantics import reduce_ufunc
 from zyx.testing.compare import assert_within
-from zyx.testing.kernels import arguments_for, random_kernel, same_values
-from zyx.testing.launching import buffer_params, claimed_dtypes, expected, lane_counts, prepare, run_on
+from zyx.testing.launching import claimed_dtypes, expected, lane_counts, prepare, run_on
 from zyx.testing.values import random_array
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Device
@@ -237,39 +232,3 @@ def test_scalar_arguments_are_passed_by_value(device: Device) -> None:
         b.store(out, b.index(k.Axis.GROUP, 0, 3), value)
         given: Scalar = True if dtype.is_bool else 2.5 if dtype.is_float else int(dtype.max) - 1
         check(device, b.finish("fill"), [np.zeros(3, dtype.numpy), given])
-
-
-def test_random_kernels_give_what_the_interpreter_says(
-    device: Device, seed: int, effort: Callable[[int, int], int], examples: Counter[str]
-) -> None:
-    allowed = [dtype for dtype in claimed_dtypes(device) if device.info.can_compute(dtype)]
-    for number in range(seed, seed + effort(60, 2000)):
-        kernel = random_kernel(number, allowed=allowed)
-        if buffer_params(kernel) > device.info.max_params or not _fits(kernel, device):
-            continue
-        args = arguments_for(kernel, number)
-        # Fused, a sum of a product has another last digit; the functions have too.
-        passes = [p for p in standard_passes(device.info) if p is not fuse_multiply_add]
-        lowered = run_passes(kernel, [split_multiply_add, *passes], check=True)
-        try:
-            assert same_values(expected(lowered, args), run_on(device, lowered, args))
-        except BaseException as error:
-            error.add_note(f"seed {number}:\n{kernel}")
-            raise
-        examples["random kernels"] += 1
-
-
-def _fits(kernel: Kernel, device: Device) -> bool:
-    """Whether a device claims the threads, the lanes and the atomics of a kernel."""
-    _, threads = kernel.grid
-    if int(np.prod(threads)) > device.info.max_group_threads:
-        return False
-    claimed = device.info.capabilities
-    for op in kernel.ops:
-        if isinstance(op, k.Atomic):
-            target = kernel.ops[op.target]
-            assert isinstance(target, k.Define)
-            if op.op not in claimed[target.dtype].atomic:
-                return False
-    vectors = [op.type for op in kernel.ops if isinstance(op, k.Value) and op.type.lanes > 1]
-    return all(type_.lanes in lane_counts(device, type_.dtype) for type_ in vectors)
