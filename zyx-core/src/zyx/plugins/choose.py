@@ -122,16 +122,20 @@ def _fastest(candidates: Iterable[Device], opened: OpenedBackends) -> Choice | N
     if opened.backend_of(best) == _LAST_RESORT:
         # At the place of this very line, so that Python's rule of one warning a place makes it one a process.
         warnings.warn(_slow(opened), SlowDeviceWarning, stacklevel=1)
-        return Choice(best, "there is nothing else")
+        return Choice(best, f"there is nothing else, and it is very slow; {_way_out(opened)}")
     if len(ranked) == 1:
         return Choice(best, "it is the only device")
     return Choice(best, f"it is the fastest of {len(ranked)}: about {rate(best.info.flops_per_s, 'FLOP/s')}")
 
 
 def _slow(opened: OpenedBackends) -> str:
-    c_is_missing = opened.manager.load()["c"].report.state is BackendState.NOT_INSTALLED
-    advice = f"pip install {package_of('c')} brings a fast CPU backend" if c_is_missing else "zyx devices says why"
-    return f"no backend can be used, so kernels run on zyx's interpreter, which is very slow; {advice}"
+    return f"no backend can be used, so kernels run on zyx's interpreter, which is very slow; {_way_out(opened)}"
+
+
+def _way_out(opened: OpenedBackends) -> str:
+    if opened.manager.load()["c"].report.state is BackendState.NOT_INSTALLED:
+        return f"pip install {package_of('c')} brings a fast CPU backend"
+    return "zyx devices says why"
 
 
 def _with_list(text: str, opened: OpenedBackends) -> str:
