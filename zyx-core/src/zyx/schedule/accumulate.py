@@ -22,6 +22,7 @@ from zyx.ir.kernel import Memory, Type, ValueId
 from zyx.ir.nest import Compute, Kind, Scan
 from zyx.ops import identity
 from zyx.schedule.storage import InArray
+from zyx.schedule.thread_axes import axes_without
 from zyx.schedule.writer import combined_ranges
 
 if TYPE_CHECKING:
@@ -147,6 +148,11 @@ class Accumulation:
         if isinstance(statement, Compute):
             place = self._writer.storage[value]
             assert isinstance(place, InArray)
+            idle = axes_without(self._writer.thread_axes, statement.order)
+            if place.shared and idle:  # each of them would add its own
+                raise ScheduleError(
+                    f"{value} is combined in memory that threads along {idle[0]} share, not by one of them"
+                )
             return _Memory(self._writer.arrays[value], place, (*moving, *kept, *lanes))
         place = InArray((*moving, *kept, *lanes), False, ())
         return _Memory(self._writer.scratch(value.dtype, place.length), place, place.dims)
@@ -271,7 +277,7 @@ class Accumulation:
     def _combine_threads(self, statement: Compute, item: ValueId, over: Sequence[e.Range], env: Env) -> ValueId:
         """Combine over threads through local memory, halving the number that takes part; all threads get the result."""
         pool, builder, emitter = self._pool, self._builder, self._emitter
-        others = [range_ for range_ in self._writer.local_ranges if range_ not in over]
+        others = axes_without(self._writer.thread_axes, over)
         count = _count(over)
         type_ = builder.type_of(item)
         array = builder.array(k.Define(Memory.LOCAL, type_.dtype, count * _count(others) * type_.lanes))

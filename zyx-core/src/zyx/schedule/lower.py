@@ -1,7 +1,8 @@
 """Turn a scheduled nest into a kernel of the linear IR.
 
 loops     `zyx.schedule.tree` finds the loops, this module opens and closes them
-grid      ranges of kind GROUP and LOCAL become `Index` operations, the innermost the fastest axis
+grid      ranges of kind GROUP and LOCAL become `Index` operations, the innermost the fastest axis; which ones the
+          threads share, `zyx.schedule.thread_axes` says
 peeling   a peeled range's last point is written out apart, with its masks simplified for it
 values    `zyx.schedule.storage` says where they live, `zyx.schedule.statements` writes the statements
 """
@@ -17,11 +18,12 @@ from zyx.ir.kernel import Kernel, Type
 from zyx.ir.nest import Kind
 from zyx.ops import BinaryOp
 from zyx.schedule.emit import Emitter
-from zyx.schedule.moves import Pad
+from zyx.schedule.moves import Pad, apply_moves
 from zyx.schedule.rules import check_kinds
 from zyx.schedule.scopes import ScopedBuilder
 from zyx.schedule.statements import StatementWriter
 from zyx.schedule.storage import place_values
+from zyx.schedule.thread_axes import thread_axes
 from zyx.schedule.tree import Loop, build_tree
 from zyx.schedule.writer import Writer
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from zyx.ir.expr import Expr, Param, Range
     from zyx.ir.kernel import ValueId
     from zyx.ir.nest import Nest
+    from zyx.schedule.thread_axes import Axis
     from zyx.schedule.tree import Item
 
 MAX_AXES = 3
@@ -80,7 +83,7 @@ def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
         below = builder.add(k.Binary(BinaryOp.LE, total, last, Type(dtypes.bool_)))
         builder.open(k.If(builder.add(k.Binary(BinaryOp.AND, above, below, Type(dtypes.bool_)))))
         group = builder.add(k.Binary(BinaryOp.SUB, total, first, Type(index)))
-        if thread is not None and not _local_ranges(nest):  # work for one thread
+        if thread is not None and not thread_axes(nest):  # work for one thread
             zero = builder.add(k.Const(0, Type(index)), 0)
             builder.open(k.If(builder.add(k.Binary(BinaryOp.EQ, thread, zero, Type(dtypes.bool_)))))
             writer.write(group)
@@ -100,20 +103,17 @@ def _with_equal_groups(nests: Sequence[Nest]) -> tuple[Sequence[Nest], int]:
     Raises:
         ScheduleError: Several nests have threads, and one of them along several ranges.
     """
-    local = [_local_ranges(nest) for nest in nests]
-    if len(nests) == 1 or not any(local):
+    axes = [thread_axes(nest) for nest in nests]
+    if len(nests) == 1 or not any(axes):
         return nests, 1
-    if any(len(ranges) > 1 for ranges in local):
-        raise ScheduleError(f"nests that run side by side have threads along one range at most, not {local}")
-    threads = max(range_.size for ranges in local for range_ in ranges)
-    padded = [
-        Pad(ranges[0].label, threads).apply(nest) if ranges else nest for nest, ranges in zip(nests, local, strict=True)
-    ]
+    if any(len(found) > 1 for found in axes):
+        raise ScheduleError(f"nests that run side by side have threads along one axis at most, not {axes}")
+    threads = max(axis[0].size for found in axes for axis in found)
+    padded = []
+    for nest, found in zip(nests, axes, strict=True):
+        pads = [Pad(range_.label, threads) for axis in found for range_ in axis]
+        padded.append(apply_moves(nest, pads))
     return padded, threads
-
-
-def _local_ranges(nest: Nest) -> list[Range]:
-    return [range_ for range_ in nest.ranges if nest.kind(range_) is Kind.LOCAL]
 
 
 def _index_dtype(nests: Sequence[Nest]) -> DType:
@@ -144,28 +144,33 @@ class _NestWriter:
     def write(self, group: ValueId | None = None, thread: ValueId | None = None) -> None:
         """Write the nest; `group` and `thread` are positions in a grid that it shares, None for one of its own."""
         grid = [range_ for range_ in self._nest.ranges if self._nest.kind(range_) is Kind.GROUP]
-        self._bind_grid(k.Axis.GROUP, grid, group)
-        self._bind_grid(k.Axis.LOCAL, _local_ranges(self._nest), thread)
+        self._bind_grid(k.Axis.GROUP, [(range_,) for range_ in reversed(grid)], group)
+        self._bind_grid(k.Axis.LOCAL, self._writer.thread_axes, thread)
         self._guarded([range_ for range_ in grid if range_ in self._nest.peeled and range_.size > 1], {})
 
-    def _bind_grid(self, axis: k.Axis, ranges: Sequence[Range], position: ValueId | None) -> None:
-        if position is None and len(ranges) <= MAX_AXES:
-            for number, range_ in enumerate(reversed(ranges)):
-                self._emitter.bind(range_, self._builder.add(k.Index(axis, number, range_.size, Type(self._index))))
+    def _bind_grid(self, scope: k.Axis, axes: Sequence[Axis], position: ValueId | None) -> None:
+        """Let the ranges along each axis, the fastest axis first, be a part of the grid's position."""
+        type_ = Type(self._index)
+        if position is None and len(axes) <= MAX_AXES:
+            for number, axis in enumerate(axes):
+                self._bind(axis, self._builder.add(k.Index(scope, number, axis[0].size, type_)))
             return
         if position is None:
             count = 1
-            for range_ in ranges:
-                count *= range_.size
-            position = self._builder.add(k.Index(axis, 0, count, Type(self._index)))
-        type_ = Type(self._index)
-        for number, range_ in enumerate(reversed(ranges)):
-            if number == len(ranges) - 1:
-                self._emitter.bind(range_, position)
+            for axis in axes:
+                count *= axis[0].size
+            position = self._builder.add(k.Index(scope, 0, count, type_))
+        for number, axis in enumerate(axes):
+            if number == len(axes) - 1:
+                self._bind(axis, position)
                 break
-            size = self._builder.add(k.Const(range_.size, type_))
-            self._emitter.bind(range_, self._builder.add(k.Binary(BinaryOp.MOD, position, size, type_)))
+            size = self._builder.add(k.Const(axis[0].size, type_))
+            self._bind(axis, self._builder.add(k.Binary(BinaryOp.MOD, position, size, type_)))
             position = self._builder.add(k.Binary(BinaryOp.DIV, position, size, type_))
+
+    def _bind(self, ranges: Axis, value: ValueId) -> None:
+        for range_ in ranges:
+            self._emitter.bind(range_, value)
 
     def _guarded(self, peeled: list[Range], env: dict[Range, Expr]) -> None:
         """Write the body once for the last point of each peeled grid range, and once for the others."""

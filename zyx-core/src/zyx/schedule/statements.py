@@ -14,6 +14,7 @@ from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.accesses import stride_along
 from zyx.schedule.accumulate import Accumulation
 from zyx.schedule.storage import InArray
+from zyx.schedule.thread_axes import axes_without
 
 if TYPE_CHECKING:
     from zyx.ir.expr import Expr, Range
@@ -69,9 +70,10 @@ class StatementWriter:
     def _store(self, statement: Store, env: Env) -> None:
         pool = self._writer.pool
         mask = statement.mask
-        for range_ in self._nest.ranges:  # what does not depend on the grid is stored by its first point
-            if range_ not in statement.order and self._nest.kind(range_) in (Kind.GROUP, Kind.LOCAL):
-                mask = pool.both(mask, pool.is_zero(pool.ref(range_)))
+        groups = [r for r in self._nest.ranges if self._nest.kind(r) is Kind.GROUP and r not in statement.order]
+        threads = axes_without(self._writer.thread_axes, statement.order)
+        for range_ in (*groups, *threads):  # what does not depend on the grid is stored by its first point
+            mask = pool.both(mask, pool.is_zero(pool.ref(range_)))
         array = self._writer.params[statement.param]
         roots = [statement.index, statement.expr, pool.true if mask is None else mask]
         turned = self._turned_range(statement)

@@ -12,6 +12,7 @@ from zyx.ir.kernel import Memory, Type, ValueId
 from zyx.ir.nest import Compute, Kind, Scan
 from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.storage import InArray, InRegisters
+from zyx.schedule.thread_axes import thread_axes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ class Writer:
     """The state of writing one nest.
 
     Attributes:
-        local_ranges: The ranges that the threads of a group run.
+        thread_axes: The axes of the threads of a group.
         base_depth: Depth of the region outside all loops.
         loop_depths: Depth of the region inside each loop that is being written.
     """
@@ -51,7 +52,7 @@ class Writer:
         self.builder: Final = emitter.builder
         self.pool: Final = nest.pool
         self.params: Final = params
-        self.local_ranges: tuple[e.Range, ...] = tuple(r for r in nest.ranges if nest.kind(r) is Kind.LOCAL)
+        self.thread_axes: Final = thread_axes(nest)
         self.base_depth = 0
         self.loop_depths: dict[Loop, int] = {}
         self.arrays: dict[e.Value, ValueId] = {}
@@ -64,7 +65,7 @@ class Writer:
 
     def scratch(self, dtype: DType, length: int, *, shared: bool = False) -> ValueId:
         """Define an array of a thread's own, or of the whole group. With one thread a group these are the same."""
-        memory = Memory.LOCAL if shared or not self.local_ranges else Memory.REGISTER
+        memory = Memory.LOCAL if shared or not self.thread_axes else Memory.REGISTER
         return self.builder.array(k.Define(memory, dtype, length))
 
     # ---- points

@@ -1,0 +1,54 @@
+"""Find which ranges count the same threads.
+
+Ranges of kind LOCAL are run by the threads of a group, which stand along axes. Ranges of one size that no statement
+has both of share an axis, so that statements take turns with the threads:
+
+    v0[r0, r1] = p0[..]            r0 group, r1 < 256 local
+    p1[..] = .. v0[r0, ..] ..      r0 group, r2 < 256 local      256 threads: r1 and r2 are the number of the thread
+
+All threads along an axis that a statement has no range of do the same for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from zyx.ir.nest import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.ir.expr import Range
+    from zyx.ir.nest import Nest, Statement
+
+#: Ranges of one size.
+Axis: TypeAlias = "tuple[Range, ...]"
+
+
+def thread_axes(nest: Nest) -> list[Axis]:
+    """Return the axes along which the threads of a group stand, the fastest (of neighbouring threads) first."""
+    local = {statement: _local_ranges(nest, statement) for statement in nest.statements}
+    axes: list[list[Range]] = []
+    known: set[Range] = set()
+    # Statements with many axes first: those of others find their places among them.
+    for ranges in sorted(local.values(), key=len, reverse=True):
+        for range_ in reversed(ranges):
+            if range_ in known:
+                continue
+            known.add(range_)
+            beside = {other for others in local.values() if range_ in others for other in others}
+            shared = next((axis for axis in axes if axis[0].size == range_.size and beside.isdisjoint(axis)), None)
+            if shared is None:
+                axes.append([range_])
+            else:
+                shared.append(range_)
+    return [tuple(axis) for axis in axes]
+
+
+def axes_without(axes: Sequence[Axis], ranges: Sequence[Range]) -> list[Range]:
+    """Return a range of each axis that none of `ranges` is along."""
+    return [axis[0] for axis in axes if not any(range_ in axis for range_ in ranges)]
+
+
+def _local_ranges(nest: Nest, statement: Statement) -> list[Range]:
+    return [range_ for range_ in statement.order if nest.kind(range_) is Kind.LOCAL]
