@@ -24,12 +24,17 @@ def normal(*shape):
     return zyx.Tensor(RANDOM.standard_normal(shape).astype(np.float32))
 
 
-def launches(function, *arguments):
-    """Return how many kernels a traced function launches."""
+def planned(function, *arguments):
+    """Return the plan of a traced function."""
     traced = zyx.jit(function)
     traced(*arguments)
     (trace,) = traced.traces
-    return trace.plan.launches
+    return trace.plan
+
+
+def launches(function, *arguments):
+    """Return how many kernels a traced function launches."""
+    return planned(function, *arguments).launches
 
 
 SHAPES = [(64, 128), (512, 100)]
@@ -88,6 +93,24 @@ def test_a_reduction_takes_what_follows_it_along_however_few_its_results(shape):
 
 def test_a_chain_of_elementwise_operations_is_one_kernel():
     assert launches(lambda x, y: ((x * 0.7 + y).tanh().abs() + 1).sqrt().exp() - x, normal(64, 64), normal(64)) == 1
+
+
+def test_the_gradients_of_a_convolution_write_no_windows():
+    x, weight, upstream = normal(8, 4, 12, 12), normal(6, 4, 3, 3), normal(8, 6, 12, 12)
+
+    def at(source):
+        def backward(x, weight, upstream):
+            with zyx.Tape() as tape:
+                y = zyx.conv2d(x, weight, padding=1)
+            return tape.gradient(y, x if source == "x" else weight, upstream)
+
+        return planned(backward, x, weight, upstream)
+
+    assert at("x").launches == 1
+    for source in ("x", "weight"):
+        assert sum(slice_.nbytes for slice_ in at(source).temporaries) <= 2 * x.nbytes
+    strided = planned(lambda x, weight: zyx.conv_transpose2d(x, weight, stride=2), x, normal(4, 6, 3, 3))
+    assert sum(slice_.nbytes for slice_ in strided.temporaries) <= 2 * 8 * 6 * 26 * 26 * 4
 
 
 def test_a_linear_layer_takes_its_bias_and_activation_along():

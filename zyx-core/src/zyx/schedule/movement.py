@@ -29,9 +29,11 @@ def source_point(pool: Pool, node: n.Movement, point: tuple[Expr, ...]) -> tuple
         case n.Pad(widths=widths):
             moved = []
             mask: Expr | None = None
-            for at, (before, _), size in zip(point, widths, source.shape, strict=True):
+            for at, (before, after), size in zip(point, widths, source.shape, strict=True):
                 inner = pool.shift(at, -before)
-                mask = pool.both(mask, pool.both(pool.non_negative(inner), pool.less(inner, size)))
+                # A point outside of `node` itself, as a mask around may have it, is of no interest here.
+                mask = pool.both(mask, pool.non_negative(inner) if before else None)
+                mask = pool.both(mask, pool.less(inner, size) if after else None)
                 moved.append(inner)
             return tuple(moved), mask
         case n.Shrink(bounds=bounds):

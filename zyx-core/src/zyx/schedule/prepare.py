@@ -3,13 +3,15 @@
 1. A reduction with too few results to keep the device busy is done in two: of blocks, then of the blocks' results.
 2. What is asked for but is a constant, or another node's elements in another order, gets a buffer of its own.
 3. An `Alias` is its source, and what has no elements is a constant.
-4. A very long chain of element by element nodes is cut: a kernel of tens of thousands of operations compiles for
+4. Sums over windows that are sums themselves become one (`zyx.schedule.windows`).
+5. A very long chain of element by element nodes is cut: a kernel of tens of thousands of operations compiles for
    minutes.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from zyx.graph import node as n
@@ -17,6 +19,7 @@ from zyx.graph.rebuild import rebuild
 from zyx.ops import identity
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
+from zyx.schedule.windows import sum_of_windows
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
     """
     new: dict[Node, Node] = {}
     chain: dict[Node, int] = {}
+    users = _count_users(order, outputs) if any(isinstance(node, n.Unslide) for node in order) else None
     for node in order:
         if 0 in node.shape:
             new[node] = graph.const(0, node.dtype, node.device, node.shape)
@@ -52,7 +56,8 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
             new[node] = node
             continue
         sources = [new[source] for source in node.sources]
-        current = sources[0] if isinstance(node, n.Alias) else rebuild(graph, node, sources)
+        merged = sum_of_windows(graph, node, new, users) if users and isinstance(node, n.Reduce) else None
+        current = merged or (sources[0] if isinstance(node, n.Alias) else rebuild(graph, node, sources))
         if isinstance(current, n.Reduce) and current is not sources[0]:
             current = _split_reduction(graph, current, info)
         length = 1 + max(chain.get(source, 0) for source in sources)
@@ -63,6 +68,15 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
         new[node] = current
         chain[current] = length
     return [_with_buffer(graph, new[node]) for node in outputs]
+
+
+def _count_users(order: Sequence[Node], outputs: Sequence[Node]) -> Counter[Node]:
+    """Return how many nodes read each node, and how often it is asked for."""
+    users = Counter(outputs)
+    for node in order:
+        if node.storage is None:
+            users.update(node.sources)
+    return users
 
 
 def _with_buffer(graph: Graph, node: Node) -> Node:

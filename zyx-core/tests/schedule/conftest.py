@@ -1,0 +1,215 @@
+"""From graphs to nests and kernels without a runtime, checked against the meaning of the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.backend.info import DeviceInfo, full_capability
+from zyx.graph import Graph
+from zyx.graph import node as n
+from zyx.graph.evaluate import evaluate
+from zyx.graph.walk import topological
+from zyx.ir import interpreter
+from zyx.ir.nest_interpreter import run_nest
+from zyx.ir.verify import verify
+from zyx.ops import BinaryOp, ReduceOp, UnaryOp, reduce_ops
+from zyx.schedule.arrange import arrange
+from zyx.schedule.build import build_nest
+from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.lower import lower_together
+from zyx.schedule.partition import partition
+from zyx.schedule.prepare import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zyx.ir.expr import Param
+    from zyx.ir.nest import Nest
+    from zyx.schedule.partition import Part
+
+
+def device(**limits) -> DeviceInfo:
+    lanes = limits.pop("lanes", (2, 4, 8))
+    capabilities = {dtype: full_capability(dtype, lanes=lanes, atomic=reduce_ops(dtype)) for dtype in dtypes.ALL}
+    return DeviceInfo("test", "0", capabilities, **limits)
+
+
+#: A processor of two cores with vectors, and a machine of many threads.
+CPU = device(units=2, vector_bytes=32, cache_bytes=(1 << 15, 1 << 18))
+GPU = device(
+    units=16, max_group_threads=256, max_group_shape=(256, 256, 64), warp_size=32, cache_bytes=(1 << 16,), lanes=(2, 4)
+)
+
+
+@dataclass
+class Scheduled:
+    """What became of a graph: `launches` of parts, their nests, and the values of everything that was stored."""
+
+    outputs: list[n.Node]
+    launches: list[list[Part]]
+    nests: list[Nest]
+    values: dict[n.Node, np.ndarray]
+
+    @property
+    def parts(self) -> list[Part]:
+        return [part for launch in self.launches for part in launch]
+
+    def value(self, number: int = 0) -> np.ndarray:
+        """Return the values of an output."""
+        node = self.outputs[number]
+        return node.storage if node.storage is not None else self.values[node].reshape(node.shape)
+
+    @property
+    def stored(self) -> list[n.Node]:
+        return [node for part in self.parts for node in part.stored]
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(int(np.prod(node.shape)) * node.dtype.itemsize for node in self.stored)
+
+
+class Bench:
+    """Makes graphs, and schedules them for `info`."""
+
+    def __init__(self, info: DeviceInfo) -> None:
+        self.graph = Graph()
+        self.info = info
+        self.random = np.random.default_rng(1)
+
+    # ---- graphs
+
+    def leaf(self, values) -> n.Node:
+        array = np.asarray(values)
+        return self.graph.leaf(array.shape, dtypes.as_dtype(array.dtype), "cpu", array)
+
+    def normal(self, *shape: int, dtype=np.float32) -> n.Node:
+        return self.leaf(self.random.standard_normal(shape).astype(dtype))
+
+    def expand(self, x: n.Node, *shape: int) -> n.Node:
+        return self.graph.expand(x, shape)
+
+    def add(self, x: n.Node, y: n.Node) -> n.Node:
+        return self.graph.binary(BinaryOp.ADD, *self._wide(x, y))
+
+    def sub(self, x: n.Node, y: n.Node) -> n.Node:
+        return self.graph.binary(BinaryOp.SUB, *self._wide(x, y))
+
+    def mul(self, x: n.Node, y: n.Node) -> n.Node:
+        return self.graph.binary(BinaryOp.MUL, *self._wide(x, y))
+
+    def _wide(self, x: n.Node, y: n.Node) -> list[n.Node]:
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        return [self.graph.expand(node, shape) for node in (x, y)]
+
+    def constant(self, value: float, shape=()) -> n.Node:
+        return self.graph.const(value, dtypes.float32, "cpu", shape)
+
+    def exp(self, x: n.Node) -> n.Node:
+        return self.graph.unary(UnaryOp.EXP2, x)
+
+    def sqrt(self, x: n.Node) -> n.Node:
+        return self.graph.unary(UnaryOp.SQRT, x)
+
+    def tanh(self, x: n.Node) -> n.Node:
+        return self.graph.unary(UnaryOp.TANH, x)
+
+    def sum(self, x: n.Node, *axes: int) -> n.Node:
+        return self.graph.reduce(ReduceOp.SUM, x, axes)
+
+    def max(self, x: n.Node, *axes: int) -> n.Node:
+        return self.graph.reduce(ReduceOp.MAX, x, axes)
+
+    def softmax(self, x: n.Node) -> n.Node:
+        last = x.ndim - 1
+        e = self.exp(self.sub(x, self.max(x, last)))
+        return self.graph.binary(BinaryOp.DIV, *self._wide(e, self.sum(e, last)))
+
+    def layer_norm(self, x: n.Node) -> n.Node:
+        size = x.shape[-1]
+        centred = self.sub(x, self.mul(self.sum(x, x.ndim - 1), self.constant(1 / size, (*x.shape[:-1], 1))))
+        variance = self.mul(self.sum(self.mul(centred, centred), x.ndim - 1), self.constant(1 / size, (1,) * x.ndim))
+        return self.graph.binary(BinaryOp.DIV, *self._wide(centred, self.sqrt(variance)))
+
+    def matmul(self, a: n.Node, b: n.Node) -> n.Node:
+        (i, k), j = a.shape, b.shape[1]
+        left = self.graph.expand(self.graph.reshape(a, (i, 1, k)), (i, j, k))
+        right = self.graph.expand(self.graph.reshape(self.graph.permute(b, (1, 0)), (1, j, k)), (i, j, k))
+        return self.graph.reshape(self.sum(self.graph.binary(BinaryOp.MUL, left, right), 2), (i, j))
+
+    # ---- scheduling
+
+    def prepare(self, *outputs: n.Node) -> list[n.Node]:
+        return prepare(Graph(), topological(outputs), outputs, self.info)
+
+    def schedule(self, *outputs: n.Node, run: Callable[..., None] | None = None) -> Scheduled:
+        """Return what becomes of the graph of `outputs`, each launch run by ``run(nests, arrays)``."""
+        prepared = self.prepare(*outputs)
+        computed = [node for node in dict.fromkeys(prepared) if node.storage is None and not isinstance(node, n.Leaf)]
+        launches = arrange(partition(topological(computed), computed, self.info), self.info)
+        scheduled = Scheduled(prepared, launches, [], {})
+        for launch in launches:
+            params: dict[n.Node, Param] = {}
+            nests = [build_nest(part, params) for part in launch]
+            scheduled.nests += nests
+            arrays: dict[Param, np.ndarray] = {}
+            for node, param in params.items():
+                if node.storage is not None:
+                    arrays[param] = np.ascontiguousarray(node.storage).reshape(-1)
+                elif node in scheduled.values:
+                    arrays[param] = scheduled.values[node]
+                else:
+                    arrays[param] = scheduled.values[node] = np.empty(param.length, param.dtype.numpy)
+            (run or run_nests)(nests, arrays)
+        return scheduled
+
+    def check(self, *outputs: n.Node, tolerance: float = 1e-5, run: Callable[..., None] | None = None) -> Scheduled:
+        """Return what becomes of the graph, having checked that its values are those of the graph."""
+        scheduled = self.schedule(*outputs, run=run)
+        for number, expected in enumerate(evaluate(outputs)):
+            found = scheduled.value(number)
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), tolerance, tolerance)
+        return scheduled
+
+    def kernels(self, *outputs: n.Node) -> int:
+        """Return the number of launches, having checked the values."""
+        return len(self.check(*outputs).launches)
+
+    def run_kernels(self, nests: Sequence[Nest], arrays: dict[Param, np.ndarray]) -> None:
+        """Schedule and lower nests as for the device, verify the kernel, and run it."""
+        kernel = lower_together([choose_schedule(nest, self.info)[0] for nest in nests], "test")
+        verify(kernel)
+        params = dict.fromkeys(param for nest in nests for param in nest.params)
+        interpreter.run(kernel, [arrays[param] for param in params])
+
+
+def run_nests(nests, arrays) -> None:
+    for nest in nests:
+        run_nest(nest, [arrays[param] for param in nest.params])
+
+
+@pytest.fixture(params=[CPU, GPU], ids=["cpu", "gpu"])
+def bench(request) -> Bench:
+    """A bench for a processor, and one for a machine of many threads."""
+    return Bench(request.param)
+
+
+@pytest.fixture
+def cpu() -> Bench:
+    return Bench(CPU)
+
+
+@pytest.fixture
+def gpu() -> Bench:
+    return Bench(GPU)
+
+
+@pytest.fixture
+def device_with() -> Callable[..., Bench]:
+    """A function that makes a bench for a device with some limits."""
+    return lambda **limits: Bench(device(**limits))
