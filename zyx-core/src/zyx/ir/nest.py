@@ -48,6 +48,37 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class MatrixTile:
+    """The ranges of a sum of products that a warp multiplies as a tile of two matrices, by `zyx.ir.kernel.Wmma`.
+
+    The tile's row is ``8 * half + lane // 4``, its column ``2 * (lane % 4) + pair``, and the place in the sum
+    ``depth[1].size * depth[0] + depth[1]``.
+
+    Attributes:
+        half: Halves of the rows (2), unrolled.
+        lane: The threads of the warp (32), local.
+        pair: Neighbouring columns (2), unrolled.
+        depth: What is summed up by one multiplication: the threads that share a row or column (4), written out; and
+            what each of them has (2 or 4), a vector.
+    """
+
+    half: Range
+    lane: Range
+    pair: Range
+    depth: tuple[Range, Range]
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """All of them."""
+        return (self.half, self.lane, self.pair, *self.depth)
+
+    @property
+    def dims(self) -> tuple[int, int, int]:
+        """Rows, columns, depth."""
+        return (8 * self.half.size, 4 * self.pair.size, self.depth[0].size * self.depth[1].size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Compute:
     """``value[ranges] = expr``, or its combination by `op` over the ranges `reduced`.
 
@@ -57,6 +88,7 @@ class Compute:
         op: How to combine, None if `reduced` is empty.
         reduced: The ranges combined over.
         order: All ranges, outermost loop first.
+        matrix: If warps multiply matrices, how.
     """
 
     value: Value
@@ -64,6 +96,7 @@ class Compute:
     op: ReduceOp | None
     reduced: tuple[Range, ...]
     order: tuple[Range, ...]
+    matrix: MatrixTile | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,9 +27,11 @@ def print_statement(statement: Statement, nest: Nest) -> str:
     """Return the line of one statement."""
     loops = ", ".join(_loop(range_, nest) for range_ in statement.order)
     match statement:
-        case Compute(value=value, expr=expr, op=op, reduced=reduced):
+        case Compute(value=value, expr=expr, op=op, reduced=reduced, matrix=matrix):
             over = "" if op is None else f"{op.value}({', '.join(map(repr, reduced))}) of "
             text = f"{value}{list(value.ranges)} = {over}{show(expr)}"
+            if matrix is not None:
+                text += f" matrix {'x'.join(map(str, matrix.dims))}({', '.join(map(repr, matrix.ranges))})"
         case Scan(value=value, expr=expr, op=op, along=along):
             text = f"{value}{list(value.ranges)} = running {op.value}({', '.join(map(repr, along))}) of {show(expr)}"
         case Store(param=param, index=index, expr=expr, mask=mask, combine=combine):

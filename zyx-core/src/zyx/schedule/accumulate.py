@@ -21,6 +21,7 @@ from zyx.ir import kernel as k
 from zyx.ir.kernel import Memory, Type, ValueId
 from zyx.ir.nest import Compute, Kind, Scan
 from zyx.ops import identity
+from zyx.schedule.multiply import RESULTS, Multiplication
 from zyx.schedule.storage import InArray
 from zyx.schedule.thread_axes import axes_without
 from zyx.schedule.writer import combined_ranges
@@ -28,7 +29,7 @@ from zyx.schedule.writer import combined_ranges
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.nest import Statement
+    from zyx.ir.nest import MatrixTile, Statement
     from zyx.schedule.tree import Loop
     from zyx.schedule.writer import Env, Writer
 
@@ -38,6 +39,7 @@ class _Registers:
     """Accumulators in a register array, by the number of their unrolled point."""
 
     array: ValueId
+    type: Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Accumulation:
         self._builder = writer.builder
         self._emitter = writer.emitter
         self._pool = writer.pool
+        self._multiplication = Multiplication(writer)
         self._states: dict[e.Value, _Registers | _Memory] = {}
         self._starts: dict[Loop | Statement, list[Compute | Scan]] = {}
         for statement, path in writer.tree.paths.items():
@@ -75,7 +78,7 @@ class Accumulation:
             if isinstance(state, _Memory):
                 self._fill(statement, state, env)
             else:
-                start = self._emitter.widen(self._identity(statement))
+                start = self._emitter.widen_to(self._identity(statement), state.type.lanes)
                 for number in range(_count(self._accumulators(statement))):
                     self._builder.add(k.Store(state.array, self._emitter.constant(number, e.INDEX), start))
 
@@ -94,11 +97,13 @@ class Accumulation:
             self._update_memory(statement, state, env)
             return
         accumulators = self._accumulators(statement)
-        type_ = Type(statement.value.dtype, self._emitter.lanes)
-        for point in self._writer.points(self._writer.unrolled(statement), env):
+        for point in self._writer.points(self._written_out(statement), env):
             at = self._emitter.constant(self._writer.position(accumulators, point), e.INDEX)
-            old = self._builder.add(k.Load(state.array, at, type_))
-            new = self._combine(statement, old, self._item(statement, point))
+            old = self._builder.add(k.Load(state.array, at, state.type))
+            if isinstance(statement, Compute) and statement.matrix is not None:
+                new = self._multiplication.add_product(statement, old, point)
+            else:
+                new = self._combine(statement, old, self._item(statement, point))
             self._builder.add(k.Store(state.array, at, new))
             if isinstance(statement, Scan):
                 self._writer.define(statement.value, point, new)
@@ -116,9 +121,16 @@ class Accumulation:
         separate = isinstance(statement, Compute)
         return [
             range_
-            for range_ in self._writer.unrolled(statement)
+            for range_ in self._written_out(statement)
             if range_ not in combined or (separate and self._nest.kind(range_) is Kind.UNROLL)
         ]
+
+    def _written_out(self, statement: Compute | Scan) -> list[e.Range]:
+        """Return the ranges that updates are written out for; a multiplication of matrices is one update."""
+        unrolled = self._writer.unrolled(statement)
+        if isinstance(statement, Compute) and statement.matrix is not None:
+            return [range_ for range_ in unrolled if range_ not in statement.matrix.ranges]
+        return unrolled
 
     def _item(self, statement: Compute | Scan, point: Env) -> ValueId:
         (fixed,) = self._writer.substitute(statement, [statement.expr], point)
@@ -141,8 +153,10 @@ class Accumulation:
             raise ScheduleError(f"{value} cannot be combined over the threads of a group in this order of loops")
         if not moving:
             count = _count(self._accumulators(statement))
-            define = k.Define(Memory.REGISTER, value.dtype, count, True, self._emitter.lanes)
-            return _Registers(self._builder.array(define))
+            matrix = isinstance(statement, Compute) and statement.matrix is not None
+            type_ = RESULTS if matrix else Type(value.dtype, self._emitter.lanes)
+            define = k.Define(Memory.REGISTER, value.dtype, count, True, type_.lanes)
+            return _Registers(self._builder.array(define), type_)
         kept = [r for r in self._writer.unrolled(statement) if r not in combined]
         lanes = [] if vector is None or vector in combined else [vector]
         if isinstance(statement, Compute):
@@ -196,6 +210,9 @@ class Accumulation:
                 new = self._add_into(statement, state, point, self._item(statement, point))
                 self._writer.define(statement.value, point, new)
             return
+        if statement.matrix is not None:
+            self._multiply_in_memory(statement, statement.matrix, state, env)
+            return
         kept = [range_ for range_ in unrolled if range_ not in combined]
         over = [range_ for range_ in unrolled if range_ in combined]
         vector = self._emitter.vector
@@ -207,6 +224,23 @@ class Accumulation:
                 self._emitter.vector = None
             self._add_into(statement, state, point, item)
             self._emitter.vector = vector
+
+    def _multiply_in_memory(self, statement: Compute, matrix: MatrixTile, state: _Memory, env: Env) -> None:
+        """Gather the results that a thread has of a tile, add the products, and put them back."""
+        written_out = self._written_out(statement)
+        over = [range_ for range_ in written_out if range_ in statement.reduced]
+        for point in self._writer.points([range_ for range_ in written_out if range_ not in over], env):
+            places = [
+                self._emitter.emit(self._writer.array_index(state.place, at))
+                for _, at in self._multiplication.results(matrix, point)
+            ]
+            one = Type(RESULTS.dtype)
+            items = tuple(self._builder.add(k.Load(state.array, place, one)) for place in places)
+            total = self._builder.add(k.Vectorize(items, RESULTS))
+            for inner in self._writer.points(over, point):
+                total = self._multiplication.add_product(statement, total, inner)
+            for number, place in enumerate(places):
+                self._builder.add(k.Store(state.array, place, self._multiplication.result(total, number)))
 
     def _add_into(self, statement: Compute | Scan, state: _Memory, point: Env, item: ValueId) -> ValueId:
         index = self._writer.array_index(state.place, point)
@@ -234,7 +268,6 @@ class Accumulation:
         separate = self._accumulators(statement)
         kept = [range_ for range_ in separate if range_ not in statement.reduced]
         over = [range_ for range_ in separate if range_ in statement.reduced]
-        type_ = Type(statement.value.dtype, self._emitter.lanes)
         vector = self._emitter.vector
         threads = [r for r in statement.reduced if self._nest.kind(r) is Kind.LOCAL]
         if any(self._nest.kind(r) is Kind.GROUP for r in statement.reduced):
@@ -243,13 +276,17 @@ class Accumulation:
             items = []
             for inner in self._writer.points(over, point):
                 at = self._emitter.constant(self._writer.position(separate, inner), e.INDEX)
-                items.append(self._builder.add(k.Load(state.array, at, type_)))
+                items.append(self._builder.add(k.Load(state.array, at, state.type)))
             result = self._combine_all(statement, items)
-            if vector is not None and vector in statement.reduced:
+            if vector is not None and vector in statement.reduced and statement.matrix is None:
                 result = self._combine_lanes(statement, result)
             if threads:
                 result = self._combine_threads(statement, result, threads, env)
-            self._writer.define(statement.value, point, result)
+            if statement.matrix is None:
+                self._writer.define(statement.value, point, result)
+                continue
+            for number, at_result in self._multiplication.results(statement.matrix, point):
+                self._writer.define(statement.value, at_result, self._multiplication.result(result, number))
 
     def _combine_all(self, statement: Compute, items: Sequence[ValueId]) -> ValueId:
         """Combine in pairs: shorter chains, and smaller rounding errors, than one after the other."""

@@ -6,14 +6,16 @@ has both of share an axis, so that statements take turns with the threads:
     v0[r0, r1] = p0[..]            r0 group, r1 < 256 local
     p1[..] = .. v0[r0, ..] ..      r0 group, r2 < 256 local      256 threads: r1 and r2 are the number of the thread
 
-All threads along an axis that a statement has no range of do the same for it.
+All threads along an axis that a statement has no range of do the same for it. Warps that multiply matrices stand
+along the first axis.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from zyx.ir.nest import Kind
+from zyx.errors import ScheduleError
+from zyx.ir.nest import Compute, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +28,11 @@ Axis: TypeAlias = "tuple[Range, ...]"
 
 
 def thread_axes(nest: Nest) -> list[Axis]:
-    """Return the axes along which the threads of a group stand, the fastest (of neighbouring threads) first."""
+    """Return the axes along which the threads of a group stand, the fastest (of neighbouring threads) first.
+
+    Raises:
+        ScheduleError: The warps of two products of matrices meet in a statement.
+    """
     local = {statement: _local_ranges(nest, statement) for statement in nest.statements}
     axes: list[list[Range]] = []
     known: set[Range] = set()
@@ -42,6 +48,12 @@ def thread_axes(nest: Nest) -> list[Axis]:
                 axes.append([range_])
             else:
                 shared.append(range_)
+    lanes = {s.matrix.lane for s in nest.statements if isinstance(s, Compute) and s.matrix is not None}
+    axes.sort(key=lanes.isdisjoint)  # the others stay in order
+    if not lanes <= set(axes[0] if axes else ()):
+        raise ScheduleError(
+            f"{sorted(map(repr, lanes))} are the threads of warps: no statement can have several of them"
+        )
     return [tuple(axis) for axis in axes]
 
 

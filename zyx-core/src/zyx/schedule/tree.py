@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind, Store
+from zyx.schedule.accesses import roots_of
+from zyx.schedule.fragments import fragments_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from zyx.ir.nest import Nest, Statement
 
@@ -64,7 +66,7 @@ def build_tree(nest: Nest) -> Tree:
         shared = 0
         while shared < min(len(open_), len(loops)) and open_[shared].range is loops[shared]:
             shared += 1
-        references = list(dict.fromkeys(ref for root in roots(statement) for ref in references_in(root)))
+        references = list(dict.fromkeys(ref for root in _read_by(nest, statement) for ref in references_in(root)))
         for reference in references:
             shared = min(shared, _shareable(reference, tree, open_))
             tree.uses.setdefault(reference.value, []).append((statement, reference))
@@ -100,11 +102,11 @@ def _shareable(reference: e.Ref, tree: Tree, open_: list[Loop]) -> int:
     return len(open_)
 
 
-def roots(statement: Statement) -> list[e.Expr]:
-    """Return the expressions of a statement."""
-    if isinstance(statement, Store):
-        return [statement.index, statement.expr] + ([] if statement.mask is None else [statement.mask])
-    return [statement.expr]
+def _read_by(nest: Nest, statement: Statement) -> Sequence[e.Expr]:
+    """Return the expressions of a statement, as the threads compute them."""
+    if isinstance(statement, Compute) and statement.matrix is not None:
+        return fragments_of(nest.pool, statement)
+    return roots_of(statement)
 
 
 def references_in(root: e.Expr) -> Iterator[e.Ref]:

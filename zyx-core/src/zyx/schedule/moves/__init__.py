@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.schedule.moves.ranges import Mark, Merge, Pad, Peel, Reorder, Split
+from zyx.schedule.moves.tensor_core import TensorCore
 from zyx.schedule.moves.values import GroupReduce, Inline, Nested, Stage, Stream
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
     from zyx.ir.nest import Nest
 
-Move: TypeAlias = Split | Merge | Pad | Mark | Peel | Reorder | Nested | Stage | Inline | GroupReduce | Stream
+Move: TypeAlias = (
+    Split | Merge | Pad | Mark | Peel | Reorder | Nested | Stage | Inline | GroupReduce | Stream | TensorCore
+)  # fmt: skip
 
 
 def apply_moves(nest: Nest, moves: Iterable[Move]) -> Nest:
@@ -35,5 +38,5 @@ def apply_moves(nest: Nest, moves: Iterable[Move]) -> Nest:
 
 __all__ = [
     "GroupReduce", "Inline", "Mark", "Merge", "Move", "Nested", "Pad", "Peel", "Reorder", "Split", "Stage", "Stream",
-    "apply_moves",
+    "TensorCore", "apply_moves",
 ]  # fmt: skip

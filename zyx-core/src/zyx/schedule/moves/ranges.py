@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
 from zyx.ir.nest import Compute, Kind, Nest, Scan, Statement, Store
-from zyx.schedule.moves.rebuild import replace_ranges
+from zyx.schedule.moves.rebuild import check_free, replace_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,7 +162,9 @@ class Mark:
 
     def apply(self, nest: Nest) -> Nest:
         """Return the nest after the move."""
-        return replace(nest, kinds={**nest.kinds, find_range(nest, self.range): self.kind})
+        range_ = find_range(nest, self.range)
+        check_free(nest, [range_])
+        return replace(nest, kinds={**nest.kinds, range_: self.kind})
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,9 @@ class Peel:
 
     def apply(self, nest: Nest) -> Nest:
         """Return the nest after the move."""
-        return replace(nest, peeled=nest.peeled | {find_range(nest, self.range)})
+        range_ = find_range(nest, self.range)
+        check_free(nest, [range_])
+        return replace(nest, peeled=nest.peeled | {range_})
 
 
 @dataclass(frozen=True, slots=True)

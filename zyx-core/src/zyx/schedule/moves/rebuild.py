@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zyx.errors import ScheduleError
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
 from zyx.ops import identity
@@ -32,7 +33,11 @@ def replace_ranges(
         values: Each old range in terms of the new ones.
         coordinates: From the indices that a reference has for `old` to those for `new`.
         guard: Where the point exists; None if everywhere.
+
+    Raises:
+        ScheduleError: Warps multiply matrices along one of `old`.
     """
+    check_free(nest, old)
     pool = nest.pool
     renamed: dict[e.Value, e.Value] = {}
     statements: list[Statement] = []
@@ -51,6 +56,71 @@ def replace_ranges(
         statements.append(result)
     kinds = {range_: kind for range_, kind in nest.kinds.items() if range_ not in old}
     return replace(nest, statements=tuple(statements), kinds=kinds, peeled=nest.peeled - set(old))
+
+
+def check_free(nest: Nest, ranges: Sequence[e.Range]) -> None:
+    """Check that nothing relies on `ranges` staying as they are.
+
+    Raises:
+        ScheduleError: Warps multiply matrices along one of them.
+    """
+    for statement in nest.statements:
+        if not isinstance(statement, Compute) or statement.matrix is None:
+            continue
+        for range_ in ranges:
+            if range_ in statement.matrix.ranges:
+                raise ScheduleError(
+                    f"{range_} must stay as it is: warps multiply matrices along it for {statement.value}"
+                )
+
+
+def put_behind(nest: Nest, first: e.Range, second: e.Range) -> Nest:
+    """Return `nest` with `second` right behind `first` in the loops and the values of all statements.
+
+    Raises:
+        ScheduleError: A statement has only one of them, or combines or runs in order over one.
+    """
+    pool = nest.pool
+    moved: dict[e.Value, e.Value] = {}
+    statements: list[Statement] = []
+
+    def behind(ranges: tuple[e.Range, ...]) -> tuple[e.Range, ...]:
+        others = [range_ for range_ in ranges if range_ is not second]
+        place = others.index(first) + 1
+        return (*others[:place], second, *others[place:])
+
+    def change(expr: e.Expr) -> e.Expr:
+        if not isinstance(expr, e.Ref) or expr.value not in moved:
+            return expr
+        at = dict(zip(expr.value.ranges, expr.indices, strict=True))
+        value = moved[expr.value]
+        return pool.value_ref(value, tuple(at[range_] for range_ in value.ranges), expr.mask)
+
+    for statement in nest.statements:
+        result = with_roots(statement, [transform(pool, root, change) for root in roots_of(statement)])
+        found = [range_ for range_ in (first, second) if range_ in statement.order]
+        if found:
+            free = statement.order if isinstance(statement, Store) else statement.value.ranges
+            serial = _in_order(statement)
+            if len(found) == 1 or any(range_ not in free or range_ in serial for range_ in found):
+                raise ScheduleError(f"{first} and {second} must both be free in {list(statement.order)}")
+            result = replace(result, order=behind(result.order))
+            if not isinstance(result, Store):
+                value = e.Value(result.value.number, result.value.dtype, behind(result.value.ranges))
+                moved[result.value] = value
+                result = replace(result, value=value)
+        statements.append(result)
+    return replace(nest, statements=tuple(statements))
+
+
+def _in_order(statement: Statement) -> tuple[e.Range, ...]:
+    match statement:
+        case Store(serial=serial):
+            return serial
+        case Scan(along=along):
+            return along
+        case Compute(reduced=reduced):
+            return reduced
 
 
 def splice(ranges: tuple[e.Range, ...], old: Sequence[e.Range], new: Sequence[e.Range]) -> tuple[e.Range, ...]:

@@ -38,11 +38,15 @@ class Nested:
         if not isinstance(statement, Compute) or not set(inner) < set(statement.reduced):
             raise ScheduleError(f"{self.statement} does not reduce over {', '.join(self.inner)} and more")
         outer = tuple(range_ for range_ in statement.reduced if range_ not in inner)
+        if statement.matrix is not None and not set(statement.matrix.depth) <= set(inner):
+            raise ScheduleError(
+                f"{self.statement} multiplies matrices along {list(statement.matrix.depth)}: reduce them first"
+            )
         ranges = tuple(range_ for range_ in statement.order if range_ not in inner)
         partial = nest.pool.value(statement.value.dtype, ranges)
-        first = Compute(partial, statement.expr, statement.op, inner, statement.order)
+        first = replace(statement, value=partial, reduced=inner)
         ref = nest.pool.value_ref(partial, tuple(nest.pool.ref(range_) for range_ in ranges))
-        second = replace(statement, expr=ref, reduced=outer, order=ranges)
+        second = replace(statement, expr=ref, reduced=outer, order=ranges, matrix=None)
         return _insert(nest, statement, [first, second])
 
 
@@ -64,10 +68,13 @@ class Stage:
         """Return the nest after the move.
 
         Raises:
-            ScheduleError: The statement reads the buffer nowhere, or at several positions, and `place` is none of them.
+            ScheduleError: The statement reads the buffer nowhere, or at several positions, and `place` is none of them;
+                or warps compute it as a product of matrices, where copies must be made before that move.
         """
         pool = nest.pool
         statement = find_statement(nest, self.statement)
+        if isinstance(statement, Compute) and statement.matrix is not None:
+            raise ScheduleError(f"warps multiply matrices for {self.statement}: stage what they read before that")
         tile = [find_range(nest, label) for label in self.tile]
         reads = [read for read in _reads(statement) if read.param.number == self.param]
         if len(reads) != 1 if self.place is None else not 0 <= self.place < len(reads):
