@@ -207,3 +207,47 @@ def test_common_factors_leave_a_quotient():
         %p = div %n, %c3 : i64
     """)
     assert bounds.form(at["%q"])[0] == bounds.form(at["%p"])[0]
+
+
+def test_facts_are_rounded_to_integers():
+    """40 * i + 4 * j + k <= 387 leaves 10 * i + j <= 96, as k is at least 0."""
+    bounds, at = bounds_of("""
+        kernel rounded
+        %o = global f32[8]
+        %i = group 0 < 100 : i64
+        %j = group 1 < 10 : i64
+        %k = thread 0 < 2 : i64
+        %c4 = const 4 : i64
+        %c10 = const 10 : i64
+        %m = mul %i, %c10 : i64
+        %s = add %m, %j : i64
+        %t = mul %s, %c4 : i64
+        %u = add %t, %k : i64
+        %limit = const 387 : i64
+        %p = le %u, %limit : bool
+        if %p
+        %c2 = const 2 : i64
+        %v = mul %s, %c2 : i64
+        %w = add %v, %k : i64
+    """)
+    assert bounds.inequalities.maximum(bounds.exact_form(at["%w"])[0]) == 193
+
+
+def test_facts_about_a_dividend_are_facts_about_its_quotient():
+    """4 * j + 2 <= i leaves 2 * j + 1 <= i // 2."""
+    bounds, at = bounds_of("""
+        kernel quotient
+        %o = global f32[8]
+        %i = group 0 < 100 : i64
+        %j = group 1 < 10 : i64
+        %c2 = const 2 : i64
+        %q = div %i, %c2 : i64
+        %c4 = const 4 : i64
+        %m = mul %j, %c4 : i64
+        %s = add %m, %c2 : i64
+        %p = le %s, %i : bool
+        if %p
+        %n = mul %j, %c2 : i64
+        %d = sub %q, %n : i64
+    """)
+    assert bounds.inequalities.minimum(bounds.exact_form(at["%d"])[0]) == 1

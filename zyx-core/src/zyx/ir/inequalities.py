@@ -18,7 +18,7 @@ from zyx.ir import affine
 from zyx.ir.affine import Form
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Iterator
 
     from zyx.ir.intervals import Range
 
@@ -73,7 +73,33 @@ class Inequalities:
         for fact in facts:
             if fact not in self._facts:
                 self._facts.append(fact)
+                self._cut([fact, *self._in_quotients(fact, self._quotients)])
             self._narrow(fact)
+
+    def _cut(self, facts: Iterable[Form]) -> None:
+        """Learn what follows from `facts` because all unknowns are integers.
+
+        Of ``4*i + 4*j + k - 387 <= 0`` with k >= 0 follows ``i + j - 96 <= 0``.
+        """
+        for fact in facts:
+            for common in {abs(factor) for _, factor in fact.terms} - {1}:
+                divisible = tuple((atom, factor // common) for atom, factor in fact.terms if factor % common == 0)
+                rest = Form(tuple(term for term in fact.terms if term[1] % common), fact.constant)
+                cut = Form(divisible, -(-self.box(rest)[0] // common))
+                if self.box(cut)[1] > 0 and cut not in self._facts:
+                    self._facts.append(cut)
+
+    @staticmethod
+    def _in_quotients(fact: Form, quotients: Iterable[tuple[int, int, Form, int]]) -> Iterator[Form]:
+        """Yield forms that are at most 0 because `fact` is, with multiples of quotients in the place of dividends."""
+        terms = dict(fact.terms)
+        for quotient, _, dividend, divisor in quotients:
+            (atom, factor), *_ = dividend.terms
+            multiple, remainder = divmod(terms.get(atom, 0), factor)
+            if multiple and not remainder and all(terms.get(a) == multiple * f for a, f in dividend.terms):
+                floor = affine.add(Form(((quotient, divisor),), 0), dividend, -1)  # -divisor < floor <= 0
+                known = floor if multiple > 0 else affine.shift(floor, divisor - 1)
+                yield affine.add(fact, known, multiple)
 
     def narrow_quotients(self) -> None:
         """Narrow the ranges of quotients and remainders by what was learned about their dividends."""
@@ -223,6 +249,8 @@ class Inequalities:
             self._relations.setdefault(r, []).extend(both)
             for atom, _ in dividend.terms:
                 self._relations.setdefault(atom, []).extend([floor, above])
+            for fact in self._facts.copy():
+                self._cut(self._in_quotients(fact, self._quotients[-1:]))
         return quotient, remainder
 
     def extreme(self, x: Form, y: Form, *, greatest: bool) -> Form:
