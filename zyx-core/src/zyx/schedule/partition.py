@@ -8,7 +8,8 @@ each kernel takes in what it reads, where that
 3. leaves enough to run in parallel: the ranges that all reductions taken in have around them (the kernel's *rows*)
    have as many points as the device needs, or as the kernel has elements, unless the whole kernel is small;
 4. fits: one row of what is read again lies in the caches;
-5. keeps products of matrices free of other loops: they take in what follows them element by element, and nothing else.
+5. is not computed again and again in inner loops, if it costs more than storing it;
+6. keeps products of matrices free of other loops: they take in what follows them element by element, and nothing else.
 
 So softmax or layer norm become one kernel over their rows, a product of matrices takes its bias and activation along,
 and an optimiser writes the parameter and its moments in one pass. What was taken in and is needed elsewhere too is
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.graph import node as n
 from zyx.ir import expr as e
 from zyx.ir.pool import Pool
+from zyx.schedule.cost import STORE_COST, own_cost
 from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
 from zyx.schedule.region import Region, follow
 from zyx.shape import size_of
@@ -196,7 +198,7 @@ class _Grower:
             return self._takes_row_value(region, node, ranges)
         if all(ranges == view.around for view in views):
             return self._contraction is None or not is_reduced
-        return self._takes_row_value(region, node, ranges)
+        return self._takes_repeated(region, node, ranges) and self._takes_row_value(region, node, ranges)
 
     def takes_rows(self, region: Region, node: Node, elements: int) -> bool:
         """Whether a summary of rows of that many elements is better computed here than by a kernel over its rows."""
@@ -221,6 +223,14 @@ class _Grower:
             every |= range_.bit
         return self._contraction is None and self._rows is None and ranges == every
 
+    def _takes_repeated(self, region: Region, node: Node, ranges: int) -> bool:
+        """Whether computing `node` as often as the loops around it say costs less than storing all that they do."""
+        if self._work + size_of(node.shape) <= SMALL_WORK:
+            return True
+        around = {view.around for view in region.views[node]}
+        times = sum(_times_computed(region, ranges, loops) for loops in around) - region.extent(ranges)
+        return own_cost(node) * times < STORE_COST * max(map(region.extent, around))
+
     def _takes_row_value(self, region: Region, node: Node, ranges: int) -> bool:
         """Whether a value for each row may be computed in front of what runs over the row."""
         if self._contraction is not None:
@@ -241,6 +251,17 @@ class _Grower:
         row_bytes = max(size_of(self._root.shape), work) // count * self._root.dtype.itemsize
         budget = self._info.cache_bytes[1] if len(self._info.cache_bytes) > 1 else self._info.local_bytes
         return row_bytes <= budget // 2 or ranges == every
+
+
+def _times_computed(region: Region, ranges: int, around: int) -> int:
+    """Return how often what depends on `ranges` is computed in loops over `around`.
+
+    Loops are nested in the order of the axes, and what does not depend on the inner ones is computed outside of them.
+    """
+    loops = [range_ for range_ in region.all_ranges if range_.bit & around]
+    while loops and not loops[-1].bit & ranges:
+        loops.pop()
+    return region.extent(sum(range_.bit for range_ in loops))
 
 
 def _ranges_of_one_point(region: Region, node: Node) -> int | None:

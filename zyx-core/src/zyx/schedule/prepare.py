@@ -1,7 +1,8 @@
 """Rewrite a graph for one device, before it is divided into kernels.
 
 1. A reduction with too few results to keep the device busy is done in two: of blocks, then of the blocks' results.
-2. What is asked for but is a constant, or another node's elements in another order, gets a buffer of its own.
+2. What is asked for but is a constant, or another node's elements in another order, gets a buffer of its own. What is
+   only another shape of a node that is needed besides is that node.
 3. An `Alias` is its source, and what has no elements is a constant.
 4. Sums over windows that are sums themselves become one (`zyx.schedule.windows`).
 5. A very long chain of element by element nodes is cut: a kernel of tens of thousands of operations compiles for
@@ -23,7 +24,7 @@ from zyx.schedule.windows import sum_of_windows
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zyx.backend.info import DeviceInfo
     from zyx.graph import Graph
@@ -46,7 +47,8 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
     """
     new: dict[Node, Node] = {}
     chain: dict[Node, int] = {}
-    users = _count_users(order, outputs) if any(isinstance(node, n.Unslide) for node in order) else None
+    users = _count_users(order, outputs)
+    has_windows = any(isinstance(node, n.Unslide) for node in order)
     for node in order:
         if 0 in node.shape:
             new[node] = graph.const(0, node.dtype, node.device, node.shape)
@@ -56,7 +58,7 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
             new[node] = node
             continue
         sources = [new[source] for source in node.sources]
-        merged = sum_of_windows(graph, node, new, users) if users and isinstance(node, n.Reduce) else None
+        merged = sum_of_windows(graph, node, new, users) if has_windows and isinstance(node, n.Reduce) else None
         current = merged or (sources[0] if isinstance(node, n.Alias) else rebuild(graph, node, sources))
         if isinstance(current, n.Reduce) and current is not sources[0]:
             current = _split_reduction(graph, current, info)
@@ -67,7 +69,7 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
             current, length = graph.contiguous(current), 0
         new[node] = current
         chain[current] = length
-    return [_with_buffer(graph, new[node]) for node in outputs]
+    return [_with_buffer(graph, new[_same_elements(node, users)]) for node in outputs]
 
 
 def _count_users(order: Sequence[Node], outputs: Sequence[Node]) -> Counter[Node]:
@@ -77,6 +79,16 @@ def _count_users(order: Sequence[Node], outputs: Sequence[Node]) -> Counter[Node
         if node.storage is None:
             users.update(node.sources)
     return users
+
+
+def _same_elements(node: Node, users: Mapping[Node, int]) -> Node:
+    """Return the node that `node` is another shape of, if others need that too: one buffer is enough for all."""
+    below = node
+    is_shared = users[node] > 1
+    while isinstance(below, n.Reshape | n.Alias) and below.storage is None and 0 not in below.shape:
+        below = below.sources[0]
+        is_shared = is_shared or users[below] > 1
+    return below if is_shared else node
 
 
 def _with_buffer(graph: Graph, node: Node) -> Node:

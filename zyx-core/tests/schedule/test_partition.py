@@ -1,0 +1,183 @@
+"""What fuses, and what is written to memory: counted in kernels and in what they store."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.graph import node as n
+from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+
+
+def test_chains_of_elementwise_operations_movement_and_casts_are_one_kernel(bench):
+    graph = bench.graph
+    x, y = bench.normal(16, 8), bench.normal(8)
+    moved = graph.flip(graph.permute(graph.pad(x, [(1, 2), (0, 3)], 0.5), (1, 0)), (0,))
+    result = graph.cast(bench.add(bench.tanh(graph.shrink(moved, [(2, 10), (1, 9)])), y), dtypes.float16)
+    scheduled = bench.check(graph.cast(result, dtypes.float32), tolerance=1e-2)
+    assert len(scheduled.parts) == len(scheduled.stored) == 1
+
+
+@pytest.mark.parametrize("shape", [(64, 128), (512, 300), (4, 3, 7), (1, 5), (5, 1)])
+def test_what_runs_over_the_same_rows_is_one_kernel(bench, shape):
+    x = bench.normal(*shape)
+    last = len(shape) - 1
+    log_sum = bench.graph.unary(UnaryOp.LOG2, bench.sum(bench.exp(bench.sub(x, bench.max(x, last))), last))
+    for output in (bench.softmax(x), bench.layer_norm(x) if shape[-1] > 1 else bench.softmax(x), bench.sub(x, log_sum)):
+        scheduled = bench.check(output)
+        assert len(scheduled.parts) == len(scheduled.stored) == 1
+
+
+def test_a_reduction_takes_what_comes_before_and_after_it_along(bench):
+    x = bench.normal(32, 64)
+    before = bench.tanh(bench.mul(x, bench.normal(64)))
+    after = bench.add(bench.exp(bench.sum(before, 1)), bench.normal(32, 1))
+    assert bench.check(bench.graph.reshape(after, (32,))).stored_bytes == 32 * 4
+
+
+def test_a_reduction_that_is_read_in_another_order_of_rows_is_kept(bench):
+    graph = bench.graph
+    x = bench.normal(40, 40)
+    total = bench.sum(x, 1)  # for each row, and then needed for each column
+    columns = bench.add(x, graph.expand(graph.reshape(total, (1, 40)), (40, 40)))
+    both = bench.add(columns, graph.expand(total, (40, 40)))
+    scheduled = bench.check(both)
+    assert [node.shape for node in scheduled.stored] == [(40, 1), (40, 40)]
+
+
+def test_rows_too_few_for_the_device_are_not_fused_unless_everything_is_small(device_with):
+    for rows, width, kernels in ((2, 40_000, 3), (64, 40_000, 1), (2, 60, 1)):
+        bench = device_with(units=8, vector_bytes=32, cache_bytes=(1 << 15, 1 << 20))
+        x = bench.normal(rows, width)
+        scheduled = bench.check(bench.softmax(x), tolerance=1e-4)
+        assert len(scheduled.parts) >= kernels if kernels > 1 else len(scheduled.parts) == 1
+
+
+def test_rows_that_the_caches_do_not_hold_are_fused_only_if_nothing_is_read_again(device_with):
+    bench = device_with(units=1, vector_bytes=32, cache_bytes=(1 << 12, 1 << 13))
+    long = bench.normal(16, 8192)
+    assert len(bench.check(bench.softmax(long)).parts) > 1
+    assert len(bench.check(bench.add(bench.sum(long, 1), bench.max(long, 1))).parts) == 1
+
+
+class TestMatrixProducts:
+    def test_bias_and_activation_come_along(self, bench):
+        product = bench.matmul(bench.normal(24, 16), bench.normal(16, 20))
+        result = bench.tanh(bench.add(product, bench.normal(20)))
+        assert bench.check(result).stored_bytes == 24 * 20 * 4
+
+    def test_a_factor_that_must_be_computed_is_kept(self, bench):
+        factor = bench.tanh(bench.normal(24, 16))
+        scheduled = bench.check(bench.matmul(factor, bench.normal(16, 20)))
+        assert scheduled.stored[0].shape == (24, 16)
+        assert len(scheduled.parts) == 2
+
+    def test_a_factor_that_is_moved_or_converted_only_is_read_where_it_lies(self, bench):
+        graph = bench.graph
+        factor = graph.cast(graph.permute(bench.normal(16, 24, dtype=np.float16), (1, 0)), dtypes.float32)
+        assert len(bench.check(bench.matmul(factor, bench.normal(16, 20))).parts) == 1
+
+    def test_two_in_a_row_are_two_kernels(self, bench):
+        first = bench.matmul(bench.normal(24, 16), bench.normal(16, 20))
+        assert len(bench.check(bench.matmul(first, bench.normal(20, 12))).parts) == 2
+
+    def test_a_row_reduction_behind_one_is_apart(self, bench):
+        product = bench.matmul(bench.normal(64, 16), bench.normal(16, 64))
+        scheduled = bench.check(bench.softmax(product))
+        assert [node.shape for node in scheduled.stored if node.ndim == 3] == [(64, 64, 1)]
+        assert len(scheduled.parts) == 2
+
+    def test_a_product_needed_twice_is_stored_on_the_way(self, bench):
+        product = bench.matmul(bench.normal(24, 16), bench.normal(16, 20))
+        scheduled = bench.check(bench.tanh(product), product)
+        assert len(scheduled.parts) == 1
+        assert len(scheduled.stored) == 2
+
+
+class TestWhatIsKept:
+    def test_contiguous_scan_and_scatter_are_kernels_of_their_own(self, bench):
+        graph = bench.graph
+        x = bench.normal(6, 8)
+        index = bench.leaf(np.arange(8)[None].repeat(6, 0)[:, ::-1].copy())
+        for node in (
+            graph.contiguous(bench.tanh(x)),
+            graph.scan(ReduceOp.SUM, bench.tanh(x), 1),
+            graph.scatter(x, index, bench.tanh(x), 1, ReduceOp.SUM),
+        ):
+            assert len(bench.check(bench.exp(bench.mul(node, bench.constant(0.1, (1, 1))))).parts) == 2
+
+    def test_an_expensive_value_that_is_repeated_often_is_computed_once(self, bench):
+        x = bench.normal(1, 64)
+        y = bench.normal(300, 64)
+        assert [node.shape for node in bench.check(bench.add(y, bench.tanh(x))).stored] == [(1, 64), (300, 64)]
+        assert len(bench.check(bench.add(y, bench.add(x, x))).stored) == 1  # an addition is cheaper than a buffer
+
+    def test_an_expensive_value_of_each_row_is_computed_outside_of_the_loop_over_it(self, bench):
+        assert len(bench.check(bench.add(bench.normal(300, 64), bench.tanh(bench.normal(300, 1)))).stored) == 1
+        image = bench.add(bench.normal(3, 128, 50), bench.tanh(bench.normal(1, 128, 1)))
+        assert len(bench.check(image).stored) == 1
+
+    def test_an_expensive_value_of_several_kernels_is_computed_once(self, bench):
+        x = bench.normal(40, 64)
+        costly, cheap = bench.tanh(bench.tanh(x)), bench.add(x, x)
+        for shared, count in ((costly, 3), (cheap, 2)):
+            outputs = [bench.sum(bench.mul(shared, bench.normal(40, 64)), 0), bench.sum(shared, 1)]
+            assert len(bench.check(*outputs).stored) == count
+
+    def test_what_is_asked_for_is_stored_by_the_kernel_that_needs_it(self, bench):
+        x = bench.normal(64, 32)
+        largest = bench.max(x, 1)
+        e = bench.exp(bench.sub(x, largest))
+        scheduled = bench.check(bench.sum(e, 1), e, largest)
+        assert len(scheduled.parts) == 1
+        assert len(scheduled.stored) == 3
+
+    def test_a_gather_reads_its_index_and_data_where_they_are_needed(self, bench):
+        index = bench.leaf(bench.random.integers(0, 30, (50, 8)))
+        rows = bench.graph.gather(bench.tanh(bench.normal(30, 8)), bench.graph.binary(BinaryOp.MAX, index, index), 0)
+        assert len(bench.check(bench.exp(rows)).parts) == 1
+
+
+class TestSummariesOfRows:
+    def losses(self, bench, rows, width):
+        x = bench.normal(rows, width)
+        return bench.sub(bench.graph.unary(UnaryOp.LOG2, bench.sum(bench.exp(x), 1)), bench.max(x, 1))
+
+    def test_the_losses_of_rows_are_one_kernel_and_their_sum_another(self, bench):
+        scheduled = bench.check(bench.sum(self.losses(bench, 256, 300), 0), tolerance=1e-4)
+        assert [node.shape for node in scheduled.stored] == [(256, 1), (1, 1)]
+
+    def test_small_ones_are_one_kernel_in_all(self, bench):
+        assert len(bench.check(bench.sum(self.losses(bench, 8, 30), 0), tolerance=1e-4).stored) == 1
+
+    def test_too_few_rows_are_left_to_kernels_of_their_own(self, bench):
+        bench.check(bench.sum(self.losses(bench, 3, 9000), 0), tolerance=1e-4)
+
+    def test_losses_in_other_shapes_and_orders_are_found(self, bench):
+        losses = self.losses(bench, 256, 300)
+        turned = bench.graph.flip(bench.graph.reshape(losses, (16, 16)), (1,))
+        assert len(bench.check(bench.sum(turned, 0, 1), tolerance=1e-4).stored) == 2
+
+
+def test_kernels_that_need_each_other_in_a_circle_are_kept_apart(bench):
+    graph = bench.graph
+    x = bench.normal(64, 64)
+    total = bench.sum(bench.tanh(x), 1)
+    turned = graph.permute(bench.matmul(graph.expand(total, (64, 64)), bench.normal(64, 64)), (1, 0))
+    # The last kernel needs the product, which needs the total; taken in by the last one, it would be too late.
+    scheduled = bench.check(bench.add(bench.mul(bench.tanh(x), total), bench.sum(turned, 1)), tolerance=1e-3)
+    order = [part.root for part in scheduled.parts]
+    for number, part in enumerate(scheduled.parts):
+        stored_before = {node for earlier in scheduled.parts[:number] for node in earlier.stored}
+        assert {node for node in part.reads if node.storage is None} <= stored_before | set(part.stored)
+    assert len(order) == len(set(order))
+
+
+def test_every_output_is_stored_once_whatever_fuses(bench):
+    x = bench.normal(32, 16)
+    y = bench.tanh(x)
+    outputs = [y, bench.sum(y, 1), bench.exp(y), bench.sum(bench.exp(y), 0), bench.graph.permute(y, (1, 0)), y]
+    scheduled = bench.check(*outputs)
+    assert len(scheduled.stored) == len(set(scheduled.stored))
+    assert all(isinstance(node, n.Node) and node in scheduled.values for node in scheduled.outputs)
