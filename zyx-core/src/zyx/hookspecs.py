@@ -92,8 +92,8 @@ class BackendConfig(Generic[SectionT]):
         threads: Host threads that it may use; at least 1.
         cache_directory: Where compiled programs may be kept, not made yet; None means that nothing may be kept.
         cache_bytes: How much of them.
-        note: Tells people who look at the backend (``zyx devices``) something that did not stop it, such as which device
-            was left out, and why.
+        note: Tells people who look at the backend (``zyx devices``) something that did not stop it, such as which
+            device was left out, and why.
     """
 
     section: SectionT

@@ -21,8 +21,8 @@ class VectorAccess:
 
     Attributes:
         type: Type of such a vector, with ``{element}`` and ``{lanes}``.
-        load: Expression for one at ``{pointer}``; has ``{type}``, ``{lanes}``, ``{element}``, and ``{space}``: ``global``
-            or ``local``, where the memory lies.
+        load: Expression for one at ``{pointer}``; has ``{type}``, ``{lanes}``, ``{element}``, and ``{space}``:
+            ``global`` or ``local``, where the memory lies.
         store: Statement that writes ``{value}`` to ``{pointer}``; has the same names.
         make: Expression for one of ``{items}``, separated by commas.
         components: Suffix of each lane.
@@ -51,8 +51,8 @@ class Dialect:
         suffixes: Suffix of literals.
         infinity, nan: Expressions for the constants, by dtype.
         preamble: Text before the kernel: helper functions and types.
-        kernel: The kernel's declaration, up to the opening brace; has ``{name}``, ``{params}``, ``{threads}``, the number
-            of threads of a group, and ``{shape}``, that number along each of three axes.
+        kernel: The kernel's declaration, up to the opening brace; has ``{name}``, ``{params}``, ``{threads}``, the
+            number of threads of a group, and ``{shape}``, that number along each of three axes.
         pointer: A parameter that is a buffer; has ``{const}``, ``{element}`` and ``{name}``.
         constant: What stands for ``{const}`` if the buffer is only read.
         local_array: Declaration of memory shared by a group; has ``{element}``, ``{name}`` and ``{length}``.
@@ -60,6 +60,7 @@ class Dialect:
         group_index: Position of the group on each axis.
         local_index: Position of the thread in its group on each axis.
         barrier: Statement; empty if a group is one thread.
+        meets_behind_branches: Whether a branch with barriers in it needs another one behind it.
         unary: Expressions for operations where the generic ones do not serve.
         binary: The same. For comparisons the dtype is that of the operands.
         casts: Expressions for conversions, by source and target.
@@ -89,6 +90,7 @@ class Dialect:
     local_array: str = "{element} {name}[{length}];"
     register_array: str = "{element} {name}[{length}];"
     barrier: str = ""
+    meets_behind_branches: bool = False
     unary: Mapping[tuple[UnaryOp, DType], str] = field(default_factory=dict)
     binary: Mapping[tuple[BinaryOp, DType], str] = field(default_factory=dict)
     casts: Mapping[tuple[DType, DType], str] = field(default_factory=dict)

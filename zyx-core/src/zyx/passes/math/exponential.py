@@ -3,10 +3,10 @@
     x = n * ln 2 + r,  |r| <= ln(2) / 2        n by adding a number so large that only integers are left
     e**x = 2**n * e**r                         e**r by a polynomial, 2**n through the exponent bits
 
-`n` never becomes an integer by a cast: it stands in the low bits of the sum that rounded it. Scaling by 2**n takes two
-steps, since 2**n alone overflows where e**x does not, and so that a subnormal result is rounded once. Where the result
-is 0, as for whatever a softmax leaves out, nothing is computed near the end of the range: many processors need a hundred
-times as long for an operation that underflows.
+`n` never becomes an integer by a cast: it stands in the low bits of the sum that rounded it. Scaling by 2**n takes
+two steps, since 2**n alone overflows where e**x does not, and so that a subnormal result is rounded once. Where the
+result is 0, as for whatever a softmax leaves out, nothing is computed near the end of the range: many processors need
+a hundred times as long for an operation that underflows.
 
 Coefficients: Remez exchange in 400 bits for the least relative error over |r| <= 0.5002 (times ln 2), rounded to the
 format one after the other, lowest power first, with the rest fitted again after each.
