@@ -4,6 +4,10 @@
     run_lowered([nest], buffers)                lowered, verified, run by the interpreter of kernels
 
 A move that does not apply, and kinds of ranges that do not go together, raise `ScheduleError` and nothing else.
+
+Rule 13 of the verifier, that accesses are proved to lie inside of their arrays, is the one that a right kernel may
+break: after many moves the proof may be out of reach. Such kernels are counted, and run by the interpreter, which looks
+at every access; they are not given to devices.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.errors import ScheduleError
+from zyx.errors import ScheduleError, VerifyError
 from zyx.ir import interpreter
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.nest_interpreter import run_nest
@@ -98,8 +102,8 @@ def random_move(choices: Choices, nest: Nest) -> list[Move]:
         case 11:
             return [GroupReduce(range_, choices.pick(_FACTORS))]
         case _:
-            either: tuple[Move, ...] = (Inline(label), Stream(label))
-            return [choices.pick(either)]
+            values = [name for statement, name in statement_labels(nest).items() if isinstance(statement, Compute)]
+            return [Inline(choices.pick(values)) if values and choices.chance(50) else Stream(label)]
 
 
 def _vectorise(choices: Choices, range_: str) -> list[Move]:
@@ -177,12 +181,24 @@ def run_kernel(kernel: Kernel, nests: Sequence[Nest], buffers: Mapping[Param, Ar
     interpreter.run(kernel, [buffers[param] for param in params])
 
 
-def run_lowered(nests: Sequence[Nest], buffers: Mapping[Param, Array]) -> None:
-    """Lower nests to one kernel, verify it, and run it.
+def run_lowered(nests: Sequence[Nest], buffers: Mapping[Param, Array]) -> bool:
+    """Lower nests to one kernel, verify it, and run it; return whether all accesses were proved to lie inside.
 
     Raises:
         ScheduleError: The kinds of the ranges do not go together.
     """
     kernel = lower_together(nests, "test")
-    verify(kernel)
+    is_proved = True
+    try:
+        verify(kernel)
+    except VerifyError as error:
+        if not is_about_bounds(error):
+            raise
+        is_proved = False
     run_kernel(kernel, nests, buffers)
+    return is_proved
+
+
+def is_about_bounds(error: VerifyError) -> bool:
+    """Whether a kernel breaks no rule but the last, that accesses are proved to lie inside."""
+    return ", rule 13, " in str(error)
