@@ -45,10 +45,12 @@ def match_gemm(nest: Nest) -> tuple[Gemm, tuple[Param, Param, Param]] | None:
 
 
 def _is_plain(statement: Compute, store: Store) -> bool:
-    """Whether the results of `statement` are stored as they are, and it reads everywhere."""
+    """Whether the results of `statement` are stored as they are, and buffers are read everywhere, from their start."""
     result = store.expr.x if isinstance(store.expr, e.Convert) else store.expr
     whole = isinstance(result, e.Ref) and result.value is statement.value and store.mask is None
-    return whole and store.combine is None and all(read.mask is None for read in reads_in(statement))
+    reads = reads_in(statement)
+    starts = [store.index.low, *(read.index.low for read in reads)]  # strides are positive: `_problem` checks
+    return whole and store.combine is None and not any(starts) and all(read.mask is None for read in reads)
 
 
 def _problem(store: Store, a: e.Read, b: e.Read, batch: list[Range], i: Range, j: Range, k: Range) -> Gemm | None:

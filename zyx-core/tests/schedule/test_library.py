@@ -1,0 +1,86 @@
+"""Which nests are products of matrices that a library may compute, and which are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.ops import BinaryOp, ReduceOp
+from zyx.schedule.library import match_gemm
+
+
+def product(bench, a, b):
+    """Return ``sum over l of a[.., i, l] * b[.., l, j]`` of nodes with the same leading axes."""
+    graph, (*batch, m, k), n = bench.graph, a.shape, b.shape[-1]
+    full = (*batch, m, n, k)
+    turned = graph.permute(b, (*range(len(batch)), len(batch) + 1, len(batch)))
+    left = graph.expand(graph.reshape(a, (*batch, m, 1, k)), full)
+    right = graph.expand(graph.reshape(turned, (*batch, 1, n, k)), full)
+    total = bench.sum(graph.binary(BinaryOp.MUL, left, right), len(full) - 1)
+    return graph.reshape(total, full[:-1])
+
+
+def turned(bench, *shape):
+    """Return a leaf seen with its last two axes exchanged."""
+    x = bench.normal(*shape[:-2], shape[-1], shape[-2])
+    axes = range(x.ndim)
+    return bench.graph.permute(x, (*axes[:-2], axes[-1], axes[-2]))
+
+
+def matched(bench, output):
+    (nest,) = bench.schedule(output).nests
+    return match_gemm(nest)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("is_turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_products_of_matrices_are_found_however_they_lie(cpu, batch, is_turned):
+    a = turned(cpu, *batch, 4, 6) if is_turned[0] else cpu.normal(*batch, 4, 6)
+    b = turned(cpu, *batch, 6, 8) if is_turned[1] else cpu.normal(*batch, 6, 8)
+    output = product(cpu, a, b)
+    found = matched(cpu, output)
+    assert found is not None
+    problem, (first, second, result) = found
+    assert (problem.batch, problem.m, problem.n, problem.k) == (int(np.prod(batch)), 4, 8, 6)
+    assert (problem.dtype, problem.out_dtype) == (dtypes.float32, dtypes.float32)
+    # A product is also that of the factors turned over and exchanged; here it is in the order of the result.
+    assert (problem.transpose_a, problem.transpose_b) == is_turned
+    count = problem.batch
+    assert (first.length, second.length, result.length) == (count * 24, count * 48, count * 32)
+
+
+def test_the_result_may_be_converted(cpu):
+    a = cpu.graph.cast(cpu.normal(4, 6, dtype=np.float16), dtypes.float32)
+    b = cpu.graph.cast(cpu.normal(6, 8, dtype=np.float16), dtypes.float32)
+    found = matched(cpu, cpu.graph.cast(product(cpu, a, b), dtypes.float16))
+    assert found is not None
+    assert (found[0].dtype, found[0].out_dtype) == (dtypes.float16, dtypes.float16)
+
+
+def test_what_is_more_than_a_product_is_left_to_generated_kernels(cpu):
+    graph = cpu.graph
+    a, b = cpu.normal(4, 6), cpu.normal(6, 8)
+    plain = product(cpu, a, b)
+    for output in (
+        cpu.tanh(plain),  # an epilogue
+        cpu.add(plain, cpu.normal(8)),
+        graph.flip(plain, (0,)),
+        product(cpu, graph.shrink(cpu.normal(5, 6), [(1, 5), (0, 6)]), b),  # not from the start of its buffer
+        product(cpu, graph.shrink(cpu.normal(4, 7), [(0, 4), (0, 6)]), b),  # rows with gaps
+        product(cpu, graph.pad(cpu.normal(4, 5), [(0, 0), (0, 1)]), b),  # masked
+        cpu.sum(cpu.normal(4, 6), 1),
+        graph.reduce(ReduceOp.MAX, graph.binary(BinaryOp.MUL, cpu.normal(4, 6), cpu.normal(4, 6)), (1,)),
+        cpu.tanh(a),
+    ):
+        assert matched(cpu, output) is None
+
+
+def test_the_transpose_of_a_product_is_the_product_of_the_transposes(cpu):
+    output = cpu.graph.permute(product(cpu, cpu.normal(4, 6), cpu.normal(6, 8)), (1, 0))
+    found = matched(cpu, output)
+    assert found is not None
+    problem, (first, second, _) = found
+    assert (problem.m, problem.n, problem.k) == (8, 4, 6)
+    assert (problem.transpose_a, problem.transpose_b) == (True, True)
+    assert (first.length, second.length) == (48, 24)
