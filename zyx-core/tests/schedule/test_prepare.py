@@ -1,0 +1,116 @@
+"""Rewriting a graph for a device: two-stage reductions, buffers for what is asked for, chains that are cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.graph import node as n
+from zyx.graph.walk import topological
+from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+
+
+def reductions(*outputs) -> list[n.Reduce]:
+    return [node for node in topological(outputs) if isinstance(node, n.Reduce)]
+
+
+class TestTwoStages:
+    @pytest.mark.parametrize("op", [ReduceOp.SUM, ReduceOp.MAX, ReduceOp.PROD])
+    @pytest.mark.parametrize("shape", [(1 << 17,), (3, 50_021), (70_000, 1), (2, 100, 400)])
+    def test_a_reduction_to_few_results_is_done_in_two(self, bench, op, shape):
+        values = np.random.default_rng(0).uniform(0.999, 1.001, shape).astype(np.float32)
+        axes = tuple(range(len(shape))) if len(shape) < 3 else (1, 2)
+        output = bench.graph.reduce(op, bench.leaf(values), axes)
+        scheduled = bench.check(output, tolerance=1e-3)
+        assert len(reductions(*scheduled.outputs)) == 2
+        first, second = (part.stored[0] for part in scheduled.parts)
+        assert bench.info.units < np.prod(first.shape) / np.prod(second.shape)
+
+    def test_what_is_added_to_make_blocks_equal_changes_nothing(self, bench):
+        for op, values in (
+            (ReduceOp.MAX, -np.arange(1, 70_002, dtype=np.float32)),
+            (ReduceOp.MIN, np.arange(1, 70_002, dtype=np.int32)),
+            (ReduceOp.AND, np.ones(70_001, np.bool_)),
+            (ReduceOp.OR, np.zeros(70_001, np.bool_)),
+        ):
+            bench.check(bench.graph.reduce(op, bench.leaf(values), (0,)))
+
+    def test_many_results_little_work_and_products_of_matrices_stay_as_they_are(self, bench):
+        for output in (
+            bench.sum(bench.normal(1000, 300), 1),
+            bench.sum(bench.normal(40_000), 0),
+            bench.matmul(bench.normal(2, 40_000), bench.normal(40_000, 2)),
+        ):
+            assert len(reductions(*bench.prepare(output))) == 1
+
+    def test_what_comes_before_is_part_of_the_first_stage_and_what_follows_of_the_second(self, bench):
+        x = bench.normal(1 << 17)
+        total = bench.sum(bench.tanh(x), 0)
+        scheduled = bench.check(bench.mul(total, total), tolerance=1e-4)
+        assert len(scheduled.parts) == 2
+        assert scheduled.stored[1].shape == (1,)
+
+    def test_the_mean_and_variance_of_everything_take_three_kernels(self, bench):
+        x = bench.normal(1 << 17)
+        share = bench.constant(2.0**-17, (1,))
+        centred = bench.sub(x, bench.mul(bench.sum(x, 0), share))
+        scheduled = bench.check(bench.mul(bench.sum(bench.mul(centred, centred), 0), share), tolerance=1e-3)
+        assert len(scheduled.parts) == 3
+
+
+class TestBuffers:
+    def test_constants_coordinates_and_movement_get_buffers_of_their_own(self, bench):
+        graph = bench.graph
+        x = bench.normal(3, 4)
+        outputs = [
+            bench.constant(2.5, (3, 4)),
+            graph.iota((3, 4), 1, dtypes.int32, "cpu"),
+            graph.permute(x, (1, 0)),
+            graph.pad(x, [(1, 0), (0, 1)], 3.0),
+            graph.expand(graph.shrink(x, [(1, 2), (0, 4)]), (6, 4)),
+        ]
+        scheduled = bench.check(*outputs)
+        assert all(isinstance(node, n.Contiguous) for node in scheduled.outputs)
+        assert len(scheduled.stored) == len(outputs)
+
+    def test_another_shape_of_what_is_stored_anyway_is_no_copy(self, bench):
+        x = bench.normal(6, 4)
+        y = bench.tanh(x)
+        scheduled = bench.check(bench.graph.reshape(y, (24,)), bench.graph.reshape(y, (4, 6)), bench.sum(y, 1))
+        assert len(scheduled.stored) == 2
+        assert scheduled.outputs[0] is scheduled.outputs[1]
+
+    def test_an_alias_is_its_source(self, bench):
+        x = bench.normal(4)
+        (prepared,) = bench.prepare(bench.exp(bench.graph.alias(bench.tanh(x))))
+        assert not any(isinstance(node, n.Alias) for node in topological([prepared]))
+
+    def test_what_has_no_elements_is_a_constant(self, bench):
+        empty = bench.exp(bench.graph.shrink(bench.normal(4, 3), [(2, 2), (0, 3)]))
+        prepared, total = bench.prepare(empty, bench.graph.reduce(ReduceOp.MAX, empty, (0,)))
+        assert isinstance(prepared, n.Contiguous | n.Const)
+        assert np.isneginf(bench.schedule(bench.graph.reduce(ReduceOp.MAX, empty, (0,))).value()).all()
+        assert total.shape == (1, 3)
+
+    def test_leaves_and_what_is_computed_stay(self, bench):
+        x = bench.normal(4)
+        assert bench.prepare(x) == [x]
+
+
+def test_a_chain_of_thousands_of_operations_is_cut(bench):
+    x = bench.normal(4)
+    node = x
+    for number in range(4000):
+        node = bench.add(node, x) if number % 2 else bench.sub(node, bench.exp(bench.constant(-20.0, (4,))))
+    scheduled = bench.schedule(node)
+    assert 2 <= len(scheduled.parts) <= 4
+    assert all(len(part.region.views) < 2000 for part in scheduled.parts)
+
+
+def test_preparing_changes_no_node(bench):
+    x = bench.normal(1 << 17)
+    output = bench.graph.unary(UnaryOp.NEG, bench.sum(bench.graph.binary(BinaryOp.MUL, x, x), 0))
+    before = [(node, node.sources, node.shape, node.storage is None) for node in topological([output])]
+    bench.prepare(output)
+    assert before == [(node, node.sources, node.shape, node.storage is None) for node in topological([output])]
