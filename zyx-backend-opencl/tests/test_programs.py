@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
@@ -12,8 +13,10 @@ from zyx.backend import Program
 from zyx.errors import AllocationError, CompileError, LaunchError, UnsupportedError
 from zyx.ir import kernel as k
 from zyx.ir.builder import Builder
+from zyx.ops import BinaryOp
 from zyx.runtime.runtime import Runtime, use
 from zyx.tensor.tensor import Tensor
+from zyx.testing.launching import run_on
 from zyx_backend_opencl import driver
 from zyx_backend_opencl.render import SYMBOL
 
@@ -228,6 +231,27 @@ def test_a_kernel_with_more_threads_than_fit_as_it_is_compiled_is_refused(
     monkeypatch.setattr(driver.Session, "group_limits", lambda self, kernel: (64, 1 << 40))
     with pytest.raises(UnsupportedError, match="kernel wide takes 1099511627776 bytes of local memory"):
         device.compile(kernel)
+
+
+def test_what_threads_have_of_their_own_survives_a_branch_in_which_they_meet(device: ClDevice, pool: ClPool):
+    b = Builder()
+    y = b.define(k.Memory.GLOBAL, dtypes.int32, 128)
+    shared = b.define(k.Memory.LOCAL, dtypes.int32, 64)
+    i32 = dtypes.int32
+    group, thread = b.index(k.Axis.GROUP, 0, 2, i32), b.index(k.Axis.LOCAL, 0, 64, i32)
+    is_low = b.binary(BinaryOp.LE, thread, b.const(30, i32))
+    turned = b.binary(BinaryOp.SUB, b.const(63, i32), thread)
+    for number in range(2):
+        b.add(k.If(b.binary(BinaryOp.EQ, group, b.const(number, i32))))
+        b.store(shared, thread, thread)
+        b.add(k.Barrier())
+        value = b.load(shared, turned)
+        b.add(k.Barrier())
+        b.store(y, b.binary(BinaryOp.ADD, thread, b.const(64 * number, i32)), value, is_low)
+        b.add(k.EndIf())
+    (result,) = run_on(device, b.finish("branches"), [np.full(128, -1, np.int32)])
+    wanted = np.where(np.arange(64) <= 30, 63 - np.arange(64), -1)
+    np.testing.assert_array_equal(result, np.tile(wanted, 2))
 
 
 def test_a_buffer_that_does_not_fit_is_refused_with_pool_request_and_what_is_free(pool: ClPool):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from zyx.backend import Device
 from zyx.backend.limits import check_limits
 from zyx.errors import CompileError, LaunchError, UnsupportedError
-from zyx_backend_opencl.driver import Fault
-from zyx_backend_opencl.errors import LOST, failure
+from zyx_backend_opencl.driver import BuildError, Fault
+from zyx_backend_opencl.errors import failure
 from zyx_backend_opencl.program import ClProgram, parameters_of
 from zyx_backend_opencl.render import SYMBOL, render
 from zyx_backend_opencl.sequence import ClSequence
@@ -83,7 +83,7 @@ class ClDevice(Device):
             function = self.pool.session.kernel(built, SYMBOL)
             self._check_group(kernel, function)
         except Fault as error:
-            raise failure(f"{what} was built and cannot be used", error.code, CompileError) from error
+            raise failure(what, error.code, CompileError) from error
         groups, local = (tuple((*sizes, 1, 1, 1)[:3]) for sizes in kernel.grid)
         threads = tuple(count * size for count, size in zip(groups, local, strict=True))
         grid = threads, local
@@ -104,10 +104,8 @@ class ClDevice(Device):
         session = self.pool.session
         try:
             built = session.build(source, self._options)
-        except Fault as error:
-            if error.code in LOST:
-                raise failure(what, error.code, CompileError) from error
-            raise CompileError(f"{what}: the OpenCL compiler refused it\n{error}\n{source}") from error
+        except BuildError as error:
+            raise CompileError(f"{what}: the OpenCL compiler refused it, {error}\n{source}") from error
         if self._cache is not None:
             self._cache.put(self._key(source), session.binary(built))
         return built

@@ -16,7 +16,7 @@ import pyopencl as cl
 from pyopencl import _cl
 
 from zyx.errors import DriverNotFoundError, InitializationError
-from zyx_backend_opencl.errors import code_name
+from zyx_backend_opencl.errors import LOST, code_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,16 +201,27 @@ class Session:
     # ---- programs
 
     def build(self, source: str, options: str) -> Built:
-        """Compile OpenCL C. The text of the `Fault` has the log."""
+        """Compile OpenCL C.
+
+        Raises:
+            BuildError: The compiler refused it.
+            Fault: The driver did.
+        """
         # Not `cl.Program`, which has caches of its own and warns of everything a compiler has to say.
         built = _cl._Program(self._context, source)
-        built.build(options.encode(), [self.device.native])
+        try:
+            built._build(options=options.encode(), devices=[self.device.native])
+        except Fault as error:
+            if error.code in LOST:
+                raise
+            log = built.get_build_info(self.device.native, cl.program_build_info.LOG)
+            raise BuildError(f"{code_name(error.code)}\n{log.strip()}") from error
         return built
 
     def load(self, binary: bytes, options: str) -> Built:
         """Take over what `binary` gave."""
         built = _cl._Program(self._context, [self.device.native], [binary])
-        built.build(options.encode(), [self.device.native])
+        built._build(options=options.encode(), devices=[self.device.native])
         return built
 
     def binary(self, built: Built) -> bytes:
@@ -351,6 +362,10 @@ class CommandBuffers:
         code = self._enqueue(0, None, recording.handle, len(waits), handles, ctypes.byref(event))
         _check(code, "clEnqueueCommandBufferKHR")
         return cl.Event.from_int_ptr(event.value or 0, False)
+
+
+class BuildError(Exception):
+    """A compiler refused a program; the text is its log. For this package alone."""
 
 
 class RecordingError(Exception):

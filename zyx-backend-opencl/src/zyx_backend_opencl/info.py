@@ -59,7 +59,7 @@ def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceIn
         driver: Versions of this package and of pyopencl.
     """
     units = max(1, device.query("max_compute_units", 1))
-    clock_hz = 1e6 * max(1, device.query("max_clock_frequency", 1000))
+    clock_hz = 1e6 * (device.query("max_clock_frequency") or 1000)  # some drivers say 0
     if device.is_cpu:
         lanes = max(1, device.query("native_vector_width_float", 4))
         flops_per_s, bytes_per_s = _CPU_PART * units * clock_hz * 2 * lanes, _CPU_BYTES_PER_S

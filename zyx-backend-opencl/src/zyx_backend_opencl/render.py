@@ -91,6 +91,8 @@ def opencl_dialect(features: Features) -> Dialect:
         group_index=("get_group_id(0)", "get_group_id(1)", "get_group_id(2)"),
         local_index=("get_local_id(0)", "get_local_id(1)", "get_local_id(2)"),
         barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+        # In a branch with barriers, PoCL 3.1 takes the first thread's values for those of all others, else.
+        meets_behind_branches=True,
         unary={(op, dtype): f"{name}({{x}})" for op, name in _FUNCTIONS.items() for dtype in reals},
         binary={(BinaryOp.MOD, dtype): "fmod({x}, {y})" for dtype in reals},
         casts=_casts(types, features),
@@ -130,13 +132,14 @@ def _casts(types: dict[DType, str], features: Features) -> dict[tuple[DType, DTy
 
 
 def _bitcasts(types: dict[DType, str]) -> dict[tuple[DType, DType], str]:
-    """Return the conversions between floats and integers of one size; integers are cast."""
+    """Return the conversions between floats and what is held as integers of the same size; integers are cast."""
+    integers = [dtype for dtype in types if dtype.is_integer or types[dtype] == "ushort"]
     return {
         pair: f"as_{types[pair[1]]}({{x}})"
         for real in types
-        if real.is_float and types[real] != "ushort"
-        for integer in types
-        if integer.is_integer and integer.bits == real.bits
+        if real.is_float and real not in integers
+        for integer in integers
+        if integer.bits == real.bits
         for pair in ((real, integer), (integer, real))
     }
 

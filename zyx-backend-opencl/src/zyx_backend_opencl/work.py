@@ -154,16 +154,20 @@ class Work:
         Raises:
             BackendError: One of them failed, or work that was released before. The text says which, and where.
         """
-        running = [command.native for command in commands if not command.is_complete]
+        running = [command for command in commands if not command.is_complete]
         if running:
             try:
-                self._session.wait(running)
+                self._session.wait([command.native for command in running])
             except Fault as error:
                 self._look(error.code)
+                if all(
+                    command.error is None for command in running
+                ):  # drivers are known that say complete all the same
+                    for command in running:
+                        self._fail(command, error.code)
             else:
-                for command in commands:
-                    if not command.is_complete:
-                        self._end(command, 0)
+                for command in running:
+                    self._end(command, 0)
         self._forget_completed()
         self._tell(commands)
         self._tell([command for command in self._failed if command.is_released and not command.is_told])
@@ -200,9 +204,14 @@ class Work:
             raise failed[0].error
 
     def _end(self, command: Command, code: int) -> None:
-        command.complete(code)
-        if command.error is not None:
-            self._failed.append(command)
+        if not command.is_complete:
+            command.complete(code)
+            if command.error is not None:
+                self._failed.append(command)
+
+    def _fail(self, command: Command, code: int) -> None:
+        command.is_complete = False
+        self._end(command, code)
 
     def _forget_completed(self) -> None:
         """Forget commands at the front that are complete."""

@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,26 @@ def test_groups_share_arrays_and_meet_at_barriers() -> None:
         "const float v6 = m1[v2];",
         "atomicAdd(&p0[v2], v6);",
     ]
+
+
+def test_threads_meet_behind_branches_they_meet_in_where_the_dialect_says_so() -> None:
+    b = Builder()
+    b.define(Memory.GLOBAL, f32, 64)
+    group = b.index(Axis.GROUP, 0, 4, i32)
+    for limit in (2, 3):
+        b.add(k.If(b.binary(BinaryOp.LE, group, b.const(limit, i32))))
+        b.add(k.If(b.binary(BinaryOp.LE, group, b.const(limit - 2, i32))))
+        if limit == 2:
+            b.add(k.Barrier())
+        b.add(k.EndIf())
+        b.add(k.EndIf())
+    meet, end = "__syncthreads();", "}"
+
+    def kept(dialect: Dialect) -> list[str]:
+        return [line for line in written(b, dialect) if line in (meet, end)]
+
+    assert kept(GPU) == [meet, end, end, end, end]
+    assert kept(replace(GPU, meets_behind_branches=True)) == [meet, end, meet, end, meet, end, end]
 
 
 def test_register_arrays_with_constant_indices_are_variables() -> None:

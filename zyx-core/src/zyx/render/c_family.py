@@ -64,6 +64,7 @@ class CWriter:
         self.values: list[Parts] = [()] * len(kernel.ops)
         self.variables = _constant_indexed(kernel)
         self._divisors: list[int] | None = None
+        self._branches: list[bool] = []  # the branches that are open, and whether threads meet in them
 
     def write(self, name: str) -> str:
         """Return the source."""
@@ -400,16 +401,20 @@ class CWriter:
         del i
         self.line(f"if ({self.values[op.condition][0]}) {{")
         self.depth += 1
+        self._branches.append(False)
 
     def end(self, i: int, op: k.EndLoop | k.EndIf) -> None:
         """Close a region."""
-        del i, op
+        del i
         self.depth -= 1
         self.line("}")
+        if isinstance(op, k.EndIf) and self._branches.pop() and self.dialect.meets_behind_branches:
+            self.line(self.dialect.barrier)
 
     def barrier(self, i: int, op: k.Barrier) -> None:
         """Let the threads of the group meet."""
         del i, op
+        self._branches = [True] * len(self._branches)
         if self.dialect.barrier:
             self.line(self.dialect.barrier)
 
