@@ -214,7 +214,7 @@ class Session:
         except Fault as error:
             if error.code in LOST:
                 raise
-            log = built.get_build_info(self.device.native, cl.program_build_info.LOG)
+            log = str(built.get_build_info(self.device.native, cl.program_build_info.LOG))
             raise BuildError(f"{code_name(error.code)}\n{log.strip()}") from error
         return built
 
