@@ -64,7 +64,11 @@ class Compiler:
                 reloc="pic",
                 codemodel="small",
             )
-            self._linker = llvm.create_lljit_compiler(self._machine, suppress_errors=True)
+            # LLVM's older linker asks for the memory of code and of its tables one by one, and ends the process if they
+            # come to lie more than 2 GiB apart, as happens beside large libraries. The newer one has no Windows.
+            self._linker = llvm.create_lljit_compiler(
+                self._machine, use_jit_link="windows" not in self.target.triple, suppress_errors=True
+            )
         except RuntimeError as error:  # llvmlite's one error
             raise InitializationError(f"LLVM does not start on this machine: {error}") from error
         self._numbers = itertools.count()
