@@ -135,7 +135,7 @@ class DummyDevice(Device):
             bytes_per_s=2.0**50,
             max_groups=(_LARGEST_GRID,) * 3,
             max_group_threads=256 * 256,
-            max_group_shape=(1, 256, 256),
+            max_group_shape=(256, 256, 1),
             warp_size=32,
             vector_bytes=16,
             registers=256,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zyx.schedule.heuristics.contraction import find_contraction, schedule_contraction
 from zyx.schedule.heuristics.loops import schedule_loops
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
+from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
 from zyx.schedule.heuristics.threads import schedule_threads
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ def choose_schedule(nest: Nest, info: DeviceInfo) -> tuple[Nest, list[Move]]:
     simplify_ranges(plan)
     found = find_contraction(plan.nest) if info.vector_bytes else None
     if info.max_group_threads > 1:
-        schedule_threads(plan, info)
+        if not schedule_tensor_cores(plan, info):
+            schedule_threads(plan, info)
     elif found is not None:
         schedule_contraction(plan, found, info)
     else:

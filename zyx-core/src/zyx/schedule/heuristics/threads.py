@@ -30,7 +30,7 @@ _SHARED_REDUCTION: Final = 64
 
 def schedule_threads(plan: Plan, info: DeviceInfo) -> None:
     """Schedule the nest of `plan`."""
-    threads = min(_THREADS, info.max_group_threads)
+    threads = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
     parallel = _parallel(plan.nest)
     shared = _shared(plan.nest, parallel)
     count = 1

@@ -1,0 +1,310 @@
+"""Schedules for products of matrices by warps, on devices that have an instruction for it.
+
+    c[i, j] = sum(k) of a[i, k] * b[k, j]
+
+A group has a block of results, each of its warps a part of that, made of tiles of 16 x 8. All threads of the group
+copy what the block needs of both factors for a few steps of the sum to local memory; then the warps multiply.
+
+    i = groups, warps, tiles, 16
+    j = groups, warps, tiles, 8
+    k = loop, steps, depth of a tile
+
+A copy has as neighbours what a warp reads together. Of what lies side by side along k, a thread copies vectors:
+
+    steps, warps, tiles, i, k.0, k.1 vector
+
+Of what lies side by side along i (or j), it copies squares, and turns them over on the way:
+
+    steps, warps, tiles, i.0, k.0, i.1 < 4 unrolled, k.1 < 4 vector
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zyx.errors import ScheduleError
+from zyx.ir import expr as e
+from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.ir.wmma import WARP
+from zyx.ops import ReduceOp
+from zyx.schedule.accesses import reads_in, stride_along
+from zyx.schedule.fragments import factors_of
+from zyx.schedule.heuristics.plan import serial_ranges
+from zyx.schedule.moves import Merge, Stage, TensorCore
+from zyx.schedule.moves.ranges import find_statement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.expr import Range
+    from zyx.ir.nest import Nest
+    from zyx.schedule.heuristics.plan import Plan
+
+#: Steps of the sum that are copied at a time.
+_STEPS: Final = 2
+#: Most of what is computed, relative to what is needed.
+_MOST_WASTE: Final = 1.5
+#: Registers of a thread that are not results or factors.
+_OTHER_REGISTERS: Final = 40
+#: Lanes of a copied vector, and the side of a copied square.
+_LANES: Final = 8
+_SQUARE: Final = 4
+#: A thread's copies are written out up to this many.
+_WRITTEN_OUT: Final = 8
+#: Threads of a group that keep a processor busy.
+_BUSY: Final = 128
+#: What it costs to copy an element for a row or column, and to load it for a tile, relative to a multiplication.
+_COPY_COST: Final = 32
+_LOAD_COST: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A product of matrices in a nest.
+
+    Attributes:
+        value: Label of the sum.
+        sides: Rows and columns.
+        depth: What is summed up by tiles.
+        others: Other ranges of the results, and of the sum.
+        dims: Rows, columns and depth of a tile.
+        itemsize: Bytes of an element of a factor.
+        turned: For rows and columns, whether their factor lies side by side along them, not along the depth.
+    """
+
+    value: str
+    sides: tuple[Range, Range]
+    depth: Range
+    others: tuple[Sequence[Range], Sequence[Range]]
+    dims: tuple[int, int, int]
+    itemsize: int
+    turned: tuple[bool, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The results of a group: tiles of a warp, and warps, along rows and along columns."""
+
+    tiles: tuple[int, int]
+    warps: tuple[int, int]
+
+    @property
+    def threads(self) -> int:
+        """Threads of the group."""
+        return WARP * self.warps[0] * self.warps[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What became of the rows, or of the columns: groups, warps, tiles, in a tile."""
+
+    group: Range
+    warp: Range
+    tile: Range
+    inner: Range
+
+
+def schedule_tensor_cores(plan: Plan, info: DeviceInfo) -> bool:
+    """Schedule the nest of `plan` if it is a product of matrices that the device has an instruction for.
+
+    Returns:
+        Whether it is; if not, the plan is as it was.
+    """
+    product = _find(plan.nest, info)
+    block = None if product is None else _choose_block(product, info)
+    if product is None or block is None:
+        return False
+    sides = [_split_side(plan, product, block, number) for number in range(2)]
+    loop, step, depth = _split_depth(plan, product)
+    kept, reduced = product.others
+    for range_ in kept:
+        plan.mark(range_, Kind.GROUP)
+    inner = [range_ for side in sides for range_ in (side.warp, side.tile, side.inner)]
+    plan.order([*kept, *(side.group for side in sides), *reduced, loop, *inner, step, depth])
+    parts = list(plan.split(depth, _SQUARE)) if any(product.turned) else [depth]
+    rows, columns = (_copy(plan, product, number, side, step, parts, block) for number, side in enumerate(sides))
+    plan.do(TensorCore(product.value, rows, columns, _merge(plan, parts)))
+    return True
+
+
+# ---- what there is
+
+
+def _find(nest: Nest, info: DeviceInfo) -> _Product | None:
+    """Return the product of matrices that a nest computes, with what becomes of each result, if it is one."""
+    sums = [s for s in nest.statements if isinstance(s, Compute) and s.op is not None]
+    if len(sums) != 1 or sums[0].op is not ReduceOp.SUM or any(isinstance(s, Scan) for s in nest.statements):
+        return None
+    (statement,) = sums
+    if not isinstance(statement.expr, e.Apply2):
+        return None  # with conditions on products, it may share a launch with others: see `zyx.schedule.arrange`
+    try:
+        x, y = factors_of(nest.pool, statement)
+    except ScheduleError:
+        return None
+    depths = [dims for dims, dtype in info.wmma if dtype is x.dtype]
+    kept = statement.value.ranges
+    are_free = all(r in s.order and r not in serial_ranges(s) for r in kept for s in nest.statements)
+    if not isinstance(x, e.Read) or not isinstance(y, e.Read) or not depths or not are_free:
+        return None
+    of_x = [range_ for range_ in kept if x.index.free & range_.bit and not y.free & range_.bit]
+    of_y = [range_ for range_ in kept if y.index.free & range_.bit and not x.free & range_.bit]
+    if not of_x or not of_y:
+        return None
+    pairs = [(max(of_x, key=_size), x), (max(of_y, key=_size), y)]
+    if _is_stored_along(nest, pairs[0][0]):
+        pairs.reverse()  # a thread has neighbouring results in a row
+    (rows, left), (columns, right) = pairs
+    depth = max(statement.reduced, key=_size)
+    others = tuple(r for r in kept if r not in (rows, columns)), tuple(r for r in statement.reduced if r is not depth)
+    dims = max(depths, key=lambda dims: (dims[2] <= depth.size, dims[2] if dims[2] <= depth.size else -dims[2]))
+    turned = (_is_turned(left, rows, depth), _is_turned(right, columns, depth))
+    return _Product(repr(statement.value), (rows, columns), depth, others, dims, x.dtype.itemsize, turned)
+
+
+def _size(range_: Range) -> int:
+    return range_.size
+
+
+def _is_stored_along(nest: Nest, range_: Range) -> bool:
+    return any(isinstance(s, Store) and stride_along(s.index, range_) == 1 for s in nest.statements)
+
+
+def _is_turned(factor: e.Read, side: Range, depth: Range) -> bool:
+    return stride_along(factor.index, depth) != 1 and stride_along(factor.index, side) == 1
+
+
+# ---- how large
+
+
+def _choose_block(product: _Product, info: DeviceInfo) -> _Block | None:
+    """Return the block of results of a group that costs least, by a rough count; None if none fits."""
+    best: tuple[float, _Block] | None = None
+    for high, wide, down, across in itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4)):
+        block = _Block((high, wide), (down, across))
+        cost = _cost(product, block, info) if _fits(product, block, info) else None
+        if cost is not None and (best is None or cost < best[0]):
+            best = cost, block
+    return None if best is None else best[1]
+
+
+def _fits(product: _Product, block: _Block, info: DeviceInfo) -> bool:
+    rows, columns = _shape(product, block)
+    shape = (WARP, *(count for count in reversed(block.warps) if count > 1))
+    copied = (rows + columns) * product.dims[2] * _STEPS * product.itemsize
+    needed = 4 * block.tiles[0] * block.tiles[1] + 4 * block.tiles[0] + 2 * block.tiles[1] + _OTHER_REGISTERS
+    return (
+        block.threads <= info.max_group_threads
+        and len(shape) <= len(info.max_group_shape)
+        and all(size <= most for size, most in zip(shape, info.max_group_shape, strict=False))
+        and copied <= info.local_bytes
+        and needed <= info.registers
+    )
+
+
+def _shape(product: _Product, block: _Block) -> tuple[int, int]:
+    """Return the rows and columns of a block."""
+    rows, columns = (block.tiles[i] * block.warps[i] * product.dims[i] for i in range(2))
+    return rows, columns
+
+
+def _cost(product: _Product, block: _Block, info: DeviceInfo) -> float | None:
+    """Return the cost of a result, relative to that of multiplying for it; None if too much is computed in vain."""
+    shape = _shape(product, block)
+    groups = math.prod(range_.size for range_ in product.others[0])
+    waste = -(-product.depth.size // product.dims[2]) * product.dims[2] / product.depth.size
+    for range_, size in zip(product.sides, shape, strict=True):
+        count = -(-range_.size // size)
+        groups *= count
+        waste *= count * size / range_.size
+    if waste > _MOST_WASTE:
+        return None
+    copying = _COPY_COST * sum(1 / size for size in shape)
+    loading = _LOAD_COST * sum(warps / size for size, warps in zip(shape, block.warps, strict=True))
+    busy = min(1.0, groups / info.units) * min(1.0, block.threads / _BUSY)
+    return waste * (1 + copying + loading) / busy
+
+
+# ---- how
+
+
+def _split_side(plan: Plan, product: _Product, block: _Block, number: int) -> _Side:
+    tiles, warps, dim = block.tiles[number], block.warps[number], product.dims[number]
+    group, rest = plan.split(product.sides[number], warps * tiles * dim)
+    warp, rest = plan.split(rest, tiles * dim)
+    tile, inner = plan.split(rest, dim)
+    plan.mark(group, Kind.GROUP)
+    plan.mark(warp, Kind.LOCAL if warps > 1 else Kind.UNROLL)
+    plan.mark(tile, Kind.UNROLL)
+    return _Side(group, warp, tile, inner)
+
+
+def _split_depth(plan: Plan, product: _Product) -> tuple[Range, Range, Range]:
+    """Split the depth, and return the ranges of the loop, of steps, and in a tile."""
+    depth = product.dims[2]
+    loop, rest = plan.split(product.depth, depth * (_STEPS if product.depth.size >= _STEPS * depth else 1))
+    step, inner = plan.split(rest, depth)
+    plan.mark(step, Kind.REPEAT)
+    return loop, step, inner
+
+
+def _copy(
+    plan: Plan, product: _Product, number: int, side: _Side, step: Range, depth: Sequence[Range], block: _Block
+) -> str:
+    """Let the threads of a group copy what they need of the rows' factor, or of the columns'.
+
+    Returns:
+        Label of the rows or columns in a tile, which may have been taken apart for it.
+    """
+    parts = list(plan.split(side.inner, _SQUARE)) if product.turned[number] else [side.inner]
+    if product.turned[number]:
+        tile = [step, side.warp, side.tile, parts[0], depth[0], parts[1], depth[1]]
+    else:
+        tile = [step, side.warp, side.tile, *parts, *depth]
+    copies = _stage(plan, product, tile)
+    if product.turned[number]:
+        *blocks, across, along = copies
+        plan.mark(across, Kind.UNROLL)
+    else:
+        inner = plan.range(_merge(plan, copies[4:]))
+        *blocks, along = [*copies[:4], *plan.split(inner, min(_LANES, inner.size))]
+    plan.mark(along, Kind.VECTOR)
+    _share_out(plan, _merge(plan, blocks), block)
+    return _merge(plan, parts)
+
+
+def _stage(plan: Plan, product: _Product, tile: Sequence[Range]) -> list[Range]:
+    """Copy the factor that `tile` is of, laid out along it, and return the ranges of the copy."""
+    statement = find_statement(plan.nest, product.value)
+    read = next(r for r in reads_in(statement) if all(r.index.free & range_.bit for range_ in tile if range_.size > 1))
+    same = [other for other in reads_in(statement) if other.param is read.param]
+    labels = tuple(range_.label for range_ in tile)
+    plan.do(Stage(product.value, read.param.number, labels, same.index(read) if len(same) > 1 else None))
+    user = find_statement(plan.nest, product.value)
+    copy = plan.nest.statements[plan.nest.statements.index(user) - 1]
+    assert isinstance(copy, Compute)
+    return list(copy.value.ranges[-len(tile) :])
+
+
+def _merge(plan: Plan, ranges: Sequence[Range]) -> str:
+    """Make one range of neighbours, and return its label."""
+    label = ranges[0].label
+    for range_ in ranges[1:]:
+        plan.do(Merge(label, range_.label))
+        label = f"{label}+{range_.label}"
+    return label
+
+
+def _share_out(plan: Plan, label: str, block: _Block) -> None:
+    """Let the threads of a group, as many as there is work for, run a range together."""
+    rest = plan.range(label)
+    for count in (WARP, block.warps[1], block.warps[0]):
+        if count > 1 and rest.size % count == 0:
+            rest, threads = plan.split(rest, count)
+            plan.mark(threads, Kind.LOCAL)
+    if rest.size <= _WRITTEN_OUT:
+        plan.mark(rest, Kind.UNROLL)
