@@ -1,0 +1,127 @@
+"""The schedules that are chosen at once: valid for every device, within its limits, and of the same values."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from zyx.ir import kernel as k
+from zyx.ir.nest import Kind
+from zyx.ir.verify import verify
+from zyx.ops import ReduceOp
+from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.lower import lower
+from zyx.schedule.moves import apply_moves
+
+DEVICES = {
+    "scalar": {"units": 1, "lanes": ()},
+    "narrow": {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 15, 1 << 18)},
+    "wide": {"units": 8, "vector_bytes": 64, "registers": 32, "lanes": (2, 4, 8, 16), "cache_bytes": (32768, 1 << 20)},
+    "threads": {"units": 16, "max_group_threads": 256, "max_group_shape": (256, 256, 64), "warp_size": 32},
+    "few threads": {"units": 4, "max_group_threads": 8, "max_group_shape": (8, 4, 2), "local_bytes": 256},
+    "one thread": {"units": 4, "max_group_threads": 2, "max_group_shape": (2, 1, 1), "local_bytes": 64},
+}  # fmt: skip
+
+
+def zoo(bench):
+    """Return outputs by name, of sizes that fit nothing."""
+    graph = bench.graph
+    index = bench.leaf(bench.random.integers(0, 7, (5, 9)))
+    image = bench.normal(2, 3, 9, 7, 1)
+    return {
+        "scalar": bench.tanh(bench.normal()),
+        "elementwise": bench.tanh(bench.add(bench.normal(37, 13), bench.normal(13))),
+        "long": bench.exp(bench.normal(1031)),
+        "narrow": bench.tanh(bench.normal(301, 3)),
+        "transpose": graph.contiguous(graph.permute(bench.normal(33, 17), (1, 0))),
+        "padded": graph.contiguous(graph.pad(bench.normal(7, 11), [(3, 2), (1, 4)], 1.5)),
+        "rows": bench.sum(bench.normal(19, 67), 1),
+        "columns": bench.sum(bench.normal(67, 19), 0),
+        "all": bench.max(bench.normal(13, 5, 7), 0, 1, 2),
+        "softmax": bench.softmax(bench.normal(11, 43)),
+        "layer norm": bench.layer_norm(bench.normal(11, 43)),
+        "matmul": bench.matmul(bench.normal(23, 31), bench.normal(31, 29)),
+        "matmul turned": bench.matmul(bench.normal(23, 31), graph.permute(bench.normal(29, 31), (1, 0))),
+        "row times matrix": bench.matmul(bench.normal(1, 64), bench.normal(64, 37)),
+        "matrix times column": bench.matmul(bench.normal(37, 64), bench.normal(64, 1)),
+        "epilogue": bench.tanh(bench.add(bench.matmul(bench.normal(20, 12), bench.normal(12, 18)), bench.normal(18))),
+        "windows": bench.sum(graph.slide(graph.expand(image, (2, 3, 9, 7, 3)), 2, 4, 7), 4),
+        "scan": graph.scan(ReduceOp.SUM, bench.normal(5, 33), 1),
+        "scan down": graph.scan(ReduceOp.MAX, bench.normal(33, 5), 0),
+        "gather": graph.gather(bench.normal(7, 9), index, 0),
+        "scatter": graph.scatter(bench.normal(7, 9), index, bench.normal(5, 9), 0, ReduceOp.SUM),
+        "integers": graph.reduce(ReduceOp.SUM, bench.leaf(np.arange(210).reshape(6, 35)), (1,)),
+        "half": bench.tanh(bench.normal(5, 37, dtype=np.float16)),
+    }  # fmt: skip
+
+
+@pytest.fixture(params=DEVICES)
+def bench(request, device_with):
+    return device_with(**DEVICES[request.param])
+
+
+def test_chosen_schedules_give_the_values_of_the_graph(bench):
+    for name, output in zoo(bench).items():
+        tolerance = 1e-2 if name == "half" else 1e-4
+        try:
+            bench.check(output, tolerance=tolerance, run=bench.run_kernels)
+        except Exception as error:
+            error.add_note(name)
+            raise
+
+
+def test_chosen_schedules_keep_to_the_limits_of_the_device(bench):
+    info = bench.info
+    for name, output in zoo(bench).items():
+        for nest in bench.schedule(output).nests:
+            kernel = lower(choose_schedule(nest, info)[0], "test")
+            verify(kernel)
+            groups, threads = kernel.grid
+            assert math.prod(threads) <= info.max_group_threads, name
+            assert all(n <= most for n, most in zip(threads, info.max_group_shape, strict=False)), name
+            assert all(n <= most for n, most in zip(groups, info.max_groups, strict=False)), name
+            local = [op for op in kernel.ops if isinstance(op, k.Define) and op.memory is k.Memory.LOCAL]
+            assert sum(op.length * op.lanes * op.dtype.itemsize for op in local) <= info.local_bytes, name
+            allowed = {dtype: (1, *capability.lanes) for dtype, capability in info.capabilities.items()}
+            for op in kernel.ops:
+                if isinstance(op, k.Value) and not op.type.dtype.is_bool:
+                    assert op.type.lanes in allowed[op.type.dtype], (name, op)
+
+
+def test_the_moves_returned_lead_to_the_nest_returned(bench):
+    for output in zoo(bench).values():
+        for nest in bench.schedule(output).nests:
+            before = str(nest)
+            chosen, moves = choose_schedule(nest, bench.info)
+            assert str(nest) == before
+            kinds = [chosen.kind(range_) for range_ in chosen.ranges]
+            again = apply_moves(nest, moves)
+            assert [again.kind(range_) for range_ in again.ranges] == kinds
+            assert [range_.size for range_ in again.ranges] == [range_.size for range_ in chosen.ranges]
+
+
+def test_choosing_is_deterministic(bench):
+    for output in zoo(bench).values():
+        for nest in bench.schedule(output).nests:
+            assert choose_schedule(nest, bench.info)[1] == choose_schedule(nest, bench.info)[1]
+
+
+def test_large_kernels_are_shared_out_and_use_vectors(cpu):
+    for output in (
+        cpu.tanh(cpu.normal(300, 400)),
+        cpu.softmax(cpu.normal(300, 400)),
+        cpu.matmul(cpu.normal(200, 96), cpu.normal(96, 128)),
+    ):
+        (nest,) = cpu.schedule(output).nests
+        chosen, _ = choose_schedule(nest, cpu.info)
+        kinds = {chosen.kind(range_) for range_ in chosen.ranges}
+        assert {Kind.GROUP, Kind.VECTOR} <= kinds
+
+
+def test_rows_are_reduced_by_the_threads_of_a_group(gpu):
+    (nest,) = gpu.schedule(gpu.softmax(gpu.normal(64, 512))).nests
+    chosen, _ = choose_schedule(nest, gpu.info)
+    assert {Kind.GROUP, Kind.LOCAL} <= {chosen.kind(range_) for range_ in chosen.ranges}
+    gpu.check(gpu.softmax(gpu.normal(64, 512)), run=gpu.run_kernels, tolerance=1e-4)
