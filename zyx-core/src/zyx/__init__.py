@@ -8,7 +8,7 @@
     print(y.numpy())
 
 Names are the Array API's first, then NumPy's, then PyTorch's; most functions are methods of tensors, too. Importing zyx
-opens no device and loads no driver; `nn`, `optim`, `io` and `compute` are imported when they are first used.
+opens no device and loads no driver; `nn`, `optim` and `io` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -339,7 +339,7 @@ _LAZY: Final = {
     "value_and_grad": "zyx.autograd",
 }
 """Names that are imported when they are first used, and where from."""
-_MODULES: Final = ("compute", "io", "nn", "optim")
+_MODULES: Final = ("io", "nn", "optim")
 
 
 def __getattr__(name: str) -> object:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from zyx.ops import UnaryOp
+from zyx.ops import TRANSCENDENTAL, UnaryOp
 from zyx.semantics import apply_unary
 
 # The bounds that the formulas state, in ulps: where `Mad` rounds once, and where it rounds twice.
@@ -103,6 +103,10 @@ ERF_FLOAT64 = [
     ("0x1.799999999999ap+2", "0x1.fffffffffffffp-1", "0x1.68cd3fcb97885p-55"),
     ("0x1.0000000000000p+1", "0x1.fd9ae142795e3p-1", "0x1.972801904b9a3p-56"),
 ]
+
+
+def test_every_function_has_a_bound():
+    assert set(BOUNDS) == TRANSCENDENTAL == set(RANGES)
 
 
 def sample(op, dtype, count):

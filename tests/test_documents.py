@@ -1,0 +1,60 @@
+"""What the documents name is there."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "zyx-core" / "src" / "zyx"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("zyx-*/README.md"), *ROOT.glob("benchmarks/*.md")])
+#: Files that a reader is to make.
+TO_BE_MADE = {"passes/replace_this_by_that.py", "zyx-core/tests/passes/test_replace_this_by_that.py"}
+#: Files that every backend has, by the name they have in each.
+IN_BACKENDS = {"plugin.py", "driver.py", "errors.py", "info.py", "device.py", "memory.py", "program.py", "render.py"}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_every_link_leads_to_a_file(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        assert "://" in target or (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_every_file_that_is_named_exists(path: Path) -> None:
+    named = re.findall(r"`([\w/-]+\.(?:py|ll|toml|ini|md))`", path.read_text(encoding="utf-8"))
+    for name in set(named) - TO_BE_MADE:
+        places = [
+            ROOT,
+            path.parent,
+            SOURCE,
+            SOURCE.parent,
+            *path.parent.glob("src/*"),
+            ROOT / "zyx-core/tests/autograd",
+        ]
+        assert name in IN_BACKENDS or any((place / name).exists() for place in places), name
+
+
+def test_the_map_of_the_source_has_every_folder_and_no_other() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    block = text.split("```")[1]
+    heads = [re.split(r"\s{2,}", line)[0] for line in block.strip().splitlines()]
+    named = {name for head in heads for name in re.split(r" \| |, ", head)}
+    there = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert there <= named
+    assert all((SOURCE / name).is_dir() or (SOURCE / f"{name}.py").exists() for name in named)
+
+
+def test_every_environment_that_is_named_is_one_of_tox() -> None:
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read(ROOT / "tox.ini", encoding="utf-8")
+    environments = set(settings["tox"]["env_list"].split(", "))
+    for path in DOCUMENTS:
+        assert set(re.findall(r"tox -e (\w+)", path.read_text(encoding="utf-8"))) <= environments, path
