@@ -181,3 +181,24 @@ def test_every_output_is_stored_once_whatever_fuses(bench):
     scheduled = bench.check(*outputs)
     assert len(scheduled.stored) == len(set(scheduled.stored))
     assert all(isinstance(node, n.Node) and node in scheduled.values for node in scheduled.outputs)
+
+
+@pytest.mark.parametrize("most", [3, 5, 8])
+def test_no_kernel_binds_more_buffers_than_the_device_can(most, device_with):
+    bench = device_with(max_params=most)
+    leaves = [bench.normal(4, 3) for _ in range(23)]
+    total = leaves[0]
+    for leaf in leaves[1:]:
+        total = bench.add(total, bench.mul(leaf, leaves[0]))
+    outputs = [bench.add(leaf, bench.constant(1.0)) for leaf in leaves]
+    scheduled = bench.check(bench.sum(bench.exp(total), 1), *outputs)
+    assert all(len(part.stored) + len(part.reads) <= most for part in scheduled.parts)
+
+
+def test_a_kernel_that_fits_is_not_divided(device_with):
+    bench = device_with(max_params=9)
+    leaves = [bench.normal(6) for _ in range(8)]
+    total = leaves[0]
+    for leaf in leaves[1:]:
+        total = bench.add(total, leaf)
+    assert bench.kernels(total) == 1

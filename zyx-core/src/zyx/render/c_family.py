@@ -156,10 +156,14 @@ class CWriter:
         elif i in self.variables:
             for number in range(op.length):
                 for name in self.slot(i, number):
-                    self.line(f"{self.type_name(Type(op.dtype, op.lanes))} {name};")
+                    self.declare_variable(name, Type(op.dtype, op.lanes))
         else:
             self.values[i] = (f"m{i}",)
             self.declare(i, op)
+
+    def declare_variable(self, name: str, type_: Type) -> None:
+        """Declare a variable that can be written."""
+        self.line(f"{self.type_name(type_)} {name};")
 
     def declare(self, i: int, op: k.Define) -> None:
         """Declare memory of a group or thread."""

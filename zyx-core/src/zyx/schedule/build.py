@@ -228,12 +228,23 @@ class _NestBuilder:
     def _position(self, index: Expr, size: int) -> tuple[Expr, Expr | None]:
         """Return (position, mask) of an index read from memory: negative ones count from the end."""
         pool = self._pool
-        if not index.dtype.is_unsigned:
-            wide = pool.convert(index, dtypes.int64 if index.dtype.bits < 64 else index.dtype)
+        is_short = index.dtype.bits <= 32 and size <= dtypes.int32.max
+        if index.dtype.is_unsigned:
+            if is_short and index.dtype.bits == 32:  # what is beyond the end stays so, and fits a signed type
+                index = pool.binary(BinaryOp.MIN, index, pool.literal(size, index.dtype))
+        else:
+            wide = pool.convert(index, dtypes.int32 if is_short else dtypes.int64)
             negative = pool.binary(BinaryOp.LT, wide, pool.literal(0, wide.dtype))
             index = pool.select(negative, pool.binary(BinaryOp.ADD, wide, pool.literal(size, wide.dtype)), wide)
         position = pool.convert(index, e.INDEX)
-        return pool.within(position, size), pool.both(pool.non_negative(position), pool.less(position, size))
+        mask = pool.both(pool.non_negative(position), pool.less(position, size))
+        if is_short:
+            # Also where the mask does not hold the position is within, so that what is computed from it is known to
+            # fit 32 bits: there are devices that have no others.
+            signed = pool.convert(index, dtypes.int32)
+            last = pool.binary(BinaryOp.MIN, signed, pool.literal(size - 1, dtypes.int32))
+            position = pool.convert(pool.binary(BinaryOp.MAX, last, pool.literal(0, dtypes.int32)), e.INDEX)
+        return pool.within(position, size), mask
 
     def _gather(self, node: n.Gather, point: tuple[Expr, ...], mask: Expr | None) -> Expr | list[Key]:
         data, index = node.sources

@@ -9,7 +9,8 @@ each kernel takes in what it reads, where that
    have as many points as the device needs, or as the kernel has elements, unless the whole kernel is small;
 4. fits: one row of what is read again lies in the caches;
 5. is not computed again and again in inner loops, if it costs more than storing it;
-6. keeps products of matrices free of other loops: they take in what follows them element by element, and nothing else.
+6. keeps products of matrices free of other loops: they take in what follows them element by element, and nothing else;
+7. leaves no more buffers to bind than the device can.
 
 So softmax or layer norm become one kernel over their rows, a product of matrices takes its bias and activation along,
 and an optimiser writes the parameter and its moments in one pass. What was taken in and is needed elsewhere too is
@@ -26,11 +27,12 @@ from zyx.ir import expr as e
 from zyx.ir.pool import Pool
 from zyx.schedule.cost import STORE_COST, own_cost
 from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
+from zyx.schedule.params import nodes_to_keep_apart
 from zyx.schedule.region import Region, follow
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from zyx.backend.info import DeviceInfo
     from zyx.graph.node import Node
@@ -69,15 +71,23 @@ def partition(order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo) 
         outputs: Nodes to store.
         info: The device.
     """
-    return _Partitioner(order, outputs, info).run()
+    apart: set[Node] = set()
+    while True:
+        partitioner = _Partitioner(order, outputs, info, apart)
+        parts = partitioner.run()
+        more = {node for part in parts for node in partitioner.too_much(part)} - apart
+        if not more:
+            return parts
+        apart |= more
 
 
 class _Partitioner:
-    def __init__(self, order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo) -> None:
+    def __init__(self, order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo, apart: set[Node]) -> None:
         self._order = order
         self._info = info
+        self._apart = apart
         self._position = {node: number for number, node in enumerate(order)}
-        self._kept = choose_materialised(order, outputs)
+        self._kept = choose_materialised(order, outputs) | apart
         self._summaries = row_summaries(order, self._kept)
         self._wanted = set(outputs)
         self._users = self._users_of_kept()
@@ -92,6 +102,10 @@ class _Partitioner:
         for part in parts:
             part.stored = self._stored(part.root)
         return self._in_running_order(parts)
+
+    def too_much(self, part: Part) -> Iterable[Node]:
+        """Return what other kernels must compute for `part` to bind no more buffers than the device can."""
+        return nodes_to_keep_apart(part.region, part.stored, self._position, self._info.max_params)
 
     def _users_of_kept(self) -> dict[Node, set[Node]]:
         """Return for each kept node the kept nodes that need it with nothing kept in between."""
@@ -139,6 +153,8 @@ class _Partitioner:
         def stop(region: Region, node: Node) -> bool:
             if node not in self._kept:
                 return False
+            if node in self._apart:
+                return True
             is_stored = node in self._wanted or any(self._home[user] is not root for user in self._users[node])
             if node in self._summaries and not grower.takes_rows(region, node, self._summaries[node]):
                 return True
