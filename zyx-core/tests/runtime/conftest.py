@@ -14,7 +14,7 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.backend import Device, DeviceInfo, Event, MemoryPool, PoolBuffer, Program
 from zyx.backend.info import full_capability
-from zyx.errors import AllocationError, LaunchError
+from zyx.errors import AllocationError, BackendError, InvalidEventError, LaunchError
 from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl
 from zyx.ir.interpreter import Executable
 from zyx.runtime.runtime import Runtime, use
@@ -27,11 +27,12 @@ CAPACITY = 1 << 22
 
 
 class Work:
-    """Something to do, after some other things."""
+    """Something to do, after some other things; what fails is not done, and neither is what comes after it."""
 
     def __init__(self, action: Callable[[], None], after: list[Work]) -> None:
         self.action: Callable[[], None] | None = action
         self.after = after
+        self.error: Exception | None = None
 
     def do(self) -> None:
         stack = [self]
@@ -42,17 +43,29 @@ class Work:
                 stack.extend(waiting)
                 continue
             stack.pop()
-            action, current.action = current.action, None
-            if action is not None:
+            current.finish()
+        if self.error is not None:
+            raise self.error
+
+    def finish(self) -> None:
+        action, self.action = self.action, None
+        if action is None:
+            return
+        self.error = next((work.error for work in self.after if work.error is not None), None)
+        if self.error is None:
+            try:
                 action()
+            except BackendError as error:
+                self.error = error
 
 
 class LabEvent(Event):
     complete_when_made: ClassVar[bool] = False
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, pool: MemoryPool) -> None:
         super().__init__()
         self.work = work
+        self.pool = pool
 
 
 class LabBuffer(PoolBuffer):
@@ -113,28 +126,32 @@ class LabPool(MemoryPool):
         self.copies.append(("copy", source.nbytes))
         if not isinstance(source, LabBuffer):
             return super().pool_to_pool(source, target, events)
+        self.check_buffer(target, source.nbytes)
 
         def copy() -> None:
             source.pool.check_buffer(source)
             self.check_buffer(target, source.nbytes)
             target.array[: source.nbytes] = source.array
 
-        return self.queue(copy, events)
+        return self.after(copy, taken(source.pool, events))
 
     def queue(self, action: Callable[[], None], events=()) -> Event:
-        work = Work(action, taken(events))
+        return self.after(action, taken(self, events))
+
+    def after(self, action: Callable[[], None], others: list[Work]) -> Event:
+        work = Work(action, others)
         self.queued.append(work)
-        return LabEvent(work)
+        return LabEvent(work, self)
 
     def completed(self) -> Event:
-        return Event()
+        return LabEvent(Work(lambda: None, []), self)
 
     def sync_events(self, events) -> None:
-        for work in taken(events):
+        for work in taken(self, events):
             work.do()
 
     def release_events(self, events) -> None:
-        taken(events)
+        taken(self, events)
 
     def synchronize(self) -> None:
         while self.queued:
@@ -148,10 +165,12 @@ class LabPool(MemoryPool):
         self.synchronize()
 
 
-def taken(events) -> list[Work]:
+def taken(pool: MemoryPool, events) -> list[Work]:
     for event in events:
         event.take()
-    return [event.work for event in events if isinstance(event, LabEvent)]
+    if not all(isinstance(event, LabEvent) and event.pool is pool for event in events):
+        raise InvalidEventError(f"pool {pool.name} was given events of another pool")
+    return [event.work for event in events]
 
 
 class LabDevice(Device):
@@ -184,12 +203,13 @@ class LabDevice(Device):
 
     def launch(self, program: Program, args, events=()) -> Event:
         if self.fails_in_launch is not None and self.fails_in_launch in program.name:
-            taken(events)
+            taken(self.memory_pool, events)
             raise LaunchError(f"kernel {program.name} on {self.name}: refused")
         self.launched.append(program.name)
+        fails = self.fails_while_running is not None and self.fails_while_running in program.name
 
         def run() -> None:
-            if self.fails_while_running is not None and self.fails_while_running in program.name:
+            if fails:
                 raise LaunchError(f"kernel {program.name} on {self.name}: failed while running")
             arrays = []
             for argument, param in zip(args, program.params, strict=True):

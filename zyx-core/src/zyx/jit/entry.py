@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zyx.errors import TraceError
+from zyx.errors import BackendError, TraceError
 from zyx.jit.structure import put_together
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
@@ -133,7 +133,11 @@ class Entry:
         if self._temporaries is None:
             self._temporaries = plan.allocate(runtime.memory, plan.temporaries)
         buffers = [*leaves, *outputs, *self._temporaries]
-        plan.queue(buffers, runtime.trace)
+        try:
+            plan.queue(buffers, runtime.trace)
+        except BackendError:
+            self._temporaries = None  # work on them may have failed, which must not fail the next run
+            raise
         new = {node: self._leaf(node, buffers) for node in self._computed}
         results = put_together(
             self._result, _Result, lambda result: result.kind.of(self._value(result.node, new, leaves), runtime)

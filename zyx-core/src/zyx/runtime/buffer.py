@@ -24,14 +24,16 @@ class Pending:
         event: None once it was given away.
         pool: The pool that can wait for it.
         error: What the work failed with, once somebody has waited: whoever waits again is told again.
+        is_done: Whether it is known to have succeeded.
     """
 
-    __slots__ = ("error", "event", "pool", "successor")
+    __slots__ = ("error", "event", "is_done", "pool", "successor")
 
     def __init__(self, event: Event, pool: MemoryPool) -> None:
         self.event: Event | None = event
         self.pool = pool
         self.error: BackendError | None = None
+        self.is_done = False
         self.successor: Pending | None = None
 
     def last(self) -> Pending:
@@ -53,6 +55,7 @@ class Pending:
             except BackendError as error:
                 last.error = error
                 raise
+        last.is_done = True
 
 
 class Buffer:
@@ -65,16 +68,37 @@ class Buffer:
         raw: The pool's handle; None if `nbytes` is 0.
         nbytes: Size.
         pending: Work queued on it; None if there is none.
+        writer: The work that the values come from; None if they are known to be there.
     """
 
-    __slots__ = ("__weakref__", "_retired", "nbytes", "pending", "pool", "raw")
+    __slots__ = ("__weakref__", "_retired", "nbytes", "pending", "pool", "raw", "writer")
 
     def __init__(self, pool: MemoryPool, raw: PoolBuffer | None, nbytes: int, retired: Retired) -> None:
         self.pool: Final = pool
         self.raw: Final = raw
         self.nbytes: Final = nbytes
         self.pending: Pending | None = None
+        self.writer: Pending | None = None
         self._retired = retired
+
+    def wait(self) -> None:
+        """Return when all work on the buffer is done.
+
+        Raises:
+            BackendError: It failed, and what the values come from is not known to have succeeded before. Work that only
+                read them does no harm.
+        """
+        pending, writer = self.pending, self.writer
+        if pending is None:
+            return
+        try:
+            pending.wait()
+        except BackendError:
+            if writer is not None and not writer.is_done:
+                raise
+        if writer is not None:
+            writer.is_done = True
+        self.pending = self.writer = None
 
     def __del__(self) -> None:
         # Only noted here: a finaliser may run anywhere, also while a pool or the runtime is at work.
@@ -165,12 +189,17 @@ def take_events(buffers: Iterable[Buffer], pool: MemoryPool) -> tuple[list[Event
     Raises:
         BackendError: Earlier work on a buffer has failed. No event was taken.
     """
-    waiting = [buffer.pending.last() for buffer in buffers if buffer.pending is not None]
+    busy = [buffer for buffer in buffers if buffer.pending is not None]
     events: list[Event] = []
     taken: list[Pending] = []
-    for last in waiting:
+    waiting: list[Pending] = []
+    for buffer in busy:
+        assert buffer.pending is not None
+        last = buffer.pending.last()
         if last.error is not None or last.pool is not pool:
-            last.wait()
+            buffer.wait()
+        else:
+            waiting.append(last)
     for last in waiting:
         if last.event is not None:
             events.append(last.event)
@@ -189,16 +218,20 @@ def abandon(taken: Sequence[Pending]) -> None:
                 pending.error = error if pending.pool is pool else pending.error
 
 
-def settle(event: Event, pool: MemoryPool, buffers: Iterable[Buffer], taken: Sequence[Pending]) -> None:
-    """Note that work with the end `event` was queued on `buffers`, behind the work `taken`."""
+def settle(
+    event: Event, pool: MemoryPool, buffers: Iterable[Buffer], taken: Sequence[Pending], written: Iterable[Buffer]
+) -> None:
+    """Note that work with the end `event` was queued on `buffers`, behind the work `taken`; it writes to `written`."""
     if event.complete_when_made:
         event.take()
         if taken:
             for buffer in buffers:
-                buffer.pending = None
+                buffer.pending = buffer.writer = None
         return
     pending = Pending(event, pool)
     for earlier in taken:
         earlier.successor = pending
     for buffer in buffers:
         buffer.pending = pending
+    for buffer in written:
+        buffer.writer = pending

@@ -73,6 +73,8 @@ class Candidates:
         pool = device.memory_pool
         try:
             buffers = [self._memory.allocate(pool, param.length * param.dtype.itemsize) for param in params]
+            for buffer in buffers:
+                buffer.wait()  # for the work of whoever had the memory before
             times = []
             for _ in range(self._settings.n_launches + 1):  # the first one warms up
                 started = time.perf_counter()

@@ -58,10 +58,9 @@ class Unread:
         if self.buffer is None:
             buffer = memory.allocate(pool, self.window.nbytes)
             assert buffer.raw is not None  # a window has at least one byte
-            if buffer.pending is not None:
-                buffer.pending.wait()
+            buffer.wait()
             event = pool.pool_to_pool(self.window, buffer.raw)
-            settle(event, pool, (buffer,), ())
+            settle(event, pool, (buffer,), (), (buffer,))
             self.buffer = buffer
         return self.buffer
 

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LaunchStep:
-    """Launch `program` on the buffers `args`."""
+    """Launch `program` on the buffers `args`, of which it writes to those in `written`."""
 
     device: Device
     program: Program
     args: tuple[int, ...]
     bytes_moved: int
+    written: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,12 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class _Captured:
-    """A whole plan as one program, and the numbers of the buffers that it is given."""
+    """A whole plan as one program, the numbers of the buffers that it is given, and of those that it writes to."""
 
     device: Device
     program: Program
     buffers: tuple[int, ...]
+    written: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -127,7 +129,7 @@ class Plan:
                 except BackendError:
                     abandon(taken)
                     raise
-                settle(event, pool, args, taken)
+                settle(event, pool, args, taken, [buffers[number] for number in step.written])
 
     def capture(self) -> bool:
         """Turn the steps into one program, if they are launches on one device that can; return whether it is done."""
@@ -143,7 +145,8 @@ class Plan:
         buffers = tuple(sorted({number for step in launches for number in step.args}))
         slot = {number: Slot(position) for position, number in enumerate(buffers)}
         sequence = [SequenceLaunch(step.program, tuple(slot[number] for number in step.args)) for step in launches]
-        self._captured = _Captured(device, device.capture(sequence, len(buffers)), buffers)
+        written = tuple({number for step in launches for number in step.written})
+        self._captured = _Captured(device, device.capture(sequence, len(buffers)), buffers, written)
         return True
 
     @staticmethod
@@ -156,7 +159,7 @@ class Plan:
         except BackendError:
             abandon(taken)
             raise
-        settle(event, pool, args, taken)
+        settle(event, pool, args, taken, [buffers[number] for number in captured.written])
 
     def close(self) -> None:
         """Release what was captured."""
@@ -173,12 +176,11 @@ def _raw(buffers: Sequence[Buffer]) -> list[PoolBuffer]:
 def _copy(source: Buffer, target: Buffer) -> None:
     if source.raw is None or target.raw is None:
         return
-    if target.pending is not None:
-        target.pending.wait()
+    target.wait()
     events, taken = take_events((source,), source.pool)
     try:
         event = target.pool.pool_to_pool(source.raw, target.raw, events)
     except BackendError:
         abandon(taken)
         raise
-    settle(event, target.pool, (source, target), taken)
+    settle(event, target.pool, (source, target), taken, (target,))

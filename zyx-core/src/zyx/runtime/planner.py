@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """A kernel to launch: `buffers` are the nodes whose buffers it takes."""
+    """A kernel to launch: `buffers` are the nodes whose buffers it takes, and `stored` those that it writes to."""
 
     device: Device
     program: Future[Program]
     buffers: tuple[Node, ...]
+    stored: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,7 @@ class _Making:
         root = parts[0].root
         if isinstance(root, n.Custom):
             return self._custom(root, parts, device)
+        stored = tuple(node for part in parts for node in part.stored)
         nests: list[Nest] = []
         params: dict[Node, Param] = {}
         for part in parts:
@@ -165,9 +167,9 @@ class _Making:
             if library is not None:
                 program = Future()
                 program.set_result(library[0])
-                return _Kernel(device, program, tuple(_node_of(param, params) for param in library[1]))
+                return _Kernel(device, program, tuple(_node_of(param, params) for param in library[1]), stored)
         by_param = {param: node for node, param in reversed(params.items())}
-        return _Kernel(device, program, tuple(by_param[param] for param in dict.fromkeys(params.values())))
+        return _Kernel(device, program, tuple(by_param[param] for param in dict.fromkeys(params.values())), stored)
 
     def _custom(self, root: n.Custom, parts: Sequence[Part], device: Device) -> _Kernel:
         """Return the launch of a hand-written kernel; outputs that nobody needs get a buffer all the same."""
@@ -178,7 +180,8 @@ class _Making:
         for number, (shape, dtype) in enumerate(custom.outputs):
             stored.append(outputs.get(number) or self._graph.leaf(shape, dtype, root.device))
         kernel = self._compiler.simplified(custom.kernel, device)
-        return _Kernel(device, self._compiler.start_kernel(kernel, device), (*stored, *root.sources))
+        program = self._compiler.start_kernel(kernel, device)
+        return _Kernel(device, program, (*stored, *root.sources), tuple(stored))
 
     # ---- buffers
 
@@ -199,7 +202,8 @@ class _Making:
             else:
                 args = tuple(numbers[node] for node in action.buffers)
                 moved = sum(size_of(node.shape) * node.dtype.itemsize for node in action.buffers)
-                steps.append(LaunchStep(action.device, self._compiler.result(action.program), args, moved))
+                written = tuple(numbers[node] for node in action.stored)
+                steps.append(LaunchStep(action.device, self._compiler.result(action.program), args, moved, written))
         return Plan(
             len(leaves), tuple(slices), tuple(numbers[node] for node in wanted), tuple(temporaries), tuple(steps)
         )

@@ -231,9 +231,9 @@ class Runtime:
                 except BackendError:
                     abandon(taken)
                     raise
-                settle(event, pool, (buffer,), taken)
+                settle(event, pool, (buffer,), taken, (buffer,))
                 if buffer.pending is not None and np.may_share_memory(source, array):
-                    buffer.pending.wait()  # the caller may change the array as soon as this returns
+                    buffer.wait()  # the caller may change the array as soon as this returns
         return self.graph.leaf(array.shape, dtype, device, buffer)
 
     def download(self, handle: Handle) -> np.ndarray:
@@ -252,9 +252,7 @@ class Runtime:
             buffer = self.buffer_of(node)
         if buffer.raw is not None:
             with self.lock:
-                if buffer.pending is not None:
-                    buffer.pending.wait()
-                    buffer.pending = None
+                buffer.wait()
                 buffer.pool.pool_to_host(buffer.raw, result.reshape(-1).view(np.uint8).data, [])
         return result
 
