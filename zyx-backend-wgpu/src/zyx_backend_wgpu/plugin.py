@@ -2,32 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zyx.errors import DriverNotFoundError
-from zyx.hookspecs import BackendInfo, hookimpl
+from zyx.hookspecs import BackendConfig, BackendInfo, hookimpl
 from zyx_backend_wgpu.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from zyx.backend import Device
+    from zyx.backend import Device, MemoryPool
+
+
+@dataclass(frozen=True)
+class WgpuConfig:
+    """The section ``backends.wgpu`` of the configuration.
+
+    Attributes:
+        adapters: Use only adapters with one of these texts in their name or interface, such as ``h200`` or
+            ``vulkan``, in upper or lower case; empty means all.
+        opengl: Whether to use OpenGL too, which shows the same devices again, and less able.
+        extensions: Whether to use what WebGPU leaves optional where it is there: float16, float64, int64, timestamps.
+        memory_bytes: How much of a device's memory may be used; 0 means all of it.
+    """
+
+    adapters: list[str] = field(default_factory=list)
+    opengl: bool = False
+    extensions: bool = True
+    memory_bytes: int = 0
 
 
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
-    """Say who this is."""
-    return BackendInfo("wgpu", __version__, (1, 0), "GPUs with a Vulkan, Metal or Direct3D 12 driver")
+    """Return the business card."""
+    return BackendInfo("wgpu", __version__, (1, 0), "GPUs through Vulkan, Metal or Direct3D 12, by WebGPU")
 
 
 @hookimpl
-def zyx_devices() -> Sequence[Device]:
-    """Return the devices: none, since this version cannot drive any.
+def zyx_config_section() -> type[WgpuConfig]:
+    """Return the class of this backend's configuration."""
+    return WgpuConfig
+
+
+@hookimpl
+def zyx_memory_pools(config: BackendConfig[WgpuConfig]) -> Sequence[MemoryPool]:
+    """Return a pool for each adapter.
 
     Raises:
-        DriverNotFoundError: Always.
+        DriverNotFoundError: There is no wgpu, or no adapter.
+        NoDeviceError: There are adapters, and none is asked for.
+        InitializationError: Every adapter refused; the text has the reasons.
     """
-    raise DriverNotFoundError(
-        f"zyx-backend-wgpu {__version__} has no WebGPU driver yet, so it can run nothing; "
-        "pip install zyx-backend-c gives a backend that can"
-    )
+    try:
+        from zyx_backend_wgpu.start import open_pools
+    except (ImportError, OSError) as error:  # the package, or its native library
+        raise DriverNotFoundError(f"the package wgpu cannot be imported ({error}): pip install wgpu") from error
+    return open_pools(config)
+
+
+@hookimpl
+def zyx_devices(pools: Mapping[str, MemoryPool]) -> Sequence[Device]:
+    """Return the device of each of this backend's pools."""
+    from zyx_backend_wgpu.start import open_devices
+
+    return open_devices(pools)

@@ -1,0 +1,131 @@
+"""One WebGPU device: compiles kernels and queues launches. Launches are asynchronous; see `zyx_backend_wgpu.work`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from zyx.backend import Device
+from zyx.backend.arguments import check_arguments, parameters_of
+from zyx.backend.limits import check_limits
+from zyx.errors import CompileError, LaunchError, UnsupportedError
+from zyx_backend_wgpu.errors import Cause, Fault
+from zyx_backend_wgpu.program import WgpuProgram
+from zyx_backend_wgpu.render import render
+from zyx_backend_wgpu.sequence import WgpuSequence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
+    from zyx.ir.kernel import Kernel
+    from zyx_backend_wgpu.memory import WgpuPool
+    from zyx_backend_wgpu.render import Language, Rendered
+
+
+class WgpuDevice(Device):
+    """A device of an adapter.
+
+    Args:
+        name: Such as ``wgpu:0``.
+        pool: Its memory, with the session.
+        info: What it is and can do.
+        language: What its kernels are written with.
+    """
+
+    def __init__(self, name: str, pool: WgpuPool, info: DeviceInfo, language: Language) -> None:
+        super().__init__(name, pool)
+        self.pool: Final = pool
+        self._info = info
+        self._language = language
+        self._is_open = True
+
+    @property
+    def info(self) -> DeviceInfo:
+        return self._info
+
+    @property
+    def free_compute(self) -> float:
+        """FLOP/s that are left: shared out between the submissions in flight and one more."""
+        return self._info.flops_per_s / (1 + self.pool.work.count)
+
+    # ---- programs
+
+    def compile(self, kernel: Kernel) -> WgpuProgram:
+        """Return the program of `kernel`. May run in one thread while another uses the device."""
+        check_limits(kernel, self._info)
+        what = f"kernel {kernel.name} on {self.name}"
+        self.pool.work.check(what)
+        try:
+            rendered = render(kernel, self._language)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"kernel {kernel.name}, on {self.name}: {error}") from error
+        self._check_room(kernel, rendered)
+        try:
+            pipeline = self.pool.session.build(rendered.text, kernel.name, rendered.bindings)
+        except Fault as fault:
+            if fault.cause is Cause.REFUSED:
+                raise CompileError(f"{what}: the WGSL compiler refused it\n{fault}") from fault
+            raise self.pool.work.failed(what, fault, CompileError) from fault
+        return WgpuProgram(kernel.name, self.name, self.pool, pipeline, rendered, parameters_of(kernel))
+
+    def _check_room(self, kernel: Kernel, rendered: Rendered) -> None:
+        """Raise `UnsupportedError` if the kernel as it is rendered takes more than its operations say."""
+        if rendered.local_bytes > self._info.local_bytes:
+            raise UnsupportedError(
+                f"kernel {kernel.name} takes {rendered.local_bytes} bytes of local memory, where small types take a "
+                f"word; {self.name} has {self._info.local_bytes}"
+            )
+
+    def release(self, program: Program) -> None:
+        """Free `program`; captured sequences that contain it go on."""
+        self._own(program).release()
+
+    # ---- launches
+
+    def launch(self, program: Program, args: Sequence[Argument], events: Sequence[Event] = ()) -> Event:
+        self.pool.take(events)
+        return self.pool.work.event(self._own(program).run(args))
+
+    def timed_launch(self, program: Program, args: Sequence[Argument]) -> float:
+        """Run `program` alone and return its duration: by the device's clock if it has one, else by the host's."""
+        own = self._own(program)
+        check_arguments(args, own.parameters, self.pool, own.what)
+        dispatches = (own.checked_dispatch(args),) if isinstance(own, WgpuProgram) else own.dispatches(args)
+        self.pool.work.finish()
+        if not self.pool.session.has_clock:
+            started = time.perf_counter()
+            self.pool.work.wait(self.pool.work.submit(dispatches, own.what))
+            return time.perf_counter() - started
+        try:
+            seconds = self.pool.session.timed(dispatches)
+        except Fault as fault:
+            raise self.pool.work.failed(own.what, fault, LaunchError) from fault
+        self.pool.work.drained()
+        return seconds
+
+    def capture(self, launches: Sequence[Launch], slots: int) -> WgpuSequence:
+        """Return a program of `launches` that starts them all by one submission."""
+        steps = []
+        for launch in launches:
+            program = self._own(launch.program)
+            if not isinstance(program, WgpuProgram):
+                raise LaunchError(f"{program.name} is a captured sequence, and cannot be part of another")
+            steps.append((launch, program))
+        return WgpuSequence(steps, slots, self.pool, self.name)
+
+    def close(self) -> None:
+        """Wait for all work. The session goes with the pool."""
+        if self._is_open:
+            self._is_open = False
+            self.pool.session.close()
+
+    def _own(self, program: Program) -> WgpuProgram | WgpuSequence:
+        """Return `program`, checked."""
+        if not isinstance(program, WgpuProgram | WgpuSequence) or program.pool is not self.pool:
+            raise LaunchError(f"{program.name} is a program of another device than {self.name}")
+        if program.is_released:
+            raise LaunchError(f"{program.name} was released before, on {self.name}")
+        if not self._is_open:
+            raise LaunchError(f"{program.name} was launched on {self.name}, which is closed")
+        return program

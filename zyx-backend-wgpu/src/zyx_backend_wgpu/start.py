@@ -1,0 +1,89 @@
+"""Put the parts together: adapters as the driver lists them, their sessions and pools, and zyx's devices."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from zyx.errors import InitializationError, NoDeviceError
+from zyx_backend_wgpu import driver, driver_vulkan
+from zyx_backend_wgpu.device import WgpuDevice
+from zyx_backend_wgpu.errors import Fault
+from zyx_backend_wgpu.info import FEATURES, device_info, language_of, max_buffer_bytes
+from zyx_backend_wgpu.memory import WgpuPool
+from zyx_backend_wgpu.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.backend import MemoryPool
+    from zyx.hookspecs import BackendConfig
+    from zyx_backend_wgpu.plugin import WgpuConfig
+
+_VERSIONS: Final = f"zyx-backend-wgpu {__version__}, {driver.VERSION}"
+#: Memory of an adapter of which nothing is known.
+_UNKNOWN_BYTES: Final = 4 << 30
+
+
+def open_pools(config: BackendConfig[WgpuConfig]) -> Sequence[WgpuPool]:
+    """Return the pools of the adapters that are asked for and start; those that refuse are noted.
+
+    Raises:
+        DriverNotFoundError: There is no adapter.
+        NoDeviceError: No adapter is asked for; the text has those there are.
+        InitializationError: All of them refused.
+    """
+    section = config.section
+    listed = driver.list_adapters(opengl=section.opengl)
+    wanted = [adapter for adapter in listed if _is_named(str(adapter), section.adapters)]
+    if not wanted:
+        have = "; ".join(map(str, listed))
+        raise NoDeviceError(f"no adapter is asked for (adapters {section.adapters}); there are: {have}")
+    pools: list[WgpuPool] = []
+    refused: list[str] = []
+    for adapter in wanted:
+        try:
+            session = driver.Session(adapter, FEATURES if section.extensions else ())
+        except InitializationError as error:
+            refused.append(str(error))
+            continue
+        name = f"wgpu:{len(pools)}"
+        capacity = section.memory_bytes or memory_bytes(adapter)
+        pools.append(WgpuPool(f"{name} memory", session, name, capacity, max_buffer_bytes(session.limits)))
+    if not pools:
+        raise InitializationError("; ".join(refused))
+    for reason in refused:
+        config.note(f"left out: {reason}")
+    return pools
+
+
+def _is_named(name: str, parts: Sequence[str]) -> bool:
+    return not parts or any(part.lower() in name.lower() for part in parts)
+
+
+def memory_bytes(adapter: driver.ListedAdapter) -> int:
+    """Return the size of an adapter's memory, which WebGPU does not tell: as Vulkan says, else as may be expected."""
+    known = driver_vulkan.memory_bytes(*adapter.ids, adapter.name) if adapter.road == "Vulkan" else None
+    if known is not None:
+        return known
+    if adapter.kind in ("CPU", "IntegratedGPU") and hasattr(os, "sysconf"):
+        return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES")) // 2
+    return _UNKNOWN_BYTES
+
+
+def open_devices(pools: Mapping[str, MemoryPool]) -> Sequence[WgpuDevice]:
+    """Return the device of each pool, in order.
+
+    Raises:
+        InitializationError: A driver does not run the simplest of kernels.
+    """
+    devices = []
+    for number, pool in enumerate(pool for pool in pools.values() if isinstance(pool, WgpuPool)):
+        session = pool.session
+        language = language_of(session)
+        try:
+            info = device_info(session, language, _VERSIONS)
+        except Fault as fault:
+            raise InitializationError(f"{session.adapter} does not work: {fault}") from fault
+        devices.append(WgpuDevice(f"wgpu:{number}", pool, info, language))
+    return devices

@@ -1,0 +1,171 @@
+"""What was given to a device and may still be running: tickets in the order of the queue.
+
+A WebGPU device has one queue, which runs everything in order, so no work has to wait for an event of its own device. An
+event is a ticket: a number in that order. Uploads take effect with the next submission; waiting for one makes one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from zyx.backend import Event
+from zyx.errors import DeviceLostError, LaunchError
+from zyx_backend_wgpu.errors import Cause, Fault, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Protocol
+
+    from zyx.errors import BackendError
+    from zyx_backend_wgpu.bindings import Dispatch
+
+    class Queue(Protocol):
+        """The part of `zyx_backend_wgpu.driver.Session` that is needed here."""
+
+        def submit(self, dispatches: Iterable[Dispatch]) -> int:
+            """Start kernels; return the number of the submission."""
+
+        def wait(self, index: int) -> None:
+            """Return when a submission and all before it are complete."""
+
+        def is_idle(self) -> bool:
+            """Whether everything is complete."""
+
+
+#: After so many submissions nobody waited for, the next one waits for half of them: the driver keeps what they use.
+_MOST_IN_FLIGHT: Final = 512
+#: How many kernels an error text names.
+_NAMED: Final = 4
+
+
+class WgpuEvent(Event):
+    """The completion of everything up to a ticket.
+
+    Attributes:
+        owner: The queue that it belongs to.
+        ticket: The number.
+    """
+
+    __slots__ = ("owner", "ticket")
+
+    complete_when_made: ClassVar[bool] = False
+
+    def __init__(self, owner: Work, ticket: int) -> None:
+        self._used = False
+        self.owner = owner
+        self.ticket = ticket
+
+
+class CompletedEvent(WgpuEvent):
+    """Work that was done before anybody could wait for it."""
+
+    __slots__ = ()
+
+    complete_when_made: ClassVar[bool] = True
+
+
+class Work:
+    """The work of one device.
+
+    Args:
+        name: Of the device, for error texts.
+        queue: Where it runs.
+
+    Attributes:
+        lost: Why nothing can run any more; None as long as it can.
+    """
+
+    def __init__(self, name: str, queue: Queue) -> None:
+        self.name: Final = name
+        self.lost: str | None = None
+        self._queue: Final = queue
+        self._ticket = 0
+        self._submitted = 0  # the last ticket that was submitted
+        self._complete = 0  # the last one that is known to be complete
+        self._running: deque[tuple[int, int, str]] = deque()  # ticket, number of the submission, what it is
+
+    @property
+    def count(self) -> int:
+        """Number of submissions that may still be running."""
+        if self._running and self.lost is None and self._queue.is_idle():
+            self._ended(self._submitted)
+        return len(self._running)
+
+    def event(self, ticket: int) -> WgpuEvent:
+        """Return an event for a ticket; 0 is complete already."""
+        return CompletedEvent(self, 0) if ticket <= self._complete else WgpuEvent(self, ticket)
+
+    def uploaded(self) -> int:
+        """Note that something was written that takes effect with the next submission; return its ticket."""
+        self._ticket += 1
+        return self._ticket
+
+    def submit(self, dispatches: Iterable[Dispatch], what: str, kind: type[BackendError] = LaunchError) -> int:
+        """Start kernels, and return the ticket.
+
+        Args:
+            dispatches: The kernels.
+            what: For an error text, such as ``kernel sum_8 on wgpu:0``.
+            kind: The error, if the driver refuses for no better known reason.
+
+        Raises:
+            BackendError: The driver refused, or the device is lost. Nothing of it runs.
+        """
+        self.check(what)
+        try:
+            index = self._queue.submit(dispatches)
+        except Fault as fault:
+            raise self.failed(what, fault, kind) from fault
+        self._ticket += 1
+        self._submitted = self._ticket
+        self._running.append((self._ticket, index, what))
+        if len(self._running) > _MOST_IN_FLIGHT:
+            self.wait(self._running[_MOST_IN_FLIGHT // 2][0])
+        return self._ticket
+
+    def wait(self, ticket: int) -> None:
+        """Return when everything up to a ticket is complete.
+
+        Raises:
+            DeviceLostError: The device is lost; the text has what was running.
+        """
+        if ticket <= self._complete:
+            return
+        self.check("waiting")
+        if ticket > self._submitted:
+            self.submit((), "an upload")
+        index = next(number for last, number, _ in self._running if last >= ticket)
+        try:
+            self._queue.wait(index)
+        except Fault as fault:
+            raise self.failed("waiting", fault, LaunchError) from fault
+        self._ended(ticket)
+
+    def finish(self) -> None:
+        """Return when nothing is running. Raises as `wait` does."""
+        self.wait(self._ticket)
+
+    def drained(self) -> None:
+        """Note that everything is complete: something that came after it was waited for."""
+        self._submitted = self._ticket
+        self._ended(self._ticket)
+
+    def check(self, what: str) -> None:
+        """Raise `DeviceLostError` if the device is lost."""
+        if self.lost is not None:
+            raise DeviceLostError(f"{what}: {self.lost}")
+
+    def failed(self, what: str, fault: Fault, kind: type[BackendError]) -> BackendError:
+        """Return the error for a fault. If the device is lost, everything after this fails too."""
+        if fault.cause is not Cause.LOST:
+            return failure(what, fault, kind)
+        names = list(dict.fromkeys(name for _, _, name in self._running))
+        running = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        self.lost = f"device {self.name} is lost" + (f"; it was running {running}" if running else "") + f" ({fault})"
+        return DeviceLostError(f"{what}: {self.lost}")
+
+    def _ended(self, ticket: int) -> None:
+        self._complete = max(self._complete, ticket)
+        while self._running and self._running[0][0] <= self._complete:
+            self._running.popleft()
