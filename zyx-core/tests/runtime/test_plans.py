@@ -1,0 +1,179 @@
+"""Plans: made once for a structure, compared as a whole, with memory shared by lifetime; deep graphs in pieces."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import zyx
+from zyx.graph import Graph
+from zyx.graph.walk import topological
+from zyx.runtime import runtime as runtimes
+from zyx.runtime.signature import signature
+
+
+def tensor(*shape, value=1.0):
+    return zyx.Tensor(np.full(shape, value, np.float32))
+
+
+class TestCache:
+    def test_the_second_graph_of_a_structure_compiles_and_plans_nothing(self, lab, device):
+        def value(x):
+            return ((x + 1.0).exp().sum(axis=1) * 2.0).softmax().realize()
+
+        value(tensor(8, 6))
+        compiled, plans = len(device.compiled), len(lab._plans)
+        for number in range(5):
+            value(tensor(8, 6, value=float(number)))
+        assert len(device.compiled) == compiled
+        assert len(lab._plans) == plans
+
+    @pytest.mark.parametrize(
+        ("other", "is_new"),
+        [
+            (lambda x, y: (x + 1.0) * y, False),
+            (lambda x, y: (y + 1.0) * x, False),  # the same structure, with its operands exchanged
+            (lambda x, y: (x + 2.0) * y, True),
+            (lambda x, y: (x + 1.0) * x, True),
+            (lambda x, y: (x - 1.0) * y, True),
+            (lambda x, y: ((x + 1.0) * y).reshape(6), True),
+            (lambda x, y: (x + 1.0).astype("float16").astype("float32") * y, True),
+            (lambda x, y: (x[:, 1:] + 1.0) * y[:, 1:], True),
+            (lambda x, y: (x[:, :2] + 1.0) * y[:, :2], True),
+        ],
+    )
+    def test_whatever_differs_has_a_plan_of_its_own(self, lab, other, is_new):
+        arrays = np.float32([[3, 1, 4], [1, 5, 9]]), np.float32([[2, 6, 5], [3, 5, 8]])
+        x, y = map(zyx.Tensor, arrays)
+        ((x + 1.0) * y).realize()
+        before = len(lab._plans)
+        assert other(x, y).tolist() == other(*arrays).tolist()
+        assert len(lab._plans) == before + is_new
+
+    def test_keys_tell_apart_what_compares_or_hashes_alike(self, lab):
+        graph = Graph()
+
+        def key_of(value, dtype):
+            return signature([graph.contiguous(graph.const(value, dtype, "lab:0", (2,)))])[0]
+
+        keys = [key_of(0.0, zyx.float32), key_of(-0.0, zyx.float32), key_of(1.0, zyx.float32)]
+        keys += [key_of(1, zyx.int32), key_of(1, zyx.int64), key_of(True, zyx.bool), key_of(math.nan, zyx.float32)]
+        assert len(set(keys)) == len(keys)
+        assert key_of(math.nan, zyx.float32) in keys
+        # hash(-1) == hash(-2): only a comparison tells these axes or offsets apart.
+        first, second = (
+            signature([graph.shrink(graph.leaf((9,), zyx.float32, "lab:0", object()), [(low, 9)])])[0] for low in (1, 2)
+        )
+        assert first != second
+
+    def test_a_key_does_not_depend_on_which_buffers_are_read(self, lab):
+        first, _, _ = signature([(tensor(3) * 2.0).node])
+        second, leaves, _ = signature([(tensor(3, value=4.0) * 2.0).node])
+        assert first == second
+        assert len(leaves) == 1
+
+    def test_one_leaf_used_twice_is_not_two_leaves(self, lab):
+        x, y = tensor(3), tensor(3)
+        assert signature([(x * x).node])[0] != signature([(x * y).node])[0]
+        assert (x * x).tolist() == [1, 1, 1]
+        assert (tensor(3, value=2.0) * tensor(3, value=3.0)).tolist() == [6, 6, 6]
+
+    def test_the_oldest_plans_go(self, lab, monkeypatch):
+        monkeypatch.setattr(runtimes, "_MAX_PLANS", 4)
+        for size in range(1, 9):
+            (tensor(size) + 1.0).realize()
+        assert len(lab._plans) == 4
+        assert (tensor(1) + 1.0).tolist() == [2.0]
+
+
+class TestMemory:
+    def plan_of(self, lab, *outputs):
+        nodes = [output.node for output in outputs]
+        leaves = [node for node in topological(nodes) if node.storage is not None]
+        return lab.plan(nodes, leaves)
+
+    def test_values_that_are_not_alive_together_share_a_place(self, lab):
+        x = tensor(64, 64)
+        for _ in range(10):
+            x = (x @ x).contiguous()
+        plan = self.plan_of(lab, x)
+        assert plan.launches == 10
+        assert [slice_.nbytes for slice_ in plan.temporaries] == [64 * 64 * 4] * 2
+
+    def test_a_value_that_is_needed_until_the_end_keeps_its_place(self, lab):
+        x = tensor(64, 64)
+        first = (x @ x).contiguous()
+        y = first
+        for _ in range(4):
+            y = (y @ x).contiguous()
+        plan = self.plan_of(lab, y @ first)
+        assert len(plan.temporaries) == 3
+        np.testing.assert_allclose((y @ first)[0, 0].item(), 64.0**7, rtol=1e-5)
+
+    def test_a_place_grows_for_what_comes_later(self, lab):
+        x = tensor(8, 8)
+        small = (x @ x).contiguous()
+        large = (small @ tensor(8, 512)).contiguous()
+        again = (large @ tensor(512, 8)).contiguous()
+        plan = self.plan_of(lab, again @ x)
+        assert sum(slice_.nbytes for slice_ in plan.temporaries) <= 8 * 512 * 4 + 2 * 8 * 8 * 4
+
+    def test_the_peak_is_reported(self, lab):
+        x = tensor(64, 64).realize()
+        lab.memory.reclaim()
+        lab.memory.reset_peak()
+        before = lab.memory.live_bytes
+        assert lab.memory.peak_bytes == before
+        y = x
+        for _ in range(6):
+            y = (y @ x).contiguous()
+        y.numpy()
+        lab.memory.reclaim()
+        assert lab.memory.peak_bytes == before + 3 * 64 * 64 * 4  # the result, and two places to get there
+        assert lab.memory.live_bytes == before + 64 * 64 * 4
+
+    def test_results_outlive_their_plan_and_each_other(self, lab):
+        x = tensor(16)
+        results = [(x * float(i)).realize() for i in range(4)]
+        lab._drop_plans()
+        del results[1]
+        assert [result[0].item() for result in results] == [0.0, 2.0, 3.0]
+
+    def test_a_loop_takes_no_more_memory_with_time(self, lab, pool):
+        x = tensor(32, 32)
+        used = []
+        for _ in range(12):
+            x = (x @ tensor(32, 32) * (1 / 32)).realize()
+            lab.memory.reclaim()
+            used.append(pool.used)
+        assert used[2:] == [used[2]] * 10
+
+
+class TestDeepGraphs:
+    def test_a_loop_that_never_reads_is_computed_in_pieces(self, lab, monkeypatch):
+        monkeypatch.setattr(runtimes, "MAX_DEPTH", 100)
+        x = tensor(4, value=0.0)
+        depths = []
+        for _ in range(950):
+            x = x + 1.0
+            depths.append(x.node.depth)
+        assert max(depths) <= 100
+        assert x.tolist() == [950.0] * 4
+
+    def test_a_very_deep_graph_is_computed(self, lab):
+        x = tensor(2, value=0.0)
+        for _ in range(9000):
+            x = x + 1.0
+        assert x.tolist() == [9000.0, 9000.0]
+
+    def test_a_tape_keeps_the_history_of_pieces(self, lab, monkeypatch):
+        monkeypatch.setattr(runtimes, "MAX_DEPTH", 50)
+        x = tensor(2, value=1.0)
+        with zyx.Tape() as tape:
+            y = x
+            for _ in range(200):
+                y = y * 1.001
+            loss = y.sum()
+        np.testing.assert_allclose(tape.gradient(loss, x).numpy(), [1.001**200] * 2, 1e-4)
