@@ -1,0 +1,84 @@
+"""Put the parts together: devices as the driver lists them, their sessions and pools, and zyx's devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx.backend.disk_cache import DiskCache
+from zyx.errors import InitializationError, NoDeviceError
+from zyx_backend_hip import blas
+from zyx_backend_hip.device import HipDevice
+from zyx_backend_hip.driver import ListedDevice, Runtime, Session
+from zyx_backend_hip.info import device_info
+from zyx_backend_hip.memory import HipPool
+from zyx_backend_hip.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.backend import Device, MemoryPool
+    from zyx.backend.library import LibraryKernel
+    from zyx.hookspecs import BackendConfig
+    from zyx_backend_hip.plugin import HipConfig
+
+_VERSIONS: Final = f"zyx-backend-hip {__version__}"
+
+
+def open_pools(config: BackendConfig[HipConfig]) -> Sequence[HipPool]:
+    """Return the pools of the devices that are asked for and start; those that refuse are noted.
+
+    Raises:
+        DriverNotFoundError: A library is missing.
+        NoDeviceError: There is no device, or none that is asked for; the text has those there are.
+        InitializationError: All of them refused, or the driver did.
+    """
+    section = config.section
+    runtime = Runtime(section.runtime, section.compiler)
+    refused: list[str] = []
+    listed: list[ListedDevice] = []
+    for number in range(runtime.count):
+        try:
+            listed.append(ListedDevice(runtime, number))
+        except InitializationError as error:
+            refused.append(str(error))
+    wanted = [device for device in listed if _is_named(f"{device.name} {device.arch}", section.devices)]
+    if listed and not wanted:
+        have = "; ".join(f"{device.name} ({device.arch})" for device in listed)
+        raise NoDeviceError(f"no device is asked for (devices {section.devices}); there are: {have}")
+    pools: list[HipPool] = []
+    for device in wanted:
+        try:
+            pools.append(HipPool(f"hip:{len(pools)} memory", Session(device)))
+        except InitializationError as error:
+            refused.append(str(error))
+    if not pools:
+        raise InitializationError("; ".join(refused))
+    for reason in refused:
+        config.note(f"left out: {reason}")
+    return pools
+
+
+def _is_named(name: str, parts: Sequence[str]) -> bool:
+    return not parts or any(part.lower() in name.lower() for part in parts)
+
+
+def open_devices(config: BackendConfig[HipConfig], pools: Mapping[str, MemoryPool]) -> Sequence[HipDevice]:
+    """Return the device of each pool, in order."""
+    cache = None
+    if config.cache_directory is not None:
+        cache = DiskCache(config.cache_directory, "hip", executable=True, max_bytes=config.cache_bytes)
+    section = config.section
+    devices = []
+    for number, pool in enumerate(pool for pool in pools.values() if isinstance(pool, HipPool)):
+        session = pool.session
+        driver = f"{_VERSIONS}, {session.runtime.versions}"
+        info = device_info(session.device, driver, pool.capacity_bytes)
+        devices.append(HipDevice(f"hip:{number}", pool, info, cache, section))
+    return devices
+
+
+def library_kernels(device: Device) -> Sequence[LibraryKernel]:
+    """Return what hipBLASLt offers on a device of this backend."""
+    if not isinstance(device, HipDevice) or not device.section.use_blas:
+        return ()
+    return blas.library_kernels(device.pool, device.name, device.section.blas)

@@ -1,0 +1,107 @@
+"""A fake of AMD's libraries that runs on the CPU (`fake/fake.h`), and devices on it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.ir import kernel as k
+from zyx.ir.builder import Builder
+from zyx.ops import BinaryOp
+from zyx.testing.opening import open_runtime
+
+sys.path.insert(0, str(Path(__file__).parent))  # tests are imported by their paths; what they share is not
+
+import amd_toolchains  # found there
+from fake_hip import COUNT, Fake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zyx.ir.kernel import Kernel
+    from zyx.runtime.runtime import Runtime
+    from zyx_backend_hip.device import HipDevice
+    from zyx_backend_hip.memory import HipBuffer, HipPool
+
+
+@pytest.fixture(scope="session")
+def fake_libraries(tmp_path_factory: pytest.TempPathFactory) -> Fake:
+    folder = tmp_path_factory.mktemp("fake")
+    command = amd_toolchains.host_command(folder)
+    path = amd_toolchains.build_fake(folder)
+    if path is None:
+        pytest.skip("there is no C compiler to build the fake libraries with")
+    if command is None:
+        pytest.skip(f"the fake libraries cannot compile kernels: {amd_toolchains.without_clang()}")
+    os.environ["FAKE_HIP_FOLDER"], os.environ["FAKE_HIP_CXX"] = str(folder), str(command)
+    return Fake(path, folder)
+
+
+@pytest.fixture
+def fake(fake_libraries: Fake) -> Iterator[Fake]:
+    """The fake libraries; the test fails if something was done that must not be done."""
+    fake_libraries.violations()
+    yield fake_libraries
+    fake_libraries.recover()
+    assert not fake_libraries.violations()
+
+
+@pytest.fixture
+def fresh(fake: Fake) -> Iterator[Callable[..., Runtime]]:
+    """A function that opens a device, with settings of this backend; nothing must be left behind."""
+    opened: list[Runtime] = []
+    before = fake.alive()
+
+    def open_one(device: str = "hip:0", **section: object) -> Runtime:
+        opened.append(open_runtime(device, settings={"backends": {"hip": {**fake.section, **section}}}))
+        return opened[-1]
+
+    yield open_one
+    fake.recover()
+    for runtime in opened:
+        runtime.close()
+    left = {kind: count - before[kind] for kind, count in fake.alive().items() if count > before[kind]}
+    assert not {kind: count for kind, count in left.items() if kind in ("streams", "memory", "programs")}
+
+
+@pytest.fixture
+def device(fresh: Callable[..., Runtime]) -> HipDevice:
+    return fresh().device()  # type: ignore[return-value]  # devices of this backend are of this class
+
+
+@pytest.fixture
+def pool(device: HipDevice) -> HipPool:
+    return device.pool
+
+
+@pytest.fixture(scope="session")
+def add() -> Callable[..., Kernel]:
+    """``add(constant, name)`` is a kernel that adds a constant to each of 64 integers."""
+
+    def make(constant: int, name: str = "") -> Kernel:
+        b = Builder()
+        x = b.define(k.Memory.GLOBAL, dtypes.int32, COUNT)
+        at = b.index(k.Axis.GROUP, 0, COUNT)
+        b.store(x, at, b.binary(BinaryOp.ADD, b.load(x, at), b.const(constant, dtypes.int32)))
+        return b.finish(name or f"add_{constant}")
+
+    return make
+
+
+@pytest.fixture
+def integers(pool: HipPool) -> Callable[[int], HipBuffer]:
+    """``integers(value)`` is a buffer of 64 integers, all the same."""
+
+    def make(value: int) -> HipBuffer:
+        buffer, event = pool.allocate(4 * COUNT)
+        data = np.full(COUNT, value, np.int32)
+        pool.sync_events([pool.host_to_pool(memoryview(data).cast("B"), buffer, [event])])
+        return buffer
+
+    return make

@@ -1,0 +1,26 @@
+// What stands before a kernel so that it compiles for the CPU; `kernel_end.h` stands behind it.
+#define __global__
+#define __device__
+#define __shared__ static
+#define __HIP_MEMORY_SCOPE_AGENT 0
+#define amdgpu_flat_work_group_size(least, most) unused
+extern "C" {
+unsigned fake_group[3], fake_thread[3];
+void (*fake_barrier)();
+}
+#define __builtin_amdgcn_workgroup_id_x() fake_group[0]
+#define __builtin_amdgcn_workgroup_id_y() fake_group[1]
+#define __builtin_amdgcn_workgroup_id_z() fake_group[2]
+#define __builtin_amdgcn_workitem_id_x() fake_thread[0]
+#define __builtin_amdgcn_workitem_id_y() fake_thread[1]
+#define __builtin_amdgcn_workitem_id_z() fake_thread[2]
+#define __builtin_amdgcn_s_barrier() fake_barrier()
+#define __builtin_amdgcn_fence(order, scope) ((void)0)
+// Threads run one after the other, so plain operations are indivisible.
+#define __hip_atomic_fetch_add(p, v, o, s) ((void)(*(p) = *(p) + (v)))
+#define __hip_atomic_fetch_max(p, v, o, s) ((void)(*(p) = *(p) > (v) ? *(p) : (v)))
+#define __hip_atomic_fetch_min(p, v, o, s) ((void)(*(p) = *(p) < (v) ? *(p) : (v)))
+#define __hip_atomic_fetch_or(p, v, o, s) ((void)(*(p) = *(p) | (v)))
+#define __hip_atomic_fetch_and(p, v, o, s) ((void)(*(p) = *(p) & (v)))
+#define __hip_atomic_fetch_xor(p, v, o, s) ((void)(*(p) = *(p) ^ (v)))
+#define __hip_atomic_compare_exchange_strong(p, e, v, o, f, s) ((void)(*(p) == *(e) ? *(p) = (v) : *(e) = *(p)))

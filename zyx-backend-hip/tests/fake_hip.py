@@ -1,0 +1,96 @@
+"""The fake libraries of AMD's (`fake/fake.h`), as tests see them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from zyx.backend import Event
+    from zyx_backend_hip.memory import HipBuffer
+
+#: Elements of the arrays of these tests.
+COUNT = 64
+
+#: Numbers of the kinds of objects, as in ``fake.h``.
+KINDS = {
+    "streams": 0x51, "events": 0x52, "modules": 0x53, "executable graphs": 0x56, "programs": 0x57, "memory": 0x58,
+}  # fmt: skip
+
+
+class Fake:
+    """The fake libraries, one file.
+
+    Attributes:
+        path: The file.
+        folder: Where it keeps sources and what it compiled.
+    """
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.path, self.folder = path, folder
+        self.native = ctypes.CDLL(str(path))
+        self.native.fake_violations.restype = ctypes.c_char_p
+        self.native.fake_count.restype = ctypes.c_long
+
+    @property
+    def section(self) -> dict[str, object]:
+        """Settings of the backend that make it use this."""
+        return dict.fromkeys(("runtime", "compiler", "blas"), str(self.path))
+
+    def violations(self) -> str:
+        """Return what was done that must not be done, a line each, and forget it."""
+        text = self.native.fake_violations().decode()
+        self.native.fake_forget_violations()
+        return text
+
+    def count(self, function: str) -> int:
+        """Return how often a function was called."""
+        return int(self.native.fake_count(function.encode()))
+
+    def fail(self, function: str, code: int, after: int = 0) -> None:
+        """Let a call of a function fail, once."""
+        self.native.fake_fail(function.encode(), code, after)
+
+    def lose(self, code: int, device: int = 0) -> None:
+        """Let whatever a device does from here on fail."""
+        self.native.fake_break(device, code)
+
+    def recover(self) -> None:
+        """Let nothing fail any more."""
+        self.native.fake_no_failures()
+
+    def alive(self) -> dict[str, int]:
+        """Return how many objects of each kind there are."""
+        return {name: self.native.fake_alive(kind) for name, kind in KINDS.items()}
+
+
+def values(buffer: HipBuffer, events: tuple[Event, ...] = ()) -> set[int]:
+    """Return the different integers in a buffer."""
+    result = np.empty(buffer.nbytes // 4, np.int32)
+    buffer.pool.pool_to_host(buffer, memoryview(result).cast("B"), events)
+    return set(result.tolist())
+
+
+def run_kit(fake: Fake, device: str, *arguments: str) -> str:
+    """Run the conformance kit on a device of the fake libraries, in a process of its own; return what it printed.
+
+    Args:
+        fake: The libraries.
+        device: Name of the device.
+        arguments: More arguments of pytest.
+    """
+    variables = {f"ZYX_HIP_{name}": str(fake.path) for name in ("RUNTIME", "COMPILER", "BLAS")}
+    command = [sys.executable, "-m", "pytest", "--pyargs", "zyx.testing", f"--zyx-device={device}", "-q", "-p"]
+    environment = {**os.environ, **variables, "ZYX_REQUIRE_DEVICES": "hip"}
+    done = subprocess.run(
+        [*command, "fake_hip_watch", *arguments], env={**environment, "PYTHONPATH": str(Path(__file__).parent)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return done.stdout
