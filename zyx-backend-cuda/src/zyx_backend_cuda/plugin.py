@@ -2,32 +2,77 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
-from zyx.errors import DriverNotFoundError
-from zyx.hookspecs import BackendInfo, hookimpl
+from zyx.hookspecs import BackendConfig, BackendInfo, hookimpl
 from zyx_backend_cuda.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from zyx.backend import Device
+    from zyx.backend import Device, MemoryPool
+    from zyx.backend.library import LibraryKernel
+
+
+@dataclass(frozen=True)
+class CudaConfig:
+    """The section ``backends.cuda`` of the configuration.
+
+    Attributes:
+        driver: The package that the driver is called through; ``auto`` means pycuda where it is installed, else
+            cuda-bindings.
+        devices: Use only the devices with these numbers, as the driver counts them; empty means all.
+        graphs: Whether captured plans become CUDA graphs.
+    """
+
+    driver: Literal["auto", "pycuda", "cuda-bindings"] = "auto"
+    devices: list[int] = field(default_factory=list)
+    graphs: bool = True
 
 
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
-    """Say who this is."""
+    """Return the business card."""
     return BackendInfo("cuda", __version__, (1, 0), "NVIDIA GPUs")
 
 
 @hookimpl
-def zyx_devices() -> Sequence[Device]:
-    """Return the devices: none, since this version cannot drive any.
+def zyx_config_section() -> type[CudaConfig]:
+    """Return the class of this backend's configuration."""
+    return CudaConfig
+
+
+@hookimpl
+def zyx_memory_pools(config: BackendConfig[CudaConfig]) -> Sequence[MemoryPool]:
+    """Return a pool for each device.
 
     Raises:
-        DriverNotFoundError: Always.
+        DriverNotFoundError: There is no driver, or no package for it.
+        NoDeviceError: The driver has no device, or not the one that is asked for.
+        InitializationError: Every device refused; the text has the reasons.
     """
-    raise DriverNotFoundError(
-        f"zyx-backend-cuda {__version__} has no CUDA driver yet, so it can run nothing; "
-        "pip install zyx-backend-c gives a backend that can"
-    )
+    from zyx_backend_cuda.start import open_pools
+
+    return open_pools(config)
+
+
+@hookimpl
+def zyx_devices(config: BackendConfig[CudaConfig], pools: Mapping[str, MemoryPool]) -> Sequence[Device]:
+    """Return the device of each of this backend's pools.
+
+    Raises:
+        DriverNotFoundError: There is no compiler, or none that knows any of the devices.
+    """
+    from zyx_backend_cuda.start import open_devices
+
+    return open_devices(config, pools)
+
+
+@hookimpl
+def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:
+    """Return the matrix products of cuBLAS, if it is found."""
+    from zyx_backend_cuda.cublas import library_kernels
+    from zyx_backend_cuda.device import CudaDevice
+
+    return library_kernels(device) if isinstance(device, CudaDevice) else ()

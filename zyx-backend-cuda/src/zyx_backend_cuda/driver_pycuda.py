@@ -1,0 +1,252 @@
+"""The driver through pycuda. Nothing else in the package imports it.
+
+pycuda wraps no graphs; where cuda-bindings is installed too, it plays them on pycuda's streams.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pycuda
+import pycuda.driver as drv
+
+from zyx.errors import InitializationError
+from zyx_backend_cuda.errors import NO_DEVICE, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from zyx_backend_cuda.argument_block import ArgumentBlock
+    from zyx_backend_cuda.driver import Address, Function, GraphExec, Module, NativeEvent, Session, Shape, Stream
+    from zyx_backend_cuda.graphs import Graphs
+
+#: pycuda's errors have the driver's text and not its number. What the driver says of the errors that matter.
+_TEXTS: Final = {
+    "invalid argument": 1, "out of memory": 2, "initialization error": 3, "no CUDA-capable device is detected": 100,
+    "device kernel image is invalid": 200, "invalid device context": 201,
+    "no kernel image is available for execution on the device": 209, "uncorrectable ECC error": 214,
+    "a PTX JIT compilation failed": 218, "invalid resource handle": 400, "named symbol not found": 500,
+    "an illegal memory access was encountered": 700, "too many resources requested for launch": 701,
+    "the launch timed out and was terminated": 702, "peer access is already enabled": 704,
+    "context is destroyed": 709, "device-side assert triggered": 710, "hardware stack error": 714,
+    "an illegal instruction was encountered": 715, "misaligned address": 716,
+    "operation not supported on global/shared address space": 717, "invalid program counter": 718,
+    "unspecified launch failure": 719, "operation not supported": 801,
+}  # fmt: skip
+_UNKNOWN: Final = 999
+
+
+def fault(error: Exception) -> Fault:
+    """Return an error of pycuda as this package's."""
+    text = str(error)
+    function = text.partition(" failed: ")[0]
+    return Fault(function, next((code for said, code in _TEXTS.items() if said in text), _UNKNOWN))
+
+
+def call(function: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401  # whatever pycuda gives
+    """Call a function of pycuda.
+
+    Raises:
+        Fault: It failed.
+    """
+    try:
+        return function(*args, **options)
+    except drv.Error as error:
+        raise fault(error) from error
+
+
+class PycudaDriver:
+    """The driver.
+
+    Raises:
+        InitializationError: It does not start.
+    """
+
+    def __init__(self) -> None:
+        self._has_devices = True
+        try:
+            call(drv.init)
+        except Fault as error:
+            if error.code != NO_DEVICE:
+                raise InitializationError(f"CUDA does not start: {error}") from error
+            self._has_devices = False
+        number = drv.get_driver_version() if self._has_devices else 0
+        self.name = f"pycuda {pycuda.VERSION_TEXT}"
+        self.version = (number // 1000, number % 1000 // 10)
+
+    def count(self) -> int:
+        """Return the number of devices."""
+        return int(drv.Device.count()) if self._has_devices else 0
+
+    def open(self, ordinal: int) -> PycudaSession:
+        """Open a device."""
+        return PycudaSession(ordinal)
+
+
+class PycudaSession:
+    """A device that is open; see `zyx_backend_cuda.driver.Session`."""
+
+    def __init__(self, ordinal: int) -> None:
+        self._device = call(drv.Device, ordinal)
+        self.name = str(self._device.name())
+        self.total_bytes = int(self._device.total_memory())
+        self._context = call(self._device.retain_primary_context)
+        self._graphs: Graphs | None = None
+        with suppress(ImportError):
+            from zyx_backend_cuda.graphs import Graphs
+
+            self._graphs = Graphs()
+        self.can_capture = self._graphs is not None
+        self._allocations: dict[Address, Any] = {}
+        self._alive: list[Any] = []  # pycuda frees with the last reference, which must not be outside of the context
+
+    def __enter__(self) -> PycudaSession:
+        """Make the context current."""
+        call(self._context.push)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Make current what was before."""
+        self._context.pop()
+
+    def attribute(self, name: str, default: int = 0) -> int:
+        """Return a number of the device."""
+        which = getattr(drv.device_attribute, name, None)
+        try:
+            return default if which is None else int(self._device.get_attribute(which))
+        except drv.Error:
+            return default
+
+    # ---- memory
+
+    def allocate(self, nbytes: int) -> Address:
+        """Return memory of the device."""
+        allocation = call(drv.mem_alloc, nbytes)
+        self._allocations[int(allocation)] = allocation
+        return int(allocation)
+
+    def free(self, address: Address) -> None:
+        """Free it."""
+        call(self._allocations.pop(address).free)
+
+    def pinned(self, nbytes: int) -> NDArray[np.uint8]:
+        """Return pinned memory of the host."""
+        array: NDArray[np.uint8] = call(drv.pagelocked_empty, nbytes, np.uint8, mem_flags=drv.host_alloc_flags.PORTABLE)
+        self._alive.append(array)
+        return array
+
+    # ---- order
+
+    def stream(self) -> Stream:
+        """Return a new stream."""
+        self._alive.append(call(drv.Stream, 1))
+        return self._alive[-1]
+
+    def event(self, *, timing: bool = False) -> NativeEvent:
+        """Return a new event."""
+        event = call(drv.Event, 0 if timing else drv.event_flags.DISABLE_TIMING)
+        self._alive.append(event)
+        return event
+
+    def record(self, event: NativeEvent, stream: Stream) -> None:
+        """Let `event` stand for the end of what `stream` was given."""
+        call(event.record, stream)
+
+    def wait(self, stream: Stream, event: NativeEvent) -> None:
+        """Let `stream` wait for `event`."""
+        call(stream.wait_for_event, event)
+
+    def is_done(self, event: NativeEvent) -> bool:
+        """Return whether `event` has come."""
+        return bool(call(event.query))
+
+    def synchronize(self, event: NativeEvent) -> None:
+        """Wait for `event`."""
+        call(event.synchronize)
+
+    def elapsed(self, start: NativeEvent, end: NativeEvent) -> float:
+        """Return the seconds between two events."""
+        return float(call(start.time_till, end)) * 1e-3
+
+    # ---- copies
+
+    def upload(self, target: Address, source: NDArray[np.uint8], stream: Stream) -> None:
+        """Copy from the host."""
+        call(drv.memcpy_htod_async, target, source, stream)
+
+    def download(self, target: NDArray[np.uint8], source: Address, stream: Stream) -> None:
+        """Copy to the host."""
+        call(drv.memcpy_dtoh_async, target, source, stream)
+
+    def copy_from(self, peer: Session, target: Address, source: Address, nbytes: int, stream: Stream) -> None:
+        """Copy from another device."""
+        assert isinstance(peer, PycudaSession)  # sessions of one process are of one driver
+        call(drv.memcpy_peer_async, target, source, nbytes, self._context, peer._context, stream)
+
+    def enable_peer(self, peer: Session) -> bool:
+        """Let this device reach the memory of `peer`."""
+        assert isinstance(peer, PycudaSession)
+        if not self._device.can_access_peer(peer._device):
+            return False
+        try:
+            call(self._context.enable_peer_access, peer._context)
+        except Fault as error:
+            return error.code == 704  # it is already
+        return True
+
+    # ---- programs
+
+    def load(self, image: bytes) -> Module:
+        """Return a module."""
+        return call(drv.module_from_buffer, image)
+
+    def function(self, module: Module, name: str) -> Function:
+        """Return a kernel of a module, which it keeps alive."""
+        return call(module.get_function, name)
+
+    def function_attribute(self, function: Function, name: str) -> int:
+        """Return a number of a kernel."""
+        return int(call(function.get_attribute, getattr(drv.function_attribute, name)))
+
+    def launch(self, function: Function, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream) -> None:
+        """Queue a kernel."""
+        try:
+            function._set_block_shape(*threads)
+            function._launch_kernel(groups, threads, block.buffer[: block.size], 0, stream)
+        except drv.Error as error:
+            raise fault(error) from error
+
+    # ---- graphs
+
+    def capture(self, stream: Stream, queue: Callable[[], None]) -> GraphExec:
+        """Return a graph of what `queue` queues."""
+        assert self._graphs is not None
+        return self._graphs.capture(stream.handle, queue)
+
+    def play(self, graph: GraphExec, stream: Stream) -> None:
+        """Queue a graph."""
+        assert self._graphs is not None
+        self._graphs.play(graph, stream.handle)
+
+    def drop(self, graph: GraphExec) -> None:
+        """Free a graph."""
+        assert self._graphs is not None
+        self._graphs.drop(graph)
+
+    def stream_handle(self, stream: Stream) -> int:
+        """Return the number of a stream."""
+        return int(stream.handle)
+
+    def close(self) -> None:
+        """Free what is left, and give the context back."""
+        with self:
+            self._alive.clear()
+            self._allocations.clear()
+        self._context.detach()

@@ -1,0 +1,63 @@
+"""CUDA graphs through cuda-bindings: what a stream is given, recorded once and queued again in one call.
+
+Streams are known by their numbers here, so this serves every driver of the package.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from cuda.bindings import driver as cu
+
+from zyx_backend_cuda.errors import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx_backend_cuda.driver import GraphExec
+
+#: Calls of other threads, such as allocations, go on while something is captured.
+_RELAXED: Final = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+class Graphs:
+    """Records and plays graphs; the context must be current."""
+
+    def capture(self, stream: int, queue: Callable[[], None]) -> GraphExec:
+        """Return a graph of what `queue` queues on `stream`, which is to be idle.
+
+        Raises:
+            Fault: The driver cannot capture it.
+        """
+        native = cu.CUstream(stream)
+        _check("cuStreamBeginCapture", cu.cuStreamBeginCapture(native, _RELAXED)[0])
+        try:
+            queue()
+        except BaseException:
+            status, graph = cu.cuStreamEndCapture(native)
+            if status == 0 and int(graph):
+                cu.cuGraphDestroy(graph)
+            raise
+        status, graph = cu.cuStreamEndCapture(native)
+        _check("cuStreamEndCapture", status)
+        try:
+            status, made = cu.cuGraphInstantiate(graph, 0)
+            _check("cuGraphInstantiate", status)
+        finally:
+            cu.cuGraphDestroy(graph)
+        return made
+
+    def play(self, graph: GraphExec, stream: int) -> None:
+        """Queue a graph."""
+        (status,) = cu.cuGraphLaunch(graph, stream)
+        if status != 0:
+            raise Fault("cuGraphLaunch", int(status))
+
+    def drop(self, graph: GraphExec) -> None:
+        """Free a graph, once it is not running any more."""
+        cu.cuGraphExecDestroy(graph)
+
+
+def _check(function: str, status: int) -> None:
+    if status != 0:
+        raise Fault(function, int(status))

@@ -1,0 +1,153 @@
+"""Work that was queued: streams, how far they have come, and the events that stand for places in them.
+
+A stream does things in the order in which it was given them. So work on it needs no event of its own: a number says
+where in the stream it is, and work on the same stream that comes after it need not wait for it. A driver's event is
+made where another stream or the host has to wait; then it may stand for a place further on. That makes nothing wrong,
+and launches cheaper. Every so many pieces of work one is made in any case, so that waits do not last much longer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+
+from zyx.backend import Event
+from zyx.errors import LaunchError
+from zyx_backend_cuda.errors import Fault, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zyx_backend_cuda.driver import NativeEvent, Session
+
+#: After so many pieces of work, an event is recorded unasked.
+_MARK_EVERY: Final = 32
+
+Tickets: TypeAlias = "Sequence[tuple[Lane, int]]"
+
+
+class CudaEvent(Event):
+    """Places in streams.
+
+    Attributes:
+        owner: The pool that the event belongs to.
+        tickets: The places.
+    """
+
+    __slots__ = ("owner", "tickets")
+
+    complete_when_made: ClassVar[bool] = False
+
+    def __init__(self, owner: object, tickets: Tickets = ()) -> None:
+        self._used = False
+        self.owner = owner
+        self.tickets = tickets
+
+
+class CompletedEvent(CudaEvent):
+    """Work that was done before anybody could wait for it."""
+
+    __slots__ = ()
+
+    complete_when_made: ClassVar[bool] = True
+
+
+class Lane:
+    """A stream of a device. Methods must be called while the session is current.
+
+    Attributes:
+        stream: The driver's stream.
+        issued: How many pieces of work it was given.
+        done: How many of them are known to be done.
+        last: What the last one is, for error texts.
+    """
+
+    def __init__(self, session: Session, device: str) -> None:
+        self.stream: Final = session.stream()
+        self.issued = 0
+        self.done = 0
+        self.last = ""
+        self._session: Final = session
+        self._device: Final = device
+        self._marks: deque[tuple[int, NativeEvent]] = deque()
+        self._spare: list[NativeEvent] = []
+        self._seen: dict[Lane, int] = {}
+
+    @property
+    def pending(self) -> int:
+        """How many pieces of work are not known to be done, after a look at the driver."""
+        self.poll()
+        return self.issued - self.done
+
+    def queued(self, what: str) -> int:
+        """Note a piece of work, and return its place."""
+        self.issued += 1
+        self.last = what
+        if self.issued - (self._marks[-1][0] if self._marks else self.done) >= _MARK_EVERY:
+            self.mark()
+            self.poll()
+        return self.issued
+
+    def mark(self) -> NativeEvent:
+        """Record an event at the end of the stream, and return it."""
+        if self._marks and self._marks[-1][0] == self.issued:
+            return self._marks[-1][1]
+        event = self._spare.pop() if self._spare else self._session.event()
+        self._session.record(event, self.stream)
+        self._marks.append((self.issued, event))
+        return event
+
+    def wait_for(self, tickets: Tickets) -> None:
+        """Let what comes next wait for places in other streams."""
+        for lane, number in tickets:
+            if lane is self or number <= lane.done or number <= self._seen.get(lane, 0):
+                continue
+            place, event = lane.place(number)
+            self._session.wait(self.stream, event)
+            self._seen[lane] = place
+
+    def place(self, number: int) -> tuple[int, NativeEvent]:
+        """Return the first place from `number` on that has an event, with the event."""
+        for place, event in self._marks:
+            if place >= number:
+                return place, event
+        with self._session:  # that of another device may be current
+            return self.issued, self.mark()
+
+    def finish(self, number: int | None = None, what: str = "") -> None:
+        """Wait until the work up to `number` is done, or all of it.
+
+        Raises:
+            BackendError: The device failed.
+        """
+        number = self.issued if number is None else number
+        if number <= self.done:
+            return
+        try:
+            place, event = self.place(number)
+            self._session.synchronize(event)
+        except Fault as error:
+            raise failure(what or f"waiting for {self._device}", error, LaunchError, self.last) from error
+        self._reached(place)
+
+    def poll(self) -> None:
+        """See how far the stream has come."""
+        while self._marks:
+            place, event = self._marks[0]
+            try:
+                if not self._session.is_done(event):
+                    return
+            except Fault as error:
+                raise failure(f"looking at {self._device}", error, LaunchError, self.last) from error
+            self._reached(place)
+
+    def _reached(self, place: int) -> None:
+        self.done = max(self.done, place)
+        while self._marks and self._marks[0][0] <= place:
+            self._spare.append(self._marks.popleft()[1])
+
+
+def finish_all(tickets: Iterable[tuple[Lane, int]], what: str) -> None:
+    """Wait for places in streams. Raises `BackendError` if a device failed."""
+    for lane, number in tickets:
+        lane.finish(number, what)

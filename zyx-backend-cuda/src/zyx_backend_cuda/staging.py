@@ -1,0 +1,60 @@
+"""Pinned memory that transfers go through.
+
+The driver copies to and from pinned memory by itself, while the processor does something else. It is a ring: pieces are
+handed out one after the other, and each is free again when the work that used it is done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zyx_backend_cuda.lanes import Lane
+
+#: Size of a ring, and of the largest piece: while one is copied by the driver, the next ones are filled.
+RING_BYTES: Final = 32 << 20
+PIECE_BYTES: Final = 4 << 20
+#: Pieces begin at multiples of this.
+_GRAIN: Final = 64
+
+
+class Staging:
+    """A ring of pinned memory, made at first use, for the transfers of one stream."""
+
+    def __init__(self, make: Callable[[int], NDArray[np.uint8]], lane: Lane) -> None:
+        self._make = make
+        self._lane = lane
+        self._memory: NDArray[np.uint8] | None = None
+        self._head = 0
+        self._pieces: deque[tuple[int, int, int]] = deque()  # start, end, place in the lane; oldest first
+
+    def piece(self, nbytes: int) -> NDArray[np.uint8]:
+        """Return a piece of 1 to `PIECE_BYTES` bytes, once nothing uses it. `sent` has to follow."""
+        if self._memory is None:
+            self._memory = self._make(RING_BYTES)
+        if self._head + nbytes > RING_BYTES:
+            self._free_until(lambda start, end: start < self._head)
+            self._head = 0
+        first, last = self._head, self._head + nbytes
+        self._free_until(lambda start, end: not any(s < last and first < e for s, e, _ in self._pieces))
+        return self._memory[first:last]
+
+    def sent(self, nbytes: int, place: int) -> None:
+        """Note that the piece just handed out is used by the work at `place`."""
+        self._pieces.append((self._head, self._head + nbytes, place))
+        self._head += -(-nbytes // _GRAIN) * _GRAIN
+
+    def close(self) -> None:
+        """Let go of the memory, which is the driver's."""
+        self._pieces.clear()
+        self._memory = None
+
+    def _free_until(self, is_enough: Callable[[int, int], bool]) -> None:
+        while self._pieces and not is_enough(*self._pieces[0][:2]):
+            self._lane.finish(self._pieces.popleft()[2])

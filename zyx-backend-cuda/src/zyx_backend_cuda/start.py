@@ -1,0 +1,113 @@
+"""Put the parts together: the driver, the compiler, the devices that are asked for, and their pools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.backend.disk_cache import DiskCache
+from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
+from zyx_backend_cuda.device import CudaDevice
+from zyx_backend_cuda.driver import open_driver
+from zyx_backend_cuda.errors import Fault
+from zyx_backend_cuda.info import capability_of, device_info
+from zyx_backend_cuda.memory import CudaPool
+from zyx_backend_cuda.nvrtc import open_nvrtc
+from zyx_backend_cuda.render import cuda_dialect
+from zyx_backend_cuda.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.backend import MemoryPool
+    from zyx.hookspecs import BackendConfig
+    from zyx_backend_cuda.driver import Driver
+    from zyx_backend_cuda.plugin import CudaConfig
+
+
+class OpenPool(CudaPool):
+    """A pool that knows which driver it came from."""
+
+    driver: Driver
+
+
+def open_pools(config: BackendConfig[CudaConfig]) -> Sequence[OpenPool]:
+    """Return the pools of the devices that are asked for and start; those that refuse are noted.
+
+    Raises:
+        DriverNotFoundError: There is no driver, or no package for it.
+        NoDeviceError: The driver has none, or not the one that is asked for; the text has those there are.
+        InitializationError: All of them refused.
+    """
+    driver = open_driver(config.section.driver, config.note)
+    try:
+        count = driver.count()
+    except Fault as error:
+        raise InitializationError(f"CUDA does not list its devices: {error}") from error
+    if not count:
+        raise NoDeviceError(f"the CUDA driver has no device ({driver.name}); CUDA_VISIBLE_DEVICES may hide them")
+    asked = config.section.devices or list(range(count))
+    missing = [ordinal for ordinal in asked if not 0 <= ordinal < count]
+    if missing:
+        raise NoDeviceError(f"there is no CUDA device {missing[0]}; there are {', '.join(map(str, range(count)))}")
+    pools: list[OpenPool] = []
+    refused: list[str] = []
+    for ordinal in asked:
+        try:
+            session = driver.open(ordinal)
+        except Fault as error:
+            refused.append(f"CUDA device {ordinal} does not start: {error}")
+            continue
+        try:
+            pool = OpenPool(f"cuda:{len(pools)} memory", session)
+        except Fault as error:
+            refused.append(f"CUDA device {ordinal}, {session.name}, does not start: {error}")
+            session.close()
+            continue
+        pool.driver = driver
+        pools.append(pool)
+    if not pools:
+        raise InitializationError("; ".join(refused))
+    for reason in refused:
+        config.note(f"left out: {reason}")
+    return pools
+
+
+def open_devices(config: BackendConfig[CudaConfig], pools: Mapping[str, MemoryPool]) -> Sequence[CudaDevice]:
+    """Return the device of each pool, in order.
+
+    Raises:
+        DriverNotFoundError: There is no NVRTC, or none that knows any of the devices.
+    """
+    ours = [pool for pool in pools.values() if isinstance(pool, OpenPool)]
+    if not ours:
+        return []
+    driver = ours[0].driver
+    compiler = open_nvrtc(driver)
+    cache = None
+    if config.cache_directory is not None:
+        cache = DiskCache(config.cache_directory, "cuda", executable=True, max_bytes=config.cache_bytes)
+    versions = (
+        f"zyx-backend-cuda {__version__}, CUDA {'.'.join(map(str, driver.version))} through {driver.name}, "
+        f"NVRTC {'.'.join(map(str, compiler.version))}"
+    )
+    devices: list[CudaDevice] = []
+    refused: list[str] = []
+    for pool in ours:
+        session = pool.session
+        capability = capability_of(session)
+        try:
+            target = compiler.target(capability)
+        except DriverNotFoundError as error:
+            refused.append(f"{session.name}: {error}")
+            continue
+        dialect = cuda_dialect(capability)
+        records = config.section.graphs and session.can_capture
+        if config.section.graphs and not session.can_capture:
+            config.note("captured plans are launched kernel by kernel: pip install cuda-bindings plays them as graphs")
+        name, info = pool.name.removesuffix(" memory"), device_info(session, dialect, versions)
+        devices.append(CudaDevice(name, pool, info, dialect, compiler, target, cache, records=records))
+    if not devices:
+        raise DriverNotFoundError("; ".join(refused))
+    for reason in refused:
+        config.note(f"left out: {reason}")
+    return devices

@@ -1,0 +1,122 @@
+"""The device that the tests run on: a paper one, and each driver's real one where there is a GPU."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.errors import NoDeviceError
+from zyx.ir import kernel as k
+from zyx.ir.builder import Builder
+from zyx.ops import BinaryOp
+from zyx.testing.opening import open_runtime
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `fake_driver`, which is no test
+
+from fake_driver import FakeCompiler, FakeSession, fake_cuda
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from zyx.ir.kernel import Kernel
+    from zyx.runtime.runtime import Runtime
+    from zyx_backend_cuda.device import CudaDevice
+    from zyx_backend_cuda.memory import CudaBuffer, CudaPool
+
+#: Elements of the arrays of these tests.
+COUNT = 64
+
+
+def open_or_skip(**section: object) -> Runtime:
+    """Open the first GPU, with settings of this backend; skip the test if there is none, and say why."""
+    try:
+        return open_runtime("cuda", settings={"backends": {"cuda": section}})
+    except NoDeviceError as error:
+        reason = str(error).partition("\n")[0]
+        if "cuda" in os.environ.get("ZYX_REQUIRE_DEVICES", "").split(",") and section.get("driver") != "pycuda":
+            pytest.fail(f"ZYX_REQUIRE_DEVICES names cuda: {reason}", pytrace=False)
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", params=["pycuda", "cuda-bindings"])
+def gpu(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    """A runtime on the first GPU, through each of the packages."""
+    opened = open_or_skip(driver=request.param)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def session() -> FakeSession:
+    """The paper device."""
+    return FakeSession()
+
+
+@pytest.fixture
+def compiler() -> FakeCompiler:
+    """Its compiler."""
+    return FakeCompiler()
+
+
+@pytest.fixture
+def runtime(session: FakeSession, compiler: FakeCompiler, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
+    """A runtime on the paper device."""
+    with fake_cuda(monkeypatch, [session], compiler):
+        opened = open_runtime("cuda")
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def device(runtime: Runtime) -> CudaDevice:
+    return runtime.device()  # type: ignore[return-value]  # devices of this backend are of this class
+
+
+@pytest.fixture
+def pool(device: CudaDevice) -> CudaPool:
+    return device.pool
+
+
+@pytest.fixture(scope="session")
+def add() -> Callable[..., Kernel]:
+    """``add(constant, name)`` is a kernel that adds a constant to each of 64 integers."""
+
+    def make(constant: int, name: str = "") -> Kernel:
+        b = Builder()
+        x = b.define(k.Memory.GLOBAL, dtypes.int32, COUNT)
+        at = b.index(k.Axis.GROUP, 0, COUNT)
+        b.store(x, at, b.binary(BinaryOp.ADD, b.load(x, at), b.const(constant, dtypes.int32)))
+        return b.finish(name or f"add_{constant}")
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def integers() -> Callable[[CudaPool, int], CudaBuffer]:
+    """``integers(pool, value)`` is a buffer of 64 integers, all the same."""
+
+    def make(pool: CudaPool, value: int) -> CudaBuffer:
+        buffer, event = pool.allocate(4 * COUNT)
+        data = np.full(COUNT, value, np.int32)
+        pool.sync_events([pool.host_to_pool(memoryview(data).cast("B"), buffer, [event])])
+        return buffer
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def values() -> Callable[[CudaBuffer], set[int]]:
+    """``values(buffer)`` are the different integers in it."""
+
+    def read(buffer: CudaBuffer) -> set[int]:
+        result = np.empty(buffer.nbytes // 4, np.int32)
+        buffer.pool.pool_to_host(buffer, memoryview(result).cast("B"))
+        return set(result.tolist())
+
+    return read

@@ -1,0 +1,168 @@
+"""What needs a GPU: each driver's streams, graphs and copies, tensor cores, cuBLAS, and life beside other libraries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import zyx
+from zyx import dtype as dtypes
+from zyx.backend import Launch, Slot
+from zyx.backend.library import Gemm
+from zyx.ir import kernel as k
+from zyx.ir.builder import Builder
+from zyx.ir.wmma import fragment_lanes
+from zyx.ops import BinaryOp
+from zyx.runtime.runtime import Runtime, use
+from zyx.testing.launching import download, expected, prepare, run_on, upload
+from zyx_backend_cuda.cublas import library_kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.ir.kernel import Kernel
+    from zyx_backend_cuda.device import CudaDevice
+
+
+@pytest.fixture
+def device(gpu: Runtime) -> CudaDevice:
+    return gpu.device()  # type: ignore[return-value]
+
+
+def test_a_tensor_is_computed(gpu: Runtime):
+    with use(gpu):
+        x = zyx.Tensor([1.0, 2.0, 4.0])
+        assert ((x + 1).numpy() == [2.0, 3.0, 5.0]).all()
+        assert x.device == "cuda:0"
+        assert (x @ x).item() == 21.0
+
+
+@pytest.mark.parametrize("nbytes", [1, 4_194_303, 4_194_304, 40_000_001, 100_000_000])
+def test_transfers_of_every_size_come_back(device: CudaDevice, nbytes: int):
+    data = np.random.default_rng(nbytes).integers(0, 256, nbytes, np.uint8)
+    buffer = upload(device.pool, data)
+    np.testing.assert_array_equal(download(device.pool, buffer, data), data)
+    device.pool.deallocate(buffer)
+
+
+def test_a_sequence_becomes_one_graph_launch(device: CudaDevice, add: Callable[..., Kernel], monkeypatch):
+    programs = [device.compile(add(number)) for number in (1, 10, 100)]
+    captured = device.capture([Launch(program, (Slot(0),)) for program in programs], 1)
+    played = []
+    play = device.pool.session.play
+    monkeypatch.setattr(device.pool.session, "play", lambda *args: (played.append(1), play(*args)))
+    buffer = upload(device.pool, np.zeros(64, np.int32))
+    for turn in range(1, 6):
+        event = device.launch(captured, [buffer])
+        device.pool.sync_events([event])
+        assert download(device.pool, buffer, np.zeros(64, np.int32)).tolist() == [111 * turn] * 64
+    assert len(played) == 4
+    device.release(captured)
+    device.pool.deallocate(buffer)
+
+
+@pytest.mark.parametrize("half", [dtypes.float16, dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("dims", [(16, 8, 8), (16, 8, 16)], ids=str)
+def test_tensor_cores_multiply_fragments(device: CudaDevice, dims: tuple[int, int, int], half: dtypes.DType):
+    if (dims, half) not in device.info.wmma:
+        pytest.skip(f"{device.info.model} has no tensor cores for {half}")
+    lanes = fragment_lanes(dims)
+    b = Builder()
+    arrays = [
+        b.define(k.Memory.GLOBAL, dtype, 32 * count)
+        for dtype, count in zip((half, half, dtypes.float32), lanes, strict=True)
+    ]
+    thread = b.index(k.Axis.LOCAL, 0, 32)
+    loaded = []
+    for array, count in zip(arrays, lanes, strict=True):
+        at = b.binary(BinaryOp.MUL, thread, b.const(count, dtypes.int64))
+        loaded.append((b.load(array, at, lanes=count), at))
+    b.store(arrays[2], loaded[2][1], b.wmma(dims, loaded[0][0], loaded[1][0], loaded[2][0]))
+    kernel = prepare(b.finish("fragments"), device)
+    random = np.random.default_rng(3)
+    given = [
+        random.integers(-4, 5, 32 * count).astype(dtype.numpy)
+        for dtype, count in zip((half, half, dtypes.float32), lanes, strict=True)
+    ]
+    for found, wanted in zip(run_on(device, kernel, given), expected(kernel, given), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)], ids=str)
+@pytest.mark.parametrize("shared", [False, True])
+def test_cublas_multiplies(device: CudaDevice, dtype: dtypes.DType, transposed: tuple[bool, bool], shared: bool):
+    kernels = library_kernels(device)
+    if not kernels:
+        pytest.skip("libcublas is not found")
+    batch, m, n, depth = 3, 5, 7, 9
+    problem = Gemm(batch, m, n, depth, dtype, dtype, *transposed, shared_b=shared)
+    random = np.random.default_rng(1)
+    a, b = (
+        random.integers(-4, 5, shape).astype(dtype.numpy)
+        for shape in ((batch, m, depth), (depth, n) if shared else (batch, depth, n))
+    )
+    stored = [x.swapaxes(-1, -2) if flip else x for x, flip in zip((a, b), transposed, strict=True)]
+    program = kernels[0].prepare(problem)
+    buffers = [upload(device.pool, np.ascontiguousarray(x)) for x in (*stored, np.zeros((batch, m, n), dtype.numpy))]
+    captured = device.capture([Launch(program, (Slot(0), Slot(1), Slot(2)))] * 2, 3)
+    wanted = (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype.numpy)
+    for run in (program, captured, captured, captured):
+        device.pool.sync_events([device.launch(run, buffers)])
+        np.testing.assert_array_equal(download(device.pool, buffers[2], wanted), wanted)
+    for buffer in buffers:
+        device.pool.deallocate(buffer)
+
+
+def test_a_buffer_goes_from_one_gpu_to_another(gpu: Runtime, device: CudaDevice):
+    names = [name for name in gpu.backends.open("cuda").devices if name != "cuda:0"]
+    if not names:
+        pytest.skip("there is one GPU")
+    other = gpu.device(names[0])
+    data = np.random.default_rng(0).integers(0, 256, 10_000_001, np.uint8)
+    source = upload(device.pool, data)
+    target, event = other.memory_pool.allocate(data.nbytes)
+    other.memory_pool.sync_events([event])
+    copied = other.memory_pool.pool_to_pool(source, target, [device.pool.completed()])
+    other.memory_pool.sync_events([copied])
+    np.testing.assert_array_equal(download(other.memory_pool, target, data), data)
+
+
+def run_script(text: str, driver: str) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "ZYX_CUDA_DRIVER": driver, "ZYX_DEVICE": "cuda"}
+    return subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=120, env=variables
+    )
+
+
+@pytest.mark.parametrize("driver", ["pycuda", "cuda-bindings"])
+def test_a_process_ends_quietly_with_everything_in_use(gpu: Runtime, driver: str):
+    del gpu
+    if driver == "pycuda":
+        pytest.importorskip("pycuda.driver", reason="pycuda is not installed")
+    script = "import zyx; x = zyx.ones((100, 100)); y = x @ x; y.numpy(); z = y + 1; print(y.sum().item())"
+    result = run_script(script, driver)
+    assert (result.stdout.strip(), result.stderr, result.returncode) == ("1000000.0", "", 0)
+
+
+@pytest.mark.parametrize("driver", ["pycuda", "cuda-bindings"])
+def test_pytorch_works_in_the_same_process(gpu: Runtime, driver: str):
+    del gpu
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    if driver == "pycuda":
+        pytest.importorskip("pycuda.driver", reason="pycuda is not installed")
+    script = (
+        "import torch, zyx\n"
+        "a = torch.ones(64, 64, device='cuda')\n"
+        "x = zyx.ones((64, 64)) @ zyx.ones((64, 64))\n"
+        "b = (a @ a).cpu().numpy()\n"
+        "assert (b == x.numpy()).all()\n"
+        "print(torch.cuda.current_device(), (a + a).sum().item(), (x + x).sum().item())\n"
+    )
+    result = run_script(script, driver)
+    assert (result.stdout.strip(), result.returncode) == ("0 8192.0 524288.0", 0), result.stderr

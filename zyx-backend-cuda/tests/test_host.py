@@ -1,0 +1,213 @@
+"""What the host does, on a paper device: order, ownership, graphs, the cache, and what is made of errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from fake_driver import NO_MEMORY, FakeCompiler, FakeSession, fake_cuda
+
+import zyx
+from zyx.backend import Launch, Slot
+from zyx.errors import AllocationError, CompileError, DeviceLostError, LaunchError, TransferError
+from zyx.runtime.runtime import use
+from zyx.testing.launching import download, upload
+from zyx.testing.opening import open_runtime
+from zyx_backend_cuda.staging import PIECE_BYTES, RING_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.ir.kernel import Kernel
+    from zyx.runtime.runtime import Runtime
+    from zyx_backend_cuda.device import CudaDevice
+    from zyx_backend_cuda.memory import CudaBuffer, CudaPool
+
+ILLEGAL_ADDRESS, INVALID_VALUE = 700, 1
+
+
+def test_networks_train_on_streams_that_run_as_late_as_they_may(runtime: Runtime):
+    with use(runtime):
+        zyx.manual_seed(0)
+        model = zyx.nn.Sequential(zyx.nn.Linear(4, 8), zyx.nn.Tanh(), zyx.nn.Linear(8, 2))
+        optimiser = zyx.optim.Adam(model.parameters(), lr=0.05)
+        x = zyx.Tensor(np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32))
+        y = zyx.Tensor(np.arange(16) % 2)
+
+        @zyx.jit
+        def step(x, y):
+            with zyx.Tape() as tape:
+                loss = zyx.cross_entropy(model(x), y)
+            optimiser.step(tape.gradient(loss, model.parameters()))
+            return loss
+
+        losses = [step(x, y).item() for _ in range(12)]
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_launches_on_one_stream_record_no_events(
+    device: CudaDevice, session: FakeSession, add: Callable[..., Kernel], integers, values
+):
+    program, buffer = device.compile(add(1)), integers(device.pool, 0)
+    event = device.pool.completed()
+    session.calls.clear()
+    for _ in range(10):
+        event = device.launch(program, [buffer], [event])
+    assert session.calls == ["launch"] * 10
+    device.pool.sync_events([event])
+    assert session.calls[10:] == ["record", "synchronize"] or session.calls[10:] == ["event", "record", "synchronize"]
+    assert values(buffer) == {10}
+
+
+def test_a_captured_sequence_is_one_call_from_its_third_launch_on(
+    device: CudaDevice, session: FakeSession, add: Callable[..., Kernel], integers, values
+):
+    programs = [device.compile(add(number)) for number in (1, 10)]
+    kept, one, other = (integers(device.pool, 0) for _ in range(3))
+    captured = device.capture(
+        [Launch(programs[0], (Slot(0),)), Launch(programs[1], (kept,)), Launch(programs[1], (Slot(0),))], 1
+    )
+    for turn in range(5):
+        for buffer in (one, other):
+            session.calls.clear()
+            device.pool.sync_events([device.launch(captured, [buffer])])
+            made = [name for name in session.calls if name in ("launch", "capture", "play")]
+            assert made == (["launch"] * 3, ["capture", *["launch"] * 3, "play"], ["play"])[min(turn, 2)]
+    assert values(one) == values(other) == {55}
+    assert values(kept) == {100}
+    device.pool.trim()
+    assert "drop" in session.calls
+    device.pool.sync_events([device.launch(captured, [one])])
+    assert values(one) == {66}
+    device.release(captured)
+
+
+def test_a_driver_that_cannot_record_gets_the_launches_one_by_one(
+    device: CudaDevice, session: FakeSession, add: Callable[..., Kernel], integers, values
+):
+    session.refusals["capture"] = [900]
+    buffer = integers(device.pool, 0)
+    captured = device.capture([Launch(device.compile(add(1)), (Slot(0),))] * 2, 1)
+    for _ in range(4):
+        device.pool.sync_events([device.launch(captured, [buffer])])
+    assert values(buffer) == {8}
+    assert "play" not in session.calls
+
+
+def test_memory_is_used_again_in_the_order_of_the_stream(
+    device: CudaDevice, pool: CudaPool, session: FakeSession, add: Callable[..., Kernel], integers
+):
+    buffer = integers(pool, 1)
+    event = device.launch(device.compile(add(1)), [buffer])
+    pool.deallocate(buffer, [event])
+    session.calls.clear()
+    again, ready = pool.allocate(buffer.nbytes)
+    assert again.address == buffer.address
+    assert not ready.complete_when_made
+    data = np.full(64, 7, np.int32)
+    pool.sync_events([pool.host_to_pool(memoryview(data).cast("B"), again, [ready])])
+    np.testing.assert_array_equal(download(pool, again, data), data)  # the launch, which came first, did not change it
+    assert "allocate" not in session.calls
+
+
+def test_large_transfers_go_round_the_ring(pool: CudaPool, session: FakeSession):
+    data = np.random.default_rng(0).integers(0, 256, RING_BYTES + 3 * PIECE_BYTES + 5, np.uint8)
+    buffer = upload(pool, data)
+    np.testing.assert_array_equal(download(pool, buffer, data), data)
+    assert session.calls.count("upload") == session.calls.count("download") == 12
+    assert session.calls.count("pinned") == 2
+
+
+def test_programs_are_kept_on_disk_and_damaged_ones_are_made_again(monkeypatch, tmp_path, add: Callable[..., Kernel]):
+    counts = []
+    for refused in ([], [], [200]):
+        compiler, session = FakeCompiler(), FakeSession()
+        session.refusals["load"] = refused
+        with fake_cuda(monkeypatch, [session], compiler):
+            settings = {"cache": {"enabled": True, "directory": str(tmp_path)}}
+            runtime = open_runtime("cuda", settings=settings)
+            runtime.device().compile(add(3))
+            runtime.close()
+        counts.append(compiler.compiled)
+    assert counts == [1, 0, 1]
+
+
+def test_a_source_that_is_refused_is_an_error_with_the_log(
+    device: CudaDevice, compiler: FakeCompiler, add: Callable[..., Kernel]
+):
+    compiler.log = "zyx.cu(3): error: no such thing"
+    with pytest.raises(CompileError, match=r"kernel poor on cuda:0: NVRTC refused it, zyx\.cu\(3\): error"):
+        device.compile(add(1, "poor"))
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        (ILLEGAL_ADDRESS, (DeviceLostError, DeviceLostError, DeviceLostError)),
+        (NO_MEMORY, (AllocationError, AllocationError, AllocationError)),
+        (INVALID_VALUE, (LaunchError, TransferError, TransferError)),
+    ],
+)
+def test_calls_that_the_driver_refuses_are_errors_of_the_right_kind_and_change_nothing(
+    device: CudaDevice, pool: CudaPool, session: FakeSession, add, integers, values, code: int, kinds
+):
+    program, buffer = device.compile(add(1, "unlucky")), integers(pool, 5)
+    calls: dict[str, Callable[[], object]] = {
+        "launch": lambda: device.launch(program, [buffer], [pool.completed()]),
+        "upload": lambda: pool.host_to_pool(memoryview(bytes(4)), buffer, [pool.completed()]),
+        "download": lambda: pool.pool_to_host(buffer, memoryview(bytearray(4))),
+    }
+    for (name, call), kind in zip(calls.items(), kinds, strict=True):
+        session.refusals[name] = [code]
+        with pytest.raises(kind) as refused:
+            call()
+        assert ("kernel unlucky on cuda:0" if name == "launch" else pool.name) in str(refused.value)
+        assert f"({code})" in str(refused.value)
+    assert values(buffer) == {5}
+    pool.sync_events([device.launch(program, [buffer])])
+    assert values(buffer) == {6}
+    assert session.depth == 0
+
+
+def test_a_kernel_that_fails_is_named_by_whoever_waits(
+    device: CudaDevice, pool: CudaPool, session: FakeSession, add, integers
+):
+    event = device.launch(device.compile(add(1, "fatal")), [integers(pool, 0)])
+    session.refusals["synchronize"] = [ILLEGAL_ADDRESS]
+    with pytest.raises(DeviceLostError, match=r"kernel fatal on cuda:0 was queued last.*CUDA_LAUNCH_BLOCKING=1"):
+        pool.sync_events([event])
+
+
+def test_idle_memory_goes_back_before_an_allocation_fails(pool: CudaPool, session: FakeSession):
+    buffer, _ = pool.allocate(1 << 20)
+    pool.deallocate(buffer)
+    session.refusals["allocate"] = [NO_MEMORY]
+    larger, _ = pool.allocate(1 << 24)
+    assert session.calls.count("free") == 1
+    before = pool.free_bytes
+    session.refusals["allocate"] = [NO_MEMORY, NO_MEMORY]
+    with pytest.raises(AllocationError, match=rf"cuda:0 memory has no room for 99999999 bytes: .*{before} of"):
+        pool.allocate(99_999_999)
+    assert pool.free_bytes == before
+    pool.deallocate(larger)
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_copy_between_devices_waits_for_both(monkeypatch, add: Callable[..., Kernel], integers, values, linked: bool):
+    first, second = FakeSession("First"), FakeSession("Second")
+    first.linked = linked
+    with fake_cuda(monkeypatch, [first, second]):
+        runtime = open_runtime("cuda:0")
+        here, there = runtime.device("cuda:0"), runtime.device("cuda:1")
+        source: CudaBuffer = integers(here.memory_pool, 1)
+        event = here.launch(here.compile(add(1)), [source])
+        target: CudaBuffer = integers(there.memory_pool, 0)
+        copied = there.memory_pool.pool_to_pool(source, target, [event])
+        there.memory_pool.sync_events([there.launch(there.compile(add(40)), [target], [copied])])
+        assert values(target) == {42}
+        assert second.calls.count("copy_from") == second.calls.count("enable_peer") == 1
+        runtime.close()
+    assert first.is_closed
+    assert second.is_closed
+    assert not first.alive
