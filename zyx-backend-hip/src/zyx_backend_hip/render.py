@@ -93,14 +93,12 @@ def _casts() -> dict[tuple[DType, DType], str]:
 
 
 def _bitcasts() -> dict[tuple[DType, DType], str]:
-    """Return the conversions between floats and integers of one size; integers are cast."""
+    """Return the conversions between types of one size that have other bits when they are cast."""
     return {
-        pair: f"zyx_as<{_TYPES[pair[1]]}>({{x}})"
-        for real in _TYPES
-        if real.is_float and real is not dtypes.bfloat16
-        for integer in _TYPES
-        if integer.is_integer and integer.bits == real.bits
-        for pair in ((real, integer), (integer, real))
+        (source, target): f"zyx_as<{_TYPES[target]}>({{x}})"
+        for source in _TYPES
+        for target in _TYPES
+        if source.bits == target.bits and _TYPES[source] != _TYPES[target] and (source.is_float or target.is_float)
     }
 
 
