@@ -49,7 +49,9 @@ _STEPS: Final = 2
 #: Most of what is computed, relative to what is needed.
 _MOST_WASTE: Final = 1.5
 #: Registers of a thread that are not results or factors.
-_OTHER_REGISTERS: Final = 40
+_OTHER_REGISTERS: Final = 16
+#: Threads of a processor that can all have as many registers as one can.
+_ALL_REGISTERS: Final = 256
 #: Lanes of a copied vector, and the side of a copied square.
 _LANES: Final = 8
 _SQUARE: Final = 4
@@ -57,9 +59,12 @@ _SQUARE: Final = 4
 _WRITTEN_OUT: Final = 8
 #: Threads of a group that keep a processor busy.
 _BUSY: Final = 128
-#: What it costs to copy an element for a row or column, and to load it for a tile, relative to a multiplication.
+#: What it costs to copy an element for a row or column, and to load it for a tile, relative to a multiplication; and
+#: to wait for that while no other group has room beside. They rank blocks as their times were for products of
+#: 4096 x 4096 matrices, on a card that found room for one to three groups a processor.
 _COPY_COST: Final = 32
 _LOAD_COST: Final = 16
+_WAIT_COST: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +201,25 @@ def _fits(product: _Product, block: _Block, info: DeviceInfo) -> bool:
     rows, columns = _shape(product, block)
     shape = (WARP, *(count for count in reversed(block.warps) if count > 1))
     copied = (rows + columns) * product.dims[2] * _STEPS * product.itemsize
-    needed = 4 * block.tiles[0] * block.tiles[1] + 4 * block.tiles[0] + 2 * block.tiles[1] + _OTHER_REGISTERS
     return (
         block.threads <= info.max_group_threads
         and len(shape) <= len(info.max_group_shape)
         and all(size <= most for size, most in zip(shape, info.max_group_shape, strict=False))
         and copied <= info.local_bytes
-        and needed <= info.registers
+        and _registers(block) <= info.registers
+        and _room(block, info) >= 1
     )
+
+
+def _registers(block: _Block) -> int:
+    """Return the registers that a thread needs: results in float32, and two elements of factors each."""
+    high, wide = block.tiles
+    return 4 * high * wide + 4 * high + 2 * wide + _OTHER_REGISTERS
+
+
+def _room(block: _Block, info: DeviceInfo) -> float:
+    """Return how many groups one processor has registers for."""
+    return info.registers * _ALL_REGISTERS / (_registers(block) * block.threads)
 
 
 def _shape(product: _Product, block: _Block) -> tuple[int, int]:
@@ -226,7 +242,8 @@ def _cost(product: _Product, block: _Block, info: DeviceInfo) -> float | None:
     copying = _COPY_COST * sum(1 / size for size in shape)
     loading = _LOAD_COST * sum(warps / size for size, warps in zip(shape, block.warps, strict=True))
     busy = min(1.0, groups / info.units) * min(1.0, block.threads / _BUSY)
-    return waste * (1 + copying + loading) / busy
+    waiting = 1 + _WAIT_COST / _room(block, info) ** 2
+    return waste * (1 + copying + loading) * waiting / busy
 
 
 # ---- how
