@@ -185,6 +185,58 @@ def test_only_a_product_without_further_reductions_uses_it():
         assert bool(chosen) == (reductions == [ReduceOp.SUM])
 
 
+def summed_products(left, right, axes):
+    """Return the kernel that sums up products of what is made of two float16 leaves; both sides are (shape, make)."""
+    graph = Graph()
+    rng = np.random.default_rng(0)
+    values = {}
+
+    def leaf(*shape):
+        node = graph.leaf(shape, dtypes.float16, "test:0")
+        values[node] = rng.integers(-2, 3, size=shape).astype(np.float16)
+        return node
+
+    first = leaf(*left[0])
+    second = first if right[0] is None else leaf(*right[0])
+    sides = [graph.cast(make(graph, node), dtypes.float32) for make, node in ((left[1], first), (right[1], second))]
+    total = graph.reduce(ReduceOp.SUM, graph.binary(BinaryOp.MUL, *sides), axes)
+    kept = tuple(size for axis, size in enumerate(total.shape) if axis not in axes)
+    (case,), _ = kernels_of(GraphCase(graph, [graph.reshape(total, kept)], values), CARD)
+    return case
+
+
+def spread(shape, wide):
+    return lambda graph, node: graph.expand(graph.reshape(node, shape), wide)
+
+
+def test_a_matrix_times_itself_turned():
+    wide = (32, 32, 48)
+    case = summed_products(((32, 48), spread((32, 1, 48), wide)), (None, spread((1, 32, 48), wide)), (2,))
+    _, chosen = scheduled(case)
+    assert chosen
+
+
+def test_a_convolution():
+    """16 channels of 18 places, windows of 3: sums over channels and windows of 16 places by 8 results."""
+    wide = (16, 8, 16, 3)
+
+    def windows(graph, node):
+        repeated = graph.expand(graph.reshape(node, (16, 18, 1)), (16, 18, 3))
+        slid = graph.permute(graph.slide(repeated, 1, 2, 16), (1, 0, 2))
+        return graph.expand(graph.reshape(slid, (16, 1, 16, 3)), wide)
+
+    case = summed_products(((16, 18), windows), ((8, 16, 3), spread((1, 8, 16, 3), wide)), (2, 3))
+    _, chosen = scheduled(case)
+    assert chosen
+
+
+def test_a_factor_that_is_the_same_all_along_the_sum_goes_without():
+    wide = (32, 32, 48)
+    case = summed_products(((32, 48), spread((32, 1, 48), wide)), ((32,), spread((1, 32, 1), wide)), (2,))
+    _, chosen = scheduled(case)
+    assert not chosen
+
+
 def test_the_dummy_device_shows_what_a_graphics_card_is_given():
     info = DummyDevice("dummy:0", DummyPool("dummy")).info
     nest, moves = choose_schedule(product(256, 256, 64).nests[0], info)

@@ -156,15 +156,18 @@ def _find(nest: Nest, info: DeviceInfo) -> _Product | None:
     are_free = all(r in s.order and r not in serial_ranges(s) for r in kept for s in nest.statements)
     if not isinstance(x, e.Read) or not isinstance(y, e.Read) or not depths or not are_free:
         return None
+    if len(reads_in(statement)) != 2:
+        return None  # a position is read from memory too
     of_x = [range_ for range_ in kept if x.index.free & range_.bit and not y.free & range_.bit]
     of_y = [range_ for range_ in kept if y.index.free & range_.bit and not x.free & range_.bit]
-    if not of_x or not of_y:
+    summed = [range_ for range_ in statement.reduced if x.index.free & y.index.free & range_.bit]
+    if not of_x or not of_y or not summed:
         return None
     pairs = [(max(of_x, key=_size), x), (max(of_y, key=_size), y)]
     if _is_stored_along(nest, pairs[0][0]):
         pairs.reverse()  # a thread has neighbouring results in a row
     (rows, left), (columns, right) = pairs
-    depth = max(statement.reduced, key=_size)
+    depth = max(summed, key=_size)
     others = tuple(r for r in kept if r not in (rows, columns)), tuple(r for r in statement.reduced if r is not depth)
     dims = max(depths, key=lambda dims: (dims[2] <= depth.size, dims[2] if dims[2] <= depth.size else -dims[2]))
     turned = (_is_turned(left, rows, depth), _is_turned(right, columns, depth))
@@ -295,9 +298,9 @@ def _copy(
 
 
 def _stage(plan: Plan, product: _Product, tile: Sequence[Range]) -> list[Range]:
-    """Copy the factor that `tile` is of, laid out along it, and return the ranges of the copy."""
+    """Copy the factor of a side, laid out along `tile`: a step, then the side's ranges; return those of the copy."""
     statement = find_statement(plan.nest, product.value)
-    read = next(r for r in reads_in(statement) if all(r.index.free & range_.bit for range_ in tile if range_.size > 1))
+    (read,) = (r for r in reads_in(statement) if any(r.index.free & range_.bit for range_ in tile[1:4]))
     same = [other for other in reads_in(statement) if other.param is read.param]
     labels = tuple(range_.label for range_ in tile)
     plan.do(Stage(product.value, read.param.number, labels, same.index(read) if len(same) > 1 else None))
