@@ -1,5 +1,7 @@
 """How many kernels are compiled, launched and called for what networks do most, on the default device."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -118,11 +120,14 @@ def test_a_linear_layer_takes_its_bias_and_activation_along():
     assert launches(lambda x: F.gelu(layer(x)), normal(16, 64)) == 1
 
 
-def test_an_optimiser_step_over_ten_parameters_is_at_most_two_kernels():
+def test_an_optimiser_step_over_ten_parameters_is_at_most_two_kernels(runtime):
+    """Or, where a device binds few buffers, as many as it takes with seven for each parameter beside four scalars."""
     shapes = [(16, 1, 3, 3), (16,), (32, 16, 3, 3), (32,), (32,), (32,), (64, 128), (64,), (10, 64), (10,)]
+    parameters_at_once = (runtime.device(runtime.default_device).info.max_params - 4) // 7
+    most = max(2, 1 + math.ceil(len(shapes) / parameters_at_once))
     for make in (optim.AdamW, optim.SGD, lambda ps: optim.AdamW(ps, optim.OneCycleLR(1e-3, 100))):
         optimizer = make([normal(*shape) for shape in shapes])
-        assert launches(optimizer.step, [normal(*shape) for shape in shapes]) <= 2
+        assert launches(optimizer.step, [normal(*shape) for shape in shapes]) <= most
 
 
 def training_step():
