@@ -73,7 +73,7 @@ def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
         return builder.finish(name)
     counts = [_group_count(nest) for nest in nests]
     total = builder.add(k.Index(k.Axis.GROUP, 0, sum(counts), Type(index)))
-    thread = None if threads == 1 else builder.add(k.Index(k.Axis.LOCAL, 0, threads, Type(index)))
+    thread = builder.add(k.Index(k.Axis.LOCAL, 0, threads, Type(index))) if threads else None
     start = 0
     for nest, count in zip(nests, counts, strict=True):
         writer = _NestWriter(nest, builder, params, index)
@@ -96,7 +96,7 @@ def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
 
 
 def _with_equal_groups(nests: Sequence[Nest]) -> tuple[Sequence[Nest], int]:
-    """Return nests whose groups all have as many threads, or one, and that number.
+    """Return nests whose groups all have as many threads, and that number; 0 if none has threads.
 
     A range of threads that is shorter than that of another nest is padded.
 
@@ -105,7 +105,7 @@ def _with_equal_groups(nests: Sequence[Nest]) -> tuple[Sequence[Nest], int]:
     """
     axes = [thread_axes(nest) for nest in nests]
     if len(nests) == 1 or not any(axes):
-        return nests, 1
+        return nests, 0
     if any(len(found) > 1 for found in axes):
         raise ScheduleError(f"nests that run side by side have threads along one axis at most, not {axes}")
     threads = max(axis[0].size for found in axes for axis in found)
