@@ -85,6 +85,8 @@ def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceIn
         max_params=max(1, device.query("max_parameter_size", 256) // address_bytes),
         max_buffer_bytes=device.query("max_mem_alloc_size", 1 << 27),
         has_fma=bool(dialect.fma),
+        # Compilers for processors copy all that is behind such a branch, and double it with every branch.
+        meets_in_branches=not device.is_cpu,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,3 +126,11 @@ def test_rows_are_reduced_by_the_threads_of_a_group(gpu):
     chosen, _ = choose_schedule(nest, gpu.info)
     assert {Kind.GROUP, Kind.LOCAL} <= {chosen.kind(range_) for range_ in chosen.ranges}
     gpu.check(gpu.softmax(gpu.normal(64, 512)), run=gpu.run_kernels, tolerance=1e-4)
+
+
+def test_nests_side_by_side_have_no_barriers_where_threads_cannot_meet_in_branches(gpu):
+    (nest,) = gpu.schedule(gpu.sum(gpu.normal(64, 512), 1)).nests
+    cannot = replace(gpu.info, meets_in_branches=False)
+    for info, is_alone, meets in ((gpu.info, False, True), (cannot, True, True), (cannot, False, False)):
+        chosen, _ = choose_schedule(nest, info, is_alone=is_alone)
+        assert any(isinstance(op, k.Barrier) for op in lower(chosen, "test").ops) is meets

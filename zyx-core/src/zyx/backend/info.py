@@ -80,6 +80,8 @@ class DeviceInfo:
         has_shuffle: Whether `Shuffle` is cheap.
         has_fma: Whether `Mad` rounds once.
         has_streaming: Whether streaming stores exist.
+        meets_in_branches: Whether barriers in branches that whole groups take cost no more than others. Where not,
+            nests that run side by side, each in a branch, are scheduled without barriers.
         wmma: Dimensions and dtype of each `Wmma` there is.
     """
 
@@ -102,6 +104,7 @@ class DeviceInfo:
     has_shuffle: bool = False
     has_fma: bool = True
     has_streaming: bool = False
+    meets_in_branches: bool = True
     wmma: tuple[tuple[tuple[int, int, int], DType], ...] = field(default=())
 
     def __hash__(self) -> int:

@@ -61,7 +61,7 @@ class Compiler:
         """Return the kernel of nests that run side by side, as the device is given it."""
         scheduled = []
         for nest in nests:
-            chosen, moves = choose_schedule(nest, device.info)
+            chosen, moves = choose_schedule(nest, device.info, is_alone=len(nests) == 1)
             self._trace.scheduled(name, nest, chosen, moves)
             scheduled.append(chosen)
         return self.simplified(lower_together(scheduled, name), device)

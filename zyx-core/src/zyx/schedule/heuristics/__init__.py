@@ -16,14 +16,21 @@ if TYPE_CHECKING:
     from zyx.schedule.moves import Move
 
 
-def choose_schedule(nest: Nest, info: DeviceInfo) -> tuple[Nest, list[Move]]:
-    """Return the scheduled nest and the moves that led there."""
+def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> tuple[Nest, list[Move]]:
+    """Return the scheduled nest and the moves that led there.
+
+    Args:
+        nest: A nest that is not scheduled.
+        info: The device.
+        is_alone: Whether the kernel is to run this nest alone, not each group one of several.
+    """
     plan = Plan(nest)
+    can_meet = is_alone or info.meets_in_branches
     simplify_ranges(plan)
     found = find_contraction(plan.nest) if info.vector_bytes else None
     if info.max_group_threads > 1:
-        if not schedule_tensor_cores(plan, info):
-            schedule_threads(plan, info)
+        if not (can_meet and schedule_tensor_cores(plan, info)):
+            schedule_threads(plan, info, can_meet=can_meet)
     elif found is not None:
         schedule_contraction(plan, found, info)
     else:

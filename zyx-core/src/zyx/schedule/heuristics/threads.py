@@ -28,11 +28,11 @@ _THREADS: Final = 256
 _SHARED_REDUCTION: Final = 64
 
 
-def schedule_threads(plan: Plan, info: DeviceInfo) -> None:
-    """Schedule the nest of `plan`."""
+def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True) -> None:
+    """Schedule the nest of `plan`; if the threads of a group cannot meet, each thread reduces by itself."""
     threads = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
     parallel = _parallel(plan.nest)
-    shared = _shared(plan.nest, parallel)
+    shared = _shared(plan.nest, parallel) if can_meet else []
     count = 1
     for range_ in parallel:
         count *= range_.size
