@@ -19,7 +19,7 @@ from zyx.testing.opening import open_runtime
 sys.path.insert(0, str(Path(__file__).parent))  # tests are imported by their paths; what they share is not
 
 import amd_toolchains  # found there
-from fake_hip import COUNT, Fake
+from fake_hip import COUNT, Fake, KitRuns, run_whole_kit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,9 +36,12 @@ def fake_libraries(tmp_path_factory: pytest.TempPathFactory) -> Fake:
     command = amd_toolchains.host_command(folder)
     path = amd_toolchains.build_fake(folder)
     if path is None:
-        pytest.skip("there is no C compiler to build the fake libraries with")
+        amd_toolchains.skip_or_fail(
+            "there is no C compiler to build the fake libraries with: apt install gcc libc6-dev"
+        )
     if command is None:
-        pytest.skip(f"the fake libraries cannot compile kernels: {amd_toolchains.without_clang()}")
+        packages = " or ".join(amd_toolchains.BRINGS_CLANG.values())
+        amd_toolchains.skip_or_fail(f"the fake libraries have no clang to compile kernels with: {packages}")
     os.environ["FAKE_HIP_FOLDER"], os.environ["FAKE_HIP_CXX"] = str(folder), str(command)
     return Fake(path, folder)
 
@@ -50,6 +53,12 @@ def fake(fake_libraries: Fake) -> Iterator[Fake]:
     yield fake_libraries
     fake_libraries.recover()
     assert not fake_libraries.violations()
+
+
+@pytest.fixture(scope="session")
+def kit_runs(fake_libraries: Fake) -> KitRuns:
+    """The whole kit, run on each device of the fake libraries."""
+    return run_whole_kit(fake_libraries)
 
 
 @pytest.fixture

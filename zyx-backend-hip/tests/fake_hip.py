@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
 
 #: Elements of the arrays of these tests.
 COUNT = 64
+
+#: Devices of the fake libraries: with waves of 64 threads, and of 32.
+DEVICES = ("hip:0", "hip:1")
 
 #: Numbers of the kinds of objects, as in ``fake.h``.
 KINDS = {
@@ -70,6 +76,19 @@ class Fake:
         return {name: self.native.fake_alive(kind) for name, kind in KINDS.items()}
 
 
+@dataclass(frozen=True)
+class KitRuns:
+    """What the whole kit gave.
+
+    Attributes:
+        summaries: The last line of each device's run.
+        sources: The kernels that were compiled.
+    """
+
+    summaries: dict[str, str]
+    sources: tuple[Path, ...]
+
+
 def values(buffer: HipBuffer, events: tuple[Event, ...] = ()) -> set[int]:
     """Return the different integers in a buffer."""
     result = np.empty(buffer.nbytes // 4, np.int32)
@@ -94,3 +113,13 @@ def run_kit(fake: Fake, device: str, *arguments: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     return done.stdout
+
+
+def run_whole_kit(fake: Fake) -> KitRuns:
+    """Run all of the kit on each device, side by side."""
+    with ThreadPoolExecutor(len(DEVICES)) as pool:
+        printed = dict(zip(DEVICES, pool.map(lambda device: run_kit(fake, device), DEVICES), strict=True))
+    summaries = {device: text.strip().rpartition("\n")[2] for device, text in printed.items()}
+    return KitRuns(
+        summaries, tuple(path for path in fake.folder.glob("*.hip") if re.fullmatch("[0-9a-f]{16}", path.stem))
+    )

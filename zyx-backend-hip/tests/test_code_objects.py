@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import amd_toolchains
 import pytest
-from fake_hip import run_kit
+from batches import compile_batches, translation_unit
+from code_objects import WAVES, read_code_object
 
 from zyx import dtype as dtypes
 from zyx.backend import DeviceInfo
@@ -21,15 +20,14 @@ from zyx.ir.builder import Builder
 from zyx.ops import UnaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.testing.kernels import random_kernel
-from zyx_backend_hip.info import capabilities
+from zyx_backend_hip.info import build_options, capabilities
 from zyx_backend_hip.render import render
 
 if TYPE_CHECKING:
-    from fake_hip import Fake
+    from fake_hip import KitRuns
 
-CLANGS = amd_toolchains.clangs()
-#: Threads of a wave, by architecture.
-WAVES = {"gfx90a": 64, "gfx942": 64, "gfx1100": 32, "gfx1201": 32}
+#: Of those that the backend compiles with, all that decide what a kernel means; less time is spent on its speed.
+OPTIONS = ("-O1", *(option for option in build_options("")[1:] if not option.startswith("-O")))
 
 
 def info(arch: str) -> DeviceInfo:
@@ -40,65 +38,96 @@ def info(arch: str) -> DeviceInfo:
     )  # fmt: skip
 
 
-def write_sources(folder: Path, count: int) -> list[Path]:
-    """Write random kernels of all dtypes, made ready for a device, and return their paths."""
-    passes, paths = standard_passes(info("gfx90a")), []
+def random_sources(count: int, arch: str = "gfx90a") -> dict[str, str]:
+    """Return random kernels of all dtypes, made ready for a device."""
+    passes, sources = standard_passes(info(arch)), {}
     for seed in itertools.count():
         try:
-            source = render(run_passes(random_kernel(seed), passes))
+            sources[f"random_{seed}"] = render(run_passes(random_kernel(seed), passes))
         except UnsupportedError as error:
             assert "no atomic" in str(error)  # of 8 and 16 bits, which devices do not claim
             continue
-        paths.append(folder / f"random_{seed}.hip")
-        paths[-1].write_text(source)
-        if len(paths) == count:
+        if len(sources) == count:
             break
-    return paths
+    return sources
 
 
-def compile_all(clang: amd_toolchains.Clang, sources: list[Path], folder: Path) -> int:
-    """Compile sources for each architecture, check the code objects, and return how many there are."""
-    jobs = [(source, arch) for source in sources for arch in amd_toolchains.ARCHITECTURES]
-
-    def one(job: tuple[Path, str]) -> str:
-        source, arch = job
-        target = folder / f"{source.stem}-{arch}.hsaco"
-        said = amd_toolchains.compile_for(clang, arch, source, target, ("-O1", "-ffp-contract=off"))
-        if said:
-            return f"{source.name} for {arch}: {said}"
-        code = target.read_bytes()
-        target.unlink()
-        wave = code.partition(b".wavefront_size")[2][:1]
-        if code[:4] != b"\x7fELF" or code[16] != 3 or b"zyx_kernel" not in code or wave != bytes([WAVES[arch]]):
-            return f"{source.name} for {arch}: no code object with a kernel for waves of {WAVES[arch]}, but {wave!r}"
-        return ""
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        failures = [text for text in pool.map(one, jobs) if text]
-    assert not failures, f"{len(failures)} of {len(jobs)}: {failures[0]}"
-    return len(jobs)
+@pytest.fixture
+def clang() -> amd_toolchains.Clang:
+    """The first clang there is."""
+    found = amd_toolchains.clangs()
+    if not found:
+        amd_toolchains.skip_or_fail(f"there is no clang with lld: {' or '.join(amd_toolchains.BRINGS_CLANG.values())}")
+    return next(iter(found.values()))
 
 
-@pytest.mark.parametrize("clang", CLANGS or [None], ids=lambda clang: Path(clang.command[0]).name if clang else "none")
-def test_a_sample_of_kernels_compiles_for_every_architecture(clang: amd_toolchains.Clang | None, tmp_path: Path):
-    if clang is None:
-        pytest.skip(amd_toolchains.without_clang())
-    sources = write_sources(tmp_path, 6)
-    print(f"{compile_all(clang, sources, tmp_path)} code objects of {len(sources)} kernels")
+@pytest.fixture(params=amd_toolchains.BRINGS_CLANG)
+def each_clang(request: pytest.FixtureRequest, clang: amd_toolchains.Clang) -> amd_toolchains.Clang:
+    """Each clang: that of the system, and that of the package ziglang."""
+    del clang  # one of them there must be
+    found = amd_toolchains.clangs().get(request.param)
+    if found is None:
+        pytest.skip(f"there is no clang with lld by {amd_toolchains.BRINGS_CLANG[request.param]}")
+    return found
 
 
-def test_a_source_that_is_wrong_does_not_compile(tmp_path: Path):
-    if not CLANGS:
-        pytest.skip(amd_toolchains.without_clang())
-    (source,) = write_sources(tmp_path, 1)
-    source.write_text(source.read_text().replace("__builtin_amdgcn_workgroup_id", "__builtin_amdgcn_no_such_id") + "x")
-    with pytest.raises(AssertionError, match="4 of 4"):
-        compile_all(CLANGS[0], [source], tmp_path)
+def test_a_sample_of_kernels_compiles_as_devices_compile_them(each_clang: amd_toolchains.Clang, tmp_path: Path):
+    sources = random_sources(4)
+    options = build_options("")[1:]
+    assert "16 compiled kernels in 16 code objects" in compile_batches(each_clang, sources, tmp_path, options, batch=1)
 
 
-def test_a_source_includes_nothing_and_says_how_many_threads_a_group_has(tmp_path: Path):
-    for path in write_sources(tmp_path, 20):
-        source = path.read_text()
+def test_many_kernels_compile_at_once(
+    each_clang: amd_toolchains.Clang, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    counts = compile_batches(each_clang, random_sources(60), tmp_path, OPTIONS, batch=30)
+    assert "240 compiled kernels in 8 code objects" in counts
+    with capsys.disabled():
+        print(f"\nrandom kernels, {Path(each_clang.command[0]).name}: {counts}")
+
+
+def test_a_source_that_is_wrong_does_not_compile(clang: amd_toolchains.Clang, tmp_path: Path):
+    sources = random_sources(2)
+    sources["random_0"] = sources["random_0"].replace("__builtin_amdgcn_workgroup_id", "__builtin_amdgcn_no_such_id")
+    sources["random_0"] += "x"
+    with pytest.raises(AssertionError, match="4 failures"):
+        compile_batches(clang, sources, tmp_path, OPTIONS)
+
+
+def test_a_source_that_calls_what_is_nowhere_does_not_link(clang: amd_toolchains.Clang, tmp_path: Path):
+    name, source = next(iter(random_sources(1).items()))
+    source = re.sub(r"(zyx_kernel\(.*\n)", r"\1    extern __device__ void zyx_nowhere();\n    zyx_nowhere();\n", source)
+    with pytest.raises(AssertionError, match="zyx_nowhere"):
+        compile_batches(clang, {name: source}, tmp_path, OPTIONS)
+
+
+def test_a_kernel_that_is_not_in_its_code_object_is_missed(
+    clang: amd_toolchains.Clang, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    sources = random_sources(3)
+
+    def without_one(own: dict[str, str]) -> str:
+        return translation_unit(dict([*own.items()][1:]))
+
+    monkeypatch.setattr("batches.translation_unit", without_one)
+    with pytest.raises(AssertionError, match="4 failures; random_0 for gfx90a is not there"):
+        compile_batches(clang, sources, tmp_path, OPTIONS)
+
+
+def test_waves_of_another_length_are_noticed(clang: amd_toolchains.Clang, tmp_path: Path):
+    with pytest.raises(AssertionError, match=r"2 failures; random_0 for gfx1100 runs in waves of 64 threads"):
+        # gfx9 has no other waves, and ignores it.
+        compile_batches(clang, random_sources(1), tmp_path, (*OPTIONS, "-Wno-error", "-mwavefrontsize64", "-w"))
+
+
+@pytest.mark.parametrize("code", [b"", b"\x7fELF", Path("/bin/sh").read_bytes()], ids=["empty", "short", "program"])
+def test_what_is_no_code_object_is_told(code: bytes):
+    with pytest.raises(ValueError, match="it is no"):
+        read_code_object(code)
+
+
+def test_a_source_includes_nothing_and_says_how_many_threads_a_group_has():
+    for source in random_sources(20).values():
         assert "#include" not in source
         assert re.search(r"amdgpu_flat_work_group_size\((\d+), \1\)", source)
 
@@ -111,13 +140,21 @@ def test_a_kernel_that_needs_what_no_device_has_is_refused():
         render(b.finish("root"))
 
 
+def test_a_half_becomes_an_integer_by_way_of_float32_which_holds_the_bounds():
+    b = Builder()
+    x, out = (b.define(k.Memory.GLOBAL, dtype, 8) for dtype in (dtypes.float16, dtypes.int64))
+    zero = b.const(0, dtypes.int64)
+    b.store(out, zero, b.cast(b.load(x, zero), dtypes.int64))
+    assert "((float)v3) >= -0x1.0000000000000p+63f ? (long long)((float)v3)" in render(b.finish("convert"))
+
+
 @pytest.mark.slow
-def test_every_kernel_of_the_kit_compiles_for_every_architecture(fake: Fake, tmp_path: Path):
-    """Run the kit on both devices of the fake libraries, which keep the sources; compile them all."""
-    if not CLANGS:
-        pytest.skip(amd_toolchains.without_clang())
-    for device in ("hip:0", "hip:1"):
-        run_kit(fake, device)
-    sources = [path for path in fake.folder.glob("*.hip") if re.fullmatch("[0-9a-f]{16}", path.stem)]
+def test_every_kernel_of_the_kit_compiles_for_every_architecture(
+    kit_runs: KitRuns, clang: amd_toolchains.Clang, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """The kernels are those that the kit had compiled on the fake libraries, on a device of each length of waves."""
+    sources = {f"kernel_{path.stem}": path.read_text() for path in kit_runs.sources}
     assert len(sources) > 1000
-    print(f"{compile_all(CLANGS[0], sources, tmp_path)} code objects of {len(sources)} kernels")
+    counts = compile_batches(clang, sources, tmp_path, OPTIONS)
+    with capsys.disabled():
+        print(f"\nthe kit's kernels, {Path(clang.command[0]).name}: {counts}")

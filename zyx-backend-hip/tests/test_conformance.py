@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 import pytest
-from fake_hip import Fake, run_kit
+from fake_hip import DEVICES, run_kit
+
+if TYPE_CHECKING:
+    from fake_hip import Fake, KitRuns
 
 
-@pytest.mark.parametrize("device", ["hip:0", "hip:1"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_devices_do_what_the_interface_says(fake: Fake, device: str):
     """The part about memory, events, launches and sequences; the whole kit is run with the slow tests."""
     printed = run_kit(fake, device, "-k", "test_events or test_pool or test_launches or test_limits")
     assert " passed" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_whole_kit_passes(device: str, kit_runs: KitRuns, capsys: pytest.CaptureFixture[str]):
+    summary = kit_runs.summaries[device]
+    (passed,) = re.findall(r"(\d+) passed", summary)
+    assert int(passed) > 500
+    assert "failed" not in summary
+    with capsys.disabled():
+        print(f"\nthe kit on {device} of the fake libraries: {summary}")

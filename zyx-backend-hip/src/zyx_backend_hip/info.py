@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _VECTOR_BYTES: Final = 16
 #: Registers of a thread before a compute unit runs fewer than four waves on each of its processors.
 _REGISTERS: Final = 128
+#: Addresses that a kernel is given, so that all arguments fit 4 KiB with room for what the compiler adds.
+_MAX_PARAMS: Final = 256
 #: float32 operations that a compute unit does in a cycle: 64 multiply-adds.
 _UNIT_FLOPS: Final = 128
 #: Transfers of a memory bus in a cycle.
@@ -70,7 +72,9 @@ def device_info(device: Describable, driver: str, memory_bytes: int) -> DeviceIn
         registers=_REGISTERS,
         local_bytes=device.query("local_bytes", 65536),
         cache_bytes=(cache,) if cache else (),
+        max_params=_MAX_PARAMS,
         max_buffer_bytes=memory_bytes,
+        has_shuffle=True,  # lanes are variables of their own, so picking some costs nothing
         has_fma=True,
     )
 

@@ -51,7 +51,7 @@ _PREAMBLE: Final = """\
 #ifndef __shared__
 #define __shared__ __attribute__((shared))
 #endif
-template <typename T, int N> struct __attribute__((aligned(sizeof(T) * N))) zyx_vector { T lane[N]; };
+template <typename T, int N> struct alignas(sizeof(T) * N) zyx_vector { T lane[N]; };
 template <typename T, typename S> static inline __device__ T zyx_as(S x) {
     union { S from; T to; } bits;
     bits.from = x;

@@ -61,10 +61,12 @@ EXPORT int hiprtcCompileProgram(Program *handle, int count, const char **options
     const char *folder = getenv("FAKE_HIP_FOLDER"), *compiler = getenv("FAKE_HIP_CXX");
     char base[512], path[600], command[4096];
     snprintf(base, sizeof base, "%s/%016lx", folder, (unsigned long)hash(program->source));
-    snprintf(path, sizeof path, "%s.hip", base);
+    snprintf(path, sizeof path, "%s.hip.%d", base, (int)getpid());
     FILE *file = fopen(path, "w");
     fputs(program->source, file);
     fclose(file);
+    snprintf(command, sizeof command, "%s.hip", base);
+    rename(path, command);  // whole, for a process beside this one
     snprintf(path, sizeof path, "%s.so", base);
     if (access(path, R_OK)) {
         pthread_mutex_unlock(&fake_lock);

@@ -16,6 +16,18 @@ void (*fake_barrier)();
 #define __builtin_amdgcn_workitem_id_z() fake_thread[2]
 #define __builtin_amdgcn_s_barrier() fake_barrier()
 #define __builtin_amdgcn_fence(order, scope) ((void)0)
+// Processors without arithmetic on 16 bits have no such function. A double holds the product; the sum is rounded to an
+// odd last bit, so that it is as if it were rounded once.
+static inline _Float16 fake_fmaf16(double x, double y, double z) {
+    double product = x * y, sum = product + z, rest = sum - product;
+    double error = (product - (sum - rest)) + (z - rest);
+    unsigned long long bits;
+    __builtin_memcpy(&bits, &sum, 8);
+    if (sum - sum == 0 && error != 0 && !(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : -1;
+    __builtin_memcpy(&sum, &bits, 8);
+    return (_Float16)sum;
+}
+#define __builtin_fmaf16(x, y, z) fake_fmaf16(x, y, z)
 // Threads run one after the other, so plain operations are indivisible.
 #define __hip_atomic_fetch_add(p, v, o, s) ((void)(*(p) = *(p) + (v)))
 #define __hip_atomic_fetch_max(p, v, o, s) ((void)(*(p) = *(p) > (v) ? *(p) : (v)))

@@ -168,6 +168,7 @@ EXPORT int hipModuleLaunchKernel(Function *function, unsigned gx, unsigned gy, u
         FAIL(INVALID_VALUE, "groups %u %u %u of %u %u %u", gx, gy, gz, tx, ty, tz);
     if ((int)threads != function->module->threads) FAIL(INVALID_VALUE, "%lu threads, compiled for others", threads);
     const unsigned *sizes = function->sizes;
+    if (sizes[0] > MAX_ARGS) FAIL(INVALID_VALUE, "%u arguments", sizes[0]);
     Launch *launch = calloc(1, sizeof *launch);
     launch->op.run = run_launch;
     launch->op.uses = &function->module->object;

@@ -157,6 +157,8 @@ def cast(source: DType, target: DType, dialect: Dialect) -> str | None:
     if target.is_bool:
         return "{x} != 0"
     if source.is_float and target.is_integer:
+        if source.bits < 32:  # it does not hold the bounds
+            return _through(source, dtypes.float32, target, dialect)
         return _saturate(source, target, dialect)
     return f"({dialect.types[target]}){{x}}"
 
