@@ -114,3 +114,17 @@ def test_preparing_changes_no_node(bench):
     before = [(node, node.sources, node.shape, node.storage is None) for node in topological([output])]
     bench.prepare(output)
     assert before == [(node, node.sources, node.shape, node.storage is None) for node in topological([output])]
+
+
+class TestShortFloats:
+    @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16])
+    def test_sums_and_products_are_made_in_float32_and_rounded_once(self, bench, dtype):
+        ones = np.ones((2, 4096), dtype.numpy)
+        output = bench.graph.reduce(ReduceOp.SUM, bench.leaf(ones), (1,))
+        (reduction,) = reductions(*bench.check(output).outputs)
+        assert (reduction.dtype, output.dtype) == (dtypes.float32, dtype)
+
+    def test_the_greatest_is_picked_as_it_is(self, bench):
+        output = bench.graph.reduce(ReduceOp.MAX, bench.leaf(np.ones((2, 4096), np.float16)), (1,))
+        (reduction,) = reductions(*bench.check(output).outputs)
+        assert reduction.dtype is dtypes.float16

@@ -7,6 +7,7 @@
 4. Sums over windows that are sums themselves become one (`zyx.schedule.windows`).
 5. A very long chain of element by element nodes is cut: a kernel of tens of thousands of operations compiles for
    minutes.
+6. Sums and products of float16 and bfloat16 are made in float32, and rounded once.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from zyx.dtype import accumulator
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
-from zyx.ops import identity
+from zyx.ops import ReduceOp, identity
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
 from zyx.schedule.windows import sum_of_windows
@@ -61,9 +63,9 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
         merged = sum_of_windows(graph, node, new, users) if has_windows and isinstance(node, n.Reduce) else None
         current = merged or (sources[0] if isinstance(node, n.Alias) else rebuild(graph, node, sources))
         if isinstance(current, n.Reduce) and current is not sources[0]:
-            current = _split_reduction(graph, current, info)
+            current = _reduction(graph, current, info)
         length = 1 + max(chain.get(source, 0) for source in sources)
-        if isinstance(current, n.Reduce | n.Scan | n.Scatter | n.Contiguous):
+        if isinstance(node, n.Reduce) or isinstance(current, n.Reduce | n.Scan | n.Scatter | n.Contiguous):
             length = 0
         elif length > _LONGEST_CHAIN:
             current, length = graph.contiguous(current), 0
@@ -95,6 +97,17 @@ def _with_buffer(graph: Graph, node: Node) -> Node:
     if node.storage is None and isinstance(node, (n.Const, n.Iota, *MOVEMENT)):
         return graph.contiguous(node)
     return node
+
+
+def _reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
+    """Return the reduction as it is to be computed: in its accumulator's type, and in two steps if that is better."""
+    wide = accumulator(node.dtype)
+    if wide is node.dtype or node.op not in (ReduceOp.SUM, ReduceOp.PROD):
+        return _split_reduction(graph, node, info)
+    total = graph.reduce(node.op, graph.cast(node.sources[0], wide), node.axes)
+    if isinstance(total, n.Reduce):
+        total = _split_reduction(graph, total, info)
+    return graph.cast(total, node.dtype)
 
 
 def _split_reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
