@@ -1,0 +1,1 @@
+"""zyx on one processor core, through the Tiny C Compiler."""
