@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 COMPILERS: Final = ("gcc", "clang", "cc")
 
 _FLAGS: Final = (
-    "-std=gnu11", "-O3", "-fPIC", "-w", "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",
+    "-std=gnu11", "-O2", "-fPIC", "-w", "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",
     "-ffp-contract=off",
     # What can be vectors is vectors already, and gcc 12 crashes on casts to short integers when it looks for more.
     "-fno-tree-slp-vectorize",
