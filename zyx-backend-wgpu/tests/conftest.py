@@ -13,6 +13,7 @@ from zyx.errors import NoDeviceError
 from zyx.ir import kernel as k
 from zyx.ir.builder import Builder
 from zyx.ops import BinaryOp
+from zyx.runtime.runtime import use
 from zyx.testing.opening import open_runtime
 
 if TYPE_CHECKING:
@@ -43,6 +44,15 @@ def runtime() -> Iterator[Runtime]:
     """A runtime on the first device."""
     opened = open_or_skip()
     yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def least() -> Iterator[Runtime]:
+    """A runtime in use, on the first device without what WebGPU leaves optional."""
+    opened = open_or_skip(extensions=False)
+    with use(opened):
+        yield opened
     opened.close()
 
 

@@ -5,4 +5,5 @@ literals    constants
 scalar      operations on one element, as expressions
 c_family    the emitter
 divisors    what indices are known to be multiples of
+seams       values that a driver must not see through
 """

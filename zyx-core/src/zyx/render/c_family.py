@@ -16,7 +16,7 @@ What differs between languages is data (`zyx.render.dialect`). A language that n
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
@@ -29,9 +29,9 @@ from zyx.render.literals import literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.dtype import DType
+    from zyx.dtype import DType, Scalar
     from zyx.ir.kernel import Kernel, ValueId
-    from zyx.render.dialect import Dialect
+    from zyx.render.dialect import Dialect, Forms
 
 #: The variables or literals that a value consists of, one a lane.
 Parts: TypeAlias = "tuple[str, ...]"
@@ -54,6 +54,9 @@ class CWriter:
         values: What each operation's result is called; for arrays, the name of the memory.
         variables: Register arrays that are variables, not memory.
     """
+
+    #: Operations on one element as expressions. A language in which these are not those of C has its own.
+    forms: ClassVar[Forms] = scalar
 
     def __init__(self, kernel: Kernel, dialect: Dialect) -> None:
         self.kernel = kernel
@@ -196,10 +199,14 @@ class CWriter:
 
     # ---- values
 
+    def literal(self, value: Scalar, dtype: DType) -> str:
+        """Return a constant as an expression."""
+        return literal(value, dtype, self.dialect)
+
     def const(self, i: int, op: k.Const) -> None:
         """Name a literal: itself."""
         self.element_name(op.type.dtype)
-        self.values[i] = (literal(op.value, op.type.dtype, self.dialect),) * op.type.lanes
+        self.values[i] = (self.literal(op.value, op.type.dtype),) * op.type.lanes
 
     def index(self, i: int, op: k.Index) -> None:
         """Define a grid position."""
@@ -214,33 +221,34 @@ class CWriter:
 
     def unary(self, i: int, op: k.Unary) -> None:
         """Define the result of a unary operation."""
-        template = scalar.unary(op.op, op.type.dtype, self.dialect)
+        template = self.forms.unary(op.op, op.type.dtype, self.dialect)
         self.elementwise(i, op.type, template, f"{op.op.value} of {op.type}", op.x)
 
     def binary(self, i: int, op: k.Binary) -> None:
         """Define the result of a binary operation."""
         dtype = self.type_of(op.x).dtype
-        self.elementwise(i, op.type, scalar.binary(op.op, dtype, self.dialect), f"{op.op.value} of {dtype}", op.x, op.y)
+        template = self.forms.binary(op.op, dtype, self.dialect)
+        self.elementwise(i, op.type, template, f"{op.op.value} of {dtype}", op.x, op.y)
 
     def mad(self, i: int, op: k.Mad) -> None:
         """Define a multiply-add."""
-        template = scalar.multiply_add(op.type.dtype, self.dialect)
+        template = self.forms.multiply_add(op.type.dtype, self.dialect)
         self.elementwise(i, op.type, template, f"mad of {op.type}", op.x, op.y, op.z)
 
     def where(self, i: int, op: k.Where) -> None:
         """Define a choice."""
-        self.elementwise(i, op.type, "{x} ? {y} : {z}", "where", op.condition, op.x, op.y)
+        self.elementwise(i, op.type, self.dialect.choice, "where", op.condition, op.x, op.y)
 
     def cast(self, i: int, op: k.Cast) -> None:
         """Define a conversion."""
         source = self.type_of(op.x).dtype
-        template = scalar.cast(source, op.type.dtype, self.dialect)
+        template = self.forms.cast(source, op.type.dtype, self.dialect)
         self.elementwise(i, op.type, template, f"conversion of {source} to {op.type.dtype}", op.x)
 
     def bitcast(self, i: int, op: k.Bitcast) -> None:
         """Define a reading of bits as another dtype."""
         source = self.type_of(op.x).dtype
-        template = scalar.bitcast(source, op.type.dtype, self.dialect)
+        template = self.forms.bitcast(source, op.type.dtype, self.dialect)
         self.elementwise(i, op.type, template, f"bits of {source} as {op.type.dtype}", op.x)
 
     def vectorize(self, i: int, op: k.Vectorize) -> None:
@@ -274,17 +282,20 @@ class CWriter:
         names = self.values[i] = self.names(i, op.type)
         dtype, type_name = op.type.dtype, self.type_name(op.type)
         masks = self.values[op.mask] if op.mask is not None else ()
-        zero = literal(dtype.to_scalar(0), dtype, self.dialect)
+        zero = self.literal(dtype.to_scalar(0), dtype)
         in_memory = op.source not in self.variables
         if in_memory and not masks and self._load_together(i, op, names):
             return
         slot = () if in_memory else self.slot_of(op.source, op.index)
         for lane, name in enumerate(names):
-            read = self.element(op.source, op.index, lane) if in_memory else slot[lane]
-            if dtype.is_bool and in_memory:
-                read += " != 0"
             mask = masks[lane] if len(masks) > 1 else masks[0] if masks else None
-            self.let(name, type_name, read if mask is None else f"{mask} ? {read} : {zero}")
+            read = self.read(op.source, op.index, lane, mask) if in_memory else slot[lane]
+            self.let(name, type_name, read if mask is None else self.dialect.choice.format(x=mask, y=read, z=zero))
+
+    def read(self, array: ValueId, index: ValueId, lane: int, mask: str | None) -> str:
+        """Return the expression for an element in memory; what it is where `mask` fails does not matter."""
+        del mask
+        return self.element(array, index, lane) + (" != 0" if self.array(array).dtype.is_bool else "")
 
     def store(self, i: int, op: k.Store) -> None:
         """Write to memory, or to a variable."""
@@ -292,13 +303,17 @@ class CWriter:
         values = self.values[op.value]
         masks = self.values[op.mask] if op.mask is not None else ()
         in_memory = op.target not in self.variables
-        if in_memory and not masks and self._store_together(op, values):
+        if in_memory and not masks and self.store_together(op, values):
             return
         slot = () if in_memory else self.slot_of(op.target, op.index)
         for lane, value in enumerate(values):
-            place = self.element(op.target, op.index, lane) if in_memory else slot[lane]
+            text = self.write_element(op.target, op.index, lane, value) if in_memory else f"{slot[lane]} = {value};"
             mask = masks[lane] if len(masks) > 1 else masks[0] if masks else None
-            self.line(f"{'' if mask is None else f'if ({mask}) '}{place} = {value};")
+            self.line(text if mask is None else self.dialect.conditional.format(condition=mask, statement=text))
+
+    def write_element(self, array: ValueId, index: ValueId, lane: int, value: str) -> str:
+        """Return the statement that writes an element in memory."""
+        return f"{self.element(array, index, lane)} = {value};"
 
     def _pieces(self, array: ValueId, index: ValueId, lanes: int) -> int:
         """Return how many lanes one vector access may have; 1 if there is to be none."""
@@ -327,7 +342,8 @@ class CWriter:
                 self.let(names[first + lane], self.type_name(op.type), f"w{i}_{first}{access.components[lane]}")
         return True
 
-    def _store_together(self, op: k.Store, values: Sequence[str]) -> bool:
+    def store_together(self, op: k.Store, values: Sequence[str]) -> bool:
+        """Write all lanes as vectors, if that can be; return whether it is done."""
         access, width = self.dialect.vector, self._pieces(op.target, op.index, len(values))
         if access is None or width == 1:
             return False
@@ -352,7 +368,7 @@ class CWriter:
         if template is not None:
             self.line(template.format(pointer=f"&{self.element(op.target, op.index)}", value=value))
         else:
-            self._exchange(i, op, dtype, value)
+            self.exchange(i, op, dtype, value)
         if op.mask is not None:
             self.depth -= 1
             self.line("}")
@@ -363,7 +379,7 @@ class CWriter:
             raise UnsupportedError(f"{self.dialect.name} has no native form of atomic {op.op.value} of {dtype}")
         return template.format(x=x, y=y)
 
-    def _exchange(self, i: int, op: k.Atomic, dtype: DType, value: str) -> None:
+    def exchange(self, i: int, op: k.Atomic, dtype: DType, value: str) -> None:
         """Combine by compare-and-exchange: again and again, until nobody was faster."""
         bits = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint64}[dtype.bits]
         exchange = self.dialect.exchange.get(dtype.bits)

@@ -6,7 +6,7 @@ Templates are `str.format` texts. In expressions ``{x}``, ``{y}`` and ``{z}`` ar
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +73,8 @@ class Dialect:
         wmma: Statements for matrix products of a warp, by dimensions and dtype; ``{d}``, ``{a}``, ``{b}`` and ``{c}``
             are the lanes, separated by commas.
         signed_wraps: Whether overflow of signed integers is defined to wrap.
+        choice: Expression for ``{y}`` where ``{x}`` holds, else ``{z}``.
+        conditional: A statement that runs where a condition holds; has ``{condition}`` and ``{statement}``.
     """
 
     name: str
@@ -101,7 +103,31 @@ class Dialect:
     vector: VectorAccess | None = None
     wmma: Mapping[tuple[tuple[int, int, int], DType], str] = field(default_factory=dict)
     signed_wraps: bool = False
+    choice: str = "{x} ? {y} : {z}"
+    conditional: str = "if ({condition}) {statement}"
 
     def memory_type(self, dtype: DType) -> str:
         """Return the type of an element in memory."""
         return self.memory_types.get(dtype) or self.types[dtype]
+
+
+class Forms(Protocol):
+    """Operations on one element as templates of expressions, of which `zyx.render.scalar` has those of C.
+
+    A template is None where there is none.
+    """
+
+    def unary(self, op: UnaryOp, dtype: DType, dialect: Dialect) -> str | None:
+        """Return the template of `op`."""
+
+    def binary(self, op: BinaryOp, dtype: DType, dialect: Dialect) -> str | None:
+        """Return the template of `op` on two operands of `dtype`."""
+
+    def multiply_add(self, dtype: DType, dialect: Dialect) -> str | None:
+        """Return the template of ``x * y + z``."""
+
+    def cast(self, source: DType, target: DType, dialect: Dialect) -> str | None:
+        """Return the template of a conversion."""
+
+    def bitcast(self, source: DType, target: DType, dialect: Dialect) -> str | None:
+        """Return the template that reads the bits of a `source` as a `target`."""

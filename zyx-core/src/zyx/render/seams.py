@@ -1,10 +1,10 @@
 """Which values of a kernel a driver must not see through, lest it computes something else.
 
-WGSL lets compilers take floats for real numbers: no NaN, no infinities, sums in any order. Drivers do: Mesa's makes
-``(x + c) - c`` into ``x``, ``x - x`` into 0, ``x * 0`` into 0, ``(x * c) * d`` into ``x * (c * d)``, ``!(x < y)`` into
-``x >= y`` and ``x < y ? x : y`` into a minimum that forgets NaN; others fuse a product and a sum. All of that needs two
-operations, or an operation and a constant, side by side. So values at such seams are *hidden*: combined with a zero
-that is read from memory, of which a compiler knows nothing (`zyx_backend_wgpu.render`).
+Languages such as WGSL let compilers take floats for real numbers: no NaN, no infinities, sums in any order. Drivers do:
+Mesa's makes ``(x + c) - c`` into ``x``, ``x - x`` into 0, ``x * 0`` into 0, ``(x * c) * d`` into ``x * (c * d)``,
+``!(x < y)`` into ``x >= y`` and ``x < y ? x : y`` into a minimum that forgets NaN; others fuse a product and a sum. All
+of that needs two operations, or an operation and a constant, side by side. So values at such seams are *hidden*:
+combined with a zero that is read from memory, of which a compiler knows nothing.
 """
 
 from __future__ import annotations
