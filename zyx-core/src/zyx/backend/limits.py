@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
 from zyx.ir.printer import print_op
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zyx.backend.info import DeviceInfo
+    from zyx.dtype import DType
     from zyx.ir.kernel import Kernel
 
 
@@ -21,7 +23,7 @@ def check_limits(kernel: Kernel, info: DeviceInfo) -> None:
 
     Raises:
         UnsupportedError: Too many params, groups or threads, too much memory, or a dtype or `Wmma` that the device does
-            not have; the text has the kernel, the operation and the limit.
+            not have; the text has the kernel, the operation and the limit, and the nearest dtype that the device has.
     """
     for problem in _problems(kernel, info):
         raise UnsupportedError(f"kernel {kernel.name} does not fit {info.model}: {problem}")
@@ -38,7 +40,7 @@ def _problems(kernel: Kernel, info: DeviceInfo) -> Iterator[str]:
         if isinstance(op, k.Define):
             nbytes = op.length * op.dtype.itemsize
             if not info.can_store(op.dtype):
-                yield f"{where}: {op.dtype} cannot be stored"
+                yield f"{where}: {op.dtype} cannot be stored; {_way_out(op.dtype, info)}"
             if op.memory is k.Memory.GLOBAL and nbytes > info.max_buffer_bytes:
                 yield f"{where}: a buffer of {nbytes} bytes, at most {info.max_buffer_bytes} can be bound"
             if op.memory is k.Memory.LOCAL:
@@ -46,12 +48,20 @@ def _problems(kernel: Kernel, info: DeviceInfo) -> Iterator[str]:
                 if local_bytes > info.local_bytes:
                     yield f"{where}: {local_bytes} bytes of local memory, there are {info.local_bytes}"
         elif isinstance(op, k.Value) and not op.type.dtype.is_bool and not info.can_store(op.type.dtype):
-            yield f"{where}: there is no {op.type.dtype}"
+            yield f"{where}: there is no {op.type.dtype}; {_way_out(op.type.dtype, info)}"
         if isinstance(op, k.Wmma):
             factor = kernel.ops[op.a]
             assert isinstance(factor, k.Value)
             if (op.dims, factor.type.dtype) not in info.wmma:
                 yield f"{where}: there is no Wmma of {op.dims} and {factor.type.dtype}"
+
+
+def _way_out(dtype: DType, info: DeviceInfo) -> str:
+    """Return what to do on a device without `dtype`."""
+    family = dtypes.FLOATS if dtype.is_float else dtypes.INTEGERS
+    near = [other for other in family if info.can_store(other) and other.is_unsigned == dtype.is_unsigned]
+    cast = f"cast to {max(near, key=lambda other: other.bits)} (`astype`), or " if near else ""
+    return f"{cast}use a device that has it"
 
 
 def _grid_problems(kernel: Kernel, info: DeviceInfo) -> Iterator[str]:

@@ -1,0 +1,53 @@
+"""What does not fit a device is refused with the operation, the limit, and the nearest way out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.backend import Capability, DeviceInfo
+from zyx.backend.limits import check_limits
+from zyx.errors import UnsupportedError
+from zyx.ir import kernel as k
+from zyx.ir.builder import Builder
+
+
+@pytest.fixture
+def info():
+    capabilities = {dtype: Capability() for dtype in dtypes.ALL if dtype.bits <= 32}
+    return DeviceInfo("small", "paper", capabilities, flops_per_s=1e9, bytes_per_s=1e9)
+
+
+def copy(dtype: dtypes.DType) -> k.Kernel:
+    b = Builder()
+    x = b.define(k.Memory.GLOBAL, dtype, 4)
+    at = b.index(k.Axis.GROUP, 0, 4, dtypes.int32)
+    b.store(x, at, b.load(x, at))
+    return b.finish("copy")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nearest"), [(dtypes.float64, "float32"), (dtypes.int64, "int32"), (dtypes.uint64, "uint32")]
+)
+def test_a_dtype_that_is_not_there_is_refused_with_the_nearest_that_is(info, dtype, nearest):
+    way_out = rf"kernel copy does not fit small: .*{dtype} cannot be stored; cast to {nearest} \(`astype`\), or use a"
+    with pytest.raises(UnsupportedError, match=way_out):
+        check_limits(copy(dtype), info)
+    check_limits(copy(dtypes.BY_NAME[nearest]), info)
+
+
+def test_without_any_dtype_of_the_kind_another_device_is_the_way_out(info):
+    integers = {dtype: capability for dtype, capability in info.capabilities.items() if not dtype.is_float}
+    with pytest.raises(UnsupportedError, match="float32 cannot be stored; use a device that has it"):
+        check_limits(copy(dtypes.float32), replace(info, capabilities=integers))
+
+
+def test_a_dtype_that_only_values_have_is_refused_as_well(info):
+    b = Builder()
+    x = b.define(k.Memory.GLOBAL, dtypes.float32, 4)
+    at = b.index(k.Axis.GROUP, 0, 4, dtypes.int32)
+    b.store(x, at, b.cast(b.cast(b.load(x, at), dtypes.float64), dtypes.float32))
+    with pytest.raises(UnsupportedError, match="there is no float64; cast to float32"):
+        check_limits(b.finish("detour"), info)
