@@ -20,6 +20,16 @@ typedef unsigned char zu8; typedef signed char zi8; typedef unsigned short zu16;
 typedef unsigned int zu32; typedef int zi32; typedef unsigned long long zu64; typedef long long zi64;
 template <class T, int N> struct alignas(sizeof(T) * N) zvec { T s[N]; };
 #define ZYX __device__ __forceinline__
+ZYX zu32 zyx_pair(zu16 low, zu16 high) {
+    zu32 r; asm("mov.b32 %0, {%1, %2};" : "=r"(r) : "h"(low), "h"(high)); return r;
+}
+template <class T, int N> ZYX void zyx_put(zvec<T, N> *p, zvec<T, N> x) { *p = x; }
+template <int N> ZYX void zyx_put(zvec<zu16, N> *p, zvec<zu16, N> x) {
+    union words { zvec<zu32, N / 2> pairs; zvec<zu16, N> items; } y;
+    #pragma unroll
+    for (int i = 0; i < N / 2; ++i) y.pairs.s[i] = zyx_pair(x.s[2 * i], x.s[2 * i + 1]);
+    *(words *)p = y;
+}
 """
 
 #: Conversions of 16-bit floats in one instruction each. Their values are held as 16-bit integers.
@@ -53,7 +63,6 @@ ZYX float zyx_min_f32(float x, float y) {
 
 #: Products of a warp. The registers hold two elements each, the one of the lower index in the lower half.
 _WMMA: Final = """
-ZYX zu32 zyx_pair(zu16 low, zu16 high) { return low | (zu32)high << 16; }
 #define ZYX_MMA(T) \\
 ZYX void zyx_mma_16x8x8_##T(float &d0, float &d1, float &d2, float &d3, zu16 a0, zu16 a1, zu16 a2, zu16 a3, \\
         zu16 b0, zu16 b1, float c0, float c1, float c2, float c3) { \\

@@ -91,7 +91,7 @@ def cuda_dialect(capability: int) -> Dialect:
         vector=VectorAccess(
             type="zvec<{element}, {lanes}>",
             load="*(const {type} *)({pointer})",
-            store="*({type} *)({pointer}) = {value};",
+            store="zyx_put(({type} *)({pointer}), {value});",
             make="{type}{{{{{items}}}}}",
             components=tuple(f".s[{lane}]" for lane in range(16)),
         ),

@@ -339,7 +339,7 @@ def test_the_nest_shows_the_tiles():
     [
         ((32, 8, 16), ("r0", "r1", "r2"), "r0 has 32 points, not 16"),
         ((16, 16, 16), ("r0", "r1", "r2"), "r1 has 16 points, not 8"),
-        ((16, 8, 32), ("r0", "r1", "r2"), "r2 has 32 points, not 8 or 16"),
+        ((16, 8, 64), ("r0", "r1", "r2"), "r2 has 64 points, not 8 or 16 or 32"),
         ((16, 8, 16), ("r2", "r1", "r0"), "r2 is no range of the results"),
         ((16, 8, 16), ("r0", "r1", "r1"), "r1 is no range of the sum"),
         ((16, 16, 16), ("r0", "r0", "r2"), "the rows and the columns are both r0"),

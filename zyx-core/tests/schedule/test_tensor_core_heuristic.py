@@ -86,7 +86,7 @@ def test_products_use_it_from_copies_in_local_memory(dtype, layout):
     shared = [op for op in kernel.ops if isinstance(op, k.Define) and op.memory is k.Memory.LOCAL]
     assert [op.dtype for op in shared] == [dtype] * 2
     loads = [op for op in kernel.ops if isinstance(op, k.Load) and kernel.ops[op.source] in shared]
-    assert {op.type.lanes for op in loads} == {4}
+    assert {op.type.lanes for op in loads} == {8}
     copied = {
         op.type.lanes for op in kernel.ops if isinstance(op, k.Load) and op not in loads and op.type.dtype is dtype
     }

@@ -58,8 +58,8 @@ class MatrixTile:
         half: Halves of the rows (2), unrolled.
         lane: The threads of the warp (32), local.
         pair: Neighbouring columns (2), unrolled.
-        depth: What is summed up by one multiplication: the threads that share a row or column (4), written out; and
-            what each of them has (2 or 4), a vector.
+        depth: What is summed up: the threads that share a row or column (4), written out; and what each of them has
+            (2, 4 or 8), a vector. A multiplication takes 2 or 4 points of each thread; 8 make two of them.
     """
 
     half: Range
@@ -74,8 +74,8 @@ class MatrixTile:
 
     @property
     def dims(self) -> tuple[int, int, int]:
-        """Rows, columns, depth."""
-        return (8 * self.half.size, 4 * self.pair.size, self.depth[0].size * self.depth[1].size)
+        """Rows, columns and depth of a multiplication."""
+        return (8 * self.half.size, 4 * self.pair.size, min(16, self.depth[0].size * self.depth[1].size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from zyx import dtype as dtypes
 from zyx.errors import VerifyError
 from zyx.ir.verify import verify
+from zyx.passes.copy_ahead import copy_ahead
 from zyx.passes.decompose_float_mod import decompose_float_mod
 from zyx.passes.decompose_integer_power import decompose_integer_power
 from zyx.passes.decompose_small_floats import decompose_small_floats
@@ -69,6 +70,7 @@ def standard_passes(info: DeviceInfo) -> list[Pass]:
     prefers_short_indices = info.warp_size > 1 or not info.can_compute(dtypes.int64)
     return [
         unroll_single_iteration_loops,
+        functools.partial(copy_ahead, local_bytes=info.local_bytes),
         fold_constants,
         eliminate_common_subexpressions,  # so that the next one has less to do
         simplify_algebra,

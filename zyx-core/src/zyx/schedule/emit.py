@@ -290,8 +290,8 @@ class Emitter:
     def note_block(self, read: e.Read, unrolled: e.Range, point: e.Expr) -> None:
         """Say that `point` is what `read` is at one point of `unrolled`, along which it lies side by side.
 
-        `unrolled` has as many points as there are lanes: the block of all points and lanes is loaded along `unrolled`
-        and turned over, instead of lane by lane.
+        The points of `unrolled` divide the lanes: the block of all points and lanes is loaded along `unrolled` and
+        turned over, instead of lane by lane.
         """
         self._blocks[point] = (read, unrolled)
 
@@ -306,14 +306,26 @@ class Emitter:
             self.vector = unrolled
             rows.append(self.load(self._params[read.param], read.dtype, row, read.mask))
             self.vector = lanes
-        columns = self.turn_over(rows)
-        for point, column in enumerate(columns):
+        squares = [self.turn_over(rows[start : start + unrolled.size]) for start in range(0, len(rows), unrolled.size)]
+        for point in range(unrolled.size):
+            column = self._joined([square[point] for square in squares])
             (at,) = self.pool.substitute([read], {unrolled: self.pool.index(point)})
             if self.builder.find(at) is None:
                 self.builder.remember(at, column)
         found = self.builder.find(expr)
         assert found is not None
         return found
+
+    def _joined(self, parts: list[ValueId]) -> ValueId:
+        """Return one vector of the lanes of several, as many as a power of two."""
+        while len(parts) > 1:
+            lanes = 2 * self.builder.type_of(parts[0]).lanes
+            type_ = Type(self.builder.type_of(parts[0]).dtype, lanes)
+            parts = [
+                self._add(k.Shuffle(a, b, tuple(range(lanes)), type_), a, b)
+                for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
 
     def turn_over(self, rows: list[ValueId]) -> list[ValueId]:
         """Return the transpose of a square of vectors: swap halves of pairs of rows at distances n/2, n/4, ..., 1."""

@@ -45,7 +45,12 @@ class Multiplication:
         left, right = self._fragments[statement]
         rows = [self._factor(left, {**point, matrix.half: self._pool.index(half)}) for half in range(2)]
         column = self._factor(right, point)
-        return self._builder.add(k.Wmma(matrix.dims, self._interleaved(rows), column, total, RESULTS))
+        lanes = matrix.dims[2] // matrix.depth[0].size
+        for start in range(0, matrix.depth[1].size, lanes):
+            a = self._interleaved(rows, start, lanes)
+            b = column if lanes == matrix.depth[1].size else self._picked(column, column, range(start, start + lanes))
+            total = self._builder.add(k.Wmma(matrix.dims, a, b, total, RESULTS))
+        return total
 
     def results(self, matrix: MatrixTile, point: Env) -> Iterator[tuple[int, Env]]:
         """Yield the number and the point of each result of a thread."""
@@ -64,20 +69,24 @@ class Multiplication:
         (fixed,) = self._pool.substitute([factor], point)
         return self._emitter.emit_wide(fixed)
 
-    def _interleaved(self, rows: Sequence[ValueId]) -> ValueId:
-        """Return the elements of two rows, by twos, in turn."""
+    def _interleaved(self, rows: Sequence[ValueId], start: int, count: int) -> ValueId:
+        """Return `count` elements of each of two rows from `start` on, by twos, in turn."""
         first, second = rows
-        key = ("interleaved", first, second)
+        width = self._builder.type_of(first).lanes
+        lanes = [
+            row * width + pair + item
+            for pair in range(start, start + count, 2)
+            for row in range(2)
+            for item in range(2)
+        ]
+        return self._picked(first, second, lanes)
+
+    def _picked(self, first: ValueId, second: ValueId, lanes: Sequence[int]) -> ValueId:
+        """Return lanes of two vectors."""
+        key = ("picked", first, second, *lanes)
         found = self._builder.find(key)
         if found is not None:
             return found
-        type_ = self._builder.type_of(first)
-        lanes = tuple(
-            row * type_.lanes + start + item
-            for start in range(0, type_.lanes, 2)
-            for row in range(2)
-            for item in range(2)
-        )
-        depth = max(self._builder.depth_of(row) for row in rows)
-        shuffle = k.Shuffle(first, second, lanes, Type(type_.dtype, len(lanes)))
-        return self._builder.remember(key, self._builder.add(shuffle, depth))
+        depth = max(self._builder.depth_of(first), self._builder.depth_of(second))
+        type_ = Type(self._builder.type_of(first).dtype, len(lanes))
+        return self._builder.remember(key, self._builder.add(k.Shuffle(first, second, tuple(lanes), type_), depth))

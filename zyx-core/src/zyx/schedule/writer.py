@@ -94,10 +94,14 @@ class Writer:
         return self.pool.substitute(roots, point)
 
     def _turned_reads(self, statement: Statement, vector: e.Range) -> list[tuple[e.Read, e.Range]]:
-        """Return the reads that lie side by side along an unrolled range of the vectors' length, not along them."""
+        """Return the reads that lie side by side along an unrolled range of the vectors' length, not along them.
+
+        Threads, in which taking lanes apart costs nothing, turn blocks over that are shorter along the unrolled range.
+        """
         found = self._turned.get(statement)
         if found is None:
-            unrolled = [r for r in self.unrolled(statement) if r.size == vector.size]
+            shorter = (vector.size // 2, vector.size // 4) if self.thread_axes else ()
+            unrolled = [r for r in self.unrolled(statement) if r.size in (vector.size, *shorter) and r.size > 1]
             found = []
             for read in reads_in(statement) if unrolled else ():
                 step = stride_along(read.index, vector)

@@ -3,19 +3,24 @@
     c[i, j] = sum(k) of a[i, k] * b[k, j]
 
 A group has a block of results, each of its warps a part of that, made of tiles of 16 x 8. All threads of the group
-copy what the block needs of both factors for a few steps of the sum to local memory; then the warps multiply.
+copy what the block needs of both factors for a part of the sum to local memory; then the warps multiply, and meanwhile
+`zyx.passes.copy_ahead` has them copy the next part.
 
     i = groups, warps, tiles, 16
     j = groups, warps, tiles, 8
-    k = loop, steps, depth of a tile
+    k = loop, k.0 < 4, k.1 < 8
 
-A copy has as neighbours what a warp reads together. Of what lies side by side along k, a thread copies vectors:
+A copy has as neighbours what a warp reads together: vectors along k, those of four threads beside each other, and of
+the rows or columns of a tile. So no two threads of a warp, of those that memory serves at a time, read or write the
+same bank of it. Of what lies side by side along k, a thread copies vectors:
 
-    steps, warps, tiles, i, k.0, k.1 vector
+    warps, tiles, i, k.0, k.1 vector
 
-Of what lies side by side along i (or j), it copies squares, and turns them over on the way:
+What lies side by side along j (or i) is divided among tiles by turns, four at a time: then a thread copies from four
+neighbours to four tiles, and turns what it copies over on the way. Threads beside each other copy from neighbours.
 
-    steps, warps, tiles, i.0, k.0, i.1 < 4 unrolled, k.1 < 4 vector
+    j = groups, warps, tiles.0, 8, tiles.1 < 4
+    copy: tiles.1 unrolled, warps, k.0, tiles.0, (j + 2 * k.0) % 8, k.1 vector
 """
 
 from __future__ import annotations
@@ -44,17 +49,21 @@ if TYPE_CHECKING:
     from zyx.ir.nest import Nest
     from zyx.schedule.heuristics.plan import Plan
 
-#: Steps of the sum that are copied at a time.
-_STEPS: Final = 2
+#: Points of the sum that are copied at a time: vectors of the 16 bytes that a thread loads, for 4 threads.
+_DEPTH: Final = 32
+#: Copies there are of everything: of what is multiplied, and of what comes next.
+_COPIES: Final = 2
 #: Most of what is computed, relative to what is needed.
 _MOST_WASTE: Final = 1.5
 #: Registers of a thread that are not results or factors.
 _OTHER_REGISTERS: Final = 16
 #: Threads of a processor that can all have as many registers as one can.
 _ALL_REGISTERS: Final = 256
-#: Lanes of a copied vector, and the side of a copied square.
-_LANES: Final = 8
-_SQUARE: Final = 4
+#: Threads that share a row or column of a factor, and the tiles that neighbours go to by turns.
+_SHARE: Final = 4
+_TURNS: Final = 4
+#: Places in a copy that the same rows or columns of threads that share one are apart.
+_SKEW: Final = 2
 #: A thread's copies are written out up to this many.
 _WRITTEN_OUT: Final = 8
 #: Threads of a group that keep a processor busy.
@@ -89,6 +98,12 @@ class _Product:
     itemsize: int
     turned: tuple[bool, bool]
 
+    @property
+    def at_a_time(self) -> int:
+        """Points of the sum that are copied at a time."""
+        deepest = self.dims[2] * 2 == _DEPTH and self.depth.size >= _DEPTH
+        return _DEPTH if deepest else self.dims[2]
+
 
 @dataclass(frozen=True, slots=True)
 class _Block:
@@ -105,12 +120,18 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """What became of the rows, or of the columns: groups, warps, tiles, in a tile."""
+    """What became of the rows, or of the columns: groups, warps, tiles, in a tile, and tiles by turns."""
 
     group: Range
     warp: Range
     tile: Range
     inner: Range
+    turn: Range | None
+
+    @property
+    def ranges(self) -> list[Range]:
+        """Those within a group, as results lie side by side."""
+        return [self.warp, self.tile, self.inner, *([] if self.turn is None else [self.turn])]
 
 
 def schedule_tensor_cores(plan: Plan, info: DeviceInfo) -> bool:
@@ -124,14 +145,16 @@ def schedule_tensor_cores(plan: Plan, info: DeviceInfo) -> bool:
     if product is None or block is None:
         return False
     sides = [_split_side(plan, product, block, number) for number in range(2)]
-    loop, step, depth = _split_depth(plan, product)
+    loop, depth = plan.split(product.depth, product.at_a_time)
     kept, reduced = product.others
     for range_ in kept:
         plan.mark(range_, Kind.GROUP)
-    inner = [range_ for side in sides for range_ in (side.warp, side.tile, side.inner)]
-    plan.order([*kept, *(side.group for side in sides), *reduced, loop, *inner, step, depth])
-    parts = list(plan.split(depth, _SQUARE)) if any(product.turned) else [depth]
-    rows, columns = (_copy(plan, product, number, side, step, parts, block) for number, side in enumerate(sides))
+    inner = [range_ for side in sides for range_ in side.ranges]
+    plan.order([*kept, *(side.group for side in sides), *reduced, loop, *inner, depth])
+    parts = plan.split(depth, depth.size // _SHARE)
+    for side in sides:
+        _copy(plan, product, side, parts, block)
+    rows, columns = (side.inner.label for side in sides)
     plan.do(TensorCore(product.value, rows, columns, _merge(plan, parts)))
     return True
 
@@ -191,19 +214,20 @@ def _is_turned(factor: e.Read, side: Range, depth: Range) -> bool:
 
 def _choose_block(product: _Product, info: DeviceInfo) -> _Block | None:
     """Return the block of results of a group that costs least, by a rough count; None if none fits."""
-    best: tuple[float, _Block] | None = None
-    for high, wide, down, across in itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4)):
-        block = _Block((high, wide), (down, across))
-        cost = _cost(product, block, info) if _fits(product, block, info) else None
-        if cost is not None and (best is None or cost < best[0]):
-            best = cost, block
-    return None if best is None else best[1]
+    blocks = [
+        _Block((high, wide), (down, across))
+        for high, wide, down, across in itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4))
+    ]
+    costs = {block: _cost(product, block, info) for block in blocks if _fits(product, block, info)}
+    found = [block for block, cost in costs.items() if cost is not None]
+    # Without turns, threads copy element by element: only where there is no other way.
+    return min(found, key=lambda block: (not _takes_turns(product, block), costs[block]), default=None)
 
 
 def _fits(product: _Product, block: _Block, info: DeviceInfo) -> bool:
     rows, columns = _shape(product, block)
     shape = (WARP, *(count for count in reversed(block.warps) if count > 1))
-    copied = (rows + columns) * product.dims[2] * _STEPS * product.itemsize
+    copied = (rows + columns) * product.at_a_time * product.itemsize * _COPIES
     return (
         block.threads <= info.max_group_threads
         and len(shape) <= len(info.max_group_shape)
@@ -214,10 +238,19 @@ def _fits(product: _Product, block: _Block, info: DeviceInfo) -> bool:
     )
 
 
+def _takes_turns(product: _Product, block: _Block) -> bool:
+    """Whether the sides that are turned over have tiles for neighbours to go to by turns, or are too short for them."""
+    return all(
+        not is_turned or tiles % _TURNS == 0 or side.size <= tiles * dim
+        for is_turned, side, tiles, dim in zip(product.turned, product.sides, block.tiles, product.dims, strict=False)
+    )
+
+
 def _registers(block: _Block) -> int:
-    """Return the registers that a thread needs: results in float32, and two elements of factors each."""
+    """Return the registers that a thread needs: results, two factors of 16 bytes a row, and what it copies."""
     high, wide = block.tiles
-    return 4 * high * wide + 4 * high + 2 * wide + _OTHER_REGISTERS
+    copied = sum(tiles * warps * dim for tiles, warps, dim in zip(block.tiles, block.warps, (16, 8), strict=True))
+    return 4 * high * wide + 8 * high + 4 + copied * _DEPTH // 2 // block.threads + _OTHER_REGISTERS
 
 
 def _room(block: _Block, info: DeviceInfo) -> float:
@@ -254,56 +287,42 @@ def _cost(product: _Product, block: _Block, info: DeviceInfo) -> float | None:
 
 def _split_side(plan: Plan, product: _Product, block: _Block, number: int) -> _Side:
     tiles, warps, dim = block.tiles[number], block.warps[number], product.dims[number]
+    turns = min(_TURNS, tiles) if product.turned[number] else 1
     group, rest = plan.split(product.sides[number], warps * tiles * dim)
     warp, rest = plan.split(rest, tiles * dim)
-    tile, inner = plan.split(rest, dim)
+    tile, inner = plan.split(rest, turns * dim)
+    turn = None
+    if turns > 1:
+        inner, turn = plan.split(inner, turns)
+        plan.mark(turn, Kind.UNROLL)
     plan.mark(group, Kind.GROUP)
     plan.mark(warp, Kind.LOCAL if warps > 1 else Kind.UNROLL)
     plan.mark(tile, Kind.UNROLL)
-    return _Side(group, warp, tile, inner)
+    return _Side(group, warp, tile, inner, turn)
 
 
-def _split_depth(plan: Plan, product: _Product) -> tuple[Range, Range, Range]:
-    """Split the depth, and return the ranges of the loop, of steps, and in a tile."""
-    depth = product.dims[2]
-    loop, rest = plan.split(product.depth, depth * (_STEPS if product.depth.size >= _STEPS * depth else 1))
-    step, inner = plan.split(rest, depth)
-    plan.mark(step, Kind.REPEAT)
-    return loop, step, inner
-
-
-def _copy(
-    plan: Plan, product: _Product, number: int, side: _Side, step: Range, depth: Sequence[Range], block: _Block
-) -> str:
-    """Let the threads of a group copy what they need of the rows' factor, or of the columns'.
-
-    Returns:
-        Label of the rows or columns in a tile, which may have been taken apart for it.
-    """
-    parts = list(plan.split(side.inner, _SQUARE)) if product.turned[number] else [side.inner]
-    if product.turned[number]:
-        tile = [step, side.warp, side.tile, parts[0], depth[0], parts[1], depth[1]]
-    else:
-        tile = [step, side.warp, side.tile, *parts, *depth]
-    copies = _stage(plan, product, tile)
-    if product.turned[number]:
-        *blocks, across, along = copies
-        plan.mark(across, Kind.UNROLL)
-    else:
-        inner = plan.range(_merge(plan, copies[4:]))
-        *blocks, along = [*copies[:4], *plan.split(inner, min(_LANES, inner.size))]
+def _copy(plan: Plan, product: _Product, side: _Side, depth: Sequence[Range], block: _Block) -> None:
+    """Let the threads of a group copy what they need of the rows' factor, or of the columns'."""
+    *blocks, along = _stage(plan, product, side, depth)
     plan.mark(along, Kind.VECTOR)
+    if side.turn is not None:
+        turn, *blocks = blocks
+        plan.mark(turn, Kind.UNROLL)
     _share_out(plan, _merge(plan, blocks), block)
-    return _merge(plan, parts)
 
 
-def _stage(plan: Plan, product: _Product, tile: Sequence[Range]) -> list[Range]:
-    """Copy the factor of a side, laid out along `tile`: a step, then the side's ranges; return those of the copy."""
+def _stage(plan: Plan, product: _Product, side: _Side, depth: Sequence[Range]) -> list[Range]:
+    """Copy the factor of a side, and return the ranges of the copy."""
     statement = find_statement(plan.nest, product.value)
-    (read,) = (r for r in reads_in(statement) if any(r.index.free & range_.bit for range_ in tile[1:4]))
+    (read,) = (r for r in reads_in(statement) if any(r.index.free & range_.bit for range_ in side.ranges))
     same = [other for other in reads_in(statement) if other.param is read.param]
+    if side.turn is None:
+        tile = [*side.ranges, *depth]
+    else:
+        tile = [side.turn, side.warp, depth[0], side.tile, side.inner, depth[1]]
     labels = tuple(range_.label for range_ in tile)
-    plan.do(Stage(product.value, read.param.number, labels, same.index(read) if len(same) > 1 else None))
+    skew = None if side.turn is None else (depth[0].label, side.inner.label, _SKEW)
+    plan.do(Stage(product.value, read.param.number, labels, same.index(read) if len(same) > 1 else None, skew))
     user = find_statement(plan.nest, product.value)
     copy = plan.nest.statements[plan.nest.statements.index(user) - 1]
     assert isinstance(copy, Compute)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 16
 _COLUMNS: Final = 8
-_DEPTHS: Final = (8, 16)
+_DEPTHS: Final = (8, 16, 32)
 #: Rows of results that the threads of a warp begin, and neighbouring columns of a thread.
 _GROUPS: Final = 8
 _PAIR: Final = 2
@@ -31,12 +31,12 @@ class TensorCore:
     """Let the 32 threads of a warp add up the products of a statement together, by the instruction for it.
 
     The statement sums up products of two float16 or bfloat16 factors in float32; one factor does not depend on the
-    range `columns`, of 8 points, the other not on `rows`, of 16. They sum over `depth`, of 8 or 16 points.
+    range `columns`, of 8 points, the other not on `rows`, of 16. They sum over `depth`, of 8, 16 or 32 points.
 
         c[i, j] = sum(k) of f32(a[i, k]) * f32(b[k, j])
         rows i      i.0 < 2 unrolled, i.1 < 8
         columns j   j.0 < 4, j.1 < 2 unrolled           i.1 and j.0 become i.1+j.0, 32 threads
-        depth k     k.0 < 4 written out, k.1 < 2 or 4 vectors
+        depth k     k.0 < 4 written out, k.1 < 2, 4 or 8 vectors
 
     Other statements go over rows and columns by the same ranges. Ranges beside these work as ever: those of threads
     make more warps, unrolled ones more tiles a warp. The new ranges stay as they are: moves that would change them do

@@ -57,12 +57,17 @@ class Stage:
     The copy holds the elements for all points of `tile`, laid out in that order; it is made anew for every point of
     the other ranges that the position depends on. The copy's own ranges are labelled ``label@vN`` for value N, the
     copy. `place` tells which read is meant, counted from 0, if the statement reads the buffer at several positions.
+
+    With ``skew=(a, b, step)``, point (a, b) of these two ranges of the tile lies at ``(b + step * a) % size of b``
+    along b. So threads with neighbouring points of a, and others with neighbouring points of b, can both use different
+    banks of the memory.
     """
 
     statement: str
     param: int
     tile: tuple[str, ...]
     place: int | None = None
+    skew: tuple[str, str, int] | None = None
 
     def apply(self, nest: Nest) -> Nest:
         """Return the nest after the move.
@@ -85,10 +90,18 @@ class Stage:
         value = pool.value(read.dtype, ())
         copies = [pool.range(range_.size, f"{range_.label}@{value}") for range_ in tile]
         value = e.Value(value.number, value.dtype, (*around, *copies))
-        inside = {old: pool.ref(new) for old, new in zip(tile, copies, strict=True)}
+        inside: dict[e.Range, e.Expr] = {old: pool.ref(new) for old, new in zip(tile, copies, strict=True)}
+        outside: dict[e.Range, e.Expr] = {range_: pool.ref(range_) for range_ in (*around, *tile)}
+        if self.skew is not None:
+            along, skewed = (find_range(nest, label) for label in self.skew[:2])
+            if along not in tile or skewed not in tile:
+                raise ScheduleError(f"{along} and {skewed} must both be in the tile {list(self.tile)} to be skewed")
+            for at, step in ((inside, -self.skew[2]), (outside, self.skew[2])):
+                turned = pool.affine(((at[skewed], 1), (at[along], step % skewed.size)))
+                at[skewed] = pool.modulo(turned, skewed.size)
         (copied,) = pool.substitute([read], inside)
         copy = Compute(value, copied, None, (), value.ranges)
-        ref = pool.value_ref(value, tuple(pool.ref(range_) for range_ in (*around, *tile)))
+        ref = pool.value_ref(value, tuple(outside.values()))
         user = _replace_expr(nest, statement, read, ref)
         return _insert(nest, statement, [copy, user])
 

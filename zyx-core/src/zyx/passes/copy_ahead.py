@@ -1,0 +1,251 @@
+"""Let threads copy what warps multiply next while they multiply.
+
+    loop i                              copy 0 to half 0 of the arrays
+        barrier                         barrier
+        %x = load global[.. i ..]       loop i
+        store local[..] = %x      =>        %x = load global[.. min(i + 1, last) ..]
+        barrier                             multiply from half i % 2
+        multiply from local                 store half (i + 1) % 2 of local[..] = %x
+    endloop                                 barrier
+                                        endloop
+
+Memory answers while the warps multiply, and the group meets once in each iteration instead of twice or more. The last
+iteration copies again what it has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zyx.ir import kernel as k
+from zyx.ir.kernel import Kernel
+from zyx.ir.rewriter import Rewriter, renumber
+from zyx.ops import BinaryOp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zyx.ir.kernel import Op, ValueId
+
+#: Arrays start at multiples of so many bytes, and so do both halves.
+_ALIGNMENT: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop that copies, then multiplies: from the `Loop` at `start` to the `EndLoop` at `end`.
+
+    Attributes:
+        body: Where the multiplying starts, behind the last barrier.
+        copied: The arrays that are copied to.
+    """
+
+    start: int
+    body: int
+    end: int
+    copied: frozenset[ValueId]
+
+
+def copy_ahead(kernel: Kernel, local_bytes: int) -> Kernel:
+    """Return `kernel` with copies for the next iteration in loops whose warps multiply.
+
+    Args:
+        kernel: What to change. Loops that do more than copy from params that are only read to local memory, and then
+            multiply, stay as they are.
+        local_bytes: The most local memory that the kernel may have afterwards.
+    """
+    ops = kernel.ops
+    used = sum(_nbytes(op) for op in ops if isinstance(op, k.Define) and op.memory is k.Memory.LOCAL)
+    loops: dict[int, _Loop] = {}
+    for start, end in _loops_of_products(ops):
+        found = _find(ops, start, end)
+        more = 0 if found is None else sum(_nbytes(ops[array]) for array in found.copied)
+        if found is not None and used + more <= local_bytes:
+            loops[start] = found
+            used += more
+    if not loops:
+        return kernel
+    doubled = {array for loop in loops.values() for array in loop.copied}
+    writer = Rewriter()
+    position = 0
+    while position < len(ops):
+        op = ops[position]
+        if position in loops:
+            _write(writer, ops, loops[position])
+            position = loops[position].end + 1
+        elif isinstance(op, k.Define) and position in doubled:
+            writer.keep(k.Define(op.memory, op.dtype, 2 * op.length, op.mutable, op.lanes))
+            position += 1
+        else:
+            writer.keep(op)
+            position += 1
+    return Kernel(kernel.name, tuple(writer.ops))
+
+
+# ---- which loops
+
+
+def _loops_of_products(ops: Sequence[Op]) -> list[tuple[int, int]]:
+    """Return the first and last operation of the innermost loops around products that copy: those with barriers."""
+    open_loops: list[int] = []
+    with_products: set[int] = set()
+    found: list[tuple[int, int]] = []
+    for number, op in enumerate(ops):
+        match op:
+            case k.Loop() | k.If():
+                open_loops.append(number)
+            case k.EndLoop() | k.EndIf():
+                start = open_loops.pop()
+                if start in with_products and isinstance(ops[start], k.Loop):
+                    found.append((start, number))
+            case k.Wmma():
+                with_products |= set(open_loops)
+            case _:
+                pass
+    return found
+
+
+def _find(ops: Sequence[Op], start: int, end: int) -> _Loop | None:
+    """Return the loop from `start` to `end` if all there is in front of its last barrier is copies."""
+    barriers = _own_barriers(ops, start, end)
+    loop = ops[start]
+    if not barriers or len(barriers) < 2 or not isinstance(loop, k.Loop) or loop.size < 2:
+        return None
+    first, last = barriers[0], barriers[-1]
+    copied: dict[ValueId, int] = {}  # with the barrier behind which they are written
+    segment = first
+    for number in range(start + 1, last):
+        op = ops[number]
+        if isinstance(op, k.Barrier):
+            segment = number
+        elif isinstance(op, k.Store) and number > first and _is_local(ops[op.target]):
+            if copied.setdefault(op.target, segment) != segment:
+                return None  # threads meet between two stores to one array
+        elif isinstance(op, k.Load):
+            if not _is_read_only(ops[op.source]):
+                return None
+        elif not isinstance(op, _PURE):
+            return None
+    return _Loop(start, last + 1, end, frozenset(copied)) if _may_double(ops, copied, last, end) else None
+
+
+def _own_barriers(ops: Sequence[Op], start: int, end: int) -> list[int] | None:
+    """Return the barriers of a loop; None if there are some in loops or branches inside."""
+    depth = 0
+    found = []
+    for number in range(start + 1, end):
+        depth += isinstance(ops[number], k.Loop | k.If) - isinstance(ops[number], k.EndLoop | k.EndIf)
+        if isinstance(ops[number], k.Barrier):
+            if depth:
+                return None
+            found.append(number)
+    return found
+
+
+def _may_double(ops: Sequence[Op], copied: Iterable[ValueId], last: int, end: int) -> bool:
+    """Whether nothing but loads between `last` and `end` uses the arrays, and halves of them are aligned."""
+    arrays = set(copied)
+    for number, op in enumerate(ops):
+        behind = last < number < end
+        match op:
+            case k.Load(source=source) if source in arrays and not behind:
+                return False
+            case k.Store(target=target) | k.Atomic(target=target) if target in arrays and (behind or number > end):
+                return False
+            case _:
+                pass
+    first = next((n for n, op in enumerate(ops) if isinstance(op, k.Store) and op.target in arrays), end)
+    return bool(arrays) and first < last and all(_nbytes(ops[array]) % _ALIGNMENT == 0 for array in arrays)
+
+
+def _is_local(op: Op) -> bool:
+    return isinstance(op, k.Define) and op.memory is k.Memory.LOCAL
+
+
+def _is_read_only(op: Op) -> bool:
+    return isinstance(op, k.Define) and op.memory is k.Memory.GLOBAL and not op.mutable
+
+
+def _nbytes(op: Op) -> int:
+    assert isinstance(op, k.Define)
+    return op.length * op.dtype.itemsize
+
+
+# ---- how they are written
+
+
+def _write(writer: Rewriter, ops: Sequence[Op], found: _Loop) -> None:
+    loop = ops[found.start]
+    assert isinstance(loop, k.Loop)
+    dtype = loop.type.dtype
+    copies = range(found.start + 1, found.body)
+    # The first copy. Somebody may still multiply, in the loop around this one.
+    writer.add(k.Barrier())
+    names = list(writer.renamed)
+    names.append(writer.const(0, dtype))
+    _write_loads(writer, ops, copies, names)
+    _write_stores(writer, ops, copies, names, None)
+    writer.add(k.Barrier())
+    # What the products need of what the copies are computed from stays; the rest of it is dead.
+    number = writer.keep(loop)
+    for position in copies:
+        op = ops[position]
+        if isinstance(op, k.Store | k.Barrier):
+            writer.renamed.append(-1)
+        else:
+            writer.keep(op)
+    one, two, last = (writer.const(value, dtype) for value in (1, 2, loop.size - 1))
+    following = writer.add(k.Binary(BinaryOp.ADD, number, one, loop.type))
+    half, other = (writer.add(k.Binary(BinaryOp.MOD, value, two, loop.type)) for value in (number, following))
+    names = [*writer.renamed[: found.start], writer.add(k.Binary(BinaryOp.MIN, following, last, loop.type))]
+    _write_loads(writer, ops, copies, names)
+    for position in range(found.body, found.end):
+        op = ops[position]
+        if isinstance(op, k.Load) and op.source in found.copied:
+            moved = renumber(op, writer.renamed)
+            assert isinstance(moved, k.Load)
+            index = _in_half(writer, ops[op.source], moved.index, half)
+            writer.renamed.append(writer.add(k.Load(moved.source, index, moved.type, moved.mask)))
+        else:
+            writer.keep(op)
+    _write_stores(writer, ops, copies, names, other)
+    writer.add(k.Barrier())
+    writer.keep(ops[found.end])
+
+
+def _write_loads(writer: Rewriter, ops: Sequence[Op], copies: range, names: list[ValueId]) -> None:
+    """Write all but the stores and barriers of `copies`; `names`, of what is in front of them, grows by their names."""
+    for position in copies:
+        op = ops[position]
+        names.append(-1 if isinstance(op, k.Store | k.Barrier) else writer.add(renumber(op, names)))
+
+
+def _write_stores(
+    writer: Rewriter, ops: Sequence[Op], copies: range, names: Sequence[ValueId], half: ValueId | None
+) -> None:
+    """Write the stores of `copies` to the half of the arrays of that number, None for the first."""
+    for position in copies:
+        op = ops[position]
+        if not isinstance(op, k.Store):
+            continue
+        store = renumber(op, names)
+        assert isinstance(store, k.Store)
+        index = store.index if half is None else _in_half(writer, ops[op.target], store.index, half)
+        writer.add(k.Store(store.target, index, store.value, store.mask, store.streaming))
+
+
+def _in_half(writer: Rewriter, array: Op, index: ValueId, half: ValueId) -> ValueId:
+    """Return `index` in the half of an array of that number."""
+    assert isinstance(array, k.Define)
+    type_ = writer.type_of(index)
+    if writer.type_of(half) != type_:
+        half = writer.add(k.Cast(half, type_))
+    length = writer.const(array.length, type_.dtype)
+    start = writer.add(k.Binary(BinaryOp.MUL, half, length, type_))
+    return writer.add(k.Binary(BinaryOp.ADD, start, index, type_))
+
+
+_PURE: Final = (
+    k.Const, k.Index, k.Unary, k.Binary, k.Where, k.Cast, k.Bitcast, k.Mad, k.Vectorize, k.Devectorize, k.Shuffle,
+)  # fmt: skip

@@ -1,0 +1,136 @@
+"""Warps multiply while their threads copy what comes next, and nothing else changes."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from zyx.ir import interpreter
+from zyx.ir import kernel as k
+from zyx.ir.parser import parse_kernel
+from zyx.ir.verify import verify
+from zyx.passes.copy_ahead import copy_ahead
+from zyx.testing.passes import check_pass
+
+PRODUCT = """
+    kernel k
+    %o = global f32[128]
+    %a = global f16[{length}] readonly
+    %l = local f16[128]
+    %s = register f32x4[1]
+    %t = thread 0 < 32 : i64
+    %z = const 0 : i64
+    %zero = const 0.0 : f32x4
+    store %s[%z] = %zero
+    %four = const 4 : i64
+    %step = const 128 : i64
+    %at = mul %t, %four : i64
+    %i = loop < {size} : i64
+        barrier
+        {before}
+        %r = mul %i, %step : i64
+        %from = add %r, %at : i64
+        %x = load %a[%from] : f16x4
+        store %l[%at] = %x
+        {between}
+        barrier
+        %y = load %l[%at] : f16x4
+        %b = shuffle %y, %y[0, 1] : f16x2
+        %c = load %s[%z] : f32x4
+        %d = wmma 16x8x8 %y, %b, %c : f32x4
+        store %s[%z] = %d
+        {after}
+    endloop
+    %e = load %s[%z] : f32x4
+    store %o[%at] = %e
+"""
+
+
+def product(size=4, before="", between="", after=""):
+    return parse_kernel(PRODUCT.format(size=size, length=128 * size, before=before, between=between, after=after))
+
+
+def changed(kernel, local_bytes=1 << 12):
+    return check_pass(functools.partial(copy_ahead, local_bytes=local_bytes), kernel)
+
+
+def barriers_in_loop(kernel):
+    ops = kernel.ops
+    start = next(number for number, op in enumerate(ops) if isinstance(op, k.Loop))
+    return sum(isinstance(op, k.Barrier) for op in ops[start:])
+
+
+def test_copies_are_for_the_next_iteration():
+    kernel = product()
+    result = changed(kernel)
+    (local,) = (op for op in result.ops if isinstance(op, k.Define) and op.memory is k.Memory.LOCAL)
+    assert local.length == 256
+    assert (barriers_in_loop(kernel), barriers_in_loop(result)) == (2, 1)
+    loop = result.ops[next(number for number, op in enumerate(result.ops) if isinstance(op, k.Loop)) :]
+    order = [type(op) for op in loop if isinstance(op, k.Wmma | k.Barrier) or getattr(op, "target", None) == 2]
+    assert order == [k.Wmma, k.Store, k.Barrier]
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_values_stay_for_any_number_of_iterations(size):
+    kernel = product(size)
+    data = np.random.default_rng(0).integers(-4, 4, 128 * size).astype(np.float16)
+    results = []
+    for current in (kernel, copy_ahead(kernel, 1 << 12)):
+        verify(current)
+        out = np.zeros(128, np.float32)
+        interpreter.run(current, [out, data])
+        results.append(out)
+    assert results[0].any()
+    np.testing.assert_array_equal(*results)
+
+
+def test_a_second_segment_with_an_array_of_its_own_loses_its_barriers():
+    kernel = product(between="barrier")
+    assert barriers_in_loop(kernel) == 3
+    assert barriers_in_loop(changed(kernel)) == 1
+
+
+STAY = {
+    "one iteration": {"size": 1},
+    "an array that is written twice": {"between": "barrier\nstore %l[%at] = %x"},
+    "a copy that is read while copying": {"before": "%w = load %l[%at] : f16x4"},
+    "an array that is written while multiplying": {"after": "barrier\nstore %l[%at] = %y"},
+    "a result that is stored while copying": {"between": "%g = const 1.0 : f32\nstore %o[%t] = %g"},
+}
+
+
+@pytest.mark.parametrize("options", STAY.values(), ids=STAY.keys())
+def test_loops_that_do_more_than_copy_and_multiply_stay(options):
+    kernel = product(**options)
+    assert copy_ahead(kernel, 1 << 12) is kernel
+
+
+def test_loops_whose_copies_do_not_fit_twice_stay():
+    kernel = product()
+    assert copy_ahead(kernel, 256 + 255) is kernel
+    assert copy_ahead(kernel, 512) is not kernel
+
+
+def test_loops_without_products_stay():
+    kernel = parse_kernel("""
+        kernel k
+        %a = global f32[64] readonly
+        %o = global f32[32]
+        %l = local f32[32]
+        %t = thread 0 < 32 : i64
+        %n = const 32 : i64
+        %i = loop < 2 : i64
+            barrier
+            %r = mul %i, %n : i64
+            %f = add %r, %t : i64
+            %x = load %a[%f] : f32
+            store %l[%t] = %x
+            barrier
+            %y = load %l[%t] : f32
+            store %o[%t] = %y
+        endloop
+    """)
+    assert copy_ahead(kernel, 1 << 12) is kernel
