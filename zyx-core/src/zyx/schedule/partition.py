@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 #: A kernel of fewer element operations than this runs on one group whatever its shape.
 SMALL_WORK: Final = 1 << 14
+#: A group may run over a row of so many points a thread even where rows are too few to keep a device busy: the launch
+#: that this saves takes as long.
+_POINTS_OF_A_THREAD: Final = 4
 
 
 @dataclass(slots=True, eq=False)
@@ -251,7 +254,8 @@ class _Grower:
         """Whether a value for each row may be computed in front of what runs over the row."""
         if self._contraction is not None:
             return False
-        work = self._work + (size_of(node.sources[0].shape) if isinstance(node, n.Reduce) else size_of(node.shape))
+        elements = size_of(node.sources[0].shape) if isinstance(node, n.Reduce) else size_of(node.shape)
+        work = self._work + elements
         if work <= SMALL_WORK:
             return True
         rows = ranges if self._rows is None else self._rows & ranges
@@ -262,7 +266,8 @@ class _Grower:
             return True  # by itself it would have no more points
         rows &= every
         count = region.extent(rows)
-        if count < self._info.units * 4:
+        row = max(size_of(self._root.shape), elements) // count
+        if count < self._info.units * 4 and row > self._info.max_group_threads * _POINTS_OF_A_THREAD:
             return False
         row_bytes = max(size_of(self._root.shape), work) // count * self._root.dtype.itemsize
         budget = self._info.cache_bytes[1] if len(self._info.cache_bytes) > 1 else self._info.local_bytes
