@@ -117,7 +117,7 @@ from zyx.tensor.creation import (
     zeros_like,
 )
 from zyx.tensor.cumulative import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff
-from zyx.tensor.devices import backends, default_device, device, devices, realize, synchronize
+from zyx.tensor.devices import backends, default_device, device, devices, explain_device, realize, synchronize
 from zyx.tensor.einsum import einsum
 from zyx.tensor.elementwise import (
     abs,
@@ -298,10 +298,10 @@ __all__ = [
     "conv_transpose2d", "conv_transpose3d", "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cross",
     "cross_entropy", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "default_device",
     "default_generator", "deg2rad", "device", "devices", "diag", "diagonal", "diff", "divide", "dot", "dropout", "e",
-    "einsum", "elu", "empty", "empty_like", "equal", "erf", "erfinv", "errors", "exp", "exp2", "expand_dims", "expm1",
-    "eye", "finfo", "flatten", "flip", "float16", "float32", "float64", "floor", "floor_divide", "fmod", "frac",
-    "from_dlpack", "from_numpy", "full", "full_like", "gather", "gelu", "glorot_uniform", "grad", "greater",
-    "greater_equal", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "hypot", "iinfo", "implicit_casts",
+    "einsum", "elu", "empty", "empty_like", "equal", "erf", "erfinv", "errors", "exp", "exp2", "expand_dims",
+    "explain_device", "expm1", "eye", "finfo", "flatten", "flip", "float16", "float32", "float64", "floor",
+    "floor_divide", "fmod", "frac", "from_dlpack", "from_numpy", "full", "full_like", "gather", "gelu", "glorot_uniform",
+    "grad", "greater", "greater_equal", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "hypot", "iinfo", "implicit_casts",
     "index_select", "inf", "int8", "int16", "int32", "int64", "isclose", "isdtype", "isfinite", "isinf", "isnan",
     "jit", "kaiming_normal", "kaiming_uniform", "kl_div", "l1_loss", "leaky_relu", "lerp", "less", "less_equal",
     "linspace", "load", "log", "log1p", "log2", "log10", "log_softmax", "logaddexp", "logical_and", "logical_not",

@@ -14,7 +14,7 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.backend import Device, DeviceInfo, Event, MemoryPool, PoolBuffer, Program
 from zyx.backend.info import full_capability
-from zyx.errors import AllocationError, BackendError, InvalidEventError, LaunchError
+from zyx.errors import AllocationError, BackendError, InvalidEventError, LaunchError, UnsupportedError
 from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl
 from zyx.ir.interpreter import Executable
 from zyx.runtime.runtime import Runtime, use
@@ -81,6 +81,7 @@ class LabPool(MemoryPool):
 
     Attributes:
         copies: Bytes of each copy that was queued, by kind.
+        has_direct_path: Whether copies between two pools of this kind do not go through the host.
     """
 
     def __init__(self, name: str, capacity: int = CAPACITY) -> None:
@@ -90,6 +91,7 @@ class LabPool(MemoryPool):
         self.trims = 0
         self.queued: list[Work] = []
         self.copies: list[tuple[str, int]] = []
+        self.has_direct_path = True
 
     @property
     def free_bytes(self) -> int:
@@ -124,7 +126,7 @@ class LabPool(MemoryPool):
 
     def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events=()) -> Event:
         self.copies.append(("copy", source.nbytes))
-        if not isinstance(source, LabBuffer):
+        if not isinstance(source, LabBuffer) or not self.has_direct_path:
             return super().pool_to_pool(source, target, events)
         self.check_buffer(target, source.nbytes)
 
@@ -157,6 +159,10 @@ class LabPool(MemoryPool):
         while self.queued:
             self.queued.pop().do()  # the latest first: what it does not wait for is not done before it
 
+    @property
+    def in_flight(self) -> int:
+        return sum(work.action is not None for work in self.queued)
+
     def trim(self) -> int:
         self.trims += 1
         return 0
@@ -181,6 +187,7 @@ class LabDevice(Device):
         self.compiled: list[str] = []
         self.launched: list[str] = []
         self.released: list[str] = []
+        self.fails_in_compile: str | None = None
         self.fails_in_launch: str | None = None
         self.fails_while_running: str | None = None
         self._info = DeviceInfo(
@@ -192,7 +199,13 @@ class LabDevice(Device):
     def info(self) -> DeviceInfo:
         return self._info
 
+    @property
+    def free_compute(self) -> float:
+        return self._info.flops_per_s / (1 + self.memory_pool.in_flight)
+
     def compile(self, kernel) -> Program:
+        if self.fails_in_compile is not None and self.fails_in_compile in kernel.name:
+            raise UnsupportedError(f"kernel {kernel.name} on {self.name}: not with this device")
         self.compiled.append(kernel.name)
         program = LabProgram(kernel.name)
         program.executable, program.params = Executable(kernel), kernel.params

@@ -30,6 +30,56 @@ def test_blocks_nest_and_none_stands_for_the_innermost(lab):
         assert name == "lab:0"
 
 
+def test_names_numbers_and_devices_stand_for_the_same(lab):
+    second = lab.device("lab:1")
+    number = zyx.devices().index("lab:1")
+    for which in ("lab:1", "LAB:1", number, second, ["lab:1"], ("lab:1", second), "lab:1|lab:1"):
+        with zyx.device(which) as name:
+            assert name == zyx.default_device() == zyx.ones(2).device == "lab:1"
+        assert zyx.ones(2).to(which).device == "lab:1"
+    with zyx.device() as name:
+        assert name == "lab:0"
+
+
+@pytest.mark.parametrize("order", [("lab:0", "lab:1"), ("lab:1", "lab:0"), ("lab:1|lab", "lab:1")])
+def test_several_are_a_group_in_whatever_order(lab, order):
+    with zyx.device(*order) as name:
+        assert name == zyx.default_device() == zyx.ones(2).device == "lab:0|lab:1"
+        with zyx.device(None, "interpreter") as larger:
+            assert larger == "interpreter:0|lab:0|lab:1"
+    assert zyx.ones(2, device=name).device == zyx.ones(2, device="lab:1|lab:0").device == name
+    assert zyx.ones(2).to(order).device == name
+
+
+def test_what_is_not_there_lists_what_is(lab):
+    listed = ", ".join(f"{number}: {name}" for number, name in enumerate(zyx.devices()))
+    assert "0: " in listed
+    for which in (len(zyx.devices()), -1):
+        with pytest.raises(NoDeviceError, match=f"no device number {which}: there are {listed}"):
+            zyx.device(which).__enter__()
+    with pytest.raises(NoDeviceError, match=f"group of no devices is asked for; there are {listed}"):
+        zyx.device([]).__enter__()
+    for which in ("nowhere", ["lab:1", "nowhere"], "lab:1|nowhere"):
+        with pytest.raises(NoDeviceError, match=r"no device 'nowhere'[^\n]*\ndevices: .*lab:0, lab:1"):
+            zyx.device(which).__enter__()
+    other = Runtime({"devices": {"default": "interpreter"}})
+    with pytest.raises(NoDeviceError, match="device interpreter:0 is closed, or of another runtime"):
+        lab.device_name(other.device())
+    other.close()
+
+
+def test_the_default_is_explained(lab):
+    assert zyx.explain_device() == "lab:0, since asked for by code"
+    with zyx.device("lab:1"):
+        assert zyx.explain_device() == "lab:1, since it is asked for by a with block"
+    with use(Runtime()) as fresh, pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ZYX_DEVICE", raising=False)
+        name, _, reason = zyx.explain_device().partition(", since it is the ")
+        assert name == zyx.default_device() == zyx.devices()[0]
+        assert reason.startswith(f"fastest of {len(zyx.devices())}: about ") or reason == "only device", reason
+        fresh.close()
+
+
 def test_a_block_ends_with_an_error_too(lab):
     with pytest.raises(KeyError), zyx.device("lab:1"):
         raise KeyError

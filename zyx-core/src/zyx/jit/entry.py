@@ -82,11 +82,13 @@ class Entry:
         self._plan: Plan = runtime.plan(self._computed, list(self._given), donations)
         self._plan.capture()
         self._number = {node: number for node, number in zip(self._computed, self._plan.results, strict=True)}
-        self._overwritten = [
-            handle
+        overwritten = [
+            (handle, self._number[node])
             for handle, node in self._states
             if node in donations and self._number.get(node) == self._given[donations[node]]
         ]
+        self._overwritten = [handle for handle, _ in overwritten]
+        self._written = {number for _, number in overwritten}
         self._temporaries: list[Buffer] | None = None
 
     @property
@@ -129,6 +131,8 @@ class Entry:
             leaves.append(self._storage(handle) if type(storage) is not Buffer or node.sources else storage)
         leaves += self._constants
         plan = self._plan
+        if plan.placed:
+            leaves = runtime.placement.gather(self._given, leaves, plan.placed, self._written)
         outputs = plan.allocate(runtime.memory, plan.outputs)
         if self._temporaries is None:
             self._temporaries = plan.allocate(runtime.memory, plan.temporaries)

@@ -235,3 +235,21 @@ def settle(
         buffer.pending = pending
     for buffer in written:
         buffer.writer = pending
+
+
+def copy(source: Buffer, target: Buffer) -> None:
+    """Queue a copy of `source` to `target`, which lies in another pool; `source` is kept until it is done.
+
+    Raises:
+        BackendError: The pool refused, or earlier work on one of them has failed.
+    """
+    if source.raw is None or target.raw is None:
+        return
+    target.wait()
+    events, taken = take_events((source,), source.pool)
+    try:
+        event = target.pool.pool_to_pool(source.raw, target.raw, events)
+    except BackendError:
+        abandon(taken)
+        raise
+    settle(event, target.pool, (source, target), taken, (target,))

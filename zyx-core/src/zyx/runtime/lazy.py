@@ -22,14 +22,13 @@ from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from zyx.backend import MemoryPool
     from zyx.builtin.disk import DiskBuffer, DiskPool
     from zyx.dtype import DType
     from zyx.graph import Graph
     from zyx.graph.node import Leaf, Node
-    from zyx.runtime.buffer import Buffer, Memory
+    from zyx.runtime.buffer import Buffer
     from zyx.runtime.runtime import Runtime
     from zyx.shape import Shape
 
@@ -48,19 +47,19 @@ class Unread:
         self.window = window
         self.buffer: Buffer | None = None
 
-    def read(self, memory: Memory, pool: MemoryPool) -> Buffer:
-        """Return a buffer of `pool` with the values, reading them at the first call.
+    def read(self, allocate: Callable[[int], Buffer]) -> Buffer:
+        """Return a buffer with the values, reading them into one of `allocate` at the first call.
 
         Raises:
             AllocationError: No room.
             TransferError: The file is gone, or shorter than it was. Then it can be tried again.
         """
         if self.buffer is None:
-            buffer = memory.allocate(pool, self.window.nbytes)
+            buffer = allocate(self.window.nbytes)
             assert buffer.raw is not None  # a window has at least one byte
             buffer.wait()
-            event = pool.pool_to_pool(self.window, buffer.raw)
-            settle(event, pool, (buffer,), (), (buffer,))
+            event = buffer.pool.pool_to_pool(self.window, buffer.raw)
+            settle(event, buffer.pool, (buffer,), (), (buffer,))
             self.buffer = buffer
         return self.buffer
 
@@ -94,7 +93,7 @@ def leaf_of_file(
         shape = (left // dtype.itemsize,)
     nbytes = size_of(shape) * dtype.itemsize
     if not nbytes:
-        return runtime.graph.leaf(shape, dtype, device, runtime.memory.allocate(runtime.device(device).memory_pool, 0))
+        return runtime.graph.leaf(shape, dtype, device, runtime.allocate(device, 0))
     return runtime.graph.leaf(shape, dtype, device, Unread(pool.window(path, offset, nbytes)))
 
 

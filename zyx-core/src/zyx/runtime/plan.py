@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture
 from zyx.errors import BackendError
-from zyx.runtime.buffer import abandon, settle, take_events
+from zyx.runtime.buffer import abandon, copy, settle, take_events
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zyx.backend import Device, MemoryPool, PoolBuffer, Program
     from zyx.runtime.buffer import Buffer, Memory
@@ -75,6 +75,7 @@ class Plan:
         results: For each node asked for, the number of the buffer that holds it.
         temporaries: Memory for what is neither.
         steps: In order.
+        placed: For each group of devices that nodes belong to, the one that it runs on.
     """
 
     inputs: int
@@ -82,6 +83,7 @@ class Plan:
     results: tuple[int, ...]
     temporaries: tuple[Slice, ...]
     steps: tuple[Step, ...]
+    placed: Mapping[str, Device] = field(default_factory=dict)
     _runs: int = 0
     _captured: _Captured | None = field(default=None)
 
@@ -117,7 +119,7 @@ class Plan:
                 return
         for step in self.steps:
             if isinstance(step, CopyStep):
-                _copy(buffers[step.source], buffers[step.target])
+                copy(buffers[step.source], buffers[step.target])
             else:
                 args = [buffers[number] for number in step.args]
                 pool = step.device.memory_pool
@@ -171,16 +173,3 @@ class Plan:
 def _raw(buffers: Sequence[Buffer]) -> list[PoolBuffer]:
     """Return the pools' handles of buffers, none of which is empty: what has no elements takes no part in a kernel."""
     return [buffer.raw for buffer in buffers if buffer.raw is not None]
-
-
-def _copy(source: Buffer, target: Buffer) -> None:
-    if source.raw is None or target.raw is None:
-        return
-    target.wait()
-    events, taken = take_events((source,), source.pool)
-    try:
-        event = target.pool.pool_to_pool(source.raw, target.raw, events)
-    except BackendError:
-        abandon(taken)
-        raise
-    settle(event, target.pool, (source, target), taken, (target,))

@@ -64,22 +64,27 @@ class Planner:
         self.candidates = candidates
 
     def make(
-        self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None = None
+        self,
+        outputs: Sequence[Node],
+        leaves: Sequence[Node],
+        donations: Mapping[Node, Node] | None = None,
+        placed: Mapping[str, Device] | None = None,
     ) -> Plan:
         """Return the plan that computes `outputs`, none of which has storage, from `leaves`.
 
         An output may be stored over the leaf that `donations` has for it, where that gives the same values; the plan's
-        `results` say where it was.
+        `results` say where it was. `placed` has a device for each group of devices that nodes belong to.
         """
-        return _Making(self, donations or {}).make(outputs, leaves)
+        return _Making(self, donations or {}, placed or {}).make(outputs, leaves)
 
 
 class _Making:
     """One plan being made."""
 
-    def __init__(self, planner: Planner, donations: Mapping[Node, Node]) -> None:
+    def __init__(self, planner: Planner, donations: Mapping[Node, Node], placed: Mapping[str, Device]) -> None:
         self._graph = Graph()
-        self._device_of = planner.device_of
+        self._device_by_name = planner.device_of
+        self._placed = placed
         self._compiler = planner.compiler
         self._candidates = planner.candidates
         self._donations = donations
@@ -99,6 +104,9 @@ class _Making:
             for action in actions
         ]
         return self._with_buffers([shared.get(node, node) for node in wanted], leaves, actions)
+
+    def _device_of(self, name: str) -> Device:
+        return self._placed.get(name) or self._device_by_name(name)
 
     def _on_device(
         self, outputs: Sequence[Node], targets: dict[Node, Node], actions: list[_Kernel | _Copy]
@@ -205,7 +213,12 @@ class _Making:
                 written = tuple(numbers[node] for node in action.stored)
                 steps.append(LaunchStep(action.device, self._compiler.result(action.program), args, moved, written))
         return Plan(
-            len(leaves), tuple(slices), tuple(numbers[node] for node in wanted), tuple(temporaries), tuple(steps)
+            inputs=len(leaves),
+            outputs=tuple(slices),
+            results=tuple(numbers[node] for node in wanted),
+            temporaries=tuple(temporaries),
+            steps=tuple(steps),
+            placed=self._placed,
         )
 
     def _slice(self, node: Node) -> Slice:

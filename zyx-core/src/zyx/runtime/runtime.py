@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 import time
 import weakref
 from collections import OrderedDict
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,20 +15,19 @@ from zyx import dtype as dtypes
 from zyx.errors import BackendError, TraceError
 from zyx.graph import Graph
 from zyx.graph import node as n
-from zyx.runtime.buffer import Buffer, Memory, abandon, settle, take_events
+from zyx.runtime.buffer import Buffer, abandon, settle, take_events
+from zyx.runtime.devices import Devices
 from zyx.runtime.lazy import Unread, read_slices_only
 from zyx.runtime.observer import Observers
 from zyx.runtime.signature import signature
-from zyx.runtime.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from zyx.backend import Device
     from zyx.graph.node import Node
-    from zyx.plugins.opening import OpenedBackends
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.handle import Handle
+    from zyx.runtime.placement import Placed
     from zyx.runtime.plan import Plan
     from zyx.runtime.planner import Planner
     from zyx.runtime.tracing import Tracing
@@ -40,7 +38,7 @@ MAX_DEPTH: Final = 4000
 _MAX_PLANS: Final = 512
 
 
-class Runtime:
+class Runtime(Devices):
     """Devices, memory and what was compiled, for the tensors that belong to it.
 
     Nothing is opened before a device is needed. All methods may be called from any thread.
@@ -51,118 +49,20 @@ class Runtime:
     Attributes:
         graph: Makes the nodes of all tensors.
         observers: Who follows what becomes of handles.
-        memory: Allocates buffers.
         tracing: The trace of a function that is under way, if one is.
-        lock: Held while the runtime is at work.
     """
 
     def __init__(self, settings: Settings | Mapping[str, Any] | None = None) -> None:
+        super().__init__(settings)
         self.graph = Graph()
         self.observers = Observers()
-        self.memory = Memory()
         self.tracing: Tracing | None = None
-        self._given_settings = settings
-        self.lock = threading.RLock()
-        self._opened: OpenedBackends | None = None
-        self._default: str | None = None
-        self._trace: Trace | None = None
         self._compiler: Compiler | None = None
         self._planner: Planner | None = None
         self._plans: OrderedDict[object, Plan] = OrderedDict()
         self._empty: dict[str, Buffer] = {}
         self._later: list[weakref.ref[Handle]] = []
         self.memory.droppers.append(self._drop_plans)
-
-    # ---- devices
-
-    @property
-    def backends(self) -> OpenedBackends:
-        """The backends, opened as they are needed."""
-        if self._opened is None:
-            from zyx.plugins.manager import PluginManager
-            from zyx.plugins.opening import OpenedBackends
-            from zyx.settings.load import load_settings
-
-            with self.lock:
-                if self._opened is None:
-                    self._opened = OpenedBackends(PluginManager(load_settings(self._given_settings)))
-        return self._opened
-
-    @property
-    def settings(self) -> Settings:
-        """What is in force."""
-        return self.backends.manager.settings
-
-    @property
-    def trace(self) -> Trace:
-        """Where debugging output goes."""
-        if self._trace is None:
-            self._trace = Trace(self.settings.debug)
-        return self._trace
-
-    @property
-    def default_device(self) -> str:
-        """Name of the device on which tensors are made where none is named.
-
-        Raises:
-            NoDeviceError: There is none; the text says what was tried.
-        """
-        for runtime, name in reversed(_scopes.get()):
-            if runtime is self:
-                return name
-        if self._default is None:
-            self._default = self._choose(None).name
-        return self._default
-
-    @contextmanager
-    def default(self, name: str | None) -> Iterator[str]:
-        """Make tensors on device `name`, where none is named, for the length of a ``with`` block in this thread.
-
-        None is the device that is the default already.
-        """
-        place = self.device_name(name)
-        token = _scopes.set((*_scopes.get(), (self, place)))
-        try:
-            yield place
-        finally:
-            _scopes.reset(token)
-
-    def device_name(self, name: str | None) -> str:
-        """Return the full name of a device, such as ``c:0`` for ``c`` or ``cpu``; None means the default device.
-
-        Raises:
-            NoDeviceError: There is no such device; the text lists those there are.
-        """
-        return self.device(name).name
-
-    def device(self, name: str | None = None) -> Device:
-        """Return a device by name, opening what is needed; None means the default device."""
-        if name is None:
-            name = self.default_device
-        if self._opened is not None:
-            found = self._opened.devices.get(name)
-            if found is not None:
-                return found
-        return self._choose(name)
-
-    def _choose(self, name: str | None) -> Device:
-        """Return the device that a name, or no name, means to `zyx.plugins.choose`."""
-        from zyx.plugins.choose import choose_device
-
-        with self.lock:
-            choice = choose_device(name, self.backends)
-            self.trace.chosen(choice.device, choice.reason)
-            return choice.device
-
-    @property
-    def devices(self) -> list[Device]:
-        """All devices that can be used, fastest first, the interpreter last."""
-        with self.lock:
-            self.backends.open_all()
-            return sorted(
-                self.backends.devices.values(),
-                key=lambda device: (device.name.startswith("interpreter"), -device.info.flops_per_s, device.name),
-            )
 
     # ---- handles
 
@@ -222,8 +122,8 @@ class Runtime:
             return self.tracing.upload(array, device)
         source = np.ascontiguousarray(array)
         with self.lock:
-            pool = self.device(device).memory_pool
-            buffer = self.memory.allocate(pool, source.nbytes)
+            buffer = self.allocate(device, source.nbytes)
+            pool = buffer.pool
             if buffer.raw is not None:
                 events, taken = take_events((buffer,), pool)
                 try:
@@ -311,19 +211,32 @@ class Runtime:
             key, leaves, order = signature(nodes)
             if any(isinstance(leaf.storage, Unread) for leaf in leaves):
                 nodes = read_slices_only(self.graph, nodes, order)
-                key, leaves, _ = signature(nodes)
-            plan = self._plans.get(key)
-            if plan is None:
-                plan = self.plan(nodes, leaves)
-                self._plans[key] = plan
-                while len(self._plans) > _MAX_PLANS:
-                    self._plans.popitem(last=False)[1].close()
+                key, leaves, order = signature(nodes)
+            if self._has_groups:
+                attempt = functools.partial(self._run, nodes, leaves, key)
+                buffers = self.placement.run(order, nodes, self.trace, attempt)
             else:
-                self._plans.move_to_end(key)
-            buffers = [self.buffer_of(leaf) for leaf in leaves]
-            results.update(zip(remaining, plan.run(buffers, self.memory, self.trace), strict=True))
+                buffers = self._run(nodes, leaves, key, {})
+            results.update(zip(remaining, buffers, strict=True))
         for node, buffer in results.items():
             node.storage = buffer
+
+    def _run(self, nodes: Sequence[Node], leaves: Sequence[Node], key: object, placed: Placed) -> list[Buffer]:
+        """Run the plan for `nodes`, which is made if there is none of that key, and return their buffers."""
+        if placed:
+            key = (key, *(device.name for device in placed.values()))
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._planned(nodes, leaves, None, placed)
+            self._plans[key] = plan
+            while len(self._plans) > _MAX_PLANS:
+                self._plans.popitem(last=False)[1].close()
+        else:
+            self._plans.move_to_end(key)
+        buffers = [self.buffer_of(leaf) for leaf in leaves]
+        if placed:
+            buffers = self.placement.gather(leaves, buffers, placed)
+        return plan.run(buffers, self.memory, self.trace)
 
     def buffer_of(self, node: Node) -> Buffer:
         """Return the buffer of a node with storage, read from its file if it lies in one.
@@ -335,7 +248,7 @@ class Runtime:
         """
         storage = node.storage
         if isinstance(storage, Unread):
-            storage = node.storage = storage.read(self.memory, self.device(node.device).memory_pool)
+            storage = node.storage = storage.read(functools.partial(self.allocate, node.device))
         if not isinstance(storage, Buffer):
             raise TraceError(
                 f"{node!r} stands for an argument of a traced function and has no values: what is made of it must be "
@@ -353,9 +266,17 @@ class Runtime:
         self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None = None
     ) -> Plan:
         """Return a new plan that computes `outputs` from `leaves`; see `Planner.make`."""
-        started = time.perf_counter()
         with self.lock:
-            plan = self.planner.make(outputs, leaves, donations)
+            if not self._has_groups:
+                return self._planned(outputs, leaves, donations, {})
+            attempt = functools.partial(self._planned, outputs, leaves, donations)
+            return self.placement.run(signature(outputs)[2], outputs, self.trace, attempt)
+
+    def _planned(
+        self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None, placed: Placed
+    ) -> Plan:
+        started = time.perf_counter()
+        plan = self.planner.make(outputs, leaves, donations, placed)
         self.trace.planned(plan, time.perf_counter() - started)
         return plan
 
@@ -381,7 +302,7 @@ class Runtime:
 
     def _empty_buffer(self, device: str) -> Buffer:
         if device not in self._empty:
-            self._empty[device] = self.memory.allocate(self.device(device).memory_pool, 0)
+            self._empty[device] = self.allocate(device, 0)
         return self._empty[device]
 
     def _drop_plans(self) -> None:
@@ -414,9 +335,6 @@ def _source_with_same_layout(node: Node) -> Node | None:
         node = node.sources[0]
     return node
 
-
-#: The default devices of the ``with`` blocks that this thread or task is in, innermost last.
-_scopes: ContextVar[tuple[tuple[Runtime, str], ...]] = ContextVar("default_devices", default=())
 
 _current: list[Runtime] = []
 

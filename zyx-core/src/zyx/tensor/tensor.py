@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from zyx.dtype import DType, DTypeLike
+    from zyx.runtime.placement import DeviceLike
 
 API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
 
@@ -158,8 +159,8 @@ class Tensor(Handle):
         """Return the same values, at which gradients end."""
         return self.of(self.runtime.graph.detach(self.node), self.runtime)
 
-    def to(self, device: str) -> Tensor:
-        """Return the same values on `device`."""
+    def to(self, device: DeviceLike) -> Tensor:
+        """Return the same values on `device`, which is named as in `zyx.device`."""
         return self.of(self.runtime.graph.to_device(self.node, self.runtime.device_name(device)), self.runtime)
 
     def to_device(self, device: str, /, *, stream: object = None) -> Tensor:

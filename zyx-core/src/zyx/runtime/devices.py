@@ -1,0 +1,179 @@
+"""What a runtime knows of devices: which there are, what names mean, which one is the default, and their memory."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from zyx.runtime.buffer import Memory
+from zyx.runtime.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from zyx.backend import Device
+    from zyx.plugins.opening import OpenedBackends
+    from zyx.runtime.buffer import Buffer
+    from zyx.runtime.placement import DeviceLike, Placement
+    from zyx.settings.record import Settings
+
+#: In the name of a group of devices, of which each plan chooses one: see `zyx.runtime.placement`.
+GROUP: Final = "|"
+
+
+class Devices:
+    """The devices of a runtime. Nothing is opened before a device is needed.
+
+    Args:
+        settings: What the program says, over environment and configuration file; see `zyx.settings`.
+
+    Attributes:
+        memory: Allocates buffers.
+        lock: Held while the runtime is at work.
+    """
+
+    def __init__(self, settings: Settings | Mapping[str, Any] | None) -> None:
+        self.memory = Memory()
+        self.lock = threading.RLock()
+        self._given_settings = settings
+        self._opened: OpenedBackends | None = None
+        self._default: str | None = None
+        self._trace: Trace | None = None
+        self._placement: Placement | None = None
+
+    @property
+    def backends(self) -> OpenedBackends:
+        """The backends, opened as they are needed."""
+        if self._opened is None:
+            from zyx.plugins.manager import PluginManager
+            from zyx.plugins.opening import OpenedBackends
+            from zyx.settings.load import load_settings
+
+            with self.lock:
+                if self._opened is None:
+                    self._opened = OpenedBackends(PluginManager(load_settings(self._given_settings)))
+        return self._opened
+
+    @property
+    def settings(self) -> Settings:
+        """What is in force."""
+        return self.backends.manager.settings
+
+    @property
+    def trace(self) -> Trace:
+        """Where debugging output goes."""
+        if self._trace is None:
+            self._trace = Trace(self.settings.debug)
+        return self._trace
+
+    @property
+    def default_device(self) -> str:
+        """Name of the device on which tensors are made where none is named.
+
+        Raises:
+            NoDeviceError: There is none; the text says what was tried.
+        """
+        for runtime, name in reversed(_scopes.get()):
+            if runtime is self:
+                return name
+        if self._default is None:
+            self._default = self._choose(None).name
+        return self._default
+
+    @property
+    def reason_for_default(self) -> str:
+        """Why `default_device` is the default, in words."""
+        if any(runtime is self for runtime, _ in _scopes.get()):
+            return "it is asked for by a with block"
+        from zyx.plugins.choose import SlowDeviceWarning, choose_device
+
+        with self.lock, warnings.catch_warnings():
+            warnings.simplefilter("ignore", SlowDeviceWarning)  # the text says it
+            return choose_device(None, self.backends).reason
+
+    @contextmanager
+    def default(self, which: DeviceLike | None) -> Iterator[str]:
+        """Make tensors on a device, or a group, where none is named, for a ``with`` block in this thread.
+
+        None is the device that is the default already.
+        """
+        place = self.device_name(which)
+        token = _scopes.set((*_scopes.get(), (self, place)))
+        try:
+            yield place
+        finally:
+            _scopes.reset(token)
+
+    def device_name(self, which: DeviceLike | None) -> str:
+        """Return the full name of a device, such as ``c:0`` for ``c`` or ``cpu``; None means the default device.
+
+        Several devices are a group; see `Placement.name_of`.
+
+        Raises:
+            NoDeviceError: There is no such device; the text lists those there are.
+        """
+        if which is None:
+            return self.default_device
+        if isinstance(which, str) and GROUP not in which:
+            return self.device(which).name
+        with self.lock:
+            return self.placement.name_of(which)
+
+    def device(self, name: str | None = None) -> Device:
+        """Return a device by name, opening what is needed; None means the default device, a group its fastest one."""
+        if name is None:
+            name = self.default_device
+        if self._opened is not None:
+            found = self._opened.devices.get(name)
+            if found is not None:
+                return found
+        return self.placement.members(name)[0] if GROUP in name else self._choose(name)
+
+    def _choose(self, name: str | None) -> Device:
+        """Return the device that a name, or no name, means to `zyx.plugins.choose`."""
+        from zyx.plugins.choose import choose_device
+
+        with self.lock:
+            choice = choose_device(name, self.backends)
+            self.trace.chosen(choice.device, choice.reason)
+            return choice.device
+
+    @property
+    def devices(self) -> list[Device]:
+        """All devices that can be used, fastest first, the interpreter last."""
+        with self.lock:
+            self.backends.open_all()
+            return sorted(
+                self.backends.devices.values(),
+                key=lambda device: (device.name.startswith("interpreter"), -device.info.flops_per_s, device.name),
+            )
+
+    @property
+    def placement(self) -> Placement:
+        """Chooses devices where several may do the work."""
+        if self._placement is None:
+            from zyx.runtime.placement import Placement
+
+            self._placement = Placement(self.device, lambda: self.devices, self.memory)
+        return self._placement
+
+    @property
+    def _has_groups(self) -> bool:
+        return self._placement is not None and bool(self._placement.groups)
+
+    def allocate(self, device: str, nbytes: int) -> Buffer:
+        """Return a buffer with undefined contents on a device, or on one of a group.
+
+        Raises:
+            AllocationError: No room.
+        """
+        if GROUP in device:
+            return self.placement.allocate(device, nbytes)
+        return self.memory.allocate(self.device(device).memory_pool, nbytes)
+
+
+#: The default devices of the ``with`` blocks that this thread or task is in, innermost last.
+_scopes: ContextVar[tuple[tuple[Devices, str], ...]] = ContextVar("default_devices", default=())
