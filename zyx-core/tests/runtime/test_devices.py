@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx.errors import AllocationError, LaunchError
+from zyx.testing.faults import Faults
 
 
 def values(*shape):
@@ -70,6 +72,94 @@ def test_to_and_from_host_memory(lab):
     x = zyx.Tensor(values(6), device="interpreter")
     y = (x.to("lab:0") * 2.0).to("interpreter") + x
     np.testing.assert_allclose(y.numpy(), x.numpy() * 3, 1e-6)
+
+
+def test_transfers_are_one_copy_where_there_is_a_direct_path_else_through_the_host(lab):
+    pool = lab.device("lab:1").memory_pool
+    x = zyx.Tensor(values(32)).realize()
+    assert (x.to("lab:1").numpy() == values(32)).all()
+    assert pool.copies == [("copy", 128)]
+    pool.has_direct_path = False
+    assert (x.to("lab:1").numpy() == values(32)).all()
+    assert pool.copies == [("copy", 128), ("copy", 128), ("upload", 128)]
+
+
+@pytest.mark.parametrize("has_direct_path", [True, False])
+def test_the_source_is_kept_until_it_was_copied(lab, has_direct_path):
+    source, target = (lab.device(name).memory_pool for name in ("lab:0", "lab:1"))
+    target.has_direct_path = has_direct_path
+    x = (zyx.Tensor(values(32)) + 1.0).realize()
+    y = x.to("lab:1").realize()
+    assert target.in_flight == has_direct_path  # one that goes through the host is over when it returns
+    before = source.used
+    del x
+    lab.memory.reclaim()  # gives the memory back, which becomes garbage
+    assert source.used < before
+    np.testing.assert_allclose(y.numpy(), values(32) + 1, 1e-6)
+
+
+def test_a_plan_over_two_devices_is_queued_and_not_waited_for(lab):
+    first, second = (lab.device(name).memory_pool for name in ("lab:0", "lab:1"))
+    x = zyx.Tensor(values(8, 8)).realize()
+    lab.synchronize()
+    y = ((x @ x).to("lab:1").tanh() * 2.0).sum(axis=0).realize()
+    assert (first.in_flight, second.in_flight) == (1, 2)  # the product; its copy, and the sum
+    np.testing.assert_allclose(y.numpy(), 2 * np.tanh(values(8, 8) @ values(8, 8)).sum(0), 1e-4)
+    assert (first.in_flight, second.in_flight) == (0, 0)
+
+
+def test_a_failure_on_one_device_is_one_of_what_was_made_of_it_on_the_other(lab):
+    first, second = lab.device("lab:0"), lab.device("lab:1")
+    x = zyx.Tensor(values(8))
+    first.fails_while_running = ""  # whatever it is called
+    y = ((x + 1.0).contiguous().to("lab:1") * 2.0).realize()
+    for _ in range(2):
+        with pytest.raises(LaunchError, match="on lab:0: failed while running"):
+            y.numpy()
+    first.fails_while_running = None
+    assert second.launched
+    np.testing.assert_allclose((x.to("lab:1") * 2.0).numpy(), values(8) * 2, 1e-6)
+
+
+@pytest.mark.parametrize("where", ["lab:0", "lab:1"])
+def test_memory_that_runs_out_on_one_device_leaves_nothing_on_the_other(lab, where):
+    pools = [lab.device(name).memory_pool for name in ("lab:0", "lab:1")]
+    x = zyx.Tensor(values(1 << 18)).realize()  # 1 of 4 MiB
+    lab.memory.reclaim()
+    used = [pool.used for pool in pools]
+    y = (x * 2.0).contiguous().to("lab:1") + 1.0
+    lab.device(where).memory_pool.capacity = used[where == "lab:1"] + 1000
+    with pytest.raises(AllocationError, match=f"pool {where} has no room for 1048576 bytes: 1000 bytes are free"):
+        y.realize()
+    assert not y.is_realized
+    lab.memory.reclaim()
+    assert [pool.used for pool in pools] == used
+    lab.device(where).memory_pool.capacity = 1 << 22
+    np.testing.assert_allclose(y.numpy(), values(1 << 18) * 2 + 1, 1e-6)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_memory_that_runs_out_in_the_middle_of_a_plan_is_given_back(lab, number):
+    pools = [lab.device(name).memory_pool for name in ("lab:0", "lab:1")]
+    x = zyx.Tensor(values(64, 64)).realize()
+    lab.memory.reclaim()
+    used = [pool.used for pool in pools]
+
+    def compute():
+        y = ((x @ x).contiguous() @ x).to("lab:1")
+        return [((y @ y).contiguous() @ y).to("lab:0"), y.sum(axis=0)]
+
+    results = compute()
+    with Faults(lab.device("lab:1")) as faults:
+        with faults.failing("launch", number, error=AllocationError), pytest.raises(AllocationError, match="lab:1"):
+            zyx.realize(*results)
+        assert faults.calls["launch"] == number
+    assert not any(result.is_realized for result in results)
+    lab.memory.reclaim()
+    assert [pool.used for pool in pools] == used
+    y = values(64, 64) @ values(64, 64) @ values(64, 64)
+    for result, expected in zip(results, (y @ y @ y, y.sum(0)), strict=True):
+        np.testing.assert_allclose(result.numpy(), expected, 1e-3, 1e-3 * np.abs(expected).max())
 
 
 def test_every_pool_is_empty_at_the_end(lab):

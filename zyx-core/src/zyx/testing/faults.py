@@ -47,6 +47,7 @@ class Faults:
         self._device = device
         self._method = ""
         self._numbers = range(0)
+        self._error: type[BackendError] = LaunchError
         self._within = threading.local()
 
     def __enter__(self) -> Self:
@@ -60,10 +61,15 @@ class Faults:
             delattr(self._place(name), name)
 
     @contextmanager
-    def failing(self, method: str, number: int, times: int = 1) -> Iterator[None]:
-        """Let calls `number` to ``number + times - 1`` of `method` fail, counted from 1 at the start of the block."""
+    def failing(
+        self, method: str, number: int, times: int = 1, error: type[BackendError] | None = None
+    ) -> Iterator[None]:
+        """Let calls `number` to ``number + times - 1`` of `method` fail, counted from 1 at the start of the block.
+
+        They fail with `error`, or with what is usual for the method.
+        """
         start = self.calls[method] + number
-        self._method, self._numbers = method, range(start, start + times)
+        self._method, self._numbers, self._error = method, range(start, start + times), error or ERRORS[method]
         try:
             yield
         finally:
@@ -98,4 +104,4 @@ class Faults:
             )
         else:
             text = f"{name} number {number} on {self._device.name} was made to fail"
-        raise ERRORS[name](text)
+        raise self._error(text)
