@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zyx.plugins.discover import installed
+from zyx.plugins.manager import PluginManager
+from zyx.plugins.opening import OpenedBackends
+from zyx.settings.load import load_settings
+
 if TYPE_CHECKING:
     from zyx.backend import Event
     from zyx_backend_hip.memory import HipBuffer
@@ -67,8 +72,13 @@ class Fake:
         """Let whatever a device does from here on fail."""
         self.native.fake_break(device, code)
 
+    def be(self, version: int) -> None:
+        """Be a version of HIP, such as 60342134 for 6.3.42134, until `recover`."""
+        self.native.fake_version(version)
+
     def recover(self) -> None:
-        """Let nothing fail any more."""
+        """Let nothing fail any more, and be HIP 6.3."""
+        self.native.fake_version(60342134)
         self.native.fake_no_failures()
 
     def alive(self) -> dict[str, int]:
@@ -87,6 +97,13 @@ class KitRuns:
 
     summaries: dict[str, str]
     sources: tuple[Path, ...]
+
+
+def opened(tmp_path: Path, **section: object) -> OpenedBackends:
+    """Return what opens this backend alone, with settings of it."""
+    environ = {"ZYX_CACHE_DIR": str(tmp_path / "cache")}
+    own = [entry for entry in installed()[0] if entry.name == "hip"]
+    return OpenedBackends(PluginManager(load_settings({"backends": {"hip": section}}, environ=environ), own))
 
 
 def values(buffer: HipBuffer, events: tuple[Event, ...] = ()) -> set[int]:

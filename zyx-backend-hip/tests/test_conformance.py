@@ -24,7 +24,7 @@ def test_devices_do_what_the_interface_says(fake: Fake, device: str):
 def test_the_whole_kit_passes(device: str, kit_runs: KitRuns, capsys: pytest.CaptureFixture[str]):
     summary = kit_runs.summaries[device]
     (passed,) = re.findall(r"(\d+) passed", summary)
-    assert int(passed) > 500
+    assert int(passed) > 300
     assert "failed" not in summary
     with capsys.disabled():
         print(f"\nthe kit on {device} of the fake libraries: {summary}")

@@ -7,12 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from fake_hip import opened
 
-from zyx.plugins.discover import installed
-from zyx.plugins.manager import PluginManager
-from zyx.plugins.opening import OpenedBackends
 from zyx.plugins.state import BackendState
-from zyx.settings.load import load_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,12 +17,6 @@ if TYPE_CHECKING:
     from fake_hip import Fake
 
 NO_DEVICE, INVALID_DEVICE, OUT_OF_MEMORY, UNKNOWN = 100, 101, 2, 999
-
-
-def opened(tmp_path: Path, **section: object) -> OpenedBackends:
-    environ = {"ZYX_CACHE_DIR": str(tmp_path / "cache")}
-    own = [entry for entry in installed()[0] if entry.name == "hip"]
-    return OpenedBackends(PluginManager(load_settings({"backends": {"hip": section}}, environ=environ), own))
 
 
 def test_importing_the_card_loads_no_driver():

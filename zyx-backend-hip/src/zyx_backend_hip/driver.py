@@ -21,7 +21,7 @@ import numpy as np
 
 from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
 from zyx_backend_hip import libraries
-from zyx_backend_hip.errors import NO_DEVICE, PEER_ALREADY_ENABLED, code_name
+from zyx_backend_hip.errors import NO_DEVICE, OLD_DRIVER, PEER_ALREADY_ENABLED, code_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,8 @@ ATTRIBUTES: Final = {
     "units": 63, "local_bytes": 74, "wave": 87,
 }  # fmt: skip
 
+#: The oldest version whose functions and numbers are known to be these.
+_OLDEST: Final = 50_200_000
 _NON_BLOCKING: Final = 1
 _NO_TIMING: Final = 2
 _THREAD_LOCAL: Final = 1
@@ -64,6 +66,11 @@ def check(code: int, function: str) -> None:
         raise Fault(code, function)
 
 
+def _dotted(version: int) -> str:
+    """Return a version of HIP for people: 5.2 for 50221153."""
+    return f"{version // 10_000_000}.{version // 100_000 % 100}"
+
+
 class Runtime:
     """libamdhip64 and libhiprtc, loaded and started.
 
@@ -73,7 +80,7 @@ class Runtime:
     Raises:
         DriverNotFoundError: One is missing.
         NoDeviceError: They are there, and no device is.
-        InitializationError: The driver does not start.
+        InitializationError: The driver does not start, or is too old.
     """
 
     def __init__(self, runtime: str = "", compiler: str = "") -> None:
@@ -89,12 +96,18 @@ class Runtime:
         if code == NO_DEVICE or (not code and not count.value):
             raise NoDeviceError("AMD's driver works, and lists no device")
         if code:
-            raise InitializationError(f"AMD's driver does not start: {code_name(code)}")
+            advice = ": update amdgpu, the driver of the system, to the one of this ROCm" if code == OLD_DRIVER else ""
+            raise InitializationError(f"AMD's driver does not start: {code_name(code)}{advice}")
         self.count = count.value
         version, major, minor = c_int(0), c_int(0), c_int(0)
         self.native.hipRuntimeGetVersion(byref(version))
         self.compiler.hiprtcVersion(byref(major), byref(minor))
         self.hip_version = version.value
+        if self.hip_version < _OLDEST:
+            raise InitializationError(
+                f"HIP {_dotted(self.hip_version)} is too old, at least {_dotted(_OLDEST)} is needed: install ROCm 5.2 "
+                "or later, or set ZYX_HIP_RUNTIME and ZYX_HIP_COMPILER to another installation's libraries"
+            )
         self.versions = f"HIP {version.value}, hiprtc {major.value}.{minor.value}"
 
     def compile(self, source: str, options: Sequence[str]) -> bytes:

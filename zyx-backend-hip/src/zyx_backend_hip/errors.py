@@ -16,6 +16,7 @@ from zyx.errors import AllocationError, BackendError, DeviceLostError
 
 NOT_READY: Final = 600
 NO_DEVICE: Final = 100
+OLD_DRIVER: Final = 35
 PEER_ALREADY_ENABLED: Final = 704
 
 #: Out of memory.

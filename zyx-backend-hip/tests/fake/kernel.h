@@ -16,7 +16,7 @@ void (*fake_barrier)();
 #define __builtin_amdgcn_workitem_id_z() fake_thread[2]
 #define __builtin_amdgcn_s_barrier() fake_barrier()
 #define __builtin_amdgcn_fence(order, scope) ((void)0)
-// Processors without arithmetic on 16 bits have no such function. A double holds the product; the sum is rounded to an
+// Processors without arithmetic on 16 bits have no such functions. A double holds the product; the sum is rounded to an
 // odd last bit, so that it is as if it were rounded once.
 static inline _Float16 fake_fmaf16(double x, double y, double z) {
     double product = x * y, sum = product + z, rest = sum - product;
@@ -27,6 +27,7 @@ static inline _Float16 fake_fmaf16(double x, double y, double z) {
     __builtin_memcpy(&sum, &bits, 8);
     return (_Float16)sum;
 }
+#define __builtin_sqrtf16(x) ((_Float16)__builtin_sqrtf((float)(x)))
 #define __builtin_fmaf16(x, y, z) fake_fmaf16(x, y, z)
 // Threads run one after the other, so plain operations are indivisible.
 #define __hip_atomic_fetch_add(p, v, o, s) ((void)(*(p) = *(p) + (v)))

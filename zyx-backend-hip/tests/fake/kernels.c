@@ -23,7 +23,7 @@ EXPORT int hipModuleLoadData(void **module, const char *image) {
     if (sscanf(image, "FAKE %63s %d %d %599s", arch, &threads, &barriers, path) != 4) { code = INVALID_IMAGE; goto out; }
     if (strcmp(arch, arch_of(fake_current))) { code = NO_BINARY; goto out; }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { code = INVALID_IMAGE; goto out; }
+    if (!library) FAIL(INVALID_IMAGE, "%s", dlerror());
     Module *made = make(sizeof *made, MODULE, fake_current);
     made->library = library;
     made->threads = threads;
@@ -144,7 +144,7 @@ static void run_launch(Op *op) {
         (*group)[0] = number % groups[0];
         (*group)[1] = number / groups[0] % groups[1];
         (*group)[2] = number / groups[0] / groups[1];
-        if (module->barriers && count > 1)
+        if (module->barriers)
             run_group(launch, count, (int)i);
         else
             for (unsigned thread = 0; thread < count; thread++) {

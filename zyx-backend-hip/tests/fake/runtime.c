@@ -18,13 +18,15 @@ static size_t total_bytes(void) {
     return text ? strtoull(text, NULL, 10) : (size_t)1 << 30;
 }
 
-static int started, last_device_count = DEVICES;
+static int started, last_device_count = DEVICES, hip_version = 60342134;
+
+EXPORT void fake_version(int version) { hip_version = version; }
 
 EXPORT void fake_devices(int count) { last_device_count = count; }
 
 EXPORT int hipInit(unsigned flags) { CALL("hipInit") (void)flags; started = 1; RETURN }
 
-EXPORT int hipRuntimeGetVersion(int *version) { CALL("hipRuntimeGetVersion") *version = 60342134; RETURN }
+EXPORT int hipRuntimeGetVersion(int *version) { CALL("hipRuntimeGetVersion") *version = hip_version; RETURN }
 EXPORT int hipDriverGetVersion(int *version) { CALL("hipDriverGetVersion") *version = 60342134; RETURN }
 
 EXPORT int hipGetDeviceCount(int *count) {
