@@ -27,7 +27,7 @@ def run(tmp_path: Path, *arguments: str, **environ: str) -> subprocess.Completed
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_has_a_module_of_its_name_with_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    module = importlib.import_module(f"zyx.cli.{name}")
+    module = importlib.import_module(f"zyx.cli.{name.replace('-', '_')}")
     assert callable(module.configure)
     assert callable(module.run)
     with pytest.raises(SystemExit) as stopped:

@@ -16,12 +16,14 @@ from zyx.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What each command is for; it lives in the module ``zyx.cli.<name>``, imported when it is run or asked for help.
+#: What each command is for; it lives in the module ``zyx.cli.<name>`` (an underscore for a hyphen), imported when it is
+#: run or asked for help.
 COMMANDS: Final = {
     "cache": "list or clear what is kept on disk",
     "demo": "train a small network on handwritten digits",
     "devices": "list the devices, and why other backends have none",
     "doctor": "check the installation, and say what to do next",
+    "new-backend": "write a package for a backend of your own, which works as it was written",
 }
 
 
@@ -49,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = parser.parse_args(given[:1]).command
     if name is None:
         parser.error(f"say which command: {', '.join(COMMANDS)}")
-    command = cast("Command", importlib.import_module(f"zyx.cli.{name}"))
+    command = cast("Command", importlib.import_module(f"zyx.cli.{name.replace('-', '_')}"))
     own = argparse.ArgumentParser(prog=f"zyx {name}", description=f"{COMMANDS[name].capitalize()}.")
     command.configure(own)
     arguments = own.parse_args(given[1:])

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from zyx.backend import Device
     from zyx.plugins.opening import OpenedBackends
 
-_CPU: Final = "cpu"
+#: What stands for the fastest device on host memory.
+CPU: Final = "cpu"
 _LAST_RESORT: Final = "interpreter"
 _NEVER_GUESSED: Final = "dummy"
 _NAME: Final = re.compile(r"([a-z][a-z0-9_]*)(?::(.+))?")
@@ -71,12 +72,12 @@ def choose_device(name: str | None, opened: OpenedBackends) -> Choice:
 
 def _named(name: str, asked_by: str, opened: OpenedBackends) -> Choice:
     text = name.strip().lower()
-    if text in {_CPU, f"{_CPU}:0"}:
+    if text in {CPU, f"{CPU}:0"}:
         return _cpu(asked_by, opened)
     match = _NAME.fullmatch(text)
     report = opened.open(match[1]) if match else None
     if report is None:
-        known = [*opened.manager.load(), _CPU]
+        known = [*opened.manager.load(), CPU]
         raise NoDeviceError(_with_list(f"no device {name!r} (from {asked_by}): {did_you_mean(text, known)}", opened))
     device = _find(text, opened)
     if device is not None:
@@ -99,8 +100,8 @@ def _cpu(asked_by: str, opened: OpenedBackends) -> Choice:
     host = opened.pools["host"]
     choice = _fastest((device for device in opened.devices.values() if device.memory_pool is host), opened)
     if choice is None:
-        raise NoDeviceError(_with_list(f"no device {_CPU!r} (from {asked_by}): nothing works on host memory", opened))
-    return Choice(choice.device, f"{_CPU} is asked for by {asked_by}; {choice.reason}")
+        raise NoDeviceError(_with_list(f"no device {CPU!r} (from {asked_by}): nothing works on host memory", opened))
+    return Choice(choice.device, f"{CPU} is asked for by {asked_by}; {choice.reason}")
 
 
 def _find(name: str, opened: OpenedBackends) -> Device | None:
