@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Final
 import amd_toolchains
 from code_objects import MACHINES, WAVES, read_code_object
 
-from zyx_backend_hip.render import DIALECT, SYMBOL
+from zyx.backend import DeviceInfo
+from zyx.errors import UnsupportedError
+from zyx.passes.pipeline import run_passes, standard_passes
+from zyx.testing.kernels import random_kernel
+from zyx_backend_hip.info import build_options, capabilities
+from zyx_backend_hip.render import DIALECT, SYMBOL, render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +27,31 @@ if TYPE_CHECKING:
 
 #: Kernels of a translation unit: enough that starting the compiler does not count, few enough for all processors.
 _BATCH: Final = 64
+
+#: Of those that the backend compiles with, all that decide what a kernel means; less time is spent on its speed.
+OPTIONS: Final = ("-O1", *(option for option in build_options("")[1:] if not option.startswith("-O")))
+
+
+def _info(arch: str) -> DeviceInfo:
+    """Return the record of a device of an architecture."""
+    return DeviceInfo(
+        arch, "none", capabilities(), max_group_threads=1024, max_group_shape=(1024, 1024, 1024), local_bytes=65536,
+        warp_size=WAVES[arch], vector_bytes=16,
+    )  # fmt: skip
+
+
+def random_sources(count: int, arch: str = "gfx90a") -> dict[str, str]:
+    """Return random kernels of all dtypes, made ready for a device."""
+    passes, sources = standard_passes(_info(arch)), {}
+    for seed in itertools.count():
+        try:
+            sources[f"random_{seed}"] = render(run_passes(random_kernel(seed), passes))
+        except UnsupportedError as error:
+            assert "no atomic" in str(error)  # of 8 and 16 bits, which devices do not claim
+            continue
+        if len(sources) == count:
+            break
+    return sources
 
 
 def translation_unit(sources: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from zyx.testing.opening import open_runtime
 sys.path.insert(0, str(Path(__file__).parent))  # tests are imported by their paths; what they share is not
 
 import amd_toolchains  # found there
-from fake_hip import COUNT, Fake, KitRuns, run_whole_kit
+from fake_hip import COUNT, Fake, Runs, run_everything
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,9 +56,9 @@ def fake(fake_libraries: Fake) -> Iterator[Fake]:
 
 
 @pytest.fixture(scope="session")
-def kit_runs(fake_libraries: Fake) -> KitRuns:
-    """The whole kit, run on each device of the fake libraries."""
-    return run_whole_kit(fake_libraries)
+def runs(fake_libraries: Fake) -> Runs:
+    """What the kit, and training, gave on each device of the fake libraries; made once, since it takes minutes."""
+    return run_everything(fake_libraries)
 
 
 @pytest.fixture

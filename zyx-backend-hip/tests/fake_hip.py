@@ -29,6 +29,9 @@ COUNT = 64
 #: Devices of the fake libraries: with waves of 64 threads, and of 32.
 DEVICES = ("hip:0", "hip:1")
 
+#: Tests that train the network of the demo, a transformer block and an LSTM on the default device.
+LOSSES = Path(__file__).parents[2] / "tests" / "test_losses.py"
+
 #: Numbers of the kinds of objects, as in ``fake.h``.
 KINDS = {
     "streams": 0x51, "events": 0x52, "modules": 0x53, "executable graphs": 0x56, "programs": 0x57, "memory": 0x58,
@@ -87,15 +90,17 @@ class Fake:
 
 
 @dataclass(frozen=True)
-class KitRuns:
-    """What the whole kit gave.
+class Runs:
+    """What the tests gave that run on every device.
 
     Attributes:
-        summaries: The last line of each device's run.
+        kit: The last line of the kit's output, by device.
+        losses: The same of the tests that train networks.
         sources: The kernels that were compiled.
     """
 
-    summaries: dict[str, str]
+    kit: dict[str, str]
+    losses: dict[str, str]
     sources: tuple[Path, ...]
 
 
@@ -113,30 +118,31 @@ def values(buffer: HipBuffer, events: tuple[Event, ...] = ()) -> set[int]:
     return set(result.tolist())
 
 
-def run_kit(fake: Fake, device: str, *arguments: str) -> str:
-    """Run the conformance kit on a device of the fake libraries, in a process of its own; return what it printed.
-
-    Args:
-        fake: The libraries.
-        device: Name of the device.
-        arguments: More arguments of pytest.
-    """
+def run_pytest(fake: Fake, device: str, *arguments: str) -> str:
+    """Run tests with a device of the fake libraries as the default one, in a process of its own; return its output."""
     variables = {f"ZYX_HIP_{name}": str(fake.path) for name in ("RUNTIME", "COMPILER", "BLAS")}
-    command = [sys.executable, "-m", "pytest", "--pyargs", "zyx.testing", f"--zyx-device={device}", "-q", "-p"]
-    environment = {**os.environ, **variables, "ZYX_REQUIRE_DEVICES": "hip"}
-    done = subprocess.run(
-        [*command, "fake_hip_watch", *arguments], env={**environment, "PYTHONPATH": str(Path(__file__).parent)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    variables |= {"ZYX_DEVICE": device, "ZYX_REQUIRE_DEVICES": "hip", "PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "fake_hip_watch", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     return done.stdout
 
 
-def run_whole_kit(fake: Fake) -> KitRuns:
-    """Run all of the kit on each device, side by side."""
+def run_kit(fake: Fake, device: str, *arguments: str) -> str:
+    """Run the conformance kit on a device of the fake libraries; return what it printed."""
+    return run_pytest(fake, device, "--pyargs", "zyx.testing", f"--zyx-device={device}", *arguments)
+
+
+def run_everything(fake: Fake) -> Runs:
+    """Run all of the kit on each device, side by side, and then what trains networks."""
     with ThreadPoolExecutor(len(DEVICES)) as pool:
-        printed = dict(zip(DEVICES, pool.map(lambda device: run_kit(fake, device), DEVICES), strict=True))
-    summaries = {device: text.strip().rpartition("\n")[2] for device, text in printed.items()}
-    return KitRuns(
-        summaries, tuple(path for path in fake.folder.glob("*.hip") if re.fullmatch("[0-9a-f]{16}", path.stem))
-    )
+        kit = dict(zip(DEVICES, pool.map(lambda device: run_kit(fake, device), DEVICES), strict=True))
+        trained = dict(
+            zip(DEVICES, pool.map(lambda device: run_pytest(fake, device, str(LOSSES)), DEVICES), strict=True)
+        )
+    sources = tuple(path for path in fake.folder.glob("*.hip") if re.fullmatch("[0-9a-f]{16}", path.stem))
+    return Runs(_last_lines(kit), _last_lines(trained), sources)
+
+
+def _last_lines(printed: dict[str, str]) -> dict[str, str]:
+    return {device: text.strip().rpartition("\n")[2] for device, text in printed.items()}

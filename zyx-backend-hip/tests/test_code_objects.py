@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import amd_toolchains
 import pytest
-from batches import compile_batches, translation_unit
-from code_objects import WAVES, read_code_object
+from batches import OPTIONS, compile_batches, random_sources, translation_unit
+from code_objects import read_code_object
 
 from zyx import dtype as dtypes
-from zyx.backend import DeviceInfo
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
 from zyx.ir.builder import Builder
 from zyx.ops import UnaryOp
-from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.testing.kernels import random_kernel
-from zyx_backend_hip.info import build_options, capabilities
+from zyx_backend_hip.info import build_options
 from zyx_backend_hip.render import render
 
 if TYPE_CHECKING:
-    from fake_hip import KitRuns
-
-#: Of those that the backend compiles with, all that decide what a kernel means; less time is spent on its speed.
-OPTIONS = ("-O1", *(option for option in build_options("")[1:] if not option.startswith("-O")))
-
-
-def info(arch: str) -> DeviceInfo:
-    """Return the record of a device of an architecture."""
-    return DeviceInfo(
-        arch, "none", capabilities(), max_group_threads=1024, max_group_shape=(1024, 1024, 1024), local_bytes=65536,
-        warp_size=WAVES[arch], vector_bytes=16,
-    )  # fmt: skip
-
-
-def random_sources(count: int, arch: str = "gfx90a") -> dict[str, str]:
-    """Return random kernels of all dtypes, made ready for a device."""
-    passes, sources = standard_passes(info(arch)), {}
-    for seed in itertools.count():
-        try:
-            sources[f"random_{seed}"] = render(run_passes(random_kernel(seed), passes))
-        except UnsupportedError as error:
-            assert "no atomic" in str(error)  # of 8 and 16 bits, which devices do not claim
-            continue
-        if len(sources) == count:
-            break
-    return sources
+    from fake_hip import Runs
 
 
 @pytest.fixture
@@ -149,12 +120,12 @@ def test_a_half_becomes_an_integer_by_way_of_float32_which_holds_the_bounds():
 
 
 @pytest.mark.slow
-def test_every_kernel_of_the_kit_compiles_for_every_architecture(
-    kit_runs: KitRuns, clang: amd_toolchains.Clang, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_every_kernel_of_the_test_suite_compiles_for_every_architecture(
+    runs: Runs, clang: amd_toolchains.Clang, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """The kernels are those that the kit had compiled on the fake libraries, on a device of each length of waves."""
-    sources = {f"kernel_{path.stem}": path.read_text() for path in kit_runs.sources}
+    """The kernels are those that were compiled on the fake libraries, for a device of each length of waves."""
+    sources = {f"kernel_{path.stem}": path.read_text() for path in runs.sources}
     assert len(sources) > 1000
     counts = compile_batches(clang, sources, tmp_path, OPTIONS)
     with capsys.disabled():
-        print(f"\nthe kit's kernels, {Path(clang.command[0]).name}: {counts}")
+        print(f"\nthe test suite's kernels, {Path(clang.command[0]).name}: {counts}")

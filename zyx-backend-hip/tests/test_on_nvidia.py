@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from test_code_objects import random_sources
+from batches import random_sources
 
 from zyx.errors import NoDeviceError
 from zyx.testing.kernels import random_kernel
