@@ -1,0 +1,37 @@
+"""Thousands of random graphs agree with the oracle, on the interpreter and on the CPU in both ways to compile."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+#: Graphs that have to be tried in each way.
+LEAST = 2000
+#: Device, and the variables that choose how it compiles, by name.
+WAYS = {
+    "interpreter": ("interpreter", {}),
+    "c, llvm": ("c", {"ZYX_C_TOOLCHAIN": "llvm"}),
+    "c, cc": ("c", {"ZYX_C_TOOLCHAIN": "cc"}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_thousands_of_random_graphs_agree_with_the_oracle(way, tmp_path, capsys):
+    device, variables = WAYS[way]
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-rN", "-p", "no:cacheprovider", "--rootdir", str(tmp_path),
+        "--pyargs", "zyx.testing.suite.test_graphs", f"--zyx-device={device}", "--zyx-thorough",
+    ]  # fmt: skip
+    environment = {**os.environ, **variables, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    counted = re.search(r"(\d+) random graphs", done.stdout)
+    assert counted is not None, done.stdout[-5000:]
+    with capsys.disabled():
+        print(f"\n{way}: {counted[0]} agree with the oracle")
+    assert int(counted[1]) >= LEAST
