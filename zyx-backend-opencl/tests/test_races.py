@@ -37,23 +37,34 @@ with use(runtime):
     runtime.close()
 """
 
-RACE = """
+HEAD = """
+import numpy as np
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.builder import Builder
 from zyx.ops import BinaryOp
-from zyx.testing.launching import run_on
+from zyx.testing.launching import launch
 from zyx.testing.opening import open_runtime
-import numpy as np
 
 b = Builder()
 y = b.define(k.Memory.GLOBAL, dtypes.int32, 8)
-shared = b.define(k.Memory.LOCAL, dtypes.int32, 8)
 thread = b.index(k.Axis.LOCAL, 0, 8, dtypes.int32)
+"""
+
+RACE = """
+shared = b.define(k.Memory.LOCAL, dtypes.int32, 8)
 b.store(shared, thread, thread)
 b.store(y, thread, b.load(shared, b.binary(BinaryOp.SUB, b.const(7, dtypes.int32), thread)))  # no barrier before
+"""
+
+OUTSIDE = """
+b.store(y, b.binary(BinaryOp.ADD, b.const(1000, dtypes.int32), thread), thread)
+"""
+
+TAIL = """
 runtime = open_runtime("opencl")
-run_on(runtime.device(), b.finish("race"), [np.zeros(8, np.int32)])
+device = runtime.device()
+launch(device, device.compile(b.finish("wrong")), [np.zeros(8, np.int32)])
 """
 
 
@@ -73,5 +84,6 @@ def test_kernels_have_no_races_and_stay_inside_their_buffers(tmp_path: Path):
     assert complaints(KERNELS, tmp_path / "log") == ""
 
 
-def test_a_race_would_be_seen(tmp_path: Path):
-    assert "data race" in complaints(RACE, tmp_path / "log")
+@pytest.mark.parametrize(("wrong", "complaint"), [(RACE, "data race"), (OUTSIDE, "Invalid write of size 4")])
+def test_a_race_or_a_write_outside_of_a_buffer_would_be_seen(tmp_path: Path, wrong: str, complaint: str):
+    assert complaint in complaints(HEAD + wrong + TAIL, tmp_path / "log")
