@@ -131,6 +131,9 @@ class Entry:
             leaves.append(self._storage(handle) if type(storage) is not Buffer or node.sources else storage)
         leaves += self._constants
         plan = self._plan
+        if runtime.memory.lost:
+            for buffer in leaves:
+                runtime.memory.check(buffer.pool)
         if plan.placed:
             leaves = runtime.placement.gather(self._given, leaves, plan.placed, self._written)
         outputs = plan.allocate(runtime.memory, plan.outputs)

@@ -47,6 +47,7 @@ class OpenedBackends:
         self.devices: Final[dict[str, Device]] = {}
         self._pools_of: dict[str, list[MemoryPool]] = {}
         self._devices_of: dict[str, list[Device]] = {}
+        self._of_parent: list[object] = []  # must not die in the child of a fork: finalisers may call the driver
         self.open(_HOST)
 
     @property
@@ -88,6 +89,28 @@ class OpenedBackends:
         name = self.backend_of(device)
         self.manager.mark_lost(name, error)
         self.manager.load()[name].update(devices=tuple(d for d in self.devices if d.startswith(f"{name}:")))
+
+    def lose_drivers(self) -> list[MemoryPool]:
+        """In a process that was just forked: forget the devices that do not work on host memory, without closing them.
+
+        Returns:
+            Their pools, none of which may be used.
+        """
+        pools: list[MemoryPool] = []
+        for name, backend in self.manager.load().items():
+            devices = self._devices_of.get(name, ())
+            if not devices or backend.info is None or backend.info.works_on_host_memory:
+                continue
+            for device in devices:
+                self.devices.pop(device.name, None)
+            error = DeviceLostError("it was opened before this process was forked, which drivers do not survive")
+            backend.fail(Step.USE, error, BackendState.LOST, "start processes by multiprocessing's method spawn")
+            backend.update(devices=())
+            pools += self._pools_of[name]
+            for pool in self._pools_of[name]:
+                self.pools.pop(pool.name, None)
+            self._of_parent.append((self._devices_of.pop(name), self._pools_of.pop(name)))
+        return pools
 
     def library_kernels(self, device: Device) -> Sequence[LibraryKernel]:
         """Return what the backend of `device` offers; nothing if its hook raises, which is noted in the report."""

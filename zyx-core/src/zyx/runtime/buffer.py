@@ -6,7 +6,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from zyx.errors import AllocationError, BackendError
+from zyx.errors import AllocationError, BackendError, DeviceLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -115,12 +115,15 @@ class Memory:
     Attributes:
         live_bytes: Bytes in buffers now.
         peak_bytes: The most there were since `reset_peak`.
+        lost: Pools that must not be touched, since they are those of the process that this one was forked from.
     """
 
     def __init__(self) -> None:
         self.live_bytes = 0
         self.peak_bytes = 0
+        self.lost: set[MemoryPool] = set()
         self._retired: Retired = deque()
+        self._of_parent: list[PoolBuffer] = []
         #: What else can free memory when there is none: caches of plans, most dispensable first.
         self.droppers: list[Callable[[], None]] = []
 
@@ -145,6 +148,8 @@ class Memory:
                 buffer.pending = dead[2]
                 return buffer
             self._give_back(*dead)
+        if self.lost:
+            self.check(pool)
         try:
             raw, event = pool.allocate(nbytes)
         except AllocationError:
@@ -160,6 +165,14 @@ class Memory:
             buffer.pending = Pending(event, pool)
         return buffer
 
+    def check(self, pool: MemoryPool) -> None:
+        """Raise `DeviceLostError` if `pool` must not be touched."""
+        if pool in self.lost:
+            raise DeviceLostError(
+                f"pool {pool.name} was opened before this process was forked from its parent, and drivers do not "
+                "survive that: start processes by multiprocessing's method spawn, or use devices only after the fork"
+            )
+
     def reclaim(self) -> None:
         """Give the buffers that died back to their pools."""
         retired = self._retired
@@ -167,6 +180,9 @@ class Memory:
             self._give_back(*retired.popleft())
 
     def _give_back(self, pool: MemoryPool, raw: PoolBuffer, pending: Pending | None) -> None:
+        if pool in self.lost:
+            self._of_parent.append(raw)
+            return
         if pending is not None:
             with suppress(BackendError):  # nobody holds the result any more; what was made of it fails by itself
                 pending.wait()

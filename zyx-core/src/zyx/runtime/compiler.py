@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from zyx.errors import BackendError
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.lower import lower_together
@@ -98,8 +100,14 @@ class Compiler:
             self._thread = None
         for (device, _), future in self._programs.items():
             if future.done() and future.exception() is None:
-                self._devices[device].release(future.result())
+                with suppress(BackendError):  # a lost device
+                    self._devices[device].release(future.result())
         self._programs.clear()
+
+    def after_fork(self) -> None:
+        """Start over in a child process, which does not have the thread."""
+        self._thread = None
+        self._programs = {key: future for key, future in self._programs.items() if future.done()}
 
 
 def _has_failed(future: Future[Program]) -> bool:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from zyx.runtime import lifetime
 from zyx.runtime.buffer import Memory
 from zyx.runtime.trace import Trace
 
@@ -43,6 +44,7 @@ class Devices:
         self._default: str | None = None
         self._trace: Trace | None = None
         self._placement: Placement | None = None
+        self._device_count = 0
 
     @property
     def backends(self) -> OpenedBackends:
@@ -138,6 +140,7 @@ class Devices:
 
         with self.lock:
             choice = choose_device(name, self.backends)
+            self._note_opened()
             self.trace.chosen(choice.device, choice.reason)
             return choice.device
 
@@ -146,6 +149,7 @@ class Devices:
         """All devices that can be used, fastest first, the interpreter last."""
         with self.lock:
             self.backends.open_all()
+            self._note_opened()
             return sorted(
                 self.backends.devices.values(),
                 key=lambda device: (device.name.startswith("interpreter"), -device.info.flops_per_s, device.name),
@@ -163,6 +167,17 @@ class Devices:
     @property
     def _has_groups(self) -> bool:
         return self._placement is not None and bool(self._placement.groups)
+
+    def _note_opened(self) -> None:
+        count = len(self.backends.devices)
+        if count != self._device_count:
+            self._device_count = count
+            lifetime.opened()
+
+    def _forget_placement(self) -> None:
+        if self._placement is not None:
+            self._placement.close()
+            self._placement = None
 
     def allocate(self, device: str, nbytes: int) -> Buffer:
         """Return a buffer with undefined contents on a device, or on one of a group.

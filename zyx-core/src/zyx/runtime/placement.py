@@ -76,7 +76,13 @@ class Placement:
         self._devices = devices
         self._memory = memory
         self._copies: weakref.WeakKeyDictionary[Buffer, dict[MemoryPool, Buffer]] = weakref.WeakKeyDictionary()
-        memory.droppers.insert(0, self._copies.clear)
+        self._dropper = self._copies.clear
+        memory.droppers.insert(0, self._dropper)
+
+    def close(self) -> None:
+        """Give the copies back."""
+        self._copies.clear()
+        self._memory.droppers.remove(self._dropper)
 
     # ---- names
 

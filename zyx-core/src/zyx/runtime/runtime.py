@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
 import weakref
 from collections import OrderedDict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from zyx import dtype as dtypes
 from zyx.errors import BackendError, TraceError
 from zyx.graph import Graph
 from zyx.graph import node as n
+from zyx.runtime import lifetime
 from zyx.runtime.buffer import Buffer, abandon, settle, take_events
 from zyx.runtime.devices import Devices
 from zyx.runtime.lazy import Unread, read_slices_only
@@ -63,6 +65,7 @@ class Runtime(Devices):
         self._empty: dict[str, Buffer] = {}
         self._later: list[weakref.ref[Handle]] = []
         self.memory.droppers.append(self._drop_plans)
+        lifetime.begin(self)
 
     # ---- handles
 
@@ -254,6 +257,8 @@ class Runtime(Devices):
                 f"{node!r} stands for an argument of a traced function and has no values: what is made of it must be "
                 "returned by that function, not kept"
             )
+        if self.memory.lost:
+            self.memory.check(storage.pool)
         return storage
 
     def copy(self, node: Node) -> Node:
@@ -313,18 +318,47 @@ class Runtime(Devices):
     def close(self) -> None:
         """Wait for all work, release programs, free memory, close devices, in this order. A second call does nothing.
 
-        Tensors of this runtime must not be used after it.
+        Work that failed, and that nobody has waited for, is no error here: nobody wants its results any more. Tensors
+        of this runtime must not be used after it. A runtime that is still open when the interpreter ends is closed.
         """
         with self.lock:
+            if self._opened is not None:
+                for pool in self._opened.pools.values():
+                    with suppress(BackendError):
+                        pool.synchronize()
             self._drop_plans()
             if self._compiler is not None:
                 self._compiler.close()
-                self._compiler = None
+            self._compiler = self._planner = None
             if self._opened is not None:
                 self._empty.clear()
-                self.memory.reclaim()
+                self._forget_placement()
+                with suppress(BackendError):  # a lost device; what closes its pool notes what is wrong
+                    self.memory.reclaim()
                 self._opened.close()
                 self._opened = None
+
+    def before_fork(self) -> None:
+        """Let no thread be at work while the process forks."""
+        self.lock.acquire()
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """Go on. In a child, devices with drivers of their own are lost; those that work on host memory are not."""
+        self.lock.release()
+        if not is_child:
+            return
+        self.lock = threading.RLock()
+        if self._compiler is not None:
+            self._compiler.after_fork()
+        if self._opened is not None:
+            lost = self._opened.lose_drivers()
+            self.memory.lost.update(lost)
+            if lost:
+                # Kept, since their finalisers would call drivers that are the parent's.
+                _of_parent.append((self._plans, self._compiler, self._planner, self._empty))
+                self._plans, self._empty, self._compiler, self._planner = OrderedDict(), {}, None, None
+                self._default = None
+                self._forget_placement()
 
 
 def _source_with_same_layout(node: Node) -> Node | None:
@@ -337,6 +371,9 @@ def _source_with_same_layout(node: Node) -> Node | None:
 
 
 _current: list[Runtime] = []
+
+#: What a child of a fork must not touch, nor let die.
+_of_parent: list[object] = []
 
 
 def current() -> Runtime:

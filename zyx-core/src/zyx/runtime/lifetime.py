@@ -1,0 +1,74 @@
+"""The end of the process, and its children: every runtime is closed before the interpreter ends, and told of forks.
+
+A child of a fork has the memory of its parent, but none of its threads, and no right to what drivers made for it. While
+a process forks, no runtime is at work.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import weakref
+from typing import Final, Protocol
+
+
+class Living(Protocol):
+    """What has an end, and may be forked."""
+
+    def close(self) -> None:
+        """Give everything back; a second call does nothing."""
+
+    def before_fork(self) -> None:
+        """Stop working."""
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """Go on in the parent, or in the child."""
+
+
+_alive: Final[weakref.WeakSet[Living]] = weakref.WeakSet()
+_held: Final[list[Living]] = []
+
+
+def begin(living: Living) -> None:
+    """Take care of `living` from now on."""
+    _alive.add(living)
+
+
+def opened() -> None:
+    """Note that a driver may have been opened: what it has registered for the end of the process is to come later."""
+    atexit.unregister(_close_all)
+    atexit.register(_close_all)
+    _follow_forks()
+
+
+@functools.cache
+def _follow_forks() -> None:
+    # Locks are taken for a fork in the reverse of the order in which that was asked for. Whoever is at work may take
+    # those of these modules, so it must have ended before they are taken: they have to ask first.
+    import concurrent.futures.thread  # noqa: F401
+    import logging  # noqa: F401
+
+    if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+        os.register_at_fork(
+            before=_before_fork,
+            after_in_parent=functools.partial(_after_fork, is_child=False),
+            after_in_child=functools.partial(_after_fork, is_child=True),
+        )
+
+
+def _close_all() -> None:
+    for living in list(_alive):
+        living.close()
+
+
+def _before_fork() -> None:
+    _held[:] = _alive
+    for living in _held:
+        living.before_fork()
+
+
+def _after_fork(*, is_child: bool) -> None:
+    for living in reversed(_held):
+        living.after_fork(is_child=is_child)
+    _held.clear()
