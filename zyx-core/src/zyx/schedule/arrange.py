@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 #: Most kernels that share a launch, and most nodes they have together: their code is compiled as one.
 _MOST_PARTS: Final = 16
 _MOST_NODES: Final = 1200
+#: Reductions over so many points take about as long as a launch.
+_SHORT_REDUCTION: Final = 1 << 20
 
 
 def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
     """Return `parts`, which are in an order in which they can run, as launches in an order in which they can run."""
     producer = {node: part for part in parts for node in part.stored}
     waited_for = {producer[read] for part in parts for read in part.reads if read in producer}
-    last = [part for part in parts if part not in waited_for and _may_share(part)]
+    last = [part for part in parts if part not in waited_for and _may_share(part, info)]
     early = [part for part in parts if part not in set(last)]
     done: set[Part] = set()
     launches: list[list[Part]] = []
@@ -40,7 +42,7 @@ def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
             launch = [first]
             if isinstance(first.root, n.Custom):
                 launch += [part for part in waiting if part is not first and _same_custom(part, first)]
-            elif _may_share(first):
+            elif _may_share(first, info):
                 launch += _companions(first, waiting, producer, done, info)
             for part in launch:
                 del waiting[part]
@@ -62,7 +64,7 @@ def _companions(
         ready = all(read not in producer or producer[read] in done for read in part.reads)
         size = len(part.region.views)
         count = len(part.stored) + len(part.reads)
-        if ready and _may_share(part) and nodes + size <= _MOST_NODES and params + count <= info.max_params:
+        if ready and _may_share(part, info) and nodes + size <= _MOST_NODES and params + count <= info.max_params:
             found.append(part)
             nodes += size
             params += count
@@ -77,14 +79,19 @@ def _same_custom(part: Part, other: Part) -> bool:
     return a.kernel == b.kernel and a.sources == b.sources
 
 
-def _may_share(part: Part) -> bool:
+def _may_share(part: Part, info: DeviceInfo) -> bool:
     if isinstance(part.root, n.Scan | n.Scatter | n.Custom):
         return False
     computed = [node for node in part.region.views if node not in part.region.inputs]
     if any(contraction_operands(node) is not None for node in computed):
         return False
     reduced = [node for node in computed if isinstance(node, n.Reduce)]
-    return not reduced or size_of(part.root.shape) >= size_of(reduced[0].sources[0].shape) // 64
+    if not reduced:
+        return True
+    points = size_of(reduced[0].sources[0].shape)
+    # Where threads meet in the branches of a launch, each group reduces to one result as it would by itself.
+    groups_reduce = info.max_group_threads > 1 and info.meets_in_branches and points <= _SHORT_REDUCTION
+    return groups_reduce or size_of(part.root.shape) >= points // 64
 
 
 def donate(launches: Sequence[Sequence[Part]], donations: dict[Node, Node], kept: set[Node]) -> dict[Node, Node]:
