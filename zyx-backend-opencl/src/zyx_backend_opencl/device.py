@@ -143,7 +143,7 @@ class ClDevice(Device):
         return ClEvent(self.pool.work, behind if last is None else (last,))
 
     def timed_launch(self, program: Program, args: Sequence[Argument]) -> float:
-        """Run `program` alone and return its duration by the device's clock; of a sequence, by that of the host."""
+        """Run `program` alone and return its duration by the device's clock: its profiling events."""
         own = self._own(program)
         self.pool.work.finish()
         return own.timed(args)

@@ -155,7 +155,7 @@ class ClProgram(Program):
         """Run one launch and return its seconds by the device's clock. Raises as `run` does."""
         try:
             self._bind(args)
-            return self.pool.session.timed_launch(self.kernel, *self.grid)
+            return self.pool.session.timed([(self.kernel, *self.grid)])
         except Fault as error:
             raise failure(self.what, error.code, LaunchError) from error
 

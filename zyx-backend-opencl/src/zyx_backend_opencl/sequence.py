@@ -11,7 +11,6 @@ with the same few buffers. What a driver cannot record or play is queued launch 
 from __future__ import annotations
 
 import logging
-import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -130,11 +129,19 @@ class ClSequence(Program):
         return self._queue(natives, behind)
 
     def timed(self, args: Sequence[Argument]) -> float:
-        """Run the sequence once, and return its seconds by the clock of the host. Raises as `run` does."""
-        started = time.perf_counter()
-        last = self.run(args, ())
-        self.pool.work.wait([] if last is None else [last])
-        return time.perf_counter() - started
+        """Run the launches once, and return the seconds by the device's clock, 0 if there are none.
+
+        Raises:
+            LaunchError: The arguments do not fit, or the driver refused.
+        """
+        natives = native_arguments(args, self.parameters, self.pool, self.what)
+        if not self._steps:
+            return 0.0
+        try:
+            self._bind_all(natives)
+            return self.pool.session.timed(self._launches(self._kernels))
+        except Fault as error:
+            raise failure(self.what, error.code, LaunchError) from error
 
     def let_go(self) -> None:
         """Drop recordings, which keep buffers alive."""
@@ -153,10 +160,7 @@ class ClSequence(Program):
         what = self.what
         waits = work.natives(behind, what)
         try:
-            for slot, native in enumerate(natives):
-                if native is not self._bound[slot]:
-                    self._bind(self._kernels, slot, native)
-                    self._bound[slot] = native
+            self._bind_all(natives)
             for kernel, step in zip(self._kernels, self._steps, strict=True):
                 what = step.what
                 native = session.launch(kernel, *step.grid, waits)
@@ -165,6 +169,16 @@ class ClSequence(Program):
         except Fault as error:
             raise failure(what, error.code, LaunchError) from error
         return behind[0]
+
+    def _bind_all(self, natives: Sequence[object]) -> None:
+        """Set the arguments that are not those of the last launch."""
+        for slot, native in enumerate(natives):
+            if native is not self._bound[slot]:
+                self._bind(self._kernels, slot, native)
+                self._bound[slot] = native
+
+    def _launches(self, kernels: Sequence[Kernel]) -> list[tuple[Kernel, tuple[int, ...], tuple[int, ...]]]:
+        return [(kernel, *step.grid) for kernel, step in zip(kernels, self._steps, strict=True)]
 
     def _bind(self, kernels: Sequence[Kernel], slot: int, native: object) -> None:
         for kernel, step in zip(kernels, self._steps, strict=True):
@@ -198,9 +212,7 @@ class ClSequence(Program):
         for slot, native in enumerate(natives):
             self._bind(kernels, slot, native)
         try:
-            recording = recorder.record(
-                [(kernel, *step.grid) for kernel, step in zip(kernels, self._steps, strict=True)]
-            )
+            recording = recorder.record(self._launches(kernels))
         except RecordingError as error:
             logger.info("%s cannot be recorded, and is queued launch by launch: %s", self.what, error)
             self._recorder = None
