@@ -192,7 +192,7 @@ def test_durations_are_those_of_the_device(
     assert 0 < device.timed_launch(sequence, [buffer]) < 10
     assert values(buffer) == {12}
     many = device.capture([Launch(programs[0], (Slot(0),))] * 50, 1)
-    assert device.timed_launch(many, [buffer]) > device.timed_launch(programs[0], [buffer])  # from the first to the last
+    assert device.timed_launch(many, [buffer]) > device.timed_launch(programs[0], [buffer])
     assert values(buffer) == {63}
     assert device.timed_launch(device.capture([], 0), []) == 0
     pool.deallocate(buffer)
