@@ -174,3 +174,25 @@ def test_gradients_of_indexing():
         return y
 
     check(written, x, RNG.standard_normal((3, 3)))
+
+
+@pytest.mark.parametrize("way", ["refused", "contiguous", "parameter"])
+def test_a_constant_has_no_gradient_and_the_error_says_how_it_gets_one(way):
+    x = zyx.full((2, 3), 0.5)
+    match way:
+        case "refused":
+            with zyx.Tape() as tape:
+                loss = (x * x).sum()
+            with pytest.raises(zyx.errors.GradientError) as caught:
+                tape.gradient(loss, x)
+            text = str(caught.value)
+            assert "sources is a constant, float32[2, 3] filled with 0.5" in text
+            assert "x = x.contiguous(), or x = zyx.nn.Parameter(x)" in text
+            return
+        case "contiguous":
+            x = x.contiguous()
+        case "parameter":
+            x = zyx.nn.Parameter(x)
+    with zyx.Tape() as tape:
+        loss = (x * x).sum()
+    assert tape.gradient(loss, x).tolist() == [[1.0] * 3] * 2

@@ -75,8 +75,9 @@ def check_source(name: str, node: Node) -> None:
         raise GradientError(f"{name} is {node}, not of a float dtype, so it has no gradient; cast it before it is used")
     if isinstance(node, Const):
         raise GradientError(
-            f"{name} is a constant, {node}, and equal constants are one node, so no gradient belongs to it alone; "
-            "use data in memory, or an alias of it (Graph.alias)"
+            f"{name} is a constant, {node.dtype}{list(node.shape)} filled with {node.value}, and all equal constants "
+            "are one, so no gradient belongs to this one alone; before it is used, give it values of its own: "
+            "x = x.contiguous(), or x = zyx.nn.Parameter(x)"
         )
 
 
