@@ -97,7 +97,7 @@ def compile_batches(
         target = folder / f"batch_{number}-{arch}.hsaco"
         said = amd_toolchains.compile_for(clang, arch, folder / f"batch_{number}.hip", target, options)
         if said:
-            return [f"batch {number} of {' '.join(groups[number])} for {arch}: {said}"]
+            return [f"batch {number} for {arch}: {said}"]
         code = read_code_object(target.read_bytes())
         target.unlink()
         wanted = dict.fromkeys([SYMBOL] if batch == 1 else groups[number], WAVES[arch])
