@@ -128,6 +128,38 @@ def test_quotient_and_remainder_of_one_index_belong_together():
     refuses(text.replace("lt %i, %c1000", "lt %r, %c1000"), "0 to 1023")
 
 
+def test_a_mask_on_a_quotient_of_one_range_bounds_an_index_with_all_of_it():
+    """64 rows of 5, in blocks of 13 rows whose elements are counted as one, three blocks at a time."""
+    text = """kernel merged
+        %o = global f32[320]
+        %m = group 0 < 65 : i64
+        %b = group 1 < 3 : i64
+        %a = group 2 < 2 : i64
+        %c3 = const 3 : i64
+        %c4 = const 4 : i64
+        %c5 = const 5 : i64
+        %c13 = const 13 : i64
+        %c39 = const 39 : i64
+        %c63 = const 63 : i64
+        %c65 = const 65 : i64
+        %c195 = const 195 : i64
+        %row = div %m, %c5 : i64
+        %block = mad %a, %c3, %b : i64
+        %p = le %block, %c4 : bool
+        %s = mad %a, %c39, %row : i64
+        %t = mad %b, %c13, %s : i64
+        %q = le %t, %c63 : bool
+        %both = and %q, %p : bool
+        %u = mad %a, %c195, %m : i64
+        %at = mad %b, %c65, %u : i64
+        %x = const 1.0 : f32
+        store %o[%at] = %x if %both
+    """
+    verify(parse_kernel(text))
+    with pytest.raises(VerifyError, match=r"rule 13.*it may access elements 0 to 324 of"):
+        verify(parse_kernel(text.replace("const 63", "const 64")))
+
+
 def test_shifts_and_bit_masks_are_quotients_and_remainders():
     check("""
     %k4 = const 4 : i64

@@ -172,11 +172,12 @@ class Inequalities:
         """Return a number that a form does not exceed, using facts."""
         best = self.box(form)[1]
         seen = {form}
-        waiting = [(best, len(form.terms), 0, form)]
+        # First come those that no step to them made greater; a step that does, or gains nothing, may lead to a gain.
+        waiting = [(0, best, len(form.terms), 0, form)]
         for _ in range(MAX_STEPS):
             if not waiting:
                 break
-            _, _, _, current = heapq.heappop(waiting)
+            losses, bound, _, _, current = heapq.heappop(waiting)
             factors = dict(current.terms)
             for fact in self._relevant(current):
                 for atom, factor in fact.terms:
@@ -184,10 +185,11 @@ class Inequalities:
                     if mine * factor > 0 and mine % factor == 0:
                         candidate = affine.add(current, fact, -(mine // factor))
                         high = self.box(candidate)[1]
-                        if candidate not in seen:  # a step that gains nothing may lead to one that does
+                        if candidate not in seen:
                             best = min(best, high)
                             seen.add(candidate)
-                            heapq.heappush(waiting, (high, len(candidate.terms), len(seen), candidate))
+                            item = losses + (high > bound), high, len(candidate.terms), len(seen), candidate
+                            heapq.heappush(waiting, item)
         return best
 
     def minimum(self, form: Form) -> int:
