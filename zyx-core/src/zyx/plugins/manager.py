@@ -64,7 +64,10 @@ class Backend:
         """Record that the backend got no further than `step`."""
         if isinstance(error, Refusal):
             state, step, advice = error.state, error.step, error.advice.format(package=self.report.package) or advice
-        self.update(state=state, step=step, reason=explain(error), advice=advice, error=error)
+        reason = explain(error)
+        if state is not BackendState.LOST:  # that one is on its way to the user
+            forget_frames(error)
+        self.update(state=state, step=step, reason=reason, advice=advice, error=error)
 
 
 class PluginManager:
@@ -202,6 +205,21 @@ def explain(error: BaseException) -> str:
         return text
     place = "" if isinstance(error, SyntaxError) else _place(error)
     return f"{type(error).__name__}: {text}{place}" if text else f"{type(error).__name__}{place}"
+
+
+def forget_frames(error: BaseException) -> None:
+    """Take the tracebacks from an exception that is kept: with its frame, each function that was being run lives on.
+
+    So would the tensors of whoever was the first to ask for a device.
+    """
+    seen: set[int] = set()
+    errors = [error]
+    while errors:
+        one = errors.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = None
+            errors += [other for other in (one.__cause__, one.__context__) if other is not None]
 
 
 def _place(error: BaseException) -> str:
