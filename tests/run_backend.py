@@ -4,7 +4,8 @@
 
 If the backend has a device: the conformance kit (`zyx.testing`) on it, the backend's own tests, and those that cross
 packages, with its device as the default one. If not: its own tests only, which skip what needs a device. The status is
-1 if a test fails, or if the backend has no device although the variable ZYX_REQUIRE_DEVICES names it.
+1 if a test fails, if the backend itself is broken, or if it has no device although the variable ZYX_REQUIRE_DEVICES
+names it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
+import skipped
 
 from zyx.plugins.describe import explanation
 from zyx.plugins.manager import PluginManager
@@ -24,9 +27,19 @@ from zyx.settings.record import Settings
 
 ROOT = Path(__file__).parents[1]
 
+#: States that no driver or machine can bring about: the package is at fault.
+BROKEN: Final = {
+    BackendState.NOT_INSTALLED,
+    BackendState.IMPORT_FAILED,
+    BackendState.WRONG_API_VERSION,
+    BackendState.INVALID,
+    BackendState.FAILED,
+}
+
 
 def main(name: str, arguments: list[str]) -> int:
     """Run them; return the exit status."""
+    skipped.note(name)
     report = state_of(name)
     required = os.environ.get("ZYX_REQUIRE_DEVICES", "").split(",")
     print(f"backend {name}: {report.state.value}: {explanation(report)}", flush=True)
@@ -40,11 +53,14 @@ def main(name: str, arguments: list[str]) -> int:
             ["--pyargs", "zyx.testing", f"--zyx-device={name}", *expected],
             [*own, str(ROOT / "tests"), f"--ignore={ROOT / 'tests' / 'packages'}"],
         ]
+    elif report.state in BROKEN:
+        print(f"backend {name} is broken, so this is a failure", flush=True)
+        return 1
     elif name in required:
         print(f"ZYX_REQUIRE_DEVICES names {name}, so this is a failure", flush=True)
         return 1
     else:
-        print(f"SKIPPED: what needs a device of {name}", flush=True)
+        skipped.note(name, f"what needs a device of {name}: {explanation(report)}")
         runs = [own] if own else []
     return max((run_pytest([*run, *arguments], may_be_empty=bool(arguments)) for run in runs), default=0)
 
@@ -58,8 +74,10 @@ def run_pytest(arguments: list[str], *, may_be_empty: bool) -> int:
 def state_of(name: str) -> BackendReport:
     """Open the backend, and return what became of it."""
     opened = open_backends(PluginManager(Settings()), [name])
-    report = next(report for report in opened.reports if report.name == name)
+    report = next((report for report in opened.reports if report.name == name), None)
     opened.close()
+    if report is None:
+        sys.exit(f"no package of this environment declares a backend {name!r}")
     return report
 
 

@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "zyx-core" / "src" / "zyx"
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("zyx-*/README.md"), *ROOT.glob("benchmarks/*.md")])
+PLACES = ["*.md", "zyx-*/README.md", "benchmarks/*.md", "docs/*.md", "examples/*/README.md"]
+DOCUMENTS = sorted(path for place in PLACES for path in ROOT.glob(place))
 #: Files that a reader is to make.
 TO_BE_MADE = {"passes/replace_this_by_that.py", "zyx-core/tests/passes/test_replace_this_by_that.py"}
 #: Files that every backend has, by the name they have in each.
@@ -55,6 +56,6 @@ def test_the_map_of_the_source_has_every_folder_and_no_other() -> None:
 def test_every_environment_that_is_named_is_one_of_tox() -> None:
     settings = configparser.ConfigParser(interpolation=None)
     settings.read(ROOT / "tox.ini", encoding="utf-8")
-    environments = set(settings["tox"]["env_list"].split(", "))
+    environments = set(re.split(r",\s*", settings["tox"]["env_list"].strip()))
     for path in DOCUMENTS:
-        assert set(re.findall(r"tox -e (\w+)", path.read_text(encoding="utf-8"))) <= environments, path
+        assert set(re.findall(r"tox -e ([\w-]+)", path.read_text(encoding="utf-8"))) <= environments, path

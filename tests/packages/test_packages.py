@@ -1,14 +1,9 @@
-"""Every package builds alone, and what was built installs apart from this repository and runs.
-
-Builds and installs take a minute or two; pip fetches what it needs, so this runs in its own tox environment only.
-"""
+"""Every package builds alone, and what was built installs apart from this repository and runs."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import venv
 import zipfile
+from collections.abc import Callable
 from email.parser import Parser
 from pathlib import Path
 
@@ -17,30 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ["zyx-core", *sorted(folder.name for folder in ROOT.glob("zyx-backend-*"))]
 
-
-def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One wheel for each package, each built by itself in an environment of its own."""
-    folder = tmp_path_factory.mktemp("wheels")
-    for package in PACKAGES:
-        run(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder, ROOT / package, cwd=folder)
-    return {package: next(folder.glob(f"{package.replace('-', '_')}-*.whl")) for package in PACKAGES}
-
-
-@pytest.fixture(scope="module")
-def python(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment into which all wheels were installed."""
-    folder = tmp_path_factory.mktemp("env")
-    venv.create(folder, with_pip=True)
-    python = next(path for path in (folder / "bin" / "python", folder / "Scripts" / "python.exe") if path.exists())
-    run(python, "-m", "pip", "install", *wheels.values(), cwd=folder)
-    return python
+Run = Callable[..., str]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -73,7 +45,7 @@ def test_every_source_file_is_in_the_wheel(wheels: dict[str, Path]) -> None:
             assert files <= set(wheel.namelist())
 
 
-def test_what_was_built_runs_without_this_repository(python: Path, tmp_path: Path) -> None:
+def test_what_was_built_runs_without_this_repository(python: Path, tmp_path: Path, run: Run) -> None:
     where = run(python, "-c", "import zyx; print(zyx.__file__)", cwd=tmp_path)
     assert not Path(where.strip()).is_relative_to(ROOT)
     listed = run(python.with_name("zyx"), "devices", cwd=tmp_path)
@@ -85,7 +57,7 @@ def test_what_was_built_runs_without_this_repository(python: Path, tmp_path: Pat
     run(python.with_name("zyx"), "doctor", cwd=tmp_path)
 
 
-def test_the_versions_are_those_that_the_packages_tell(python: Path, tmp_path: Path) -> None:
+def test_the_versions_are_those_that_the_packages_tell(python: Path, tmp_path: Path, run: Run) -> None:
     for package in PACKAGES:
         module = "zyx" if package == "zyx-core" else package.replace("-", "_")
         told = run(python, "-c", f"from importlib.metadata import version; print(version({package!r}))", cwd=tmp_path)

@@ -1,0 +1,106 @@
+"""The matrix of tox: every backend has its environments, and what they leave out is listed."""
+
+from __future__ import annotations
+
+import configparser
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zyx.plugins.state import KNOWN
+
+TESTS = Path(__file__).parent
+
+
+def load(name: str):
+    """Return a script of this folder as a module."""
+    spec = importlib.util.spec_from_file_location(name, TESTS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def run_oldest(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "skipped", load("skipped"))
+    return load("run_oldest")
+
+
+def environments() -> list[str]:
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read(TESTS.parent / "tox.ini", encoding="utf-8")
+    return re.split(r",\s*", settings["tox"]["env_list"].strip())
+
+
+def test_every_backend_has_an_environment_and_one_with_the_oldest_core() -> None:
+    assert {*KNOWN, *(f"oldest-{name}" for name in KNOWN)} <= set(environments())
+
+
+def test_the_list_of_what_was_skipped_comes_last() -> None:
+    assert environments()[-1] == "skipped"
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_every_backend_names_the_oldest_core_as_a_version_and_as_a_commit(name: str, run_oldest) -> None:
+    assert re.fullmatch(r"[0-9a-f]{40}", run_oldest.oldest_commit(name))
+    assert re.fullmatch(r"\d+\.\d+(\.\d+)?", run_oldest.oldest_version(name))
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_commit_has_the_version(name: str, run_oldest, tmp_path: Path) -> None:
+    try:
+        core = run_oldest.export(run_oldest.oldest_commit(name), tmp_path)
+    except run_oldest.Missing as missing:
+        pytest.skip(f"the history is not here: {missing}")
+    run_oldest.check_version(name, core)
+
+
+def test_a_commit_with_another_version_is_noticed(run_oldest, tmp_path: Path) -> None:
+    (tmp_path / "src" / "zyx").mkdir(parents=True)
+    (tmp_path / "src" / "zyx" / "version.py").write_text('__version__ = "7.5.1"\n')
+    with pytest.raises(SystemExit, match=r"claims zyx-core>=[\d.]+; oldest_core.toml names a commit with 7.5.1"):
+        run_oldest.check_version("c", tmp_path)
+
+
+def test_a_history_that_does_not_reach_back_skips_and_says_so(
+    run_oldest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run_oldest, "oldest_commit", lambda name: "0" * 40)
+    monkeypatch.setenv("ZYX_SKIPPED", str(tmp_path))
+    assert run_oldest.main("oldest-c", []) == 0
+    assert "SKIPPED: all of it, since " in capsys.readouterr().out
+    assert "000000000000" in (tmp_path / "oldest-c.txt").read_text()
+
+
+def test_an_absent_device_is_skipped_unless_it_is_required(
+    run_oldest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ZYX_SKIPPED", str(tmp_path))
+    monkeypatch.setenv("ZYX_REQUIRE_DEVICES", "wgpu")
+    assert run_oldest.absent("cuda", "oldest-cuda", "no driver") == 0
+    assert run_oldest.absent("wgpu", "oldest-wgpu", "no driver") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["oldest-cuda.txt"]
+
+
+def test_what_is_noted_is_listed_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    skipped = load("skipped")
+    monkeypatch.setenv("ZYX_SKIPPED", str(tmp_path / "notes"))
+    assert skipped.report() == "nothing was skipped"
+    skipped.note("hip", "no AMD GPU")
+    skipped.note("cuda", "no NVIDIA GPU")
+    skipped.note("c", "no compiler")
+    skipped.note("c")
+    assert skipped.report() == "skipped in cuda: no NVIDIA GPU\nskipped in hip: no AMD GPU"
+    assert skipped.report() == "nothing was skipped"
+
+
+def test_a_backend_that_is_not_there_is_a_failure() -> None:
+    done = subprocess.run(
+        [sys.executable, str(TESTS / "run_backend.py"), "nonesuch"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "no package of this environment declares a backend 'nonesuch'" in done.stderr
