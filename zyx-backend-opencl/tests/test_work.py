@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyopencl as cl
 import pytest
+from probe_gates import is_sound
 
 from zyx.errors import DeviceLostError, InvalidEventError, LaunchError
 from zyx_backend_opencl.work import ClEvent, Command
@@ -54,6 +55,14 @@ def gate(pool: ClPool) -> Iterator[Gate]:
     gate = Gate(pool)
     yield gate
     gate.open()  # else a test that fails before would never end
+
+
+@pytest.fixture(scope="session")
+def failing_gates(device: ClDevice) -> None:
+    """For tests that let a gate fail. `test_failures` has the same with a stand-in for the driver."""
+    listed = device.pool.session.device
+    if not is_sound(listed.platform, listed.name):
+        pytest.skip(f"{listed.platform} does not survive an event of the user's that fails, or hides that it did")
 
 
 @pytest.fixture
@@ -143,6 +152,7 @@ def test_a_buffer_that_is_given_back_early_is_used_again_behind_its_last_work(
     pool.deallocate(again)
 
 
+@pytest.mark.usefixtures("failing_gates")
 def test_a_failure_surfaces_at_the_wait_with_kernel_and_device(
     device: ClDevice, pool: ClPool, increment: ClProgram, integers: Make, values: Read, gate: Gate
 ):
@@ -158,6 +168,7 @@ def test_a_failure_surfaces_at_the_wait_with_kernel_and_device(
     pool.deallocate(buffer)
 
 
+@pytest.mark.usefixtures("failing_gates")
 def test_everything_behind_a_kernel_that_failed_names_that_kernel(
     device: ClDevice, pool: ClPool, add: Callable[..., Kernel], integers: Make, gate: Gate
 ):
@@ -179,6 +190,7 @@ def test_everything_behind_a_kernel_that_failed_names_that_kernel(
     pool.deallocate(buffer)
 
 
+@pytest.mark.usefixtures("failing_gates")
 @pytest.mark.parametrize("how", ["sync_events", "pool_to_host", "synchronize"])
 def test_a_failure_that_nobody_waits_for_surfaces_once_at_the_next_wait(
     device: ClDevice, pool: ClPool, increment: ClProgram, integers: Make, gate: Gate, how: str
@@ -204,6 +216,7 @@ def test_a_failure_that_nobody_waits_for_surfaces_once_at_the_next_wait(
         pool.deallocate(used)
 
 
+@pytest.mark.usefixtures("failing_gates")
 def test_a_failure_is_not_told_to_those_who_wait_for_something_else(
     device: ClDevice, pool: ClPool, increment: ClProgram, integers: Make, values: Read, gate: Gate
 ):
