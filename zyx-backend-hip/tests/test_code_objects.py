@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import amd_toolchains
 import pytest
 from batches import OPTIONS, compile_batches, random_sources, translation_unit
-from code_objects import read_code_object
+from code_objects import MACHINES, read_code_object
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
@@ -46,6 +46,19 @@ def test_a_sample_of_kernels_compiles_as_devices_compile_them(each_clang: amd_to
     sources = random_sources(4)
     options = build_options("")[1:]
     assert "16 compiled kernels in 16 code objects" in compile_batches(each_clang, sources, tmp_path, options, batch=1)
+
+
+@pytest.mark.parametrize("arch", ["gfx90a:sramecc+:xnack-", "gfx942:sramecc+:xnack+"])
+def test_a_kernel_compiles_for_an_architecture_as_drivers_name_it(
+    arch: str, clang: amd_toolchains.Clang, tmp_path: Path
+):
+    (tmp_path / "kernel.hip").write_text(random_sources(1)["random_0"])
+    target = tmp_path / "kernel.hsaco"
+    _, *options = build_options(arch)
+    assert amd_toolchains.compile_for(clang, arch, tmp_path / "kernel.hip", target, options) == ""
+    code = read_code_object(target.read_bytes())
+    assert code.machine == MACHINES[arch.partition(":")[0]]
+    assert code.kernels == {"zyx_kernel": 64}
 
 
 def test_many_kernels_compile_at_once(
