@@ -2,7 +2,7 @@
 
     python probe_gates.py PLATFORM DEVICE
 
-Prints ``sound`` if so. It is a program of its own, since drivers are known that crash (Intel's for processors, 2026.22).
+Prints ``sound`` if so. It is a program of its own, since some crash (Intel's for processors, 2026.22).
 """
 
 from __future__ import annotations
