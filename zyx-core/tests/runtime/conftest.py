@@ -6,6 +6,7 @@ that forgets an event reads what is not there yet. Memory starts as garbage and 
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -45,7 +46,7 @@ class Work:
             stack.pop()
             current.finish()
         if self.error is not None:
-            raise self.error
+            raise copy.copy(self.error)
 
     def finish(self) -> None:
         action, self.action = self.action, None
@@ -56,7 +57,7 @@ class Work:
             try:
                 action()
             except BackendError as error:
-                self.error = error
+                self.error = copy.copy(error)  # the frames that it came through hold buffers
 
 
 class LabEvent(Event):
@@ -113,11 +114,11 @@ class LabPool(MemoryPool):
     def host_to_pool(self, source: memoryview, target: PoolBuffer, events=()) -> Event:
         self.copies.append(("upload", source.nbytes))
 
-        def copy() -> None:
+        def do_copy() -> None:
             self.check_buffer(target, source.nbytes)
             target.array[: source.nbytes] = np.frombuffer(source, np.uint8)
 
-        return self.queue(copy, events)
+        return self.queue(do_copy, events)
 
     def pool_to_host(self, source: PoolBuffer, target: memoryview, events=(), offset: int = 0) -> None:
         self.sync_events(events)
@@ -130,12 +131,12 @@ class LabPool(MemoryPool):
             return super().pool_to_pool(source, target, events)
         self.check_buffer(target, source.nbytes)
 
-        def copy() -> None:
+        def do_copy() -> None:
             source.pool.check_buffer(source)
             self.check_buffer(target, source.nbytes)
             target.array[: source.nbytes] = source.array
 
-        return self.after(copy, taken(source.pool, events))
+        return self.after(do_copy, taken(source.pool, events))
 
     def queue(self, action: Callable[[], None], events=()) -> Event:
         return self.after(action, taken(self, events))

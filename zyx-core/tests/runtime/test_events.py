@@ -130,6 +130,27 @@ class TestFailures:
         with pytest.raises(LaunchError, match="failed while running"):
             (y * 2.0).numpy()
 
+    def test_an_error_holds_no_memory(self, lab, device, pool):
+        x = zyx.Tensor(np.ones(4, np.float32))
+        lab.memory.reclaim()
+        used = pool.used
+        device.fails_while_running = "binary"
+        y = (x + 1.0).realize()
+        depths = []
+        gc.disable()  # whatever is in a cycle stays
+        try:
+            for _ in range(3):
+                with pytest.raises(LaunchError, match="failed while running") as caught:
+                    y.numpy()
+                depths.append(len(caught.traceback))
+                del caught
+            del y
+            lab.memory.reclaim()
+            assert pool.used == used
+        finally:
+            gc.enable()
+        assert depths[1] == depths[2]
+
     def test_others_are_not_concerned(self, lab, device):
         device.fails_while_running = "binary"
         x = zyx.Tensor(np.ones(4, np.float32))

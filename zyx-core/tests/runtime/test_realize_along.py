@@ -69,7 +69,7 @@ def test_what_fails_along_does_not_fail_twice(lab, device):
     x = ones(64, 64)
     total = x.sum()
     lab.realize_along(total)
-    device.fails_in_launch = "sum"
+    device.fails_in_launch = "2_prod"  # both in one launch
     other = x.prod()
     with pytest.raises(LaunchError):
         other.realize()

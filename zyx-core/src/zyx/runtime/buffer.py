@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -47,15 +48,22 @@ class Pending:
         """Return when the work is done. Errors of the work surface here, at every call."""
         last = self.last()
         if last.error is not None:
-            raise last.error
+            raise _again(last.error)
         event, last.event = last.event, None
         if event is not None:
             try:
                 last.pool.sync_events([event])
             except BackendError as error:
-                last.error = error
+                last.error = _again(error)
                 raise
         last.is_done = True
+
+
+def _again(error: BackendError) -> BackendError:
+    """Return an equal error that was not raised: without the frames it came through, which hold tensors."""
+    again = copy.copy(error)
+    again.__cause__ = error.__cause__
+    return again
 
 
 class Buffer:
@@ -231,7 +239,7 @@ def abandon(taken: Sequence[Pending]) -> None:
             pool.synchronize()
         except BackendError as error:
             for pending in taken:
-                pending.error = error if pending.pool is pool else pending.error
+                pending.error = _again(error) if pending.pool is pool else pending.error
 
 
 def settle(
@@ -253,7 +261,7 @@ def settle(
         buffer.writer = pending
 
 
-def copy(source: Buffer, target: Buffer) -> None:
+def copy_buffer(source: Buffer, target: Buffer) -> None:
     """Queue a copy of `source` to `target`, which lies in another pool; `source` is kept until it is done.
 
     Raises:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from zyx.backend import Device
 from zyx.errors import AllocationError, NoDeviceError, UnsupportedError
-from zyx.runtime.buffer import Buffer, copy
+from zyx.runtime.buffer import Buffer, copy_buffer
 from zyx.runtime.devices import GROUP
 from zyx.shape import size_of
 
@@ -178,7 +178,7 @@ class Placement:
         known = self._copies.get(buffer, {}).get(pool)
         if known is None:
             known = self._memory.allocate(pool, buffer.nbytes)
-            copy(buffer, known)
+            copy_buffer(buffer, known)
             self._copies.setdefault(buffer, {})[pool] = known  # only now: allocating may have dropped all copies
         return known
 

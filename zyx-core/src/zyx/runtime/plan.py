@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture
 from zyx.errors import BackendError
-from zyx.runtime.buffer import abandon, copy, settle, take_events
+from zyx.runtime.buffer import abandon, copy_buffer, settle, take_events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,7 +119,7 @@ class Plan:
                 return
         for step in self.steps:
             if isinstance(step, CopyStep):
-                copy(buffers[step.source], buffers[step.target])
+                copy_buffer(buffers[step.source], buffers[step.target])
             else:
                 args = [buffers[number] for number in step.args]
                 pool = step.device.memory_pool
