@@ -7,7 +7,7 @@ free, and goes back to the driver when there is no room, or by `trim`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from weakref import WeakSet
 
 import numpy as np
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
         def let_go(self) -> None:
             """Drop it."""
 
+#: The kind of CUDA devices in DLPack.
+_DLPACK_CUDA: Final = 2
+
 
 class CudaBuffer(PoolBuffer):
     """A piece of a device's memory.
@@ -49,21 +52,40 @@ class CudaBuffer(PoolBuffer):
         self.capacity = capacity
 
 
+class ForeignBuffer(CudaBuffer):
+    """Memory of another library.
+
+    Attributes:
+        owner: What it belongs to; None once it was given back.
+    """
+
+    __slots__ = ("owner",)
+
+    is_foreign: ClassVar[bool] = True
+
+    def __init__(self, pool: MemoryPool, nbytes: int, address: Address, owner: object) -> None:
+        super().__init__(pool, nbytes, address, nbytes)
+        self.owner: object = owner
+
+
 class CudaPool(MemoryPool):
     """The memory of one device, and the streams that work on it.
 
     Args:
         name: Such as ``cuda:0 memory``.
         session: The device, open. It is closed with the pool.
+        ordinal: Its number among the devices of the driver.
 
     Attributes:
+        dlpack_device: Kind and number of the device in DLPack.
         compute: The stream of launches.
         capture_stream: A stream that is always idle, to record graphs on.
         holders: Who else keeps memory of the driver.
     """
 
-    def __init__(self, name: str, session: Session) -> None:
+    def __init__(self, name: str, session: Session, ordinal: int = 0) -> None:
         super().__init__(name)
+        self.dlpack_device = (_DLPACK_CUDA, ordinal)
         self.session: Final = session
         self.capacity_bytes: Final = session.total_bytes
         with session:
@@ -120,6 +142,12 @@ class CudaPool(MemoryPool):
         self.check_buffer(buffer)
         assert isinstance(buffer, CudaBuffer)  # buffers of this pool are made by `allocate` alone
         buffer.freed = True
+        if isinstance(buffer, ForeignBuffer):
+            if tickets:
+                with self.session:
+                    finish_all(tickets, f"giving memory back that {self.name} shares")
+            buffer.owner = None
+            return
         self._used_bytes -= buffer.capacity
         if self._is_open:
             self._idle.put(buffer.capacity, (buffer.capacity, buffer.address, tickets))
@@ -163,6 +191,22 @@ class CudaPool(MemoryPool):
 
     def _room(self) -> str:
         return f"{self.free_bytes} of {self.capacity_bytes} bytes are free"
+
+    # ---- with other libraries
+
+    def address(self, buffer: PoolBuffer) -> int:
+        self.check_buffer(buffer)
+        assert isinstance(buffer, CudaBuffer)
+        return buffer.address
+
+    def stream_number(self) -> int:
+        with self.session:
+            return self.session.stream_handle(self.compute.stream)
+
+    def wrap(self, address: int, nbytes: int, owner: object) -> tuple[ForeignBuffer, Event]:
+        with self.session:
+            place = self.compute.queued(f"work of another library on memory that {self.name} shares")
+        return ForeignBuffer(self, nbytes, address, owner), CudaEvent(self, ((self.compute, place),))
 
     # ---- transfers
 

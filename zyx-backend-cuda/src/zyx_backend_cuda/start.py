@@ -58,7 +58,7 @@ def open_pools(config: BackendConfig[CudaConfig]) -> Sequence[OpenPool]:
             refused.append(f"CUDA device {ordinal} does not start: {error}")
             continue
         try:
-            pool = OpenPool(f"cuda:{len(pools)} memory", session)
+            pool = OpenPool(f"cuda:{len(pools)} memory", session, ordinal)
         except Fault as error:
             refused.append(f"CUDA device {ordinal}, {session.name}, does not start: {error}")
             session.close()

@@ -24,6 +24,9 @@ class PoolBuffer:
 
     __slots__ = ("freed", "nbytes", "pool")
 
+    #: Whether the memory is another library's: see `zyx.backend.sharing`.
+    is_foreign: ClassVar[bool] = False
+
     def __init__(self, pool: MemoryPool, nbytes: int) -> None:
         self.pool = pool
         self.nbytes = nbytes

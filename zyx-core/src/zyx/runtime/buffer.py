@@ -150,7 +150,7 @@ class Memory:
             return Buffer(pool, None, 0, retired)
         while retired:
             dead = retired.popleft()
-            is_sound = dead[2] is None or dead[2].last().error is None
+            is_sound = not dead[1].is_foreign and (dead[2] is None or dead[2].last().error is None)
             if dead[0] is pool and dead[1].nbytes == nbytes and is_sound:  # as in a loop: no need to ask, or to wait
                 buffer = Buffer(pool, dead[1], nbytes, retired)
                 buffer.pending = dead[2]
@@ -163,10 +163,14 @@ class Memory:
         except AllocationError:
             self._make_room(pool)
             raw, event = pool.allocate(nbytes)
-        self.live_bytes += nbytes
+        return self.adopt(pool, raw, event)
+
+    def adopt(self, pool: MemoryPool, raw: PoolBuffer, event: Event) -> Buffer:
+        """Return a buffer of what a pool gave, to be used after `event`."""
+        self.live_bytes += raw.nbytes
         if self.live_bytes > self.peak_bytes:  # noqa: PLR1730  # max() takes three times as long
             self.peak_bytes = self.live_bytes
-        buffer = Buffer(pool, raw, nbytes, self._retired)
+        buffer = Buffer(pool, raw, raw.nbytes, self._retired)
         if event.complete_when_made:
             event.take()
         else:

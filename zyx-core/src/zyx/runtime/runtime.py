@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from zyx import dtype as dtypes
+from zyx.backend.sharing import SupportsSharing
 from zyx.errors import BackendError, TraceError
 from zyx.graph import Graph
 from zyx.graph import node as n
@@ -22,10 +23,13 @@ from zyx.runtime.devices import Devices
 from zyx.runtime.lazy import Unread, read_slices_only
 from zyx.runtime.observer import Observers
 from zyx.runtime.signature import signature
+from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from zyx.backend import Device
+    from zyx.dtype import DType
     from zyx.graph.node import Node
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.handle import Handle
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from zyx.runtime.planner import Planner
     from zyx.runtime.tracing import Tracing
     from zyx.settings.record import Settings
+    from zyx.shape import Shape
 
 #: Deeper graphs than this are computed on their own, so that a loop that never reads its result stays small.
 MAX_DEPTH: Final = 4000
@@ -158,6 +163,28 @@ class Runtime(Devices):
                 buffer.wait()
                 buffer.pool.pool_to_host(buffer.raw, result.reshape(-1).view(np.uint8).data, [])
         return result
+
+    def shared_buffer(self, handle: Handle, *, copy: bool = False) -> Buffer:
+        """Return the buffer of `handle`, or a copy of it, all work on it done. Raises as `download` does."""
+        if self.tracing is not None:
+            raise self.tracing.refusal(handle)
+        self.realize([handle])
+        with self.lock:
+            buffer = self.buffer_of(self.copy(handle._node) if copy else handle._node)
+            buffer.wait()
+        return buffer
+
+    def adopt(self, address: int, owner: object, shape: Shape, dtype: DType, device: Device) -> Node:
+        """Return a leaf on memory of another library, of which `owner` is kept. Its pool is one that shares."""
+        pool = device.memory_pool
+        assert isinstance(pool, SupportsSharing)
+        nbytes = size_of(shape) * dtype.itemsize
+        with self.lock:
+            if nbytes == 0:
+                buffer = self.memory.allocate(pool, 0)
+            else:
+                buffer = self.memory.adopt(pool, *pool.wrap(address, nbytes, owner))
+        return self.graph.leaf(shape, dtype, device.name, buffer)
 
     def realize(self, handles: Sequence[Handle]) -> None:
         """Compute the values of `handles`, together; returns before the work is done.

@@ -12,6 +12,7 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError, SharingError
+from zyx.tensor import sharing
 from zyx.tensor.joining import join_terms
 from zyx.tensor.operands import Array, require, term_of, wrap
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from zyx.dtype import Scalar
     from zyx.tensor.tensor import Tensor
 
-_DLPACK_CPU = (1, 0)
 _PRINTED_WHOLE = 1000
 """Tensors of more elements are printed with gaps."""
 _EDGE = 3
@@ -107,14 +107,20 @@ def to_dlpack(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> object:
-    """Return a DLPack capsule of the values, in host memory.
+    """Return a DLPack capsule of the values: where they are if other libraries can use that memory, else on the host.
+
+    Memory of a device is not copied, and must not be written to. The values are there when this returns, whatever
+    `stream` is.
 
     Raises:
-        SharingError: Another device than the host is asked for, or `copy` is False.
-        DTypeError: bfloat16, which NumPy's capsules do not know.
+        SharingError: Another device is asked for than the tensor's or the host, or `copy` is False for the host.
+        DTypeError: bfloat16 on the host, which NumPy's capsules do not know.
     """
-    if dl_device not in (None, _DLPACK_CPU):
-        raise SharingError(f"tensors are exported to host memory {_DLPACK_CPU}, not to device {dl_device}")
+    pool = sharing.shared_pool(x)
+    if pool is not None and dl_device in (None, pool.dlpack_device):
+        return sharing.to_capsule(x, copy=bool(copy))
+    if dl_device not in (None, sharing.HOST):
+        raise SharingError(f"tensors are exported to host memory {sharing.HOST}, not to device {dl_device}")
     if copy is False:
         raise SharingError("a tensor's values are copied to the host; copy=False cannot be kept")
     if x.node.dtype is dtypes.bfloat16:
@@ -124,9 +130,15 @@ def to_dlpack(
 
 
 def dlpack_device(x: Tensor) -> tuple[int, int]:
-    """Return the kind and number of the device that `to_dlpack` exports to: the host."""
+    """Return the kind and number of the device that `to_dlpack` exports to."""
     require(x, "__dlpack_device__")
-    return _DLPACK_CPU
+    pool = sharing.shared_pool(x)
+    return sharing.HOST if pool is None else pool.dlpack_device
+
+
+def cuda_array_interface(x: Tensor) -> dict[str, object]:
+    """Return ``__cuda_array_interface__``. Raises `AttributeError` if the values are not on a CUDA device."""
+    return sharing.cuda_array_interface(require(x, "__cuda_array_interface__"))
 
 
 # ---- text

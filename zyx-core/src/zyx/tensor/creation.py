@@ -18,6 +18,7 @@ from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError, SharingError
 from zyx.runtime.runtime import current
+from zyx.tensor import sharing
 from zyx.tensor.ingest import node_from_data
 from zyx.tensor.operands import is_tensor, require, wrap
 from zyx.tensor.tensor import Tensor
@@ -68,18 +69,32 @@ def from_numpy(array: Array, device: str | None = None) -> Tensor:
 
 
 def from_dlpack(data: object, device: str | None = None, *, copy: bool | None = None) -> Tensor:
-    """Return a tensor of an object with ``__dlpack__`` in host memory; the values are copied to the device.
+    """Return a tensor of an object with ``__dlpack__``.
+
+    Values in host memory are copied to the device. Those on a device that shares its memory with other libraries stay
+    where they are, unless `device` names another or `copy` is true: then what the other library writes to them later is
+    seen, and its array is kept.
 
     Raises:
-        SharingError: `copy` is False, or the data is not in host memory.
+        SharingError: `copy` is False for what must be copied; or the data is on a device that no backend shares, or not
+            contiguous there.
         DTypeError: It has no ``__dlpack__``, or a dtype that tensors lack.
     """
-    if copy is False:
-        raise SharingError("from_dlpack: data is copied to the device; copy=False cannot be kept")
-    if is_tensor(data):
+    if is_tensor(data) and copy is not False:
         return asarray(data, None, device, copy=copy)
     if not hasattr(data, "__dlpack__"):
         raise DTypeError(f"from_dlpack takes an object with __dlpack__, not {type(data).__name__}")
+    runtime = current()
+    node = sharing.from_device(data, runtime)
+    if node is not None:
+        place = node.device if device is None else runtime.device_name(device)
+        if place != node.device and copy is False:
+            raise SharingError(f"from_dlpack: data on {node.device} is copied to {place}; copy=False cannot be kept")
+        if place != node.device:
+            return Tensor.of(node, runtime).to(place)
+        return Tensor.of(runtime.copy(node) if copy else node, runtime)
+    if copy is False:
+        raise SharingError("from_dlpack: data is copied to the device; copy=False cannot be kept")
     try:
         array = np.from_dlpack(data)
     except (BufferError, RuntimeError) as error:  # NumPy's words for other devices and dtypes

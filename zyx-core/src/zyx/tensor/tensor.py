@@ -463,6 +463,7 @@ class Tensor(Handle):
     __array__ = convert.to_array
     __dlpack__ = convert.to_dlpack
     __dlpack_device__ = convert.dlpack_device
+    __cuda_array_interface__ = property(convert.cuda_array_interface)
     __repr__ = convert.to_text
 
     def __len__(self) -> int:

@@ -1,0 +1,187 @@
+"""Memory of a device that tensors and arrays of other libraries have together, by DLPack: nothing is copied.
+
+Who takes a capsule calls its deleter at the end; until then, what it points to stays in `_exported`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Final
+
+from zyx import dtype as dtypes
+from zyx.backend.sharing import SupportsSharing
+from zyx.errors import SharingError
+
+if TYPE_CHECKING:
+    from zyx.backend import MemoryPool
+    from zyx.dtype import DType
+    from zyx.graph import Node
+    from zyx.runtime.buffer import Buffer
+    from zyx.runtime.runtime import Runtime
+    from zyx.shape import Shape
+    from zyx.tensor.tensor import Tensor
+
+#: Kinds of devices, and of numbers, in DLPack.
+HOST: Final = (1, 0)
+_CUDA: Final = 2
+_INT, _UINT, _FLOAT, _BFLOAT, _BOOL = 0, 1, 2, 4, 6
+_LETTERS: Final = {_INT: "i", _UINT: "u", _FLOAT: "f", _BOOL: "b"}
+_FRESH: Final = b"dltensor"
+_USED: Final = b"used_dltensor"
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Array(ctypes.Structure):
+    """``DLTensor`` of DLPack, its device and dtype in line."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p), ("kind", ctypes.c_int32), ("number", ctypes.c_int32), ("rank", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+class _Managed(ctypes.Structure):
+    """``DLManagedTensor`` of DLPack."""
+
+    _fields_ = (("array", _Array), ("context", ctypes.c_void_p), ("deleter", _Deleter))
+
+
+def _python(name: str, result: Any, *arguments: Any) -> Any:  # noqa: ANN401  # types and functions of ctypes
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+# Capsules are objects, but for the one that is being destroyed: that must not be counted again.
+_new_capsule: Final = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)
+_pointer_of: Final = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+_rename: Final = _python("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+_dying_is_fresh: Final = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
+_dying_pointer: Final = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+
+#: By address of the capsule's struct: the struct, and what must stay while somebody uses it.
+_exported: Final[dict[int, tuple[object, ...]]] = {}
+
+
+def _delete(address: int | None) -> None:
+    if address is not None:
+        _exported.pop(address, None)
+
+
+def _destroy(capsule: int | None) -> None:
+    """Free what nobody has taken."""
+    if _dying_is_fresh(capsule, _FRESH):
+        _exported.pop(_dying_pointer(capsule, _FRESH), None)
+
+
+_DELETE: Final = _Deleter(_delete)
+_DESTROY: Final = _Destructor(_destroy)
+
+
+# ---- from tensors
+
+
+def shared_pool(x: Tensor) -> SupportsSharing | None:
+    """Return the pool of a tensor if its memory can be shared; where it is not decided yet, None."""
+    device = x.runtime.backends.devices.get(x.node.device)
+    pool: MemoryPool | None = None if device is None else device.memory_pool
+    return pool if isinstance(pool, SupportsSharing) else None
+
+
+def to_capsule(x: Tensor, *, copy: bool = False) -> object:
+    """Return a capsule of the values where they are, or of a copy there, all of them computed.
+
+    Raises:
+        TraceError: A function is being traced: there are no values.
+        BackendError: The work failed.
+    """
+    buffer = x.runtime.shared_buffer(x, copy=copy)
+    pool = buffer.pool
+    if not isinstance(pool, SupportsSharing):
+        raise SharingError(f"pool {pool.name} does not share its memory")
+    shape, dtype = x.node.shape, x.node.dtype
+    sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+    managed = _Managed()
+    array = managed.array
+    array.data = None if buffer.raw is None else pool.address(buffer.raw)
+    array.kind, array.number = pool.dlpack_device
+    array.rank, array.shape = len(shape), sizes
+    array.code, array.bits, array.lanes = _code_of(dtype), dtype.bits if not dtype.is_bool else 8, 1
+    managed.deleter = _DELETE
+    address = ctypes.addressof(managed)
+    _exported[address] = (managed, sizes, buffer)
+    return _new_capsule(address, _FRESH, _DESTROY)
+
+
+def cuda_array_interface(x: Tensor) -> dict[str, object]:
+    """Return the description of the values on a CUDA device for ``__cuda_array_interface__``, all of them computed.
+
+    Raises:
+        AttributeError: They are not on one, or of dtype bfloat16, which the protocol has no name for.
+    """
+    pool = shared_pool(x)
+    if pool is None or pool.dlpack_device[0] != _CUDA or x.node.dtype is dtypes.bfloat16:
+        raise AttributeError(f"a tensor of {x.node.dtype} on {x.node.device} has no __cuda_array_interface__")
+    buffer: Buffer = x.runtime.shared_buffer(x)
+    address = 0 if buffer.raw is None else pool.address(buffer.raw)
+    typestr = x.node.dtype.numpy.newbyteorder("<").str
+    return {"shape": x.node.shape, "typestr": typestr, "data": (address, True), "strides": None, "version": 3}
+
+
+def _code_of(dtype: DType) -> int:
+    if dtype.is_float:
+        return _BFLOAT if dtype is dtypes.bfloat16 else _FLOAT
+    return _BOOL if dtype.is_bool else _UINT if dtype.is_unsigned else _INT
+
+
+# ---- to tensors
+
+
+class _Owner:
+    """Calls the deleter of a capsule at the end."""
+
+    def __init__(self, managed: _Managed, address: int) -> None:
+        self._managed = managed
+        self._address = address
+
+    def __del__(self) -> None:
+        if self._managed.deleter:
+            self._managed.deleter(self._address)
+
+
+def from_device(data: Any, runtime: Runtime) -> Node | None:  # noqa: ANN401  # whatever has __dlpack__
+    """Return a leaf on the memory of an array of another library; None if no pool shares memory of its device.
+
+    Raises:
+        SharingError: The array has gaps or another order than row-major, or a dtype that tensors lack.
+    """
+    place = tuple(int(part) for part in data.__dlpack_device__())
+    if place == HOST:
+        return None
+    for device in runtime.devices:
+        pool = device.memory_pool
+        if isinstance(pool, SupportsSharing) and pool.dlpack_device == place:
+            capsule = data.__dlpack__(stream=pool.stream_number())
+            managed = _Managed.from_address(_pointer_of(capsule, _FRESH))
+            owner = _Owner(managed, ctypes.addressof(managed))
+            _rename(capsule, _USED)
+            shape, dtype = _layout(managed.array, type(data).__name__)
+            return runtime.adopt((managed.array.data or 0) + managed.array.offset, owner, shape, dtype, device)
+    return None
+
+
+def _layout(array: _Array, what: str) -> tuple[Shape, DType]:
+    """Return the shape and dtype of an array without gaps, in row-major order."""
+    shape = tuple(array.shape[axis] for axis in range(array.rank))
+    step = 1
+    for axis in reversed(range(array.rank)) if array.strides and 0 not in shape else ():
+        if shape[axis] != 1 and array.strides[axis] != step:
+            raise SharingError(f"from_dlpack: this {what} of shape {shape} is not contiguous; make a contiguous copy")
+        step *= shape[axis]
+    for dtype in dtypes.ALL:
+        if (_code_of(dtype), 8 if dtype.is_bool else dtype.bits) == (array.code, array.bits) and array.lanes == 1:
+            return shape, dtype
+    name = f"{_LETTERS.get(array.code, '?')}{array.bits}x{array.lanes}"
+    raise SharingError(f"from_dlpack: there is no dtype for the elements {name} of this {what}")
