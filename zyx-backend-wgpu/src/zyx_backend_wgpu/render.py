@@ -279,7 +279,7 @@ class WgslWriter(CWriter):
     def _cell(self, array: ValueId) -> str:
         """Return the type of an element of an array in memory."""
         type_ = self.element_name(self.array(array).dtype)
-        if self._in_a_word(array) > 1:
+        if self._in_a_word(array) > 1 or type_ == "bool":  # drivers differ in what they keep bools as
             type_ = "u32"
         return f"atomic<{wgsl.BITS.get(type_, type_)}>" if array in self._atomic else type_
 
@@ -303,6 +303,8 @@ class WgslWriter(CWriter):
         name = self.values[array][0]
         cell = f"{name}[{at}]" if count == 1 else f"{name}[{at} / {count}u]"
         cell = f"atomicLoad(&{cell})" if array in self._atomic else cell
+        if count == 1 and type_ == "bool":
+            return f"{cell} != 0u"
         if count == 1:
             return f"bitcast<{type_}>({cell})" if array in self._atomic and type_ in wgsl.BITS else cell
         bits = f"({cell} >> (({at} % {count}u) * {dtype.bits}u))"
@@ -315,6 +317,8 @@ class WgslWriter(CWriter):
         type_ = self.element_name(dtype)
         if count == 1:
             place = self.element(array, index, lane)
+            if type_ == "bool":
+                value = f"select(0u, 1u, {value})"
             bits = f"bitcast<{wgsl.BITS[type_]}>({value})" if type_ in wgsl.BITS else value
             return f"atomicStore(&{place}, {bits});" if array in self._atomic else f"{place} = {value};"
         at = self._at(array, index, lane)
