@@ -137,7 +137,7 @@ class Entry:
         if plan.placed:
             leaves = runtime.placement.gather(self._given, leaves, plan.placed, self._written)
         outputs = plan.allocate(runtime.memory, plan.outputs)
-        if self._temporaries is None:
+        if self._temporaries is None or any(buffer.has_failed for buffer in self._temporaries):
             self._temporaries = plan.allocate(runtime.memory, plan.temporaries)
         buffers = [*leaves, *outputs, *self._temporaries]
         try:

@@ -89,6 +89,11 @@ class Buffer:
         self.writer: Pending | None = None
         self._retired = retired
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether work on it is known to have failed."""
+        return self.pending is not None and self.pending.last().error is not None
+
     def wait(self) -> None:
         """Return when all work on the buffer is done.
 
