@@ -130,7 +130,7 @@ def read_expected_failures(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the patterns of a list of expected failures, each with its reason.
 
     Raises:
-        pytest.UsageError: There is no such file, or a line has no reason.
+        pytest.UsageError: There is no such file, or a line has no pattern or no reason.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -141,7 +141,7 @@ def read_expected_failures(path: Path) -> Iterator[tuple[str, str]]:
         if not text or text.startswith("#"):
             continue
         pattern, separator, reason = text.rpartition(": ")
-        if not separator or not reason.strip():
+        if not separator or not pattern.strip() or not reason.strip():
             raise pytest.UsageError(f"{path}, line {number}: not 'PATTERN: reason' but {text!r}")
         yield pattern.strip(), reason.strip()
 

@@ -1,0 +1,50 @@
+"""The kit finds bugs: each is planted into a device that conforms without it, and one of some tests has to fail."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+#: Bug, the module of the kit that has to find it, and the test that does.
+BUGS = [
+    ("or_for_xor", "test_ops", "test_native_operations_give_the_right_values"),
+    ("nan_is_forgotten_by_minima", "test_ops", "test_native_operations_give_the_right_values"),
+    ("numbers_are_cut_down", "test_ops", "test_native_operations_give_the_right_values"),
+    ("bfloat16_is_cut_off", "test_casts", "test_casts_round_wrap_and_saturate_as_pinned"),
+    ("masks_of_loads_are_ignored", "test_movement", "test_elements_of_any_shape_are_moved"),
+    ("masks_of_stores_are_ignored", "test_kernels", "test_threads_reduce_together_in_a_tree"),
+    ("updates_are_lost", "test_kernels", "test_atomics_lose_no_update"),
+    ("grids_end_at_16_bits", "test_launches", "test_every_group_of_a_grid_runs_once"),
+    ("leaking_pool", "test_pool", "test_a_pool_does_what_a_dictionary_of_bytes_does"),
+    ("leaking_pool", "test_plans", "test_memory_comes_back_when_tensors_die"),
+    ("events_again", "test_events", "test_an_event_is_used_once"),
+    ("freed_twice", "test_pool", "test_a_pool_does_what_a_dictionary_of_bytes_does"),
+    ("words", "test_movement", "test_sizes_that_words_do_not_divide_come_back"),
+    ("one_capture", "test_launches", "test_a_captured_sequence_does_what_its_launches_do"),
+    ("careless", "test_launches", "test_arguments_that_do_not_fit_are_refused_and_change_nothing"),
+    ("stale_code", "test_plans", "test_more_outputs_than_a_kernel_binds_are_stored_by_several"),
+    ("hasty", "test_events", "test_launches_in_a_chain_of_events_run_in_order"),
+]
+
+
+@pytest.mark.parametrize(("bug", "module", "test"), BUGS, ids=[f"{bug}-{module}" for bug, module, _ in BUGS])
+def test_a_planted_bug_is_found(run_kit, bug, module, test):
+    outcome = run_kit(bug, module)
+    assert outcome.status == 1, outcome.output
+    assert test in outcome.failed, outcome.output
+
+
+@pytest.mark.parametrize("bug", ["or_for_xor", "nan_is_forgotten_by_minima", "masks_of_loads_are_ignored"])
+def test_random_graphs_find_it_too_and_show_the_smallest_part(run_kit, bug):
+    outcome = run_kit(bug, "test_graphs")
+    assert "test_random_graphs_agree_with_the_oracle" in outcome.failed, outcome.output
+    assert "its smallest part that fails" in outcome.output
+    assert "seeds [" in outcome.output
+
+
+@pytest.mark.parametrize("device", ["none", "lazy"])
+def test_a_device_without_a_bug_conforms(run_kit, device):
+    """The lazy device does its work as late as events allow, and so finds out who does not wait for them."""
+    outcome = run_kit(device)
+    assert outcome.status == 0, outcome.output
