@@ -181,7 +181,11 @@ def taken(pool: MemoryPool, events) -> list[Work]:
 
 
 class LabDevice(Device):
-    """Interprets kernels, later. Attributes: names of the kernels compiled and launched; `refuses` makes one fail."""
+    """Interprets kernels, later.
+
+    Attributes: names of the kernels compiled and launched; `fails_...`, part of the name of one that fails there, with
+    `error`.
+    """
 
     def __init__(self, name: str, pool: LabPool) -> None:
         super().__init__(name, pool)
@@ -191,6 +195,7 @@ class LabDevice(Device):
         self.fails_in_compile: str | None = None
         self.fails_in_launch: str | None = None
         self.fails_while_running: str | None = None
+        self.error: type[BackendError] = LaunchError
         self._info = DeviceInfo(
             "lab", "0", {dtype: full_capability(dtype) for dtype in dtypes.ALL}, max_group_threads=64,
             max_group_shape=(64, 64, 64), cache_bytes=(1 << 15, 1 << 18),
@@ -218,13 +223,13 @@ class LabDevice(Device):
     def launch(self, program: Program, args, events=()) -> Event:
         if self.fails_in_launch is not None and self.fails_in_launch in program.name:
             taken(self.memory_pool, events)
-            raise LaunchError(f"kernel {program.name} on {self.name}: refused")
+            raise self.error(f"kernel {program.name} on {self.name}: refused")
         self.launched.append(program.name)
         fails = self.fails_while_running is not None and self.fails_while_running in program.name
 
         def run() -> None:
             if fails:
-                raise LaunchError(f"kernel {program.name} on {self.name}: failed while running")
+                raise self.error(f"kernel {program.name} on {self.name}: failed while running")
             arrays = []
             for argument, param in zip(args, program.params, strict=True):
                 self.memory_pool.check_buffer(argument, param.length * param.dtype.itemsize)

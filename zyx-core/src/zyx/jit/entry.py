@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zyx.errors import BackendError, TraceError
+from zyx.errors import BackendError, DeviceLostError, TraceError
 from zyx.jit.structure import put_together
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
@@ -142,8 +142,10 @@ class Entry:
         buffers = [*leaves, *outputs, *self._temporaries]
         try:
             plan.queue(buffers, runtime.trace)
-        except BackendError:
+        except BackendError as error:
             self._temporaries = None  # work on them may have failed, which must not fail the next run
+            if isinstance(error, DeviceLostError):
+                runtime.lose(plan.pools, error)
             raise
         new = {node: self._leaf(node, buffers) for node in self._computed}
         results = put_together(

@@ -88,6 +88,11 @@ class Plan:
     _captured: _Captured | None = field(default=None)
 
     @property
+    def pools(self) -> set[MemoryPool]:
+        """Where it works."""
+        return {step.device.memory_pool for step in self.steps if isinstance(step, LaunchStep)}
+
+    @property
     def launches(self) -> int:
         """Number of kernels that one run launches."""
         return sum(isinstance(step, LaunchStep) for step in self.steps)

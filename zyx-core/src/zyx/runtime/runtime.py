@@ -14,7 +14,7 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.backend.sharing import SupportsSharing
-from zyx.errors import BackendError, TraceError
+from zyx.errors import BackendError, DeviceLostError, TraceError
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.runtime import lifetime
@@ -160,8 +160,12 @@ class Runtime(Devices):
             buffer = self.buffer_of(node)
         if buffer.raw is not None:
             with self.lock:
-                buffer.wait()
-                buffer.pool.pool_to_host(buffer.raw, result.reshape(-1).view(np.uint8).data, [])
+                try:
+                    buffer.wait()
+                    buffer.pool.pool_to_host(buffer.raw, result.reshape(-1).view(np.uint8).data, [])
+                except DeviceLostError as error:
+                    self.lose({buffer.pool}, error)
+                    raise
         return result
 
     def shared_buffer(self, handle: Handle, *, copy: bool = False) -> Buffer:
@@ -221,7 +225,11 @@ class Runtime(Devices):
         """Wait for all queued work on all devices. Errors of that work surface here."""
         with self.lock:
             for pool in self.backends.pools.values() if self._opened is not None else ():
-                pool.synchronize()
+                try:
+                    pool.synchronize()
+                except DeviceLostError as error:
+                    self.lose({pool}, error)
+                    raise
 
     # ---- computing
 
@@ -266,7 +274,11 @@ class Runtime(Devices):
         buffers = [self.buffer_of(leaf) for leaf in leaves]
         if placed:
             buffers = self.placement.gather(leaves, buffers, placed)
-        return plan.run(buffers, self.memory, self.trace)
+        try:
+            return plan.run(buffers, self.memory, self.trace)
+        except DeviceLostError as error:
+            self.lose(plan.pools, error)
+            raise
 
     def buffer_of(self, node: Node) -> Buffer:
         """Return the buffer of a node with storage, read from its file if it lies in one.
