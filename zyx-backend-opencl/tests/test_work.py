@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,13 @@ def test_work_waits_for_its_events_and_for_nothing_else(
     held = device.launch(increment, [first], [gate.event])
     behind = device.launch(increment, [first], [held])
     if pool.session.is_out_of_order:  # other queues keep the order of launches
-        pool.sync_events([device.launch(increment, [second])])
+        passing = device.launch(increment, [second])
+        deadline = time.monotonic() + 5
+        while is_running(pool, passing) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if is_running(pool, passing):  # as the standard allows; NVIDIA's driver does so
+            pytest.skip(f"{device.info.model} keeps the order of launches also in a queue that need not")
+        pool.sync_events([passing])
     assert values(second) <= {10, 11}  # transfers pass by in any case
     assert is_running(pool, behind)
     gate.open()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _VECTOR_BYTES: Final = 16
 #: Registers of a thread, which OpenCL does not tell: what NVIDIA's and AMD's compilers give before they spill.
 _REGISTERS: Final = 128
+#: Local memory that NVIDIA's driver counts to every kernel: 4 bytes were seen.
+_TAKEN_BYTES: Final = 64
 #: Most groups along each axis: the product with the threads of a group must fit 32 bits on some drivers.
 _MAX_GROUPS: Final = ((1 << 31) - 1, 65535, 65535)
 
@@ -80,7 +82,7 @@ def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceIn
         warp_size=_warp_size(device),
         vector_bytes=_VECTOR_BYTES,
         registers=_REGISTERS,
-        local_bytes=device.query("local_mem_size") if device.has_local_memory else 0,
+        local_bytes=_local_bytes(device),
         cache_bytes=(cache,) if cache else (),
         max_params=max(1, device.query("max_parameter_size", 256) // address_bytes),
         max_buffer_bytes=device.query("max_mem_alloc_size", 1 << 27),
@@ -88,6 +90,13 @@ def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceIn
         # Compilers for processors copy all that is behind such a branch, and double it with every branch.
         meets_in_branches=not device.is_cpu,
     )
+
+
+def _local_bytes(device: ListedDevice) -> int:
+    """Return how many bytes of local memory a kernel can have; NVIDIA's compiler takes a few for itself."""
+    if not device.has_local_memory:
+        return 0
+    return device.query("local_mem_size") - (_TAKEN_BYTES if device.query("warp_size_nv") > 0 else 0)
 
 
 def _warp_size(device: ListedDevice) -> int:
