@@ -59,3 +59,27 @@ def test_a_launch_is_timed_by_the_clock_of_the_host(least: Runtime, add: Callabl
     for each in (sequence, program):
         device.release(each)
     device.memory_pool.deallocate(buffer)
+
+
+def test_a_sum_of_more_tensors_than_a_kernel_binds_is_divided(least: Runtime, monkeypatch: pytest.MonkeyPatch):
+    from zyx_backend_wgpu.driver import Session
+
+    bound: list[int] = []
+    build = Session.build
+
+    def counting(self: Session, source: str, name: str, kinds: tuple[str, ...]) -> object:
+        bound.append(sum(kind != "uniform" for kind in kinds))
+        return build(self, source, name, kinds)
+
+    monkeypatch.setattr(Session, "build", counting)
+    arrays = [np.full(50, number, np.float32) for number in range(20)]
+    tensors = [zyx.Tensor(array).realize() for array in arrays]
+    total = tensors[0]
+    for tensor in tensors[1:]:
+        total = total * 0.5 + tensor
+    expected = arrays[0]
+    for array in arrays[1:]:
+        expected = expected * np.float32(0.5) + array
+    np.testing.assert_allclose(total.numpy(), expected, rtol=1e-6)
+    assert len(bound) >= 3
+    assert max(bound) <= least.device().info.max_params == 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -60,7 +61,15 @@ def test_without_wgpu_the_state_is_no_driver_and_the_reason_says_what_to_install
     result = run(f"import sys; sys.modules['wgpu'] = None\n{REPORT}")
     state, _, reason = result.stdout.partition(" | ")
     assert state == BackendState.NO_DRIVER.value
-    assert "pip install wgpu" in reason
+    assert "pip install 'wgpu>=0.32,<0.33'" in reason
+
+
+def test_a_wgpu_without_what_is_needed_is_named_with_its_version():
+    pytest.importorskip("wgpu", reason="the package wgpu is not installed")
+    result = run(f"import wgpu.backends.wgpu_native as n; n._api.lib = object(); n._api.libf = object()\n{REPORT}")
+    state, _, reason = result.stdout.partition(" | ")
+    assert state == BackendState.NO_DRIVER.value
+    assert re.search(r"wgpu \d+\.\d+\.\d+ has no wgpu\w+.*pip install 'wgpu>=0\.32,<0\.33'", reason)
 
 
 def test_without_an_adapter_the_state_is_no_driver_and_the_reason_names_the_packages():
@@ -121,6 +130,9 @@ def test_without_extensions_a_device_has_what_webgpu_always_has(fresh: Callable[
     info = fresh(extensions=False).device().info
     missing = {dtype for dtype in dtypes.ALL if not info.can_store(dtype)}
     assert missing == {dtypes.int64, dtypes.uint64, dtypes.float64}
+    assert (info.max_params, info.local_bytes, info.max_group_threads) == (8, 16384, 256)
+    assert info.max_group_shape == (256, 256, 64)
+    assert info.max_buffer_bytes <= 1 << 27
 
 
 def test_limits_are_those_that_the_driver_reports(device: Device):

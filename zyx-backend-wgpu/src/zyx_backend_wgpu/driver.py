@@ -23,7 +23,7 @@ from zyx_backend_wgpu.bindings import READ, UNIFORM, WORD, WRITE, Memory
 from zyx_backend_wgpu.errors import Cause, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zyx_backend_wgpu.bindings import Dispatch, Group, Pipeline
 
@@ -36,6 +36,12 @@ _STAGING_KEPT: Final = 2
 _OPENGL: Final = "OpenGL"
 
 ffi, lib, libf = _api.ffi, _api.lib, _api.libf
+
+#: Functions of the native library that wgpu-py has no classes for, and that come and go with its versions.
+_NEEDED: Final = ("wgpuDeviceCreateShaderModuleTrusted", "wgpuQueueSubmitForIndex", "wgpuDevicePoll")
+for _name in _NEEDED:
+    if not hasattr(lib, _name):
+        raise ImportError(f"wgpu {wgpu.__version__} has no {_name}")
 
 
 class ListedAdapter:
@@ -101,6 +107,7 @@ class Session:
     Args:
         adapter: What to open.
         wanted: Features to use, as far as they are there.
+        limits: Sizes and counts to go without more of than so; of the others, and by default, there is all there is.
 
     Attributes:
         adapter: The same.
@@ -110,11 +117,14 @@ class Session:
         InitializationError: The driver refused.
     """
 
-    def __init__(self, adapter: ListedAdapter, wanted: Iterable[str]) -> None:
+    def __init__(self, adapter: ListedAdapter, wanted: Iterable[str], limits: Mapping[str, int] | None = None) -> None:
         self.adapter: Final = adapter
         self.features: Final = adapter.features & frozenset(wanted)
+        asked = {name: min(limit, adapter.limits[name]) for name, limit in (limits or {}).items()}
         try:
-            self._owner = adapter.native.request_device_sync(required_features=sorted(self.features))
+            self._owner = adapter.native.request_device_sync(
+                required_features=sorted(self.features), required_limits=asked
+            )
         except (RuntimeError, KeyError, wgpu.GPUError) as error:
             raise InitializationError(f"{adapter} does not start: {error}") from error
         self._device = self._owner._internal

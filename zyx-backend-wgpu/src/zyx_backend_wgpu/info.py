@@ -25,6 +25,14 @@ FEATURES: Final = (
     "shader-f16", "shader-f64", "shader-int64", "shader-int64-atomic-all-ops", "timestamp-query",
 )  # fmt: skip
 
+#: What every device of WebGPU has, and some no more of.
+LEAST_LIMITS: Final = {
+    "max-buffer-size": 1 << 28, "max-storage-buffer-binding-size": 1 << 27, "max-storage-buffers-per-shader-stage": 8,
+    "max-compute-workgroup-storage-size": 16384, "max-compute-invocations-per-workgroup": 256,
+    "max-compute-workgroup-size-x": 256, "max-compute-workgroup-size-y": 256, "max-compute-workgroup-size-z": 64,
+    "max-compute-workgroups-per-dimension": 65535, "max-uniform-buffer-binding-size": 65536,
+}  # fmt: skip
+
 #: Lane counts above 1. Values of several lanes are as many variables: more than a few only make compilers slow.
 _LANES: Final = (2, 4)
 #: What WebGPU does not tell: bytes of a vector load that pays, and registers of a thread before they spill.

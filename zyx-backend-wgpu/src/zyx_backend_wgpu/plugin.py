@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx.errors import DriverNotFoundError
 from zyx.hookspecs import BackendConfig, BackendInfo, hookimpl
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, MemoryPool
 
+_INSTALL: Final = "pip install 'wgpu>=0.32,<0.33'"
+
 
 @dataclass(frozen=True)
 class WgpuConfig:
@@ -23,7 +25,8 @@ class WgpuConfig:
         adapters: Use only adapters with one of these texts in their name or interface, such as ``h200`` or
             ``vulkan``, in upper or lower case; empty means all.
         opengl: Whether to use OpenGL too, which shows the same devices again, and less able.
-        extensions: Whether to use what WebGPU leaves optional where it is there: float16, float64, int64, timestamps.
+        extensions: Whether to use what WebGPU leaves optional where it is there: float16, float64, int64, timestamps,
+            and more and larger buffers and groups than every device has.
         memory_bytes: How much of a device's memory may be used; 0 means all of it.
     """
 
@@ -57,7 +60,7 @@ def zyx_memory_pools(config: BackendConfig[WgpuConfig]) -> Sequence[MemoryPool]:
     try:
         from zyx_backend_wgpu.start import open_pools
     except (ImportError, OSError) as error:  # the package, or its native library
-        raise DriverNotFoundError(f"the package wgpu cannot be imported ({error}): pip install wgpu") from error
+        raise DriverNotFoundError(f"the package wgpu cannot be used ({error}): {_INSTALL}") from error
     return open_pools(config)
 
 

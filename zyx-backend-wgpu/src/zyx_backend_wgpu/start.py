@@ -9,7 +9,7 @@ from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_wgpu import driver, driver_vulkan
 from zyx_backend_wgpu.device import WgpuDevice
 from zyx_backend_wgpu.errors import Fault
-from zyx_backend_wgpu.info import FEATURES, device_info, language_of, max_buffer_bytes
+from zyx_backend_wgpu.info import FEATURES, LEAST_LIMITS, device_info, language_of, max_buffer_bytes
 from zyx_backend_wgpu.memory import WgpuPool
 from zyx_backend_wgpu.version import __version__
 
@@ -43,7 +43,8 @@ def open_pools(config: BackendConfig[WgpuConfig]) -> Sequence[WgpuPool]:
     refused: list[str] = []
     for adapter in wanted:
         try:
-            session = driver.Session(adapter, FEATURES if section.extensions else ())
+            what = (FEATURES, None) if section.extensions else ((), LEAST_LIMITS)
+            session = driver.Session(adapter, *what)
         except InitializationError as error:
             refused.append(str(error))
             continue
