@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 import zipfile
@@ -55,27 +57,29 @@ def core(wheels: dict[str, Path], new_environment: Callable[..., Path]) -> Path:
     return new_environment(f"{wheels['zyx-core']}[testing]")
 
 
-def test_a_new_backend_installs_and_passes_the_kit_as_it_is(core: Path, tmp_path: Path, run: Run) -> None:
-    told = run(core.with_name("zyx"), "new-backend", "acme_gpu", cwd=tmp_path)
-    assert "to zyx-backend-acme-gpu; it works as it is" in told
-    project = tmp_path / "zyx-backend-acme-gpu"
-    run(core, "-m", "pip", "wheel", "--no-deps", "-w", tmp_path, project, cwd=tmp_path)
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        assert "zyx_backend_acme_gpu/py.typed" in archive.namelist()
-    run(core, "-m", "pip", "install", wheel, cwd=tmp_path)
+def test_the_commands_of_the_guide_make_a_new_backend_that_passes_the_kit(core: Path, tmp_path: Path, run: Run) -> None:
+    guide = (ROOT / "docs" / "writing-a-backend.md").read_text(encoding="utf-8")
+    commands = "".join(re.findall(r"^```sh\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE))
+    assert commands.startswith("zyx new-backend acme\n")
+    path = f"{core.parent}{os.pathsep}{os.environ['PATH']}"
     try:
-        where = run(core, "-c", "import zyx, zyx_backend_acme_gpu as b; print(zyx.__file__, b.__file__)", cwd=tmp_path)
+        # Its own tests run the whole kit, and fail if that skips for want of a device.
+        told = run("bash", "-eux", "-c", commands, cwd=tmp_path, PATH=path, PYTEST_ADDOPTS="-p no:cacheprovider")
+        assert "to zyx-backend-acme; it works as it is" in told
+        assert "acme:0" in told
+        assert told.count(" passed") == 3
+        assert "5 passed" in told
+        project = tmp_path / "zyx-backend-acme"
+        (wheel,) = (project / "dist").glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            assert "zyx_backend_acme/py.typed" in archive.namelist()
+        where = run(core, "-c", "import zyx, zyx_backend_acme as b; print(zyx.__file__, b.__file__)", cwd=tmp_path)
         assert str(ROOT) not in where
         assert str(project) not in where
-        # Its own tests run the whole kit, and fail if that skips for want of a device.
-        passed = run(core, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project)
-        assert "5 passed" in passed
-        assert "acme_gpu:0" in run(core.with_name("zyx"), "devices", cwd=tmp_path)
-        refused = run(core.with_name("zyx"), "new-backend", "acme_gpu", "--folder", "other", cwd=tmp_path, status=1)
-        assert "it is that of the package zyx-backend-acme-gpu" in refused
+        refused = run(core.with_name("zyx"), "new-backend", "acme", "--folder", "other", cwd=tmp_path, status=1)
+        assert "it is that of the package zyx-backend-acme" in refused
     finally:
-        run(core, "-m", "pip", "uninstall", "-y", "zyx-backend-acme-gpu", cwd=tmp_path)
+        run(core, "-m", "pip", "uninstall", "-y", "zyx-backend-acme", cwd=tmp_path)
 
 
 def test_the_backend_among_the_examples_installs_and_computes(core: Path, tmp_path: Path, run: Run) -> None:
