@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from zyx import dtype as dtypes
-from zyx.backend.sharing import SupportsSharing
 from zyx.errors import BackendError, DeviceLostError, TraceError
 from zyx.graph import Graph
 from zyx.graph import node as n
@@ -180,6 +179,8 @@ class Runtime(Devices):
 
     def adopt(self, address: int, owner: object, shape: Shape, dtype: DType, device: Device) -> Node:
         """Return a leaf on memory of another library, of which `owner` is kept. Its pool is one that shares."""
+        from zyx.backend.sharing import SupportsSharing
+
         pool = device.memory_pool
         assert isinstance(pool, SupportsSharing)
         nbytes = size_of(shape) * dtype.itemsize

@@ -9,11 +9,11 @@ import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
-from zyx.backend.sharing import SupportsSharing
 from zyx.errors import SharingError
 
 if TYPE_CHECKING:
     from zyx.backend import MemoryPool
+    from zyx.backend.sharing import SupportsSharing
     from zyx.dtype import DType
     from zyx.graph import Node
     from zyx.runtime.buffer import Buffer
@@ -85,6 +85,8 @@ _DESTROY: Final = _Destructor(_destroy)
 
 def shared_pool(x: Tensor) -> SupportsSharing | None:
     """Return the pool of a tensor if its memory can be shared; where it is not decided yet, None."""
+    from zyx.backend.sharing import SupportsSharing
+
     device = x.runtime.backends.devices.get(x.node.device)
     pool: MemoryPool | None = None if device is None else device.memory_pool
     return pool if isinstance(pool, SupportsSharing) else None
@@ -97,6 +99,8 @@ def to_capsule(x: Tensor, *, copy: bool = False) -> object:
         TraceError: A function is being traced: there are no values.
         BackendError: The work failed.
     """
+    from zyx.backend.sharing import SupportsSharing
+
     buffer = x.runtime.shared_buffer(x, copy=copy)
     pool = buffer.pool
     if not isinstance(pool, SupportsSharing):
@@ -157,6 +161,8 @@ def from_device(data: Any, runtime: Runtime) -> Node | None:  # noqa: ANN401  # 
     Raises:
         SharingError: The array has gaps or another order than row-major, or a dtype that tensors lack.
     """
+    from zyx.backend.sharing import SupportsSharing
+
     place = tuple(int(part) for part in data.__dlpack_device__())
     if place == HOST:
         return None
