@@ -235,6 +235,8 @@ def test_what_a_device_tells_becomes_its_info(monkeypatch: pytest.MonkeyPatch):
     computes = {dtype.short for dtype, capability in rich.capabilities.items() if capability.computes}
     assert {"f16", "f64", "i64"} <= computes
     assert "bf16" not in computes
+    orders = [backends.devices[f"opencl:{number}"].pool.session.is_out_of_order for number in range(2)]
+    assert orders == [True, False]  # NVIDIA's queues keep an order, whatever the driver says
     assert rich.max_group_shape == (64, 64, 64)
     assert rich.max_buffer_bytes == 1 << 28
     backends.close()

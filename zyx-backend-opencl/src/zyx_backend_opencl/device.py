@@ -125,10 +125,10 @@ class ClDevice(Device):
                 f"kernel {kernel.name} has groups of {threads} threads; as it is compiled for {self.name}, "
                 f"at most {most} fit"
             )
-        if local_bytes > self._info.local_bytes:
+        there = self.pool.session.device.query("local_mem_size")
+        if local_bytes > there:
             raise UnsupportedError(
-                f"kernel {kernel.name} takes {local_bytes} bytes of local memory; {self.name} has "
-                f"{self._info.local_bytes}"
+                f"kernel {kernel.name} takes {local_bytes} bytes of local memory; {self.name} has {there}"
             )
 
     def release(self, program: Program) -> None:

@@ -91,8 +91,17 @@ class ListedDevice:
 
     @property
     def has_out_of_order_queues(self) -> bool:
-        """Whether a queue can run commands in the order of their events alone."""
-        return bool(self.native.queue_properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        """Whether a queue can run commands in the order of their events alone.
+
+        NVIDIA's driver (580) has such queues, but keeps the order in them, and lets all fail that is behind a failure.
+        """
+        has_them = bool(self.native.queue_properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        return has_them and not self.is_nvidia
+
+    @property
+    def is_nvidia(self) -> bool:
+        """Whether it is driven by NVIDIA's own driver."""
+        return self.query("warp_size_nv") > 0
 
 
 def list_devices() -> tuple[list[ListedDevice], list[str]]:

@@ -96,7 +96,7 @@ def _local_bytes(device: ListedDevice) -> int:
     """Return how many bytes of local memory a kernel can have; NVIDIA's compiler takes a few for itself."""
     if not device.has_local_memory:
         return 0
-    return device.query("local_mem_size") - (_TAKEN_BYTES if device.query("warp_size_nv") > 0 else 0)
+    return device.query("local_mem_size") - (_TAKEN_BYTES if device.is_nvidia else 0)
 
 
 def _warp_size(device: ListedDevice) -> int:
