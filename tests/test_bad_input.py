@@ -24,13 +24,7 @@ from zyx.errors import (
 )
 from zyx.runtime.runtime import Runtime, use
 
-
-@pytest.fixture(autouse=True)
-def runtime():
-    runtime = Runtime()
-    with use(runtime):
-        yield runtime
-    runtime.close()
+pytestmark = pytest.mark.usefixtures("runtime")
 
 
 def works(runtime) -> bool:

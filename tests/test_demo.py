@@ -7,20 +7,11 @@ import pytest
 
 from zyx import io
 from zyx.cli.main import main
-from zyx.runtime.runtime import Runtime, use
 
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn, which is not installed")
 
 if os.environ.get("ZYX_DEVICE") == "interpreter":
     pytest.skip("the interpreter would train for hours", allow_module_level=True)
-
-
-@pytest.fixture
-def runtime():
-    runtime = Runtime()
-    with use(runtime):
-        yield runtime
-    runtime.close()
 
 
 def test_the_demo_trains_saves_and_reads(runtime, tmp_path, capsys):

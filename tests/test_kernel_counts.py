@@ -9,17 +9,10 @@ import zyx
 from zyx import nn, optim
 from zyx.backend import SupportsCapture
 from zyx.nn import functional as F
-from zyx.runtime.runtime import Runtime, use
+
+pytestmark = pytest.mark.usefixtures("runtime")
 
 RANDOM = np.random.default_rng(0)
-
-
-@pytest.fixture(autouse=True)
-def runtime():
-    runtime = Runtime()
-    with use(runtime):
-        yield runtime
-    runtime.close()
 
 
 def normal(*shape):

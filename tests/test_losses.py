@@ -11,17 +11,10 @@ import zyx
 from zyx import nn, optim
 from zyx.cli.demo import Network
 from zyx.nn import functional as F
-from zyx.runtime.runtime import Runtime, use
+
+pytestmark = pytest.mark.usefixtures("runtime")
 
 TOLERANCE = 1e-4
-
-
-@pytest.fixture(autouse=True)
-def runtime():
-    runtime = Runtime()
-    with use(runtime):
-        yield runtime
-    runtime.close()
 
 
 class Trainer:
