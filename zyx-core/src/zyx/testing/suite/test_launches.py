@@ -221,6 +221,23 @@ def test_launches_of_a_captured_sequence_see_each_other(
     device.release(captured)
 
 
+def test_work_in_flight_takes_its_share_of_compute_until_it_is_done(device: Device, pool: MemoryPool) -> None:
+    full, length, count = device.info.flops_per_s, 100_003, 30
+    increment, _ = steps(device, length)
+    with Loaded(device, [np.zeros(length, np.int32)]) as loaded:
+        pool.synchronize()
+        assert device.free_compute == full
+        event = pool.completed()
+        for _ in range(count):
+            event = device.launch(increment, loaded.args, [event])
+            assert 0 < device.free_compute <= full
+        pool.sync_events([event])
+        pool.synchronize()
+        assert device.free_compute == full
+        np.testing.assert_array_equal(loaded.arrays()[0], np.full(length, count, np.int32))
+    device.release(increment)
+
+
 def test_a_timed_launch_runs_and_takes_time(device: Device) -> None:
     if not isinstance(device, SupportsTiming):
         pytest.skip(f"{device.name} has no clock")
