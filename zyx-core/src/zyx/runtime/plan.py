@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture
-from zyx.errors import BackendError
+from zyx.errors import AllocationError, BackendError
 from zyx.runtime.buffer import abandon, copy_buffer, settle, take_events
 
 if TYPE_CHECKING:
@@ -98,8 +98,28 @@ class Plan:
         return sum(isinstance(step, LaunchStep) for step in self.steps)
 
     def allocate(self, memory: Memory, slices: Sequence[Slice]) -> list[Buffer]:
-        """Return new buffers for outputs or temporaries."""
-        return [memory.allocate(slice_.pool, slice_.nbytes) for slice_ in slices]
+        """Return new buffers for outputs or temporaries.
+
+        Raises:
+            AllocationError: No room; the text has the buffer's size, and what the plan needs in each pool.
+        """
+        try:
+            return [memory.allocate(slice_.pool, slice_.nbytes) for slice_ in slices]
+        except AllocationError as error:
+            raise AllocationError(f"{error}; {self._needs()}") from error
+
+    def _needs(self) -> str:
+        """Say what one run needs."""
+        devices = {step.device for step in self.steps if isinstance(step, LaunchStep)}
+        needs: list[str] = []
+        for pool in dict.fromkeys(slice_.pool for slice_ in (*self.outputs, *self.temporaries)):
+            results, between = (
+                sum(slice_.nbytes for slice_ in slices if slice_.pool is pool)
+                for slices in (self.outputs, self.temporaries)
+            )
+            names = ", ".join(sorted(device.name for device in devices if device.memory_pool is pool))
+            needs.append(f"{results} bytes for results and {between} for what is between, on {names or pool.name}")
+        return f"in all, {' and '.join(needs)}"
 
     def run(self, leaves: Sequence[Buffer], memory: Memory, trace: Trace) -> list[Buffer]:
         """Queue the plan on the buffers of the leaves, and return those of `results`.
