@@ -271,7 +271,7 @@ def test_calls_that_a_driver_refuses_are_errors_of_the_right_kind_and_change_not
     }
     for (name, call), kind in zip(calls.items(), kinds, strict=True):
         with monkeypatch.context() as patch:
-            patch.setattr(pool.session, name, refuse(code))
+            patch.setitem(vars(pool.session), name, refuse(code))
             with pytest.raises(kind) as refused:
                 call()
         assert ("kernel unlucky on opencl:0" if name == "launch" else pool.name) in str(refused.value)

@@ -281,7 +281,7 @@ def test_a_driver_without_memory_is_asked_again_after_idle_buffers_went_back(
             raise Refused
         return allocate(nbytes)
 
-    monkeypatch.setattr(pool.session, "allocate", reluctant)
+    monkeypatch.setitem(vars(pool.session), "allocate", reluctant)
     before = pool.free_bytes
     with pytest.raises(
         AllocationError, match=rf"{pool.name} has no room for 5000 bytes: the driver has none.*{before}"

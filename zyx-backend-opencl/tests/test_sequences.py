@@ -43,7 +43,7 @@ def log(pool: ClPool, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             events.append(name)
             return method(*args)
 
-        monkeypatch.setattr(pool.session, name, noted)
+        monkeypatch.setitem(vars(pool.session), name, noted)
     return events
 
 
