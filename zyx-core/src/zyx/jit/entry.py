@@ -137,7 +137,7 @@ class Entry:
         if plan.placed:
             leaves = runtime.placement.gather(self._given, leaves, plan.placed, self._written)
         outputs = plan.allocate(runtime.memory, plan.outputs)
-        if self._temporaries is None or any(buffer.has_failed for buffer in self._temporaries):
+        if self._temporaries is None or _have_failed(self._temporaries):
             self._temporaries = plan.allocate(runtime.memory, plan.temporaries)
         buffers = [*leaves, *outputs, *self._temporaries]
         try:
@@ -187,6 +187,11 @@ class Entry:
         """Release what the device keeps for the trace."""
         self._plan.close()
         self._temporaries = None
+
+
+def _have_failed(buffers: Sequence[Buffer]) -> bool:
+    """Whether work on one of `buffers` is known to have failed; much of it is the same work."""
+    return any(pending is not None and pending.has_failed for pending in {buffer.pending for buffer in buffers})
 
 
 def _result(handle: Handle, returned: list[Node]) -> _Result:

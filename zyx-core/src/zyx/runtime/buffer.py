@@ -44,6 +44,11 @@ class Pending:
             current = current.successor
         return current
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it, or work that waited for it, is known to have failed."""
+        return self.last().error is not None
+
     def wait(self) -> None:
         """Return when the work is done. Errors of the work surface here, at every call."""
         last = self.last()
@@ -88,11 +93,6 @@ class Buffer:
         self.pending: Pending | None = None
         self.writer: Pending | None = None
         self._retired = retired
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether work on it is known to have failed."""
-        return self.pending is not None and self.pending.last().error is not None
 
     def wait(self) -> None:
         """Return when all work on the buffer is done.
@@ -155,7 +155,7 @@ class Memory:
             return Buffer(pool, None, 0, retired)
         while retired:
             dead = retired.popleft()
-            is_sound = not dead[1].is_foreign and (dead[2] is None or dead[2].last().error is None)
+            is_sound = not dead[1].is_foreign and (dead[2] is None or not dead[2].has_failed)
             if dead[0] is pool and dead[1].nbytes == nbytes and is_sound:  # as in a loop: no need to ask, or to wait
                 buffer = Buffer(pool, dead[1], nbytes, retired)
                 buffer.pending = dead[2]

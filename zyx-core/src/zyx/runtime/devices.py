@@ -162,7 +162,9 @@ class Devices:
         if self._placement is None:
             from zyx.runtime.placement import Placement
 
-            self._placement = Placement(self.device, lambda: self.devices, self.memory)
+            with self.lock:
+                if self._placement is None:
+                    self._placement = Placement(self.device, lambda: self.devices, self.memory)
         return self._placement
 
     @property
