@@ -84,6 +84,8 @@ def test_kernels_have_no_races_and_stay_inside_their_buffers(tmp_path: Path):
     assert complaints(KERNELS, tmp_path / "log") == ""
 
 
-@pytest.mark.parametrize(("wrong", "complaint"), [(RACE, "data race"), (OUTSIDE, "Invalid write of size 4")])
+@pytest.mark.parametrize(
+    ("wrong", "complaint"), [(RACE, "data race"), (OUTSIDE, "Invalid write of size 4")], ids=["race", "outside"]
+)
 def test_a_race_or_a_write_outside_of_a_buffer_would_be_seen(tmp_path: Path, wrong: str, complaint: str):
     assert complaint in complaints(HEAD + wrong + TAIL, tmp_path / "log")
