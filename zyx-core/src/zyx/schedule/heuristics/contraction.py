@@ -90,12 +90,22 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
         reduced = [range_ for range_ in reduced if range_ is not vector] + [tile.vector_loop]
     else:
         tile.vector_along_result(vector, rows)
+    reduced = _masks_first(found, vector, reduced)
     parts = _split_reduction(plan, tile, statement, reduced, info) if vector not in statement.reduced else []
     loops = [range_ for range_ in kept if range_ not in tile.replaced]
     _arrange_loops(plan, tile, loops, parts, reduced, info)
     if vector not in statement.reduced and rows is not None:
         copy_columns(plan, tile, reduced, min(rows.size, _BLOCK_ROWS), info)
         copy_rows(plan, tile, reduced, info)
+
+
+def _masks_first(found: Contraction, vector: Range, reduced: list[Range]) -> list[Range]:
+    """Return the reduced ranges with those before that masks of vectors depend on, so that masks stay over the others.
+
+    On processors a mask of lanes takes as many instructions as the multiplications that it is for.
+    """
+    masks = [read.mask for read in found.reads if read.mask is not None and read.mask.free & vector.bit]
+    return sorted(reduced, key=lambda range_: not any(mask.free & range_.bit for mask in masks))
 
 
 def _vector_range(nest: Nest, found: Contraction, kept: list[Range], lanes: int) -> Range:
