@@ -6,6 +6,7 @@ Factors are small whole numbers, so that all sums are exact and every order of a
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -39,8 +40,10 @@ from zyx.schedule.moves import (
     apply_moves,
 )  # fmt: skip
 from zyx.schedule.thread_axes import thread_axes
+from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphCase
 from zyx.testing.nests import MACHINES, kernels_of
+from zyx.testing.schedules import MOST_WRITTEN_OUT, random_schedule, run_lowered, run_nests, written_out
 
 CARD = MACHINES[2]
 
@@ -106,6 +109,32 @@ def tiles(rows="r0", columns="r1", depth="r2", deep=16):
         Split(rows, 16), Split(columns, 8), Split(depth, deep),
         TensorCore("v0", f"{rows}.1", f"{columns}.1", f"{depth}.1"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=str)
+def test_random_schedules_of_products_keep_the_values(dtype):
+    """Among any other moves, before and after: the sums are exact, in whatever order."""
+    counts = Counter()
+    for seed in range(15):
+        choices = Seeded(seed)
+        layout = choices.pick(("NN", "NT", "TN", "TT"))
+        batch = (2,) if choices.chance(25) else ()
+        sizes = [choices.pick(some) for some in ((16, 21), (8, 11), (8, 16, 19))]
+        case = product(*sizes, dtype, layout=layout, batch=batch, epilogue=choices.chance(30))
+        schedules = [random_schedule(choices, nest, 5) for nest in case.nests]
+        nests = [schedule.nest for schedule in schedules]
+        try:
+            case.check(run_nests, nests, "as nests")
+            if max(map(written_out, nests)) <= MOST_WRITTEN_OUT:
+                case.check(run_lowered, nests, "lowered")
+                counts.update({type(move) for schedule in schedules for move in schedule.moves})
+        except ScheduleError:
+            counts["kinds that do not go together"] += 1
+        except BaseException as error:
+            error.add_note("\n".join([f"seed {seed}: {sizes}, {layout}, batch {batch}", *map(str, schedules)]))
+            raise
+    assert counts[TensorCore] >= 2
+    assert len(counts) >= 5
 
 
 def lane_of(nest):

@@ -20,16 +20,31 @@ from zyx.ir import interpreter
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
+from zyx.ops import ReduceOp
+from zyx.schedule.fragments import factors_of
 from zyx.schedule.lower import lower_together
-from zyx.schedule.moves import GroupReduce, Inline, Mark, Merge, Nested, Pad, Peel, Reorder, Split, Stage, Stream
-from zyx.schedule.moves.ranges import statement_labels
+from zyx.schedule.moves import (
+    GroupReduce,
+    Inline,
+    Mark,
+    Merge,
+    Nested,
+    Pad,
+    Peel,
+    Reorder,
+    Split,
+    Stage,
+    Stream,
+    TensorCore,
+)
+from zyx.schedule.moves.ranges import find_range, statement_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.ir.expr import Param, Range
     from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.ir.nest import Nest, Statement
     from zyx.schedule.moves import Move
     from zyx.testing.choices import Choices
     from zyx.testing.values import Array
@@ -79,6 +94,9 @@ def random_move(choices: Choices, nest: Nest) -> list[Move]:
     label = choices.pick(list(statement_labels(nest).values()))
     if not ranges:
         return [Stream(label)]
+    products = [name for statement, name in statement_labels(nest).items() if _is_product(nest, statement)]
+    if products and choices.chance(30):
+        return _multiply(choices, nest, choices.pick(products))
     range_ = choices.pick(ranges).label
     match choices.integer(0, 12):
         case 0 | 1:
@@ -112,6 +130,33 @@ def _vectorise(choices: Choices, range_: str) -> list[Move]:
     if choices.chance(50):
         moves.append(Peel(f"{range_}.0"))
     return [*moves, Mark(f"{range_}.1", Kind.VECTOR)]
+
+
+def _is_product(nest: Nest, statement: Statement) -> bool:
+    """Whether a statement sums up products that warps might compute."""
+    if not isinstance(statement, Compute) or statement.op is not ReduceOp.SUM or statement.matrix is not None:
+        return False
+    try:
+        factors_of(nest.pool, statement)
+    except ScheduleError:
+        return False
+    return len(statement.value.ranges) > 1 and bool(statement.reduced)
+
+
+def _multiply(choices: Choices, nest: Nest, label: str) -> list[Move]:
+    """Divide two ranges of results and one of the sum into tiles, and let warps multiply these."""
+    statement = _statement(nest, label)
+    assert isinstance(statement, Compute)
+    results = [range_.label for range_ in statement.value.ranges]
+    rows = results.pop(choices.integer(0, len(results) - 1))
+    columns, depth = choices.pick(results), choices.pick(statement.reduced).label
+    moves: list[Move] = []
+    tile = []
+    for range_, size in ((rows, 16), (columns, 8), (depth, choices.pick((16, 8, 32)))):
+        is_whole = find_range(nest, range_).size == size
+        moves += [] if is_whole else [Split(range_, size)]
+        tile.append(range_ if is_whole else f"{range_}.1")
+    return [*moves, TensorCore(label, *tile)]
 
 
 def _reorder(choices: Choices, nest: Nest, label: str) -> Move:
