@@ -116,7 +116,9 @@ def export(commit: str, folder: Path) -> Path:
     if done.returncode:
         raise Missing(f"commit {commit[:12]} is not in the history here: {done.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
-        tar.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):  # Python 3.11.4 brought it; 3.14 does the same unasked
+            tar.extraction_filter = tarfile.data_filter
+        tar.extractall(folder)
     return folder / "zyx-core"
 
 
