@@ -97,3 +97,14 @@ def test_a_tensor_is_computed(fresh: Callable[..., Runtime]):
         assert ((x + 1).numpy() == [2.0, 3.0, 5.0]).all()
         assert x.device == "opencl:0"
         assert (x @ x).item() == 21.0
+
+
+def test_every_device_computes_and_takes_what_the_others_have(fresh: Callable[..., Runtime]):
+    with use(fresh()) as runtime:
+        names = [device.name for device in runtime.devices if device.name.startswith("opencl:")]
+        for name in names:
+            x = zyx.Tensor([1.0, 2.0, 4.0], device=name) + 1
+            for other in names:
+                y = x.to(other) * 2
+                assert y.device == other
+                assert y.numpy().tolist() == [4.0, 6.0, 10.0]

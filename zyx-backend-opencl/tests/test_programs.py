@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import zyx
 from zyx import dtype as dtypes
 from zyx.backend import Program
 from zyx.errors import AllocationError, CompileError, LaunchError, UnsupportedError
@@ -115,6 +116,29 @@ def test_a_graph_that_is_computed_again_compiles_nothing(fresh: Callable[..., Ru
                 calls.clear()
     assert calls["build"] == calls["load"] == calls["binary"] == 0
     assert calls["read"] == 3
+
+
+def test_a_replayed_plan_is_one_flush_and_builds_nothing(fresh: Callable[..., Runtime], calls: Counter[str]):
+    with use(fresh()) as runtime:
+
+        @zyx.jit
+        def step(x: Tensor) -> Tensor:
+            y = (x * 2.0).contiguous()
+            z = (y - y.sum(axis=0)).contiguous()
+            return z @ z.T
+
+        x = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
+        y = 2.0 * x.numpy() - (2.0 * x.numpy()).sum(0)
+        for _ in range(8):  # traced, captured, and recorded for each of the buffers that take turns
+            result = step(x)
+            result.numpy()
+        for _ in range(3):
+            calls.clear()
+            result = step(x)
+            runtime.synchronize()
+            assert calls["flush"] == 1
+            assert not any(calls[name] for name in (*BUILDING, "write", "allocate"))
+            np.testing.assert_array_equal(result.numpy(), y @ y.T)
 
 
 def test_programs_are_kept_between_runs(
