@@ -98,6 +98,37 @@ def test_a_captured_sequence_is_one_submission(
         device.release(program)
 
 
+def test_a_captured_sequence_is_one_encoder_with_one_pass_and_all_its_launches(
+    device: WgpuDevice, pool: WgpuPool, add: Callable[..., Kernel], integers: Make, values: Read,
+    monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
+    from zyx_backend_wgpu import driver
+
+    counted: Counter[str] = Counter()
+
+    class Counting:
+        """The native library, with its calls counted."""
+
+        def __getattr__(self, name: str) -> object:
+            counted[name] += 1
+            return getattr(library, name)
+
+    program = device.compile(add(1))
+    sequence = device.capture([Launch(program, (Slot(0),))] * 30, 1)
+    buffer, library = integers(0), driver.lib
+    pool.sync_events([device.launch(sequence, [buffer])])
+    monkeypatch.setattr(driver, "lib", Counting())
+    event = device.launch(sequence, [buffer])
+    assert counted["wgpuDeviceCreateCommandEncoder"] == 1
+    assert counted["wgpuCommandEncoderBeginComputePass"] == 1
+    monkeypatch.undo()
+    pool.sync_events([event])
+    assert values(buffer) == {60}
+    pool.deallocate(buffer)
+    for each in (sequence, program):
+        device.release(each)
+
+
 def test_a_jitted_step_is_replayed_by_one_submission(runtime: Runtime, counts: Counter[str]):
     with use(runtime):
 
