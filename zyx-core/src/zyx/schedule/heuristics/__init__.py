@@ -30,7 +30,7 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
     found = find_contraction(plan.nest) if info.vector_bytes else None
     if info.max_group_threads > 1:
         if not (can_meet and schedule_tensor_cores(plan, info)):
-            schedule_threads(plan, info, can_meet=can_meet)
+            schedule_threads(plan, info, can_meet=can_meet, is_alone=is_alone)
     elif found is not None:
         schedule_contraction(plan, found, info)
     else:

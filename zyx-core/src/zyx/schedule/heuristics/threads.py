@@ -1,13 +1,17 @@
 """Schedules for machines with many threads: graphics processors, and the interpreter, whose threads are elements.
 
-    elementwise over f32[n]                r0 = r0.0 groups, r0.1 threads of a group
-    softmax over the rows of f32[m, n]     r0 groups;  r1 = r1.0 loop, r1.1 threads, which reduce the row together
+    elementwise over f32[n]                r0 = r0.0 groups, r0.1 threads of a group, r0.2 < 4 vectors
+    softmax over the rows of f32[m, n]     r0 groups;  r1 = r1.0 loop, r1.1 threads, which reduce the row together,
+                                           r1.2 < 4 vectors
+    sums of the columns of f32[m, n]       r0 = r0.0 groups, r0.1 < 32 threads;  r1 = r1.0 loop, r1.1 < 16 threads
     products of matrices                   one thread a result
 
 1. Ranges that no statement combines over, and that all have, become groups.
 2. If what is inside is combined over one range, the threads of a group share that range; otherwise the innermost of the
    group ranges is shared out over groups and threads.
-3. Everything else is a loop within a thread.
+3. Threads load vectors where all they access lies side by side. Where it does so along the groups, and not along what
+   is combined, neighbouring threads have neighbouring results.
+4. Everything else is a loop within a thread.
 """
 
 from __future__ import annotations
@@ -15,7 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.heuristics.plan import Plan, serial_ranges
+from zyx.schedule.heuristics.vectors import lanes_of
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -26,10 +32,20 @@ if TYPE_CHECKING:
 _THREADS: Final = 256
 #: A reduction over fewer points than this is left to one thread.
 _SHARED_REDUCTION: Final = 64
+#: Fewest threads that share a row by vectors.
+_ROW_THREADS: Final = 64
+#: Elementwise work by vectors leaves each thread that a device can have so many of them.
+_VECTORS_OF_A_THREAD: Final = 1
+#: Threads along the columns, and along the rows, of a matrix whose columns are combined.
+_COLUMN_THREADS: Final = (32, 16)
 
 
-def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True) -> None:
-    """Schedule the nest of `plan`; if the threads of a group cannot meet, each thread reduces by itself."""
+def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True, is_alone: bool = True) -> None:
+    """Schedule the nest of `plan`.
+
+    If the threads of a group cannot meet, each thread reduces by itself; if the nest is not alone in its launch, they
+    stand along one axis.
+    """
     threads = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
     parallel = _parallel(plan.nest)
     shared = _shared(plan.nest, parallel) if can_meet else []
@@ -37,10 +53,13 @@ def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True) -> 
     for range_ in parallel:
         count *= range_.size
     if shared and shared[0].size >= _SHARED_REDUCTION and count < info.units * info.max_group_threads * 64:
+        if is_alone and _share_columns(plan, parallel, shared[0], info):
+            return
         for range_ in parallel:
             plan.mark(range_, Kind.GROUP)
         for range_ in shared:
-            _, local = plan.split(range_, min(threads, 1 << (range_.size - 1).bit_length()))
+            rest, together = _vectors(plan, range_, threads, info)
+            _, local = plan.split(rest, min(together, 1 << (rest.size - 1).bit_length()))
             plan.mark(local, Kind.LOCAL)
         return
     if not parallel:
@@ -48,6 +67,8 @@ def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True) -> 
     *outer, inner = parallel
     for range_ in outer:
         plan.mark(range_, Kind.GROUP)
+    if count >= info.units * info.max_group_threads * _VECTORS_OF_A_THREAD:
+        inner, _ = _vectors(plan, inner, threads, info)
     if inner.size <= threads:
         plan.mark(inner, Kind.LOCAL)
         return
@@ -73,3 +94,62 @@ def _shared(nest: Nest, parallel: list[Range]) -> list[Range]:
     inside = {range_ for statement in nest.statements for range_ in statement.order if range_ not in parallel}
     reduced = {range_ for s in nest.statements if isinstance(s, Compute) for range_ in s.reduced}
     return list(inside) if len(inside) == 1 and inside <= reduced else []
+
+
+def _vectors(plan: Plan, range_: Range, threads: int, info: DeviceInfo) -> tuple[Range, int]:
+    """Let threads load vectors along a range if all lies side by side there, and return the rest of it, and threads.
+
+    These are as many as divide the rest, where there are enough.
+    """
+    concerned = [statement for statement in plan.nest.statements if range_ in statement.order]
+    lanes = min(lanes_of(statement, info) for statement in concerned)
+    count = range_.size // max(lanes, 1)
+    while threads > 1 and count % threads:
+        threads //= 2
+    if lanes < 2 or range_.size % lanes or threads < _ROW_THREADS or not _lies_side_by_side(plan.nest, range_):
+        return range_, min(_THREADS, info.max_group_threads, info.max_group_shape[0])
+    rest, vector = plan.split(range_, lanes)
+    plan.mark(vector, Kind.VECTOR)
+    return rest, threads
+
+
+def _lies_side_by_side(nest: Nest, range_: Range) -> bool:
+    """Whether all that is accessed lies side by side along a range, or stays the same, and is there at every point."""
+    steps: set[int | None] = set()
+    for statement in nest.statements:
+        if range_ not in statement.order:
+            continue
+        for read in reads_in(statement):
+            is_whole = read.mask is None or not read.mask.free & range_.bit
+            steps.add(stride_along(read.index, range_) if is_whole else None)
+        if isinstance(statement, Store):
+            is_whole = statement.mask is None or not statement.mask.free & range_.bit
+            steps.add(stride_along(statement.index, range_) if is_whole and statement.combine is None else None)
+            if stride_along(statement.index, range_) != 1:
+                return False
+    return 1 in steps and steps <= {0, 1}
+
+
+def _share_columns(plan: Plan, parallel: list[Range], reduced: Range, info: DeviceInfo) -> bool:
+    """Let neighbouring threads combine neighbouring columns, if that is how memory lies; return whether it does."""
+    along, across = _COLUMN_THREADS
+    shape = info.max_group_shape
+    if not parallel or len(shape) < 2 or shape[0] < along or shape[1] < across:
+        return False
+    inner = parallel[-1]
+    reads = [read for s in plan.nest.statements if reduced in s.order for read in reads_in(s)]
+    is_fit = inner.size % along == 0 and reduced.size % across == 0 and along * across <= info.max_group_threads
+    far = [read for read in reads if stride_along(read.index, reduced) not in (0, 1)]
+    if not is_fit or not far or any(stride_along(read.index, inner) != 1 for read in far):
+        return False
+    if any(stride_along(read.index, reduced) == 1 and read.index.free & inner.bit for read in reads):
+        return False
+    for range_ in parallel[:-1]:
+        plan.mark(range_, Kind.GROUP)
+    group, column = plan.split(inner, along)
+    loop, row = plan.split(reduced, across)
+    plan.mark(group, Kind.GROUP)
+    plan.order([loop, row, column])  # the last one is that of neighbouring threads
+    plan.mark(row, Kind.LOCAL)
+    plan.mark(column, Kind.LOCAL)
+    return True
