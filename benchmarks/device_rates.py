@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--device", help="the name of a device of zyx; the default one if left out")
     parser.add_argument("--pipeline", type=int, default=20, help="calls to one wait (20)")
     arguments = parser.parse_args()
-    for library, kind in (("measure", "library"), ("off", "generated")):
+    for library, kind in (("prefer", "library"), ("off", "generated")):
         runtime = opened(arguments.device, library)
         with use(runtime):
             device = runtime.device()
