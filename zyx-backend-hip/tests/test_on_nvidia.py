@@ -90,7 +90,8 @@ def test_the_kit_passes_on_an_nvidia_gpu(runtime: Runtime, capsys: pytest.Captur
         sys.executable, "-m", "pytest", "--pyargs", "zyx.testing", "--zyx-device=cuda", "--zyx-plugin=hip_on_nvidia",
         "-q", "-p", "no:cacheprovider",
     ]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(FOLDER), "ZYX_REQUIRE_DEVICES": "cuda"}
+    path = os.pathsep.join(filter(None, [str(FOLDER), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "ZYX_REQUIRE_DEVICES": "cuda"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=1800)
     with capsys.disabled():
         print(f"\nthe kit on {device.info.model}: {done.stdout.strip().rpartition(chr(10))[2]}")
