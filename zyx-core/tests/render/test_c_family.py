@@ -235,6 +235,16 @@ def test_what_a_dialect_has_not_is_refused_with_kernel_and_operation() -> None:
         written(b)
 
 
+@pytest.mark.parametrize(("missing", "op"), [(dtypes.uint64, BinaryOp.MUL), (dtypes.uint32, BinaryOp.SHR)])
+def test_a_type_that_only_helps_is_missed_by_its_name(missing: DType, op: BinaryOp) -> None:
+    dtype = i64 if missing.bits == 64 else i32
+    b = Builder()
+    b.binary(op, b.const(3, dtype), b.const(1, dtype))
+    few = replace(PLAIN, types={known: name for known, name in TYPES.items() if known is not missing})
+    with pytest.raises(UnsupportedError, match=f"operation %2: plain C has no {missing}"):
+        written(b, few)
+
+
 def test_indices_are_known_to_be_multiples() -> None:
     b = Builder()
     group = b.index(Axis.GROUP, 0, 64)

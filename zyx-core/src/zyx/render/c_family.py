@@ -123,10 +123,7 @@ class CWriter:
 
     def element_name(self, dtype: DType) -> str:
         """Return the type of one element as a value."""
-        name = self.dialect.types.get(dtype)
-        if name is None:
-            raise UnsupportedError(f"{self.dialect.name} has no {dtype}")
-        return name
+        return self.dialect.type_name(dtype)
 
     def names(self, i: int, type_: Type) -> Parts:
         """Return the names of the variables that operation `i` defines."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from zyx.errors import UnsupportedError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -106,9 +108,20 @@ class Dialect:
     choice: str = "{x} ? {y} : {z}"
     conditional: str = "if ({condition}) {statement}"
 
+    def type_name(self, dtype: DType) -> str:
+        """Return the type of a value.
+
+        Raises:
+            UnsupportedError: There is none.
+        """
+        name = self.types.get(dtype)
+        if name is None:
+            raise UnsupportedError(f"{self.name} has no {dtype}")
+        return name
+
     def memory_type(self, dtype: DType) -> str:
-        """Return the type of an element in memory."""
-        return self.memory_types.get(dtype) or self.types[dtype]
+        """Return the type of an element in memory; raise `UnsupportedError` if there is none."""
+        return self.memory_types.get(dtype) or self.type_name(dtype)
 
 
 class Forms(Protocol):

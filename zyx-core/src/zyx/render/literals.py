@@ -29,14 +29,14 @@ def literal(value: Scalar, dtype: DType, dialect: Dialect) -> str:
         return _float(number) + suffix
     integer = int(value)
     if integer == dtype.min and integer < 0:  # its digits do not fit the type, before the minus is applied
-        return f"({dialect.types[dtype]})({integer + 1}{suffix} - 1{suffix})"
+        return f"({dialect.type_name(dtype)})({integer + 1}{suffix} - 1{suffix})"
     if dtype.bits < 32:
-        return f"({dialect.types[dtype]}){integer}"
+        return f"({dialect.type_name(dtype)}){integer}"
     return f"{integer}{suffix}"
 
 
 def _half(number: float, dtype: DType, dialect: Dialect) -> str:
-    name = dialect.types[dtype]
+    name = dialect.type_name(dtype)
     if (dtypes.float32, dtype) in dialect.casts and name not in (dialect.types.get(dtypes.uint16),):
         return dialect.casts[dtypes.float32, dtype].format(x=literal(number, dtypes.float32, dialect))
     packed = struct.pack("<e", number) if dtype is dtypes.float16 else struct.pack("<f", number)[2:]

@@ -41,7 +41,7 @@ _UNSIGNED: Final = {
 
 def is_bits(dtype: DType, dialect: Dialect) -> bool:
     """Whether values of a half float type are held as 16-bit integers."""
-    return dtype.is_float and dtype.bits == 16 and dialect.types[dtype] == dialect.types.get(dtypes.uint16)
+    return dtype.is_float and dtype.bits == 16 and dialect.type_name(dtype) == dialect.types.get(dtypes.uint16)
 
 
 def unary(op: UnaryOp, dtype: DType, dialect: Dialect) -> str | None:
@@ -49,7 +49,7 @@ def unary(op: UnaryOp, dtype: DType, dialect: Dialect) -> str | None:
     own = dialect.unary.get((op, dtype))
     if own is not None or is_bits(dtype, dialect):
         return own
-    name = dialect.types[dtype]
+    name = dialect.type_name(dtype)
     match op:
         case UnaryOp.NOT:
             return "!{x}" if dtype.is_bool else f"({name})~{{x}}"
@@ -72,7 +72,7 @@ def binary(op: BinaryOp, dtype: DType, dialect: Dialect) -> str | None:
     own = dialect.binary.get((op, dtype))
     if own is not None or is_bits(dtype, dialect):
         return own
-    name = dialect.types[dtype]
+    name = dialect.type_name(dtype)
     if op in COMPARISONS:
         return f"{{x}} {_INFIX[op]} {{y}}"
     if dtype.is_bool:
@@ -100,14 +100,14 @@ def binary(op: BinaryOp, dtype: DType, dialect: Dialect) -> str | None:
 def _unsigned(dtype: DType, dialect: Dialect) -> str:
     """Return the cast to arithmetic that wraps; types below 32 bits would be widened to int, which need not."""
     if dtype.bits < 32:
-        return f"({dialect.types[dtypes.uint32]})"
+        return f"({dialect.type_name(dtypes.uint32)})"
     if dtype.is_unsigned or dialect.signed_wraps:
         return ""
-    return f"({dialect.types[_UNSIGNED[dtype]]})"
+    return f"({dialect.type_name(_UNSIGNED[dtype])})"
 
 
 def _divide(op: BinaryOp, dtype: DType, dialect: Dialect) -> str:
-    name, zero = dialect.types[dtype], literal(0, dtype, dialect)
+    name, zero = dialect.type_name(dtype), literal(0, dtype, dialect)
     if op is BinaryOp.DIV:
         division = f"({name})({{x}} / {{y}})"
         by_minus_one = f"({name})(0 - {_unsigned(dtype, dialect)}{{x}})"  # the least integer gives itself
@@ -119,10 +119,10 @@ def _divide(op: BinaryOp, dtype: DType, dialect: Dialect) -> str:
 
 
 def _shift(op: BinaryOp, dtype: DType, dialect: Dialect) -> str:
-    name, bits = dialect.types[dtype], dtype.bits
-    distance = f"({dialect.types[_UNSIGNED.get(dtype, dtype)]}){{y}}"  # negative distances become large
+    name, bits = dialect.type_name(dtype), dtype.bits
+    distance = f"({dialect.type_name(_UNSIGNED.get(dtype, dtype))}){{y}}"  # negative distances become large
     if op is BinaryOp.SHL:
-        wide = dialect.types[dtypes.uint64 if bits == 64 else dtypes.uint32]
+        wide = dialect.type_name(dtypes.uint64 if bits == 64 else dtypes.uint32)
         return f"{distance} < {bits} ? ({name})(({wide}){{x}} << {{y}}) : {literal(0, dtype, dialect)}"
     if dtype.is_unsigned:
         return f"{{y}} < {bits} ? ({name})({{x}} >> {{y}}) : {literal(0, dtype, dialect)}"
@@ -137,7 +137,7 @@ def multiply_add(dtype: DType, dialect: Dialect) -> str | None:
     if dtype.is_float:
         return "{x} * {y} + {z}"
     unsigned = _unsigned(dtype, dialect)
-    return f"({dialect.types[dtype]})({unsigned}{{x}} * {unsigned}{{y}} + {unsigned}{{z}})"
+    return f"({dialect.type_name(dtype)})({unsigned}{{x}} * {unsigned}{{y}} + {unsigned}{{z}})"
 
 
 def cast(source: DType, target: DType, dialect: Dialect) -> str | None:
@@ -160,7 +160,7 @@ def cast(source: DType, target: DType, dialect: Dialect) -> str | None:
         if source.bits < 32:  # it does not hold the bounds
             return _through(source, dtypes.float32, target, dialect)
         return _saturate(source, target, dialect)
-    return f"({dialect.types[target]}){{x}}"
+    return f"({dialect.type_name(target)}){{x}}"
 
 
 def _through(source: DType, middle: DType, target: DType, dialect: Dialect) -> str | None:
@@ -175,7 +175,7 @@ def _saturate(source: DType, target: DType, dialect: Dialect) -> str:
     """Float to integer: the bounds are powers of two, which every float type of 32 bits and more holds."""
     low, end = (literal(float(bound), source, dialect) for bound in (int(target.min), int(target.max) + 1))
     top, bottom = literal(target.max, target, dialect), literal(target.min, target, dialect)
-    inside = f"({dialect.types[target]}){{x}}"
+    inside = f"({dialect.type_name(target)}){{x}}"
     return (
         f"{{x}} >= {end} ? {top} : {{x}} >= {low} ? {inside} : {{x}} < {low} ? {bottom} : {literal(0, target, dialect)}"
     )
@@ -186,9 +186,9 @@ def bitcast(source: DType, target: DType, dialect: Dialect) -> str | None:
     own = dialect.bitcasts.get((source, target))
     if own is not None:
         return own
-    if dialect.types[source] == dialect.types[target]:
+    if dialect.type_name(source) == dialect.type_name(target):
         return "{x}"
     if target.is_bool:
         return "{x} != 0"
     held_as_integers = [not dtype.is_float or is_bits(dtype, dialect) for dtype in (source, target)]
-    return f"({dialect.types[target]}){{x}}" if all(held_as_integers) else None
+    return f"({dialect.type_name(target)}){{x}}" if all(held_as_integers) else None
