@@ -40,6 +40,17 @@ def test_a_folded_grid_has_all_groups_few_more_and_no_axis_above_the_limit(group
     assert count <= np.prod(folded) <= count * 1.001 + 1
 
 
+@pytest.mark.parametrize("dtype", [dtypes.int64, dtypes.uint64, dtypes.float64], ids=str)
+def test_a_type_that_is_only_passed_through_is_refused_by_name_as_well(dtype: DType):
+    b = Builder()
+    out = b.define(k.Memory.GLOBAL, dtypes.int32, 8)
+    at = b.index(k.Axis.GROUP, 0, 8, dtypes.int32)
+    b.store(out, at, b.cast(b.cast(b.load(out, at), dtype), dtypes.int32))
+    language = Language(held_types(has_f16=False, has_f64=False, has_i64=False))
+    with pytest.raises(UnsupportedError, match=f"WGSL has no {dtype.name}"):
+        render(b.finish("through"), language)
+
+
 def test_too_many_groups_to_number_are_refused():
     with pytest.raises(UnsupportedError, match=str(2**33)):
         fold((2**31, 4), 65_535)

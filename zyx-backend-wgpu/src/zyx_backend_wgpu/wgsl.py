@@ -76,7 +76,7 @@ def hidden(type_: str, x: str) -> str:
 
 def literal(value: Scalar, dtype: DType, dialect: Dialect) -> str:
     """Return `value` as an expression. WGSL has none for NaN and infinities: their bits are hidden from it."""
-    type_ = dialect.types[dtype]
+    type_ = dialect.type_name(dtype)
     if dtype.is_bool:
         return "true" if value else "false"
     if dtype.is_float and type_ == "u32":
@@ -122,7 +122,7 @@ def wrapped(text: str, dtype: DType) -> str:
 
 def unary(op: UnaryOp, dtype: DType, dialect: Dialect) -> str | None:
     """Return the template of `op`, or None if there is none."""
-    type_ = dialect.types[dtype]
+    type_ = dialect.type_name(dtype)
     if dtype.is_bool:
         return "!{x}"
     if dtype.is_float:
@@ -147,7 +147,7 @@ def binary(op: BinaryOp, dtype: DType, dialect: Dialect) -> str | None:
 
     Divisors are not 0, and not -1 where that overflows: `zyx.passes.guard_integer_division` sees to that.
     """
-    type_ = dialect.types[dtype]
+    type_ = dialect.type_name(dtype)
     if dtype.is_bool:
         return _OF_BOOLS.get(op)
     if op is BinaryOp.POW or (dtype.is_float and (type_ not in BITS or op is BinaryOp.MOD)):
@@ -185,7 +185,7 @@ def shift_by(distance: int, op: BinaryOp, dtype: DType, dialect: Dialect) -> str
     """Return the template of a shift by a constant, which WGSL does not convert as it does others."""
     if not 0 <= distance < dtype.bits:
         if op is BinaryOp.SHL or dtype.is_unsigned:
-            return f"0{SUFFIXES[dialect.types[dtype]]}"
+            return f"0{SUFFIXES[dialect.type_name(dtype)]}"
         distance = dtype.bits - 1
     return wrapped(f"{{x}} << {distance}u", dtype) if op is BinaryOp.SHL else f"{{x}} >> {distance}u"
 
@@ -193,13 +193,13 @@ def shift_by(distance: int, op: BinaryOp, dtype: DType, dialect: Dialect) -> str
 def multiply_add(dtype: DType, dialect: Dialect) -> str | None:
     """Return the template of ``x * y + z``, or None if there is none."""
     if dtype.is_float:
-        return "fma({x}, {y}, {z})" if dialect.types[dtype] in BITS else None
+        return "fma({x}, {y}, {z})" if dialect.type_name(dtype) in BITS else None
     return None if dtype.is_bool else wrapped("{x} * {y} + {z}", dtype)
 
 
 def cast(source: DType, target: DType, dialect: Dialect) -> str | None:
     """Return the template of a conversion, or None if there is none."""
-    from_, to = dialect.types[source], dialect.types[target]
+    from_, to = dialect.type_name(source), dialect.type_name(target)
     if source.is_bool:
         zero, one = (literal(target.to_scalar(number), target, dialect) for number in (0, 1))
         return f"select({zero}, {one}, {{x}})"
@@ -236,7 +236,7 @@ def _through_f32(source: DType, target: DType, dialect: Dialect) -> str | None:
 
 def _saturate(source: DType, target: DType, dialect: Dialect) -> str:
     """Float to integer. The bounds are powers of two, which float32 holds."""
-    from_, to = dialect.types[source], dialect.types[target]
+    from_, to = dialect.type_name(source), dialect.type_name(target)
     low, end = (literal(float(bound), source, dialect) for bound in (int(target.min), int(target.max) + 1))
     top, bottom = literal(target.max, target, dialect), literal(target.min, target, dialect)
     inside = f"select(select({to}({{x}}), {bottom}, {{x}} < {low}), {top}, {{x}} >= {end})"
@@ -245,7 +245,7 @@ def _saturate(source: DType, target: DType, dialect: Dialect) -> str:
 
 def bitcast(source: DType, target: DType, dialect: Dialect) -> str | None:
     """Return the template that reads the bits of a `source` as a `target`, or None if there is none."""
-    from_, to = dialect.types[source], dialect.types[target]
+    from_, to = dialect.type_name(source), dialect.type_name(target)
     if source.bits >= 32:
         return f"bitcast<{to}>({{x}})"
     if source.is_bool or target.is_bool:
