@@ -5,6 +5,7 @@ That it installs and passes the conformance kit is tested in ``tests/packages``.
 
 import ast
 import importlib
+import importlib.util
 import re
 import sys
 import tomllib
