@@ -9,8 +9,9 @@
 1. Ranges that no statement combines over, and that all have, become groups.
 2. If what is inside is combined over one range, the threads of a group share that range; otherwise the innermost of the
    group ranges is shared out over groups and threads.
-3. Threads load vectors where all they access lies side by side. Where it does so along the groups, and not along what
-   is combined, neighbouring threads have neighbouring results.
+3. Threads load vectors where all they access lies side by side; short rows are written out, so that they are read once.
+   Where memory lies side by side along the groups, and not along what is combined, neighbouring threads have
+   neighbouring results.
 4. Everything else is a loop within a thread.
 """
 
@@ -34,6 +35,8 @@ _THREADS: Final = 256
 _SHARED_REDUCTION: Final = 64
 #: Fewest threads that share a row by vectors.
 _ROW_THREADS: Final = 64
+#: A thread keeps so many vectors of a row in registers: written out, all that is computed from them reads them once.
+_KEPT_VECTORS: Final = 8
 #: Elementwise work by vectors leaves each thread that a device can have so many of them.
 _VECTORS_OF_A_THREAD: Final = 1
 #: Threads along the columns, and along the rows, of a matrix whose columns are combined.
@@ -59,8 +62,10 @@ def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True, is_
             plan.mark(range_, Kind.GROUP)
         for range_ in shared:
             rest, together = _vectors(plan, range_, threads, info)
-            _, local = plan.split(rest, min(together, 1 << (rest.size - 1).bit_length()))
+            loop, local = plan.split(rest, min(together, 1 << (rest.size - 1).bit_length()))
             plan.mark(local, Kind.LOCAL)
+            if rest is not range_ and loop.size * local.size == rest.size and loop.size <= _KEPT_VECTORS:
+                plan.mark(loop, Kind.REPEAT)
         return
     if not parallel:
         return
