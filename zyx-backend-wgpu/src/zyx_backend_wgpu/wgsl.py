@@ -162,6 +162,8 @@ def binary(op: BinaryOp, dtype: DType, dialect: Dialect) -> str | None:
             return "!({x} == {y})"  # != is an ordered comparison, false for NaN, in the code that drivers are given
         case BinaryOp.SHL | BinaryOp.SHR:
             return _shift(op, dtype, type_)
+        case BinaryOp.DIV if type_ == "f32":  # drivers multiply by the reciprocal, and flush that of large numbers to 0
+            return "select({x} / {y}, ({x} * 0.25f) / ({y} * 0.25f), abs({y}) > 0x1p+126f)"
         case BinaryOp.MOD if not dtype.is_unsigned:  # Vulkan leaves open what % gives for negative numbers
             return "{x} - {x} / {y} * {y}"
         case BinaryOp.ADD | BinaryOp.SUB | BinaryOp.MUL if dtype.is_integer:
