@@ -70,5 +70,5 @@ def new_environment(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Calla
 
 @pytest.fixture(scope="session")
 def python(wheels: dict[str, Path], new_environment: Callable[..., Path]) -> Path:
-    """The interpreter of an environment into which all wheels were installed."""
-    return new_environment(*wheels.values())
+    """The interpreter of an environment into which all wheels were installed, and what the kit of core needs."""
+    return new_environment(*(f"{wheel}[testing]" if name == "zyx-core" else wheel for name, wheel in wheels.items()))

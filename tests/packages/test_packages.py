@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import zipfile
 from collections.abc import Callable
 from email.parser import Parser
@@ -63,3 +65,17 @@ def test_the_versions_are_those_that_the_packages_tell(python: Path, tmp_path: P
         told = run(python, "-c", f"from importlib.metadata import version; print(version({package!r}))", cwd=tmp_path)
         own = run(python, "-c", f"from {module}.version import __version__; print(__version__)", cwd=tmp_path)
         assert told == own
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_was_built_passes_a_part_of_the_kit_without_this_repository(
+    python: Path, tmp_path: Path, run: Run, package: str
+) -> None:
+    name = package.removeprefix("zyx-backend-").replace("zyx-core", "interpreter")
+    backends = run(python.with_name("zyx"), "devices", cwd=tmp_path).split("BACKEND ")[1]
+    (line,) = [line for line in backends.splitlines() if line.startswith(f"{name} ")]
+    if not re.match(rf"{name} +ready ", line):
+        assert name not in os.environ.get("ZYX_REQUIRE_DEVICES", "").split(",")
+        pytest.skip(f"no device: {line}")
+    kit = ["--pyargs", "zyx.testing", "--zyx-device", name, "-k", "test_pool or test_launches"]
+    assert " passed" in run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *kit, cwd=tmp_path)
