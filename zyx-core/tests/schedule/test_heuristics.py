@@ -12,6 +12,7 @@ from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
 from zyx.ir.verify import verify
 from zyx.ops import ReduceOp
+from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import apply_moves
@@ -21,6 +22,10 @@ DEVICES = {
     "narrow": {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 15, 1 << 18)},
     "wide": {"units": 8, "vector_bytes": 64, "registers": 32, "lanes": (2, 4, 8, 16), "cache_bytes": (32768, 1 << 20)},
     "threads": {"units": 16, "max_group_threads": 256, "max_group_shape": (256, 256, 64), "warp_size": 32},
+    "threads with vectors": {
+        "units": 1, "max_group_threads": 512, "max_group_shape": (512, 64, 64), "warp_size": 32, "vector_bytes": 16,
+        "lanes": (2, 4),
+    },
     "few threads": {"units": 4, "max_group_threads": 8, "max_group_shape": (8, 4, 2), "local_bytes": 256},
     "one thread": {"units": 4, "max_group_threads": 2, "max_group_shape": (2, 1, 1), "local_bytes": 64},
 }  # fmt: skip
@@ -41,7 +46,11 @@ def zoo(bench):
         "rows": bench.sum(bench.normal(19, 67), 1),
         "columns": bench.sum(bench.normal(67, 19), 0),
         "all": bench.max(bench.normal(13, 5, 7), 0, 1, 2),
+        "wide columns": bench.sum(bench.normal(64, 96), 0),
         "softmax": bench.softmax(bench.normal(11, 43)),
+        "long softmax": bench.softmax(bench.normal(5, 512)),
+        "long layer norm": bench.layer_norm(bench.normal(5, 3072)),
+        "many": bench.tanh(bench.add(bench.normal(32, 128), bench.normal(128))),
         "layer norm": bench.layer_norm(bench.normal(11, 43)),
         "matmul": bench.matmul(bench.normal(23, 31), bench.normal(31, 29)),
         "matmul turned": bench.matmul(bench.normal(23, 31), graph.permute(bench.normal(29, 31), (1, 0))),
@@ -126,6 +135,27 @@ def test_rows_are_reduced_by_the_threads_of_a_group(gpu):
     chosen, _ = choose_schedule(nest, gpu.info)
     assert {Kind.GROUP, Kind.LOCAL} <= {chosen.kind(range_) for range_ in chosen.ranges}
     gpu.check(gpu.softmax(gpu.normal(64, 512)), run=gpu.run_kernels, tolerance=1e-4)
+
+
+def test_threads_load_vectors_and_read_short_rows_once(device_with):
+    bench = device_with(**DEVICES["threads with vectors"])
+    for output in (bench.softmax(bench.normal(5, 512)), bench.layer_norm(bench.normal(5, 512))):
+        (nest,) = bench.schedule(output).nests
+        kernel = run_passes(lower(choose_schedule(nest, bench.info)[0], "rows"), standard_passes(bench.info))
+        sources = {n for n, op in enumerate(kernel.ops) if isinstance(op, k.Define) and not op.mutable}
+        loads = [op for op in kernel.ops if isinstance(op, k.Load) and op.source in sources]
+        assert {op.type.lanes for op in loads} == {4}
+        assert len({(op.source, op.index) for op in loads}) == len(loads)
+        assert not any(isinstance(op, k.Loop) for op in kernel.ops)
+
+
+def test_neighbouring_threads_combine_neighbouring_columns(device_with):
+    bench = device_with(**DEVICES["threads with vectors"])
+    (nest,) = bench.schedule(bench.sum(bench.normal(64, 96), 0)).nests
+    kernel = lower(choose_schedule(nest, bench.info)[0], "columns")
+    assert kernel.grid == ((3,), (32, 16))
+    beside = lower(choose_schedule(nest, bench.info, is_alone=False)[0], "beside")
+    assert len(beside.grid[1]) == 1
 
 
 def test_nests_side_by_side_have_no_barriers_where_threads_cannot_meet_in_branches(gpu):

@@ -142,11 +142,12 @@ def lane_of(nest):
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=str)
-@pytest.mark.parametrize("deep", [8, 16])
+@pytest.mark.parametrize("deep", [8, 16, 32])
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_one_tile(dtype, deep, layout):
     case = product(16, 8, deep, dtype, layout=layout)
-    kernel = check(case, [TensorCore("v0", "r0", "r1", "r2")], (16, 8, deep))
+    kernel = check(case, [TensorCore("v0", "r0", "r1", "r2")], (16, 8, min(deep, 16)))
+    assert sum(isinstance(op, k.Wmma) for op in kernel.ops) == (2 if deep == 32 else 1)
     assert kernel.grid == ((), (32,))
 
 
@@ -276,6 +277,17 @@ def test_factors_copied_to_local_memory_by_all_threads(layout):
     shared = [op.length for op in kernel.ops if isinstance(op, k.Define) and op.memory is k.Memory.LOCAL]
     assert shared == [32 * 32] * 2
     assert sum(isinstance(op, k.Barrier) for op in kernel.ops) == 4
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_copies_that_are_skewed(step):
+    case = product(32, 16, 32)
+    (column,) = (read.param.number for read in [case.nests[0].statements[0].expr.y.x])
+    copy = Stage("v0", column, ("r2.1.0", "r1.1", "r2.1.1"), None, ("r2.1.0", "r1.1", step))
+    moves = [Split("r0", 16), Split("r1", 8), Split("r2", 16), Split("r2.1", 4), copy]
+    check(case, [*moves, Merge("r2.1.0", "r2.1.1"), TensorCore("v0", "r0.1", "r1.1", "r2.1.0+r2.1.1")])
+    with pytest.raises(ScheduleError, match="must both be in the tile"):
+        apply_moves(case.nests[0], [*moves[:-1], Stage("v0", column, ("r1.1",), None, ("r2.1.0", "r1.1", step))])
 
 
 def test_padded_factors_copied_to_local_memory():
