@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         def let_go(self) -> None:
             """Drop it."""
 
+
 #: The kind of CUDA devices in DLPack.
 _DLPACK_CUDA: Final = 2
 
