@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 #: Fewer elements than this are reduced in one go, however few results there are.
 _SPLIT_SIZE: Final = 1 << 16
+#: Elements of a block that takes a thread long enough to be worth a round of its own, and how many times as many such
+#: blocks there may be as even out the work of threads that are equally fast: others finish sooner in smaller steps.
+_LONG_BLOCK: Final = 1 << 18
+_MOST_ROUNDS: Final = 8
 #: The longest chain of nodes computed in one kernel.
 _LONGEST_CHAIN: Final = 1500
 
@@ -118,7 +122,7 @@ def _split_reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     wanted = info.units * max(info.max_group_threads, 1) * 4
     if size_of(source.shape) < _SPLIT_SIZE or results >= info.units * 4 or contraction_operands(node) is not None:
         return node
-    blocks = min(wanted, count // 1024)
+    blocks = min(max(wanted, min(_MOST_ROUNDS * wanted, count // _LONG_BLOCK)), count // 1024)
     if blocks * results <= results or blocks < 2:
         return node
     axis, size = max(((axis, source.shape[axis]) for axis in node.axes), key=lambda item: (item[1], -item[0]))
