@@ -33,8 +33,8 @@ _UNROLLED_SIZE: Final = 160
 #: lanes would be thousands of values, and seconds of compilation.
 _TILE: Final = 64
 _TURNED_LANES: Final = 16
-#: Bytes of a reduction that are read from two places at a time: more lines are on their way from memory then. (Measured:
-#: up to a twentieth more bytes/s.) Each place should have some pages, since no line is fetched ahead across their ends.
+#: Bytes of a reduction that are read from two places at a time: more lines are on their way from memory then, for up to
+#: a twentieth more bytes/s. Each place should have some pages, since no line is fetched ahead across their ends.
 _TWO_PLACES_BYTES: Final = 1 << 14
 _CACHES_TO_KEEP: Final = 8
 
