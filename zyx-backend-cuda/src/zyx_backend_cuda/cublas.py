@@ -151,7 +151,8 @@ def library_kernels(device: CudaDevice) -> Sequence[LibraryKernel]:
         if library is None:
             return ()
         device.blas = Cublas(library, device.pool)
-    return [LibraryKernel(f"cuBLAS {device.blas.version}", Gemm, partial(_program, device, device.blas))]
+    prepare = partial(_program, device, device.blas)
+    return [LibraryKernel(f"cuBLAS {device.blas.version}", Gemm, prepare, unmeasured=True)]
 
 
 def _program(device: CudaDevice, blas: Cublas, problem: Problem) -> GemmProgram:

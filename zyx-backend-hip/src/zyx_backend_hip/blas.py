@@ -53,7 +53,7 @@ def library_kernels(pool: HipPool, device: str, path: str) -> Sequence[LibraryKe
         blas = Blas(pool, device, path)
     except (DriverNotFoundError, Fault):
         return ()
-    return [LibraryKernel(f"hipBLASLt {blas.version}", Gemm, blas.prepare)]
+    return [LibraryKernel(f"hipBLASLt {blas.version}", Gemm, blas.prepare, unmeasured=True)]
 
 
 class Blas:

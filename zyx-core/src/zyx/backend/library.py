@@ -1,7 +1,7 @@
 """Library kernels: what a vendor's library computes in one call, offered as a candidate beside generated kernels.
 
 A backend says which family of problems a library kernel serves; core finds such problems in the graph, asks for a
-program of each, and times it against its own. Nothing is taken for faster because a vendor wrote it.
+program of each, and times it against its own. Where nothing is timed, the backend says which of the two is taken.
 """
 
 from __future__ import annotations
@@ -117,8 +117,11 @@ class LibraryKernel:
         serves: The family.
         prepare: Makes the program of one problem of that family; the device launches it as any other. Raises
             `UnsupportedError` for what the library cannot do. Called when a plan is made, so it may be slow.
+        unmeasured: Whether it is taken where nothing is measured, that is, with the tuner off: True for a library
+            that is about as fast as generated kernels at its worst, and many times as fast at its best.
     """
 
     name: str
     serves: type[Problem]
     prepare: Callable[[Problem], Program]
+    unmeasured: bool = False

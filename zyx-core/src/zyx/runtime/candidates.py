@@ -2,8 +2,8 @@
 
 off        generated kernels
 prefer     the library's, where it has one
-measure    whichever is faster on scratch buffers, if tuning is on; without it nothing is timed, and generated kernels
-are taken
+measure    whichever is faster on scratch buffers, if tuning is on; without it nothing is timed, and what the backend
+           says is taken (`LibraryKernel.unmeasured`)
 """
 
 from __future__ import annotations
@@ -51,21 +51,23 @@ class Candidates:
         `generated` gives the program to compare with, whose params are those of the nest.
         """
         policy = self._settings.library_kernels
-        if policy == "off" or (policy == "measure" and not self._settings.enabled):
+        if policy == "off":
             return None
+        is_measured = policy == "measure" and self._settings.enabled
         found = match_gemm(nest)
         if found is None:
             return None
         problem, params = found
         for kernel in self._offered(device):
-            if kernel.serves is not Gemm:
+            if kernel.serves is not Gemm or not (policy == "prefer" or is_measured or kernel.unmeasured):
                 continue
             try:
                 program = kernel.prepare(problem)
             except UnsupportedError:
                 continue
-            if policy == "prefer" or self._time(program, params, device) < self._time(generated(), nest.params, device):
-                return program, params
+            if is_measured and self._time(program, params, device) >= self._time(generated(), nest.params, device):
+                continue
+            return program, params
         return None
 
     def _time(self, program: Program, params: Sequence[Param], device: Device) -> float:

@@ -45,8 +45,8 @@ class Autotune(msgspec.Struct, frozen=True, kw_only=True):
         save_to_disk: Whether results are kept in the cache.
         seed: Of the search; equal seeds try equal schedules.
         time_budget_s: Most time spent on one kernel.
-        library_kernels: ``off``: generated kernels only. ``measure``: a vendor's kernel is taken where it is faster.
-            ``prefer``: it is taken where there is one.
+        library_kernels: ``off``: generated kernels only. ``measure``: a vendor's kernel is taken where it is faster; if
+            `enabled` is false, where its backend says so, unmeasured. ``prefer``: it is taken where there is one.
     """
 
     enabled: bool = False
