@@ -5,7 +5,8 @@
 The result is exact, as C's ``fmod``. With ``|x| = p * 2**a`` and ``|y| = q * 2**b``, where p and q are the
 significands, it is ``|x|`` itself if a < b, and else ``(p * 2**(a - b) mod q) * 2**b``, with the sign of x. A product
 of p with a high power of two has too many bits for an integer, so its remainder is made step by step, shifting in a
-few bits at a time.
+few bits at a time. Exponents have 32 bits in any case, which take fewer instructions, and which a driver of GPUs was
+seen to handle correctly where it mixed up the halves of exponents of 64.
 
 float16 and bfloat16 are left alone: `decompose_small_floats` computes them in float32, where remainders are exact too.
 """
@@ -75,7 +76,7 @@ def decompose_float_mod(kernel: Kernel, info: DeviceInfo) -> Kernel:
             if is_decomposed(op) and op.type not in registers:
                 word, lanes = _FORMATS[op.type.dtype].word, op.type.lanes
                 remainder = rewriter.define(k.Memory.REGISTER, word, 1, lanes=lanes)
-                registers[op.type] = remainder, rewriter.define(k.Memory.REGISTER, word, 1, lanes=lanes)
+                registers[op.type] = remainder, rewriter.define(k.Memory.REGISTER, dtypes.uint32, 1, lanes=lanes)
 
     def rule(op: Op) -> ValueId | None:
         return _Remainder(rewriter, op, registers[op.type]).write() if is_decomposed(op) else None
@@ -120,7 +121,11 @@ class _Remainder:
         exponent = self.apply(BinaryOp.SHR, size, fraction)
         with_hidden_bit = self.apply(BinaryOp.OR, self.apply(BinaryOp.AND, size, (1 << fraction) - 1), 1 << fraction)
         significand = b.where(self.apply(BinaryOp.EQ, exponent, 0), size, with_hidden_bit)
-        return significand, self.apply(BinaryOp.MAX, exponent, 1)
+        return significand, self.apply(BinaryOp.MAX, self.converted(exponent, dtypes.uint32), 1)
+
+    def converted(self, x: ValueId, dtype: DType) -> ValueId:
+        """Return an exponent or distance as an integer of another size."""
+        return x if self.format.word is dtypes.uint32 else self.builder.cast(x, dtype)
 
     def shifted_remainder(self, p: ValueId, q: ValueId, distance: ValueId) -> ValueId:
         """Return ``p * 2**distance mod q``."""
@@ -132,7 +137,8 @@ class _Remainder:
         b.loop(self.format.steps, dtypes.int32)
         remainder, left = b.load(remainder_register, first), b.load(distance_register, first)
         step = self.apply(BinaryOp.MIN, left, self.format.chunk)
-        b.store(remainder_register, first, b.binary(BinaryOp.MOD, b.binary(BinaryOp.SHL, remainder, step), q))
+        shifted = b.binary(BinaryOp.SHL, remainder, self.converted(step, self.format.word))
+        b.store(remainder_register, first, b.binary(BinaryOp.MOD, shifted, q))
         b.store(distance_register, first, b.binary(BinaryOp.SUB, left, step))
         b.end_loop()
         return b.load(remainder_register, first)
@@ -146,5 +152,6 @@ class _Remainder:
         low = b.where(is_high, b.like(bias, exponent), self.apply(BinaryOp.ADD, exponent, bias - fraction - 1))
         result = b.cast(remainder, dtype)
         for factor in (high, low):
-            result = b.binary(BinaryOp.MUL, result, b.bitcast(self.apply(BinaryOp.SHL, factor, fraction), dtype))
+            word = self.converted(factor, self.format.word)
+            result = b.binary(BinaryOp.MUL, result, b.bitcast(self.apply(BinaryOp.SHL, word, fraction), dtype))
         return result
