@@ -71,6 +71,8 @@ class _NestBuilder:
             # What takes the place of a buffer that is read here comes last.
             for node, view, value in sorted(stores, key=lambda item: item[0] in self._part.in_place):
                 self._store(node, view.point, value, view.mask)
+                if node not in self._part.in_place:
+                    self._bring_forward()
         params = tuple(dict.fromkeys(self._params.values()))
         return Nest(params, tuple(self._statements), self._pool)
 
@@ -78,6 +80,22 @@ class _NestBuilder:
         index = self._pool.flatten(point, node.shape)
         free = index.free | (0 if mask is None else mask.free)
         self._statements.append(Store(self._params[node], index, value, mask, self._ranges(free)))
+
+    def _bring_forward(self) -> None:
+        """Let the last store follow what it stores, if reductions of it come in between.
+
+        They have loops of their own, or end them: after them, the values would have to be kept until then.
+        """
+        *statements, store = self._statements
+        if not isinstance(store, Store) or not isinstance(store.expr, e.Ref):
+            return
+        for number, statement in enumerate(statements):
+            if isinstance(statement, Compute) and statement.value is store.expr.value:
+                later = statements[number + 1 :]
+                is_plain = not statement.reduced and set(statement.order) == set(store.order)
+                if is_plain and any(isinstance(other, Compute) and other.reduced for other in later):
+                    self._statements = [*statements[: number + 1], store, *later]
+                return
 
     def _ranges(self, free: int) -> tuple[Range, ...]:
         return tuple(range_ for range_ in self._region.all_ranges if range_.bit & free)
