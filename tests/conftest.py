@@ -2,11 +2,11 @@
 
 import pytest
 
-from zyx.runtime.runtime import Runtime, use
-
 
 @pytest.fixture
 def runtime():
+    from zyx.runtime.runtime import Runtime, use  # not where only packages are built
+
     runtime = Runtime()
     with use(runtime):
         yield runtime

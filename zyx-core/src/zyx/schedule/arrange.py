@@ -25,6 +25,8 @@ _MOST_PARTS: Final = 16
 _MOST_NODES: Final = 1200
 #: Reductions over so many points take about as long as a launch.
 _SHORT_REDUCTION: Final = 1 << 20
+#: The same, where each result is reduced to by one thread: points of one result.
+_SHORT_FOR_A_THREAD: Final = 1 << 12
 
 
 def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
@@ -89,9 +91,11 @@ def _may_share(part: Part, info: DeviceInfo) -> bool:
     if not reduced:
         return True
     points = size_of(reduced[0].sources[0].shape)
-    # Where threads meet in the branches of a launch, each group reduces to one result as it would by itself.
-    groups_reduce = info.max_group_threads > 1 and info.meets_in_branches and points <= _SHORT_REDUCTION
-    return groups_reduce or size_of(part.root.shape) >= points // 64
+    results = size_of(part.root.shape)
+    if info.max_group_threads > 1 and points <= _SHORT_REDUCTION:
+        # Where threads meet in the branches of a launch, each group reduces to one result as it would by itself.
+        return info.meets_in_branches or points <= results * _SHORT_FOR_A_THREAD
+    return results >= points // 64
 
 
 def donate(launches: Sequence[Sequence[Part]], donations: dict[Node, Node], kept: set[Node]) -> dict[Node, Node]:
