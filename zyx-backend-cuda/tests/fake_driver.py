@@ -330,7 +330,7 @@ def fake_cuda(
     patch: Any, sessions: Sequence[FakeSession | type[FakeSession] | None], compiler: FakeCompiler | None = None
 ) -> Any:
     """Let the backend open paper devices while the ``with`` block lasts; `patch` is pytest's monkeypatch."""
-    from zyx_backend_cuda import device, start
+    from zyx_backend_cuda import cublas, device, start
 
     render = device.render
 
@@ -341,6 +341,7 @@ def fake_cuda(
 
     with patch.context() as inner:
         inner.setattr(device, "render", recording)
+        inner.setattr(cublas, "load_library", lambda *_: None)  # a real one knows nothing of paper memory
         inner.setattr(start, "open_driver", lambda choice, note: FakeDriver(sessions))
         inner.setattr(start, "open_nvrtc", lambda driver: compiler or FakeCompiler())
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -169,15 +170,15 @@ class _Making:
         params: dict[Node, Param] = {}
         for part in parts:
             nests.append(build_nest(part, params))
-        program = self._compiler.start(nests, _name(parts), device)
+        generated = functools.cache(lambda: self._compiler.start(nests, _name(parts), device))
         if len(nests) == 1:
-            library = self._candidates.library_program(nests[0], device, lambda: self._compiler.result(program))
+            library = self._candidates.library_program(nests[0], device, lambda: self._compiler.result(generated()))
             if library is not None:
-                program = Future()
+                program: Future[Program] = Future()
                 program.set_result(library[0])
                 return _Kernel(device, program, tuple(_node_of(param, params) for param in library[1]), stored)
         by_param = {param: node for node, param in reversed(params.items())}
-        return _Kernel(device, program, tuple(by_param[param] for param in dict.fromkeys(params.values())), stored)
+        return _Kernel(device, generated(), tuple(by_param[param] for param in dict.fromkeys(params.values())), stored)
 
     def _custom(self, root: n.Custom, parts: Sequence[Part], device: Device) -> _Kernel:
         """Return the launch of a hand-written kernel; outputs that nobody needs get a buffer all the same."""
