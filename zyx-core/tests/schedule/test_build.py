@@ -44,6 +44,15 @@ def test_a_value_that_is_stored_and_needed_is_computed_once(cpu):
     assert [type(statement) for statement in nest.statements] == [Compute, Store, Store]
 
 
+def test_a_value_that_is_stored_and_combined_is_stored_before_that(cpu):
+    """Or each thread would keep a whole row for a store at the end."""
+    y = cpu.exp(cpu.normal(5, 7))
+    nest = nest_of(cpu, y, cpu.sum(y, 1))
+    stored = [type(s) is Store and len(s.order) == 2 for s in nest.statements].index(True)
+    combined = [type(s) is Compute and bool(s.reduced) for s in nest.statements].index(True)
+    assert stored < combined
+
+
 class TestPadding:
     def test_zeros_around_what_is_read_are_a_mask(self, cpu):
         nest = nest_of(cpu, cpu.graph.pad(cpu.normal(3), [(1, 0)], 0.0))
