@@ -22,17 +22,7 @@ def assert_within(actual: Array, wanted: Reference | Array, what: str = "result"
     value = wanted if isinstance(wanted, np.ndarray) else wanted.value
     assert actual.dtype == value.dtype, f"{what} is of dtype {actual.dtype}, not {value.dtype}"
     assert actual.shape == value.shape, f"{what} has shape {actual.shape}, not {value.shape}"
-    if not as_dtype(value.dtype).is_float:
-        wrong = np.asarray(actual != value)
-    else:
-        with np.errstate(invalid="ignore"):  # NaN of other than the usual bits
-            x, y = actual.astype(np.float64), value.astype(np.float64)
-            same = (x == y) | (np.isnan(x) & np.isnan(y))
-            wrong = (
-                ~same
-                if isinstance(wanted, np.ndarray)
-                else ~(same | (np.abs(x - y) <= wanted.bound) | np.isinf(wanted.bound))
-            )
+    wrong = outside(actual, wanted)
     if wrong.any():
         place = tuple(int(index) for index in np.argwhere(wrong)[0])
         bound = 0.0 if isinstance(wanted, np.ndarray) else wanted.bound[place]
@@ -40,6 +30,19 @@ def assert_within(actual: Array, wanted: Reference | Array, what: str = "result"
             f"{what} is wrong at {int(wrong.sum())} of {wrong.size} elements, first at {list(place)}: "
             f"{actual[place]!r}, not {value[place]!r}{f' (allowed error {bound:.3g})' if bound else ''}"
         )
+
+
+def outside(actual: Array, wanted: Reference | Array) -> Array:
+    """Return which elements of `actual` are not what `assert_within` allows, as bools."""
+    value = wanted if isinstance(wanted, np.ndarray) else wanted.value
+    if not as_dtype(value.dtype).is_float:
+        return np.asarray(actual != value)
+    with np.errstate(invalid="ignore"):  # NaN of other than the usual bits
+        x, y = actual.astype(np.float64), value.astype(np.float64)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        if isinstance(wanted, np.ndarray):
+            return np.asarray(~same)
+        return np.asarray(~(same | (np.abs(x - y) <= wanted.bound) | np.isinf(wanted.bound)))
 
 
 def assert_same_bits(actual: Array, wanted: Array, what: str = "result") -> None:
