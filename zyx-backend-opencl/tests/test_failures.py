@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from refused import Refused
 
 from zyx.errors import AllocationError, BackendError, DeviceLostError, LaunchError, TransferError
-from zyx_backend_opencl import driver
 from zyx_backend_opencl.work import Work
 
 if TYPE_CHECKING:
@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from zyx_backend_opencl.work import Command
 
 RUNNING, OUT_OF_RESOURCES, WAITED_FOR_A_FAILURE, LOST = 2, -5, -14, -36
-
-
-class Fault(driver.Fault):
-    """What pyopencl raises."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(f"refused with {code}")
-        self._code = code
-
-    @property
-    def code(self) -> int:
-        return self._code
 
 
 class PaperEvent:
@@ -57,7 +45,7 @@ class PaperSession:
 
     def status(self, event: PaperEvent) -> int:
         if self.is_lost:
-            raise Fault(LOST)
+            raise Refused(LOST)
         return event.status
 
     def wait(self, events: Sequence[PaperEvent]) -> None:
@@ -65,7 +53,7 @@ class PaperSession:
             event.status = event.seems
         failed = [event.ends for event in events if event.ends < 0]
         if self.is_lost or failed:
-            raise Fault(LOST if self.is_lost else failed[0])
+            raise Refused(LOST if self.is_lost else failed[0])
 
     def finish(self) -> None:
         for event in self.events:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl
 import pytest
+from refused import Refused
 
 from zyx.errors import AllocationError, DeviceLostError, LaunchError, TransferError
 from zyx.plugins.discover import installed
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from zyx_backend_opencl.memory import ClBuffer, ClPool
 
 NO_PLATFORM, NO_DEVICE, OUT_OF_RESOURCES, LOST = -1001, -1, -5, -36
-
-
-def fault(code: int) -> Exception:
-    """Return an error as pyopencl raises it."""
-    return type("Refused", (driver.Fault,), {"code": code})(f"refused with {code}")
 
 
 class FakeDevice:
@@ -72,7 +68,7 @@ class FakePlatform:
 
     def get_devices(self) -> Sequence[FakeDevice]:
         if isinstance(self._devices, int):
-            raise fault(self._devices)
+            raise Refused(self._devices)
         return self._devices
 
 
@@ -96,7 +92,7 @@ class FakeCl:
 
     def get_platforms(self) -> Sequence[FakePlatform]:
         if isinstance(self._platforms, int):
-            raise fault(self._platforms)
+            raise Refused(self._platforms)
         return self._platforms
 
     def Context(self, devices: Sequence[FakeDevice]) -> object:  # as pyopencl calls it
@@ -108,7 +104,7 @@ class FakeCl:
 
     def _open(self, what: str, device: FakeDevice) -> object:
         if device.name in self.refused.get(what, ()):
-            raise fault(OUT_OF_RESOURCES)
+            raise Refused(OUT_OF_RESOURCES)
 
         class Opened:
             def finish(self) -> None:
@@ -244,7 +240,7 @@ def test_what_a_device_tells_becomes_its_info(monkeypatch: pytest.MonkeyPatch):
 
 def refuse(code: int) -> Callable[..., object]:
     def call(*args: object) -> object:
-        raise fault(code)
+        raise Refused(code)
 
     return call
 

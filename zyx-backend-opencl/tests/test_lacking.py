@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from refused import Refused
 
 import zyx
 from zyx.errors import AllocationError, DeviceLostError, UnsupportedError
@@ -22,18 +23,6 @@ if TYPE_CHECKING:
     from zyx_backend_opencl.render import Features
 
 NO_MEMORY, LOST = -4, -36
-
-
-class Refused(driver.Fault):
-    """What pyopencl raises."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(f"refused with {code}")
-        self._code = code
-
-    @property
-    def code(self) -> int:
-        return self._code
 
 
 def failing(method: Callable[..., object], code: int, number: int) -> Callable[..., object]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from refused import Refused
 
 import zyx
 from zyx import dtype as dtypes
@@ -290,11 +291,6 @@ def test_a_buffer_that_does_not_fit_is_refused_with_pool_request_and_what_is_fre
 def test_a_driver_without_memory_is_asked_again_after_idle_buffers_went_back(
     pool: ClPool, monkeypatch: pytest.MonkeyPatch
 ):
-    class Refused(driver.Fault):
-        """What pyopencl raises where a driver has no memory."""
-
-        code = -4
-
     idle, _ = pool.allocate(1 << 20)
     pool.deallocate(idle)
     allocate, refusals = pool.session.allocate, [2]
@@ -302,7 +298,7 @@ def test_a_driver_without_memory_is_asked_again_after_idle_buffers_went_back(
     def reluctant(nbytes: int) -> object:
         if refusals[0]:
             refusals[0] -= 1
-            raise Refused
+            raise Refused(-4)
         return allocate(nbytes)
 
     monkeypatch.setitem(vars(pool.session), "allocate", reluctant)
