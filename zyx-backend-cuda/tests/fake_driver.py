@@ -165,6 +165,10 @@ class FakeSession:
         assert event.place is not None
         event.place[0].run_to(event.place[1])
 
+    def drain(self, stream: FakeStream) -> None:
+        self._call("drain")
+        stream.run_to(stream.given)
+
     def elapsed(self, start: FakeEvent, end: FakeEvent) -> float:
         self._call("elapsed")
         assert start.timing

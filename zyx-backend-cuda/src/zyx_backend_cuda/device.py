@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("zyx.cuda")
 
+_OWN: Final = (CudaProgram, CudaSequence, GemmProgram)
+
 
 class CudaDevice(Device):
     """A GPU.
@@ -142,7 +144,7 @@ class CudaDevice(Device):
 
     def launch(self, program: Program, args: Sequence[Argument], events: Sequence[Event] = ()) -> Event:
         pool = self.pool
-        tickets = pool.take(events)
+        tickets = pool.take(events) if events else ()
         own = self._own(program)
         natives = native_arguments(args, own.parameters, pool, own.what)
         lane = pool.compute
@@ -193,7 +195,7 @@ class CudaDevice(Device):
 
     def _own(self, program: Program) -> OwnProgram:
         """Return `program`, checked."""
-        if not isinstance(program, CudaProgram | CudaSequence | GemmProgram) or program.pool is not self.pool:
+        if not isinstance(program, _OWN) or program.pool is not self.pool:
             raise LaunchError(f"{program.name} is a program of another device than {self.name}")
         if program.is_released:
             raise LaunchError(f"{program.name} was released before, on {self.name}")

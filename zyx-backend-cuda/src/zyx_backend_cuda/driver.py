@@ -85,6 +85,9 @@ class Session(Protocol):
     def synchronize(self, event: NativeEvent) -> None:
         """Wait for `event`."""
 
+    def drain(self, stream: Stream) -> None:
+        """Wait for all that `stream` was given."""
+
     def elapsed(self, start: NativeEvent, end: NativeEvent) -> float:
         """Return the seconds between two events that have come."""
 

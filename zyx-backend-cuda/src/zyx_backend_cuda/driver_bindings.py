@@ -151,6 +151,12 @@ class BindingsSession:
         """Wait for `event`."""
         call("cuEventSynchronize", event)
 
+    def drain(self, stream: Stream) -> None:
+        """Wait for all that `stream` was given."""
+        (status,) = cu.cuStreamSynchronize(stream)
+        if status != 0:
+            raise Fault("cuStreamSynchronize", int(status))
+
     def elapsed(self, start: NativeEvent, end: NativeEvent) -> float:
         """Return the seconds between two events."""
         return float(call("cuEventElapsedTime", start, end)) * 1e-3

@@ -171,6 +171,10 @@ class PycudaSession:
         """Wait for `event`."""
         call(event.synchronize)
 
+    def drain(self, stream: Stream) -> None:
+        """Wait for all that `stream` was given."""
+        call(stream.synchronize)
+
     def elapsed(self, start: NativeEvent, end: NativeEvent) -> float:
         """Return the seconds between two events."""
         return float(call(start.time_till, end)) * 1e-3

@@ -43,6 +43,9 @@ class CudaEvent(Event):
         self.owner = owner
         self.tickets = tickets
 
+    def again(self) -> CudaEvent:
+        return type(self)(self.owner, self.tickets)
+
 
 class CompletedEvent(CudaEvent):
     """Work that was done before anybody could wait for it."""
@@ -120,12 +123,15 @@ class Lane:
         Raises:
             BackendError: The device failed.
         """
-        number = self.issued if number is None else number
-        if number <= self.done:
+        place = self.issued
+        if (place if number is None else number) <= self.done:
             return
         try:
-            place, event = self.place(number)
-            self._session.synchronize(event)
+            if number is None:
+                self._session.drain(self.stream)
+            else:
+                place, event = self.place(number)
+                self._session.synchronize(event)
         except Fault as error:
             raise failure(what or f"waiting for {self._device}", error, LaunchError, self.last) from error
         self._reached(place)

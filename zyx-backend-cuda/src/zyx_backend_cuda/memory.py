@@ -84,6 +84,8 @@ class CudaPool(MemoryPool):
         holders: Who else keeps memory of the driver.
     """
 
+    takes_target_events: ClassVar[bool] = True
+
     def __init__(self, name: str, session: Session, ordinal: int = 0) -> None:
         super().__init__(name)
         self.dlpack_device = (_DLPACK_CUDA, ordinal)
@@ -94,6 +96,7 @@ class CudaPool(MemoryPool):
             self._uploads: Final = Lane(session, name)
             self._downloads: Final = Lane(session, name)
             self.capture_stream: Final = session.stream()
+        self._lanes: Final = (self._uploads, self.compute, self._downloads)
         self._up: Final = Staging(session.pinned, self._uploads)
         self._down: Final = Staging(session.pinned, self._downloads)
         self.holders: Final[WeakSet[HoldsMemory]] = WeakSet()
@@ -275,11 +278,17 @@ class CudaPool(MemoryPool):
             lane.finish(before[0], what)
             before[1][:] = before[2]
 
-    def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
+    def pool_to_pool(
+        self,
+        source: PoolBuffer,
+        target: PoolBuffer,
+        events: Sequence[Event] = (),
+        target_events: Sequence[Event] = (),
+    ) -> Event:
         """Copy all of `source`, of another pool, to the start of `target`: between devices without the host."""
         other = source.pool
         if isinstance(other, CudaPool) and other is not self:
-            tickets = other.take(events)
+            tickets = [*other.take(events), *self.take(target_events)]
             other.check_buffer(source)
             self.check_buffer(target, source.nbytes)
             assert isinstance(source, CudaBuffer)
@@ -299,8 +308,8 @@ class CudaPool(MemoryPool):
         array = getattr(source, "array", None)
         if array is not None:  # host memory
             other.sync_events(events)
-            return self.host_to_pool(memoryview(array), target)
-        return super().pool_to_pool(source, target, events)
+            return self.host_to_pool(memoryview(array), target, target_events)
+        return super().pool_to_pool(source, target, events, target_events)
 
     # ---- events
 
@@ -318,9 +327,10 @@ class CudaPool(MemoryPool):
 
     def synchronize(self) -> None:
         if self._is_open:
-            with self.session:
-                for lane in (self._uploads, self.compute, self._downloads):
-                    lane.finish()
+            for lane in self._lanes:
+                if lane.done != lane.issued:
+                    with self.session:
+                        lane.finish()
 
     def take(self, events: Sequence[Event]) -> Tickets:
         """Use `events` up, and return the places that they stand for.

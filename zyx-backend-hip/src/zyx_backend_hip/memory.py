@@ -7,7 +7,7 @@ room, or by `trim`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from weakref import WeakSet
 
 from zyx.backend import Event, MemoryPool, PoolBuffer, take_all
@@ -56,6 +56,8 @@ class HipPool(MemoryPool):
     Attributes:
         holders: Graphs, which have addresses in them.
     """
+
+    takes_target_events: ClassVar[bool] = True
 
     def __init__(self, name: str, session: Session) -> None:
         super().__init__(name)
@@ -190,18 +192,23 @@ class HipPool(MemoryPool):
         except Fault as error:
             raise failure(f"a download from {self.name}", error.code, TransferError) from error
 
-    def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
+    def pool_to_pool(
+        self,
+        source: PoolBuffer,
+        target: PoolBuffer,
+        events: Sequence[Event] = (),
+        target_events: Sequence[Event] = (),
+    ) -> Event:
         """Copy all of `source`, of another pool, to the start of `target`; straight from devices and host memory."""
         if isinstance(source.pool, HipPool) and isinstance(source, HipBuffer):
-            return self._from_device(source.pool, source, target, events)
+            return self._from_device(source.pool, source, target, [*source.pool.take(events), *self.take(target_events)])
         array = getattr(source, "array", None)
         if array is None:
-            return super().pool_to_pool(source, target, events)
+            return super().pool_to_pool(source, target, events, target_events)
         source.pool.sync_events(events)
-        return self.host_to_pool(memoryview(array), target)
+        return self.host_to_pool(memoryview(array), target, target_events)
 
-    def _from_device(self, pool: HipPool, source: HipBuffer, target: PoolBuffer, events: Sequence[Event]) -> Event:
-        behind = pool.take(events)
+    def _from_device(self, pool: HipPool, source: HipBuffer, target: PoolBuffer, behind: Sequence[Command]) -> Event:
         pool.check_buffer(source)
         self.check_buffer(target, source.nbytes)
         assert isinstance(target, HipBuffer)

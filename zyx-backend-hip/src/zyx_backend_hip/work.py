@@ -70,6 +70,9 @@ class HipEvent(Event):
         self.owner = owner
         self.commands = commands
 
+    def again(self) -> HipEvent:
+        return type(self)(self.owner, self.commands)
+
 
 class CompletedEvent(HipEvent):
     """Work that was done before anybody could wait for it."""

@@ -7,7 +7,7 @@ serve a request. What is kept counts as free, and goes back to the driver when t
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from weakref import WeakSet
 
 from zyx.backend import Event, MemoryPool, PoolBuffer, take_all
@@ -61,6 +61,8 @@ class ClPool(MemoryPool):
     Attributes:
         holders: Who else keeps memory alive.
     """
+
+    takes_target_events: ClassVar[bool] = True
 
     def __init__(self, name: str, session: Session, capacity_bytes: int, max_buffer_bytes: int) -> None:
         super().__init__(name)
@@ -198,13 +200,19 @@ class ClPool(MemoryPool):
         except Fault as error:
             raise failure(f"a download from {self.name}", error.code, TransferError) from error
 
-    def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
+    def pool_to_pool(
+        self,
+        source: PoolBuffer,
+        target: PoolBuffer,
+        events: Sequence[Event] = (),
+        target_events: Sequence[Event] = (),
+    ) -> Event:
         """Copy all of `source`, of another pool, to the start of `target`; straight from it if that is host memory."""
         array = getattr(source, "array", None)
         if not isinstance(source.pool, ClPool) and array is not None:
             source.pool.sync_events(events)
-            return self.host_to_pool(memoryview(array), target)
-        return super().pool_to_pool(source, target, events)
+            return self.host_to_pool(memoryview(array), target, target_events)
+        return super().pool_to_pool(source, target, events, target_events)
 
     # ---- events
 

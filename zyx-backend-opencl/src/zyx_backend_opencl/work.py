@@ -90,6 +90,9 @@ class ClEvent(Event):
         self.owner = owner
         self.commands = commands
 
+    def again(self) -> ClEvent:
+        return type(self)(self.owner, self.commands)
+
 
 class CompletedEvent(ClEvent):
     """Work that was done before anybody could wait for it."""

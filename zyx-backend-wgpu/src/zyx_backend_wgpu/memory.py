@@ -6,7 +6,7 @@ device runs everything in order, that may be at once: whatever is done with them
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from weakref import WeakSet
 
 from zyx.backend import Event, MemoryPool, PoolBuffer, take_all
@@ -63,6 +63,8 @@ class WgpuPool(MemoryPool):
     Attributes:
         holders: Who has buffers put together, and must let go of them when memory goes back to the driver.
     """
+
+    takes_target_events: ClassVar[bool] = True
 
     def __init__(self, name: str, session: Session, device: str, capacity_bytes: int, max_buffer_bytes: int) -> None:
         super().__init__(name)
@@ -224,13 +226,19 @@ class WgpuPool(MemoryPool):
             raise self.work.failed(what, fault, TransferError) from fault
         self.work.drained()
 
-    def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
+    def pool_to_pool(
+        self,
+        source: PoolBuffer,
+        target: PoolBuffer,
+        events: Sequence[Event] = (),
+        target_events: Sequence[Event] = (),
+    ) -> Event:
         """Copy all of `source`, of another pool, to the start of `target`; straight from it if that is host memory."""
         array = getattr(source, "array", None)
         if not isinstance(source.pool, WgpuPool) and array is not None:
             source.pool.sync_events(events)
-            return self.host_to_pool(memoryview(array), target)
-        return super().pool_to_pool(source, target, events)
+            return self.host_to_pool(memoryview(array), target, target_events)
+        return super().pool_to_pool(source, target, events, target_events)
 
     # ---- events
 

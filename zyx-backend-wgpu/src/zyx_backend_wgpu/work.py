@@ -56,6 +56,9 @@ class WgpuEvent(Event):
         self.owner = owner
         self.ticket = ticket
 
+    def again(self) -> WgpuEvent:
+        return type(self)(self.owner, self.ticket)
+
 
 class CompletedEvent(WgpuEvent):
     """Work that was done before anybody could wait for it."""

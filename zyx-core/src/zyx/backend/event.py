@@ -37,6 +37,15 @@ class Event:
             )
         self._used = True
 
+    def again(self) -> Event | None:
+        """Return another event for the same work, with an owner of its own; this one stays as it is.
+
+        So several can wait for one piece of work: whoever gives a buffer back while others still hold the event of its
+        last use, for one. It must be cheap, and must neither wait nor queue anything. None, as the default has it, says
+        that there is no way; then the runtime waits for the work itself.
+        """
+        return None
+
 
 def take_all(events: Iterable[Event]) -> None:
     """Mark all of `events` as used."""

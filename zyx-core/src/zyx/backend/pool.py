@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from zyx.errors import InvalidBufferError
+from zyx.errors import BackendError, InvalidBufferError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,8 @@ class MemoryPool(ABC):
 
     #: Whether tensors can be put here; a pool of files cannot be allocated from.
     is_allocatable: ClassVar[bool] = True
+    #: Whether `pool_to_pool` takes events of its own pool, those of its target; where it does not, the runtime waits.
+    takes_target_events: ClassVar[bool] = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -90,16 +92,28 @@ class MemoryPool(ABC):
             InvalidBufferError: `source` is not of this pool, freed, or ends before ``offset + len(target)``.
         """
 
-    def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
-        """Copy all of `source`, of another pool, to the start of `target`, of this one, once `events` are complete.
+    def pool_to_pool(
+        self,
+        source: PoolBuffer,
+        target: PoolBuffer,
+        events: Sequence[Event] = (),
+        target_events: Sequence[Event] = (),
+    ) -> Event:
+        """Copy all of `source`, of another pool, to the start of `target`, of this one, once all events are complete.
 
-        These are of the pool of `source`; all work on `target` is done. The event returned is of this pool.
+        `events` are of the pool of `source`, `target_events` of this one: the work on `target`. A pool is given the
+        latter only if it says `takes_target_events`; otherwise all work on `target` is done. The event returned is of
+        this pool.
 
         The default goes through host memory and blocks; a pool with a direct path overrides it.
         """
         staging = bytearray(source.nbytes)
-        source.pool.pool_to_host(source, memoryview(staging), events)
-        event = self.host_to_pool(memoryview(staging), target)
+        try:
+            source.pool.pool_to_host(source, memoryview(staging), events)
+        except BackendError:
+            self.release_events(target_events)
+            raise
+        event = self.host_to_pool(memoryview(staging), target, target_events)
         self.sync_events([event])
         return self.completed()
 

@@ -7,7 +7,7 @@ device's. Reads give zeros. It is off by default, and is never chosen unless it 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
@@ -50,9 +50,14 @@ class DummyEvent(Event):
         super().__init__()
         self.pool = pool
 
+    def again(self) -> DummyEvent:
+        return DummyEvent(self.pool)
+
 
 class DummyPool(MemoryPool):
     """A memory of `capacity_bytes` that only counts."""
+
+    takes_target_events: ClassVar[bool] = True
 
     def __init__(self, name: str, capacity_bytes: int = 1 << 40) -> None:
         super().__init__(name)

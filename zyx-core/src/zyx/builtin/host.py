@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
@@ -36,6 +36,9 @@ class HostEvent(Event):
     """Work on the host: complete when it was made."""
 
     __slots__ = ()
+
+    def again(self) -> HostEvent:
+        return HostEvent()
 
 
 class HostBuffer(PoolBuffer):
@@ -78,6 +81,8 @@ class HostPool(MemoryPool):
     Args:
         capacity_bytes: Most bytes that may be allocated together; by default what `physical_bytes` finds.
     """
+
+    takes_target_events: ClassVar[bool] = True
 
     def __init__(self, name: str = "host", capacity_bytes: int | None = None) -> None:
         super().__init__(name)
@@ -160,8 +165,15 @@ class HostPool(MemoryPool):
         if target.nbytes:
             np.frombuffer(target, np.uint8)[:] = host.array[offset : offset + target.nbytes]
 
-    def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
+    def pool_to_pool(
+        self,
+        source: PoolBuffer,
+        target: PoolBuffer,
+        events: Sequence[Event] = (),
+        target_events: Sequence[Event] = (),
+    ) -> Event:
         """Copy all of `source`, of another pool, to the start of `target`, with no copy on the way."""
+        self._take(target_events)
         host = self.own(target, source.nbytes)
         source.pool.pool_to_host(source, host.array[: source.nbytes].data, events)
         return self.completed()

@@ -105,6 +105,8 @@ class Entry:
 
     def fits(self) -> bool:
         """Whether what the function found outside still is as it was, but for the values of tensors."""
+        if not self._captured and not self._watched:
+            return True
         return self._fit_tensors() and all(watched.trace_key == key for watched, key in self._watched)
 
     def is_stale(self) -> bool:
@@ -137,9 +139,10 @@ class Entry:
         if plan.placed:
             leaves = runtime.placement.gather(self._given, leaves, plan.placed, self._written)
         outputs = plan.allocate(runtime.memory, plan.outputs)
-        if self._temporaries is None or _have_failed(self._temporaries):
-            self._temporaries = plan.allocate(runtime.memory, plan.temporaries)
-        buffers = [*leaves, *outputs, *self._temporaries]
+        temporaries = self._temporaries
+        if temporaries is None or (temporaries and _have_failed(temporaries)):
+            temporaries = self._temporaries = plan.allocate(runtime.memory, plan.temporaries)
+        buffers = [*leaves, *outputs, *temporaries]
         try:
             plan.queue(buffers, runtime.trace)
         except BackendError as error:
@@ -147,17 +150,21 @@ class Entry:
             if isinstance(error, DeviceLostError):
                 runtime.lose(plan.pools, error)
             raise
-        new = {node: self._leaf(node, buffers) for node in self._computed}
-        results = put_together(
-            self._result, _Result, lambda result: result.kind.of(self._value(result.node, new, leaves), runtime)
-        )
+        leaf = runtime.graph.leaf
+        new = {
+            node: leaf(node.shape, node.dtype, node.device, buffers[number], history_lost=True)
+            for node, number in self._number.items()
+        }
+        result = self._result
+        if type(result) is _Result:
+            results = result.kind.of(self._value(result.node, new, leaves), runtime)
+        else:
+            results = put_together(
+                result, _Result, lambda part: part.kind.of(self._value(part.node, new, leaves), runtime)
+            )
         for handle, node in self._states:
             runtime.assign(handle, self._value(node, new, leaves))
         return results
-
-    def _leaf(self, node: Node, buffers: Sequence[Buffer]) -> Leaf:
-        storage = buffers[self._number[node]]
-        return self._runtime.graph.leaf(node.shape, node.dtype, node.device, storage, history_lost=True)
 
     def _value(self, node: Node, new: dict[Node, Leaf], leaves: Sequence[Buffer]) -> Node:
         """Return the leaf for a node of the trace: computed, or given and passed on."""

@@ -50,7 +50,7 @@ class Jit(Generic[P, R]):
     def __init__(self, function: Callable[P, R]) -> None:
         functools.update_wrapper(self, function, updated=())  # a module is a function, too, and its attributes its own
         self._function = function
-        self._entries: dict[tuple[Runtime, Structure], list[Entry]] = {}
+        self._entries: dict[tuple[Runtime, Structure, Structure, str], list[Entry]] = {}
 
     @property
     def traces(self) -> list[Entry]:
@@ -63,14 +63,16 @@ class Jit(Generic[P, R]):
             return self._function(*args, **kwargs)
         tensors: list[Handle] = []
         structure = take_apart((args, kwargs), tensors) if kwargs else take_apart(args, tensors)
-        key = (runtime, (structure, modes.state(), runtime.default_device))
+        key = (runtime, structure, modes.state(), runtime.default_device)
         with runtime.lock:
             for entry in self._entries.get(key, ()):
                 if entry.fits():
                     return entry.run(tensors)  # type: ignore[no-any-return]
             return self._trace(key, args, kwargs).run(tensors)  # type: ignore[no-any-return]
 
-    def _trace(self, key: tuple[Runtime, Structure], args: tuple[object, ...], kwargs: dict[str, object]) -> Entry:
+    def _trace(
+        self, key: tuple[Runtime, Structure, Structure, str], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Entry:
         """Return a new trace, and forget those of its signature that will not be used again."""
         kept = [entry for entry in self._entries.get(key, ()) if not entry.is_stale()][1 - _MOST_TRACES :]
         for entry in self._entries.get(key, ()):

@@ -36,7 +36,15 @@ def take_apart(tree: object, tensors: list[Handle]) -> Structure:
         return (_TENSOR, node.shape, node.dtype, node.device)
     kind = type(tree)
     if kind is tuple or kind is list:
-        return (kind, *[take_apart(item, tensors) for item in tree])  # type: ignore[attr-defined]
+        parts: list[Structure] = [kind]
+        for item in tree:  # type: ignore[attr-defined]
+            if isinstance(item, Handle):  # as above: most arguments are tensors, and a call takes as long as the rest
+                tensors.append(item)
+                node = item._node
+                parts.append((_TENSOR, node.shape, node.dtype, node.device))
+            else:
+                parts.append(take_apart(item, tensors))
+        return tuple(parts)
     if isinstance(tree, dict):
         return (dict, *[(key, take_apart(value, tensors)) for key, value in tree.items()])
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):

@@ -222,13 +222,15 @@ def take_events(buffers: Iterable[Buffer], pool: MemoryPool) -> tuple[list[Event
     Raises:
         BackendError: Earlier work on a buffer has failed. No event was taken.
     """
-    busy = [buffer for buffer in buffers if buffer.pending is not None]
     events: list[Event] = []
     taken: list[Pending] = []
     waiting: list[Pending] = []
-    for buffer in busy:
-        assert buffer.pending is not None
-        last = buffer.pending.last()
+    for buffer in buffers:
+        last = buffer.pending
+        if last is None:
+            continue
+        while last.successor is not None:  # as `last` does, without a call
+            last = last.successor
         if last.error is not None or last.pool is not pool:
             buffer.wait()
         else:

@@ -56,13 +56,17 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Captured:
-    """A whole plan as one program, the numbers of the buffers that it is given, and of those that it writes to."""
+class _Whole:
+    """A whole plan as one launch: its program, the numbers of the buffers it is given, and of those that it writes to.
+
+    Plans of one launch are so by nature; of others a device makes a program, which is the plan's own.
+    """
 
     device: Device
     program: Program
     buffers: tuple[int, ...]
     written: tuple[int, ...]
+    is_own: bool
 
 
 @dataclass(slots=True)
@@ -85,7 +89,7 @@ class Plan:
     steps: tuple[Step, ...]
     placed: Mapping[str, Device] = field(default_factory=dict)
     _runs: int = 0
-    _captured: _Captured | None = field(default=None)
+    _whole: _Whole | None = field(default=None)
 
     @property
     def pools(self) -> set[MemoryPool]:
@@ -135,12 +139,22 @@ class Plan:
 
     def queue(self, buffers: Sequence[Buffer], trace: Trace) -> None:
         """Queue the steps on the buffers of a run. From the second run on, a device that can captures them as one."""
-        self._runs += 1
-        if trace.launches is None:
-            if self._captured is None and self._runs == 2:
-                self.capture()
-            if self._captured is not None:
-                self._launch_captured(self._captured, buffers)
+        if not trace.launches:
+            whole = self._whole
+            if whole is None:
+                self._runs += 1
+                if self._runs == 2 and self.capture():
+                    whole = self._whole
+            if whole is not None:
+                args = [buffers[number] for number in whole.buffers]
+                pool = whole.device.memory_pool
+                events, taken = take_events(args, pool)
+                try:
+                    event = whole.device.launch(whole.program, _raw(args), events)
+                except BackendError:
+                    abandon(taken)
+                    raise
+                settle(event, pool, args, taken, [buffers[number] for number in whole.written])
                 return
         for step in self.steps:
             if isinstance(step, CopyStep):
@@ -160,7 +174,11 @@ class Plan:
 
     def capture(self) -> bool:
         """Turn the steps into one program, if they are launches on one device that can; return whether it is done."""
-        if self._captured is not None:
+        if self._whole is not None:
+            return True
+        if len(self.steps) == 1 and isinstance(self.steps[0], LaunchStep):
+            only = self.steps[0]
+            self._whole = _Whole(only.device, only.program, only.args, only.written, is_own=False)
             return True
         devices = {step.device for step in self.steps if isinstance(step, LaunchStep)}
         if len(devices) != 1 or any(isinstance(step, CopyStep) for step in self.steps):
@@ -173,26 +191,14 @@ class Plan:
         slot = {number: Slot(position) for position, number in enumerate(buffers)}
         sequence = [SequenceLaunch(step.program, tuple(slot[number] for number in step.args)) for step in launches]
         written = tuple({number for step in launches for number in step.written})
-        self._captured = _Captured(device, device.capture(sequence, len(buffers)), buffers, written)
+        self._whole = _Whole(device, device.capture(sequence, len(buffers)), buffers, written, is_own=True)
         return True
-
-    @staticmethod
-    def _launch_captured(captured: _Captured, buffers: Sequence[Buffer]) -> None:
-        args = [buffers[number] for number in captured.buffers]
-        pool = captured.device.memory_pool
-        events, taken = take_events(args, pool)
-        try:
-            event = captured.device.launch(captured.program, _raw(args), events)
-        except BackendError:
-            abandon(taken)
-            raise
-        settle(event, pool, args, taken, [buffers[number] for number in captured.written])
 
     def close(self) -> None:
         """Release what was captured."""
-        if self._captured is not None:
-            self._captured.device.release(self._captured.program)
-            self._captured = None
+        whole, self._whole = self._whole, None
+        if whole is not None and whole.is_own:
+            whole.device.release(whole.program)
 
 
 def _raw(buffers: Sequence[Buffer]) -> list[PoolBuffer]:

@@ -33,21 +33,15 @@ class Trace:
 
     Attributes:
         bits: The subjects to show, by the numbers of `zyx.settings.debug.Debug`.
-        launches: Something if every launch is waited for and shown; then nothing is captured.
+        launches: Whether every launch is waited for and shown; then nothing is captured.
         checks: Whether kernels are verified after every pass.
     """
 
     def __init__(self, bits: int = 0, write: Callable[[str], None] = _to_stderr) -> None:
-        self.bits = int(bits)
+        self.bits: Final = int(bits)
+        self.launches: Final = bool(self.bits & LAUNCHES)
+        self.checks: Final = bool(self.bits & IR)
         self._write: Final = write
-
-    @property
-    def launches(self) -> bool | None:
-        return True if self.bits & LAUNCHES else None
-
-    @property
-    def checks(self) -> bool:
-        return bool(self.bits & IR)
 
     def chosen(self, device: Device, reason: str) -> None:
         """Show which device was chosen, and why."""
