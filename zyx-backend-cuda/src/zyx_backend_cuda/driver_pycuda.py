@@ -6,14 +6,14 @@ pycuda wraps no graphs; where cuda-bindings is installed too, it plays them on p
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pycuda
 import pycuda.driver as drv
 
 from zyx.errors import InitializationError
-from zyx_backend_cuda.errors import NO_DEVICE, Fault
+from zyx_backend_cuda.errors import NO_DEVICE, Fault, code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,27 +25,11 @@ if TYPE_CHECKING:
     from zyx_backend_cuda.driver import Address, Function, GraphExec, Module, NativeEvent, Session, Shape, Stream
     from zyx_backend_cuda.graphs import Graphs
 
-#: pycuda's errors have the driver's text and not its number. What the driver says of the errors that matter.
-_TEXTS: Final = {
-    "invalid argument": 1, "out of memory": 2, "initialization error": 3, "no CUDA-capable device is detected": 100,
-    "device kernel image is invalid": 200, "invalid device context": 201,
-    "no kernel image is available for execution on the device": 209, "uncorrectable ECC error": 214,
-    "a PTX JIT compilation failed": 218, "invalid resource handle": 400, "named symbol not found": 500,
-    "an illegal memory access was encountered": 700, "too many resources requested for launch": 701,
-    "the launch timed out and was terminated": 702, "peer access is already enabled": 704,
-    "context is destroyed": 709, "device-side assert triggered": 710, "hardware stack error": 714,
-    "an illegal instruction was encountered": 715, "misaligned address": 716,
-    "operation not supported on global/shared address space": 717, "invalid program counter": 718,
-    "unspecified launch failure": 719, "operation not supported": 801,
-}  # fmt: skip
-_UNKNOWN: Final = 999
-
 
 def fault(error: Exception) -> Fault:
-    """Return an error of pycuda as this package's."""
-    text = str(error)
-    function = text.partition(" failed: ")[0]
-    return Fault(function, next((code for said, code in _TEXTS.items() if said in text), _UNKNOWN))
+    """Return an error of pycuda, which has the driver's text and not its number, as this package's."""
+    function, _, text = str(error).partition(" failed: ")
+    return Fault(function, code_of(text))
 
 
 def call(function: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401  # whatever pycuda gives

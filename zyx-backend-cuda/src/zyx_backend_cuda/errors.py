@@ -34,6 +34,28 @@ _NAMES: Final = {
     910: "GRAPH_EXEC_UPDATE_FAILURE", 999: "UNKNOWN",
 }  # fmt: skip
 
+#: What ``cuGetErrorString`` says, for packages that pass on the text alone. 300 shares that of 200.
+TEXTS: Final = {
+    "invalid argument": 1, "out of memory": 2, "initialization error": 3, "driver shutting down": 4,
+    "CUDA-capable device(s) is/are busy or unavailable": 46, "no CUDA-capable device is detected": 100,
+    "invalid device ordinal": 101, "device kernel image is invalid": 200, "invalid device context": 201,
+    "no kernel image is available for execution on the device": 209, "uncorrectable ECC error encountered": 214,
+    "peer access is not supported between these two devices": 217, "a PTX JIT compilation failed": 218,
+    "uncorrectable NVLink error detected during the execution": 220,
+    "the provided PTX was compiled with an unsupported toolchain.": 222,
+    "Invalid access of peer GPU memory over nvlink or a hardware error": 226,
+    "OS call failed or operation not supported on this OS": 304, "invalid resource handle": 400,
+    "named symbol not found": 500, "device not ready": 600, "an illegal memory access was encountered": 700,
+    "too many resources requested for launch": 701, "the launch timed out and was terminated": 702,
+    "peer access is already enabled": 704, "context is destroyed": 709, "device-side assert triggered": 710,
+    "hardware stack error": 714, "an illegal instruction was encountered": 715, "misaligned address": 716,
+    "operation not supported on global/shared address space": 717, "invalid program counter": 718,
+    "unspecified launch failure": 719, "tensor memory not completely freed": 721, "operation not supported": 801,
+    "system not yet initialized": 802, "system has unsupported display driver / cuda driver combination": 803,
+    "operation not permitted when stream is capturing": 900,
+    "operation failed due to a previous error during capture": 901, "unknown error": 999,
+}  # fmt: skip
+
 
 class Fault(Exception):
     """A call of the driver that failed. For this package alone.
@@ -51,6 +73,13 @@ def code_name(code: int) -> str:
     """Return what CUDA calls an error, with its number."""
     name = _NAMES.get(code)
     return f"CUDA_ERROR_{name} ({code})" if name else f"CUDA error {code}"
+
+
+def code_of(text: str) -> int:
+    """Return the number of an error that the driver describes with `text`, which may have more before and behind it."""
+    # The longest: that of 801 is part of those of 304 and 717.
+    said = max((said for said in TEXTS if said in text), key=len, default="unknown error")
+    return TEXTS[said]
 
 
 def failure(what: str, fault: Fault, kind: type[BackendError], last: str = "") -> BackendError:
