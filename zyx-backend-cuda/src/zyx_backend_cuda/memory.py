@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from zyx.backend import Event, MemoryPool, PoolBuffer, take_all
+from zyx.backend import Event, MemoryPool, PoolBuffer
 from zyx.backend.idle_memory import IdleMemory, rounded
 from zyx.errors import AllocationError, DeviceLostError, InvalidBufferError, InvalidEventError, TransferError
 from zyx_backend_cuda.errors import LOST, NO_MEMORY, Fault, code_name, failure
@@ -338,12 +338,16 @@ class CudaPool(MemoryPool):
         Raises:
             InvalidEventError: One is of another pool, or was used before.
         """
-        take_all(events)
         tickets: list[tuple[Lane, int]] = []
+        foreign: Event | None = None
         for event in events:
-            if not isinstance(event, CudaEvent) or event.owner is not self:
-                raise InvalidEventError(f"pool {self.name} was given an event of another pool: {type(event).__name__}")
-            tickets += event.tickets
+            event.take()
+            if isinstance(event, CudaEvent) and event.owner is self:
+                tickets += event.tickets
+            else:
+                foreign = event
+        if foreign is not None:
+            raise InvalidEventError(f"pool {self.name} was given an event of another pool: {type(foreign).__name__}")
         return tickets
 
     def close(self) -> None:

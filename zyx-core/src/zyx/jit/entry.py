@@ -138,7 +138,7 @@ class Entry:
                 runtime.memory.check(buffer.pool)
         if plan.placed:
             leaves = runtime.placement.gather(self._given, leaves, plan.placed, self._written)
-        outputs = plan.allocate(runtime.memory, plan.outputs)
+        outputs = plan.allocate(runtime.memory, plan.outputs) if plan.outputs else []
         temporaries = self._temporaries
         if temporaries is None or (temporaries and _have_failed(temporaries)):
             temporaries = self._temporaries = plan.allocate(runtime.memory, plan.temporaries)

@@ -147,10 +147,11 @@ class Plan:
                     whole = self._whole
             if whole is not None:
                 args = [buffers[number] for number in whole.buffers]
-                pool = whole.device.memory_pool
+                device = whole.device
+                pool = device.memory_pool
                 events, taken = take_events(args, pool)
                 try:
-                    event = whole.device.launch(whole.program, _raw(args), events)
+                    event = device.launch(whole.program, _raw(args), events)
                 except BackendError:
                     abandon(taken)
                     raise
