@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_driver import FakeSession, fake_cuda
+from fake_driver import FakeDriver, FakeSession, fake_cuda
 
 from zyx.errors import DriverNotFoundError, SettingsError
 from zyx.plugins.discover import installed
@@ -72,6 +72,15 @@ def test_without_nvrtc_the_reason_says_which_package_brings_it(tmp_path: Path, m
         report = opened(tmp_path).open("cuda")
     assert report.state is BackendState.NO_DRIVER
     assert "pip install 'nvidia-cuda-nvrtc>=13,<14'" in report.reason
+
+
+def test_a_driver_that_is_too_old_is_named_with_what_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(FakeDriver, "version", (11, 4))
+    with fake_cuda(monkeypatch, [FakeSession()]):
+        report = opened(tmp_path).open("cuda")
+    assert report.state is BackendState.DRIVER_REFUSED
+    assert "supports CUDA 11.4 (paper 1.0), and at least 12.0 is needed: update NVIDIA's driver" in report.reason
+    assert "pip install" not in report.reason
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ with all other libraries of the process. Whatever fails raises `Fault`. Handles 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from zyx.errors import DriverNotFoundError
 
@@ -29,6 +29,10 @@ Address: TypeAlias = int
 Shape: TypeAlias = "tuple[int, int, int]"
 
 Choice: TypeAlias = Literal["auto", "pycuda", "cuda-bindings"]
+
+#: The oldest CUDA that a driver has to support: it loads nothing that a compiler of a later major version made, and
+#: compilers before 12 are not looked for.
+LEAST_VERSION: Final = (12, 0)
 
 
 class Session(Protocol):

@@ -50,7 +50,7 @@ def zyx_memory_pools(config: BackendConfig[CudaConfig]) -> Sequence[MemoryPool]:
     Raises:
         DriverNotFoundError: There is no driver, or no package for it.
         NoDeviceError: The driver has no device, or not the one that is asked for.
-        InitializationError: Every device refused; the text has the reasons.
+        InitializationError: The driver is too old, or every device refused; the text has the reasons.
     """
     from zyx_backend_cuda.start import open_pools
 

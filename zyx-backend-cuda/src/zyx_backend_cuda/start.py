@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zyx.backend.disk_cache import DiskCache
 from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
 from zyx_backend_cuda.device import CudaDevice
-from zyx_backend_cuda.driver import open_driver
+from zyx_backend_cuda.driver import LEAST_VERSION, open_driver
 from zyx_backend_cuda.errors import Fault
 from zyx_backend_cuda.info import capability_of, device_info
 from zyx_backend_cuda.memory import CudaPool
@@ -36,7 +36,7 @@ def open_pools(config: BackendConfig[CudaConfig]) -> Sequence[OpenPool]:
     Raises:
         DriverNotFoundError: There is no driver, or no package for it.
         NoDeviceError: The driver has none, or not the one that is asked for; the text has those there are.
-        InitializationError: All of them refused.
+        InitializationError: The driver is too old, or all of them refused.
     """
     driver = open_driver(config.section.driver, config.note)
     try:
@@ -49,6 +49,12 @@ def open_pools(config: BackendConfig[CudaConfig]) -> Sequence[OpenPool]:
     missing = [ordinal for ordinal in asked if not 0 <= ordinal < count]
     if missing:
         raise NoDeviceError(f"there is no CUDA device {missing[0]}; there are {', '.join(map(str, range(count)))}")
+    if driver.version < LEAST_VERSION:
+        have, least = (".".join(map(str, version)) for version in (driver.version, LEAST_VERSION))
+        raise InitializationError(
+            f"the driver supports CUDA {have} ({driver.name}), and at least {least} is needed: update NVIDIA's "
+            "driver, to version 525 or later"
+        )
     pools: list[OpenPool] = []
     refused: list[str] = []
     for ordinal in asked:
