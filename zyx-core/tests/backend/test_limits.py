@@ -51,3 +51,15 @@ def test_a_dtype_that_only_values_have_is_refused_as_well(info):
     b.store(x, at, b.cast(b.cast(b.load(x, at), dtypes.float64), dtypes.float32))
     with pytest.raises(UnsupportedError, match="there is no float64; cast to float32"):
         check_limits(b.finish("detour"), info)
+
+
+@pytest.mark.parametrize(("groups", "most"), [((9,), (8, 8)), ((2, 9), (8, 8)), ((2, 2, 2), (8, 8))])
+def test_more_groups_along_an_axis_than_there_may_be_are_refused(info, groups, most):
+    b = Builder()
+    x = b.define(k.Memory.GLOBAL, dtypes.int32, 1)
+    zero = b.const(0, dtypes.int32)
+    for number, size in enumerate(groups):
+        b.index(k.Axis.GROUP, number, size, dtypes.int32)
+    b.store(x, zero, zero)
+    with pytest.raises(UnsupportedError, match=r"kernel many does not fit small: the grid has .* groups, at most"):
+        check_limits(b.finish("many"), replace(info, max_groups=most))

@@ -20,6 +20,7 @@ from zyx.passes.decompose_transcendentals import decompose_transcendentals
 from zyx.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from zyx.passes.eliminate_dead_code import eliminate_dead_code
 from zyx.passes.fold_constants import fold_constants
+from zyx.passes.fold_groups import fold_groups
 from zyx.passes.fuse_multiply_add import fuse_multiply_add
 from zyx.passes.guard_integer_division import guard_integer_division
 from zyx.passes.hoist_loop_invariants import hoist_loop_invariants
@@ -70,6 +71,7 @@ def standard_passes(info: DeviceInfo) -> list[Pass]:
     prefers_short_indices = info.warp_size > 1 or not info.can_compute(dtypes.int64)
     return [
         unroll_single_iteration_loops,
+        functools.partial(fold_groups, max_groups=info.max_groups),
         functools.partial(copy_ahead, local_bytes=info.local_bytes),
         fold_constants,
         eliminate_common_subexpressions,  # so that the next one has less to do
