@@ -17,6 +17,7 @@ Semantics are pinned here once, for all backends, passes and interpreters:
 from __future__ import annotations
 
 import enum
+import functools
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ TRANSCENDENTAL: Final = frozenset(
 )  # fmt: skip
 
 
+@functools.cache
 def unary_ops(dtype: DType) -> frozenset[UnaryOp]:
     """Return the unary operations that exist for `dtype`."""
     if dtype.is_bool:
@@ -142,6 +144,7 @@ def unary_ops(dtype: DType) -> frozenset[UnaryOp]:
     return _FLOAT_UNARY if dtype.is_float else _INTEGER_UNARY
 
 
+@functools.cache
 def binary_ops(dtype: DType) -> frozenset[BinaryOp]:
     """Return the binary operations that exist for operands of `dtype`."""
     if dtype.is_bool:

@@ -333,7 +333,7 @@ def test_tapes_leave_nothing_behind_in_their_runtime(values):
     runtime = x.runtime
     del loss, tape
     gc.collect()
-    assert runtime.observers._references == []
+    assert runtime.observers.references == []
     assert len(runtime.graph) == 0
 
 

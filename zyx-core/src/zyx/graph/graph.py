@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx import ops
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from zyx.shape import Shape
 
 
+#: So many nodes more than were alive at the last look are made before those that died are forgotten.
+_LEAST_FORGOTTEN: Final = 1000
+
+
 class Graph:
     """A factory of nodes that keeps equal ones apart from none: building an expression twice gives one node.
 
@@ -27,25 +31,48 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self._nodes: weakref.WeakValueDictionary[object, n.Node] = weakref.WeakValueDictionary()
+        # By what makes nodes equal. Sources are named by their id, so that no key keeps one alive: while a node lives,
+        # so do its sources, and their ids are nobody else's; the key of a node that died means nothing. To be told of
+        # each death, as `weakref.WeakValueDictionary` is, would take longer than to make the node.
+        self._nodes: dict[object, weakref.ref[n.Node]] = {}
+        self._most = _LEAST_FORGOTTEN
 
     def __len__(self) -> int:
         """Return the number of living nodes (leaves not counted)."""
+        self._forget_dead()
         return len(self._nodes)
 
     def _intern(self, node: n.Node) -> n.Node:
-        key = (type(node), node.attributes, node.sources, node.shape, node.dtype, node.device)
-        found = self._nodes.get(key)
+        key = _key(node)
+        known = self._nodes.get(key)
+        found = None if known is None else known()
         if found is not None:
             return found
-        self._nodes[key] = node
-        return _with_depth(node)
+        if node.sources:
+            node.depth = _depth(node.sources)
+        return self._keep(key, node)
+
+    def _keep(self, key: object, node: n.Node) -> n.Node:
+        """Return `node` from now on where one of that key is asked for, and now."""
+        nodes = self._nodes
+        nodes[key] = weakref.ref(node)
+        if len(nodes) > self._most:
+            self._forget_dead()
+        return node
+
+    def _forget_dead(self) -> None:
+        for key, reference in list(self._nodes.items()):
+            if reference() is None:
+                self._nodes.pop(key, None)
+        self._most = 2 * len(self._nodes) + _LEAST_FORGOTTEN
 
     def adopt(self, node: n.Node) -> None:
         """Return `node`, of another graph, where an equal one is asked for, unless its values lie in memory."""
         if node.storage is None and not isinstance(node, n.Leaf):
-            key = (type(node), node.attributes, node.sources, node.shape, node.dtype, node.device)
-            self._nodes.setdefault(key, node)
+            key = _key(node)
+            known = self._nodes.get(key)
+            if known is None or known() is None:
+                self._keep(key, node)
 
     # ---- sources
 
@@ -183,17 +210,34 @@ class Graph:
 
     def unary(self, op: UnaryOp, x: n.Node) -> n.Node:
         """Return `op` of each element."""
+        key = (op, id(x))
+        known = self._nodes.get(key)
+        found = None if known is None else known()
+        if found is not None:
+            return found
         if op not in ops.unary_ops(x.dtype):
             raise DTypeError(f"{op.value} is not defined for {x.dtype}")
-        return self._intern(n.Unary(x.shape, x.dtype, x.device, (x,), op))
+        node = n.Unary(x.shape, x.dtype, x.device, (x,), op)
+        node.depth = 1 if x.storage is not None else x.depth + 1
+        return self._keep(key, node)
 
     def binary(self, op: BinaryOp, x: n.Node, y: n.Node) -> n.Node:
         """Return `op` of each pair of elements of two operands of one shape, dtype and device."""
-        self._check_alike(op.value, x, y)
-        if op not in ops.binary_ops(x.dtype):
-            raise DTypeError(f"{op.value} is not defined for {x.dtype}")
-        dtype = dtypes.bool_ if op in ops.COMPARISONS else x.dtype
-        return self._intern(n.Binary(x.shape, dtype, x.device, (x, y), op))
+        key = (op, id(x), id(y))
+        known = self._nodes.get(key)
+        found = None if known is None else known()
+        if found is not None:
+            return found
+        shape, dtype, device = x.shape, x.dtype, x.device
+        if shape != y.shape or dtype is not y.dtype or device != y.device:
+            self._check_alike(op.value, x, y)
+        if op not in ops.binary_ops(dtype):
+            raise DTypeError(f"{op.value} is not defined for {dtype}")
+        node = n.Binary(shape, dtypes.bool_ if op in ops.COMPARISONS else dtype, device, (x, y), op)
+        first = 1 if x.storage is not None else x.depth + 1
+        second = 1 if y.storage is not None else y.depth + 1
+        node.depth = first if first > second else second  # max() takes three times as long
+        return self._keep(key, node)
 
     def where(self, condition: n.Node, x: n.Node, y: n.Node) -> n.Node:
         """Return x where the bool `condition` holds, else y."""
@@ -303,7 +347,7 @@ class Graph:
 
     def copy(self, x: n.Node) -> n.Node:
         """Return the values of `x` in a buffer of their own, also if `x` is a leaf; a new node at every call."""
-        return _with_depth(n.Contiguous(x.shape, x.dtype, x.device, (x,)))
+        return _alone(n.Contiguous(x.shape, x.dtype, x.device, (x,)))
 
     def to_device(self, x: n.Node, device: str) -> n.Node:
         """Return the values of `x` on `device`."""
@@ -320,7 +364,7 @@ class Graph:
         """
         if not x.dtype.is_float:
             return x
-        return _with_depth(n.Alias(x.shape, x.dtype, x.device, (x,), detached=False))
+        return _alone(n.Alias(x.shape, x.dtype, x.device, (x,), detached=False))
 
     def detach(self, x: n.Node) -> n.Node:
         """Return the values of `x`, cut off from gradients."""
@@ -334,9 +378,22 @@ class Graph:
         return self._intern(n.Custom(shape, dtype, sources[0].device, sources, kernel, output))
 
 
-def _with_depth(node: n.Node) -> n.Node:
-    if node.sources:
-        node.depth = 1 + max(0 if source.storage is not None else source.depth for source in node.sources)
+def _key(node: n.Node) -> object:
+    """Return what makes a node with sources or attributes equal to others; the graph says in which way."""
+    kind = type(node)
+    if kind is n.Unary or kind is n.Binary:  # which have all the rest from their sources
+        return (node.op, *map(id, node.sources))  # type: ignore[attr-defined]  # both have it
+    return (kind, node.attributes, node.shape, node.dtype, node.device, *map(id, node.sources))
+
+
+def _depth(sources: tuple[n.Node, ...]) -> int:
+    """Return the depth of a node with these sources."""
+    return 1 + max([0 if source.storage is not None else source.depth for source in sources])
+
+
+def _alone(node: n.Node) -> n.Node:
+    """Return a node that is never returned again."""
+    node.depth = _depth(node.sources)
     return node
 
 

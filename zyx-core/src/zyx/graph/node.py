@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 
 # Written out, and not frozen: as dataclasses, these classes take a tenth of the time that `import zyx` may take, and a
-# frozen node takes 0.4 us to make instead of 0.15, of which a training step makes thousands.
+# frozen node takes 0.4 us to make instead of 0.15, of which a training step makes thousands. The classes that most
+# nodes are of do not call the constructor of `Node`, either: that would take as long as all the rest.
 class Node:
     """What all nodes have.
 
@@ -118,7 +119,12 @@ class Leaf(Node):
     def __init__(
         self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], history_lost: bool = False
     ) -> None:
-        super().__init__(shape, dtype, device, sources)
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.sources = sources
+        self.depth = 0
+        self.storage = None
         self.history_lost = history_lost
 
 
@@ -265,7 +271,12 @@ class Unary(Node):
     __slots__ = ("op",)
 
     def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], op: UnaryOp) -> None:
-        super().__init__(shape, dtype, device, sources)
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.sources = sources
+        self.depth = 0
+        self.storage = None
         self.op = op
 
     @property
@@ -279,7 +290,12 @@ class Binary(Node):
     __slots__ = ("op",)
 
     def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], op: BinaryOp) -> None:
-        super().__init__(shape, dtype, device, sources)
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.sources = sources
+        self.depth = 0
+        self.storage = None
         self.op = op
 
     @property

@@ -29,7 +29,7 @@ class Handle:
     def __init__(self, node: Node, runtime: Runtime) -> None:
         self._node = node
         self.runtime = runtime
-        self.tracing: Tracing | None = None
+        self.tracing: Tracing | None = runtime.tracing
         runtime.created(self)
 
     @classmethod
@@ -38,7 +38,7 @@ class Handle:
         handle = cls.__new__(cls)
         handle._node = node
         handle.runtime = runtime
-        handle.tracing = None
+        handle.tracing = runtime.tracing
         runtime.created(handle)
         return handle
 

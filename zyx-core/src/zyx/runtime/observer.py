@@ -38,20 +38,23 @@ class Observer(Protocol):
 
 
 class Observers:
-    """The observers of one runtime, held weakly."""
+    """The observers of one runtime, held weakly.
+
+    Attributes:
+        references: To each that lives; where there is none, there is nobody to tell.
+    """
 
     def __init__(self) -> None:
-        self._references: list[weakref.ref[Observer]] = []
+        self.references: list[weakref.ref[Observer]] = []
 
     def add(self, observer: Observer) -> None:
         """Tell `observer` from now on, for as long as it lives."""
-        self._references.append(weakref.ref(observer, self._references.remove))
+        self.references.append(weakref.ref(observer, self.references.remove))
 
     def created(self, handle: Handle) -> None:
         """Tell all of a new handle."""
-        if self._references:
-            for observer in self._living():
-                observer.created(handle)
+        for observer in self._living():
+            observer.created(handle)
 
     def computed(self, handle: Handle, node: Node, leaf: Leaf) -> None:
         """Tell all that `leaf` takes the place of `node`."""
@@ -64,7 +67,7 @@ class Observers:
             observer.assigned(handle, old)
 
     def _living(self) -> Iterator[Observer]:
-        for reference in tuple(self._references):  # a copy: one may die meanwhile
+        for reference in tuple(self.references):  # a copy: one may die meanwhile
             observer = reference()
             if observer is not None:
                 yield observer

@@ -25,7 +25,7 @@ from zyx.runtime.signature import signature
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zyx.backend import Device
     from zyx.dtype import DType
@@ -74,27 +74,27 @@ class Runtime(Devices):
     # ---- handles
 
     def created(self, handle: Handle) -> None:
-        """Note a new handle."""
-        self.observers.created(handle)
-        if self.tracing is not None:
-            self.tracing.created(handle)
-        elif handle._node.depth > MAX_DEPTH:
+        """Note a new handle, which belongs to the trace that is under way, if one is."""
+        if self.observers.references:
+            self.observers.created(handle)
+        if handle._node.depth > MAX_DEPTH and self.tracing is None:
             self.realize([handle])
 
     def current_node(self, handle: Handle) -> Node:
         """Return the node of `handle`; once it is computed, a leaf that has forgotten how."""
-        if self.tracing is not None:
-            return self.tracing.node_of(handle)
-        if handle.tracing is not None:
+        node = handle._node
+        if handle.tracing is not self.tracing:
+            if self.tracing is not None:
+                return self.tracing.node_of(handle)
             raise TraceError(
-                f"{handle._node!r} was made while a function was being traced, and has no values: return it from that "
+                f"{node!r} was made while a function was being traced, and has no values: return it from that "
                 "function instead of keeping it"
             )
-        node = handle._node
-        if node.storage is not None and node.sources:
+        if node.storage is not None and node.sources and self.tracing is None:
             leaf = self.graph.leaf(node.shape, node.dtype, node.device, node.storage, history_lost=True)
             handle._node = leaf
-            self.observers.computed(handle, node, leaf)
+            if self.observers.references:
+                self.observers.computed(handle, node, leaf)
             return leaf
         return node
 
@@ -201,17 +201,30 @@ class Runtime(Devices):
         """
         if self.tracing is not None:
             return
-        if all(handle._node.storage is not None and not handle._node.sources for handle in handles):
+        for handle in handles:
+            if handle._node.storage is None or handle._node.sources:
+                break
+        else:
             return  # what it comes to where realize() follows each step
         with self.lock:
-            if self._later and any(handle._node.storage is None for handle in handles):
-                waiting, self._later = self._later, []
-                handles = [*handles, *[alive for reference in waiting if (alive := reference()) is not None]]
-            wanted = list(dict.fromkeys(handle._node for handle in handles if handle._node.storage is None))
+            wanted = self._uncomputed(handles)
             if wanted:
+                if self._later:
+                    handles = [*handles, *self._others()]
+                    wanted = self._uncomputed(handles)
                 self._compute(wanted)
             for handle in handles:
                 self.current_node(handle)
+
+    @staticmethod
+    def _uncomputed(handles: Iterable[Handle]) -> list[Node]:
+        """Return what `handles` stand for and is not computed, each node once."""
+        found: dict[Node, None] = {}
+        for handle in handles:
+            node = handle._node
+            if node.storage is None:
+                found[node] = None
+        return list(found)
 
     def realize_along(self, handle: Handle) -> None:
         """Compute `handle` together with whatever is computed next, unless it has died by then.
@@ -221,6 +234,11 @@ class Runtime(Devices):
         """
         if self.tracing is None:
             self._later.append(weakref.ref(handle))
+
+    def _others(self) -> list[Handle]:
+        """Return the handles that are to be computed along now, of which none waits any more."""
+        waiting, self._later = self._later, []
+        return [alive for reference in waiting if (alive := reference()) is not None]
 
     def synchronize(self) -> None:
         """Wait for all queued work on all devices. Errors of that work surface here."""
@@ -235,30 +253,39 @@ class Runtime(Devices):
     # ---- computing
 
     def _compute(self, nodes: Sequence[Node]) -> None:
-        results: dict[Node, Buffer] = {}
-        for node in nodes:
-            if isinstance(node, n.Leaf):
-                raise TraceError(f"{node!r} stands for an argument of a traced function and has no values")
-            shared = _source_with_same_layout(node)
-            if 0 in node.shape:
-                results[node] = self._empty_buffer(node.device)
-            elif shared is not None:
-                results[node] = self.buffer_of(shared)
-        remaining = [node for node in nodes if node not in results]
+        given = self._given(nodes)
+        remaining = [node for node in nodes if node not in given] if given else nodes
         if remaining:
-            nodes = remaining
-            key, leaves, order = signature(nodes)
-            if any(isinstance(leaf.storage, Unread) for leaf in leaves):
-                nodes = read_slices_only(self.graph, nodes, order)
-                key, leaves, order = signature(nodes)
-            if self._has_groups:
-                attempt = functools.partial(self._run, nodes, leaves, key)
-                buffers = self.placement.run(order, nodes, self.trace, attempt)
-            else:
-                buffers = self._run(nodes, leaves, key, {})
-            results.update(zip(remaining, buffers, strict=True))
-        for node, buffer in results.items():
+            for node, buffer in zip(remaining, self._computed(remaining), strict=True):
+                node.storage = buffer
+        for node, buffer in given.items():
             node.storage = buffer
+
+    def _given(self, nodes: Sequence[Node]) -> dict[Node, Buffer]:
+        """Return the buffers of those of `nodes` for which nothing needs to be computed."""
+        given: dict[Node, Buffer] = {}
+        for node in nodes:
+            kind = type(node)
+            if kind is n.Leaf:
+                raise TraceError(f"{node!r} stands for an argument of a traced function and has no values")
+            if 0 in node.shape:
+                given[node] = self._empty_buffer(node.device)
+            elif kind is n.Reshape or kind is n.Alias:
+                shared = _source_with_same_layout(node)
+                if shared is not None:
+                    given[node] = self.buffer_of(shared)
+        return given
+
+    def _computed(self, nodes: Sequence[Node]) -> list[Buffer]:
+        """Compute `nodes`, and return their buffers."""
+        key, leaves, order = signature(nodes)
+        if any([type(leaf.storage) is Unread for leaf in leaves]):  # a list is half as long in the making
+            nodes = read_slices_only(self.graph, nodes, order)
+            key, leaves, order = signature(nodes)
+        if self._placement is not None and self._placement.groups:
+            attempt = functools.partial(self._run, nodes, leaves, key)
+            return self.placement.run(order, nodes, self.trace, attempt)
+        return self._run(nodes, leaves, key, {})
 
     def _run(self, nodes: Sequence[Node], leaves: Sequence[Node], key: object, placed: Placed) -> list[Buffer]:
         """Run the plan for `nodes`, which is made if there is none of that key, and return their buffers."""

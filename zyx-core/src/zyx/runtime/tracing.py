@@ -63,14 +63,8 @@ class Tracing:
         self.watched[id(thing)] = thing
         return thing
 
-    def created(self, handle: Handle) -> None:
-        """Note a handle that the function made."""
-        handle.tracing = self
-
     def node_of(self, handle: Handle) -> Node:
-        """Return what `handle` stands for in the function."""
-        if handle.tracing is self:
-            return handle._node
+        """Return what `handle`, which the function did not make, stands for in it."""
         if handle.tracing is not None:
             raise TraceError(f"{handle._node!r} was made while another function was being traced, and has no values")
         found = self.assigned.get(id(handle))

@@ -299,9 +299,11 @@ def operator(op: BinaryOp) -> Callable[[Tensor, Operand], Tensor]:
     def apply(x: Tensor, y: Operand) -> Tensor:
         if isinstance(y, Handle):
             # Again the common case first: of what an addition costs, a call is a tenth.
-            first, second = x.node, y.node
-            if first.shape == second.shape and first.dtype is second.dtype and not first.dtype.is_bool:
-                return x.of(x.runtime.graph.binary(op, first, second), x.runtime)
+            runtime = x.runtime
+            first, second = runtime.current_node(x), y.runtime.current_node(y)
+            dtype = first.dtype
+            if dtype is second.dtype and first.shape == second.shape and dtype is not dtypes.bool_:
+                return x.of(runtime.graph.binary(op, first, second), runtime)
         elif not is_operand(y):
             return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
         return operate(op, x, y)
