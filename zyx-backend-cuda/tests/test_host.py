@@ -14,6 +14,7 @@ from zyx.errors import AllocationError, CompileError, DeviceLostError, LaunchErr
 from zyx.runtime.runtime import use
 from zyx.testing.launching import download, upload
 from zyx.testing.opening import open_runtime
+from zyx_backend_cuda import device as device_module
 from zyx_backend_cuda.staging import PIECE_BYTES, RING_BYTES
 
 if TYPE_CHECKING:
@@ -131,6 +132,38 @@ def test_programs_are_kept_on_disk_and_damaged_ones_are_made_again(monkeypatch, 
             runtime.close()
         counts.append(compiler.compiled)
     assert counts == [1, 0, 1]
+
+
+def test_the_key_of_a_program_has_source_architecture_options_and_version_of_the_compiler(monkeypatch):
+    def key(source: str = "source", capability: int = 90) -> str:
+        with fake_cuda(monkeypatch, [FakeSession(capability=capability)]):
+            runtime = open_runtime("cuda")
+            found: str = runtime.device()._key(source)  # type: ignore[attr-defined]  # of this backend
+            runtime.close()
+        return found
+
+    assert key() == key()
+    keys = [key(), key("other source"), key(capability=80)]
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeCompiler, "version", (13, 1))
+        keys.append(key())
+    with monkeypatch.context() as patch:
+        patch.setattr(device_module, "OPTIONS", ("--fmad=true",))
+        keys.append(key())
+    assert len(set(keys)) == len(keys) == 5
+
+
+def test_another_version_of_the_compiler_makes_programs_again(monkeypatch, tmp_path, add: Callable[..., Kernel]):
+    counts = []
+    for version in ((13, 0), (13, 1), (13, 1), (13, 0)):
+        monkeypatch.setattr(FakeCompiler, "version", version)
+        compiler = FakeCompiler()
+        with fake_cuda(monkeypatch, [FakeSession()], compiler):
+            runtime = open_runtime("cuda", settings={"cache": {"enabled": True, "directory": str(tmp_path)}})
+            runtime.device().compile(add(3))
+            runtime.close()
+        counts.append(compiler.compiled)
+    assert counts == [1, 1, 0, 0]
 
 
 def test_a_source_that_is_refused_is_an_error_with_the_log(
