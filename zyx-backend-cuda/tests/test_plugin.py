@@ -65,13 +65,33 @@ def test_a_driver_that_is_missing_is_named_with_what_brings_it(tmp_path: Path, m
 
 
 def test_without_nvrtc_the_reason_says_which_package_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    open_nvrtc = start.open_nvrtc
     monkeypatch.setattr(nvrtc, "load_library", lambda stem, majors: None)
-    with fake_cuda(monkeypatch, [FakeSession()]):
-        monkeypatch.setattr(start, "open_nvrtc", open_nvrtc)
+    with fake_cuda(monkeypatch, [FakeSession()]), monkeypatch.context() as patch:
+        patch.setattr(start, "open_nvrtc", nvrtc.open_nvrtc)
         report = opened(tmp_path).open("cuda")
     assert report.state is BackendState.NO_DRIVER
     assert "pip install 'nvidia-cuda-nvrtc>=13,<14'" in report.reason
+
+
+def test_an_nvrtc_that_does_not_work_is_named_with_what_brings_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    class Broken:
+        """A library whose builtins are missing, and which is older than one of its functions."""
+
+        _name = "libnvrtc.so.13"
+        nvrtcVersion = staticmethod(lambda major, minor: 7)
+
+    monkeypatch.setattr(nvrtc, "load_library", lambda stem, majors: Broken())
+    reports = []
+    for _ in range(2):
+        with fake_cuda(monkeypatch, [FakeSession()]), monkeypatch.context() as patch:
+            patch.setattr(start, "open_nvrtc", nvrtc.open_nvrtc)
+            reports.append(opened(tmp_path).open("cuda"))
+        monkeypatch.setattr(Broken, "nvrtcVersion", staticmethod(lambda major, minor: 0))
+    assert [report.state for report in reports] == [BackendState.NO_DRIVER] * 2
+    failed, old = (report.reason for report in reports)
+    advice = "; pip install 'nvidia-cuda-nvrtc>=13,<14'"
+    assert f"NVRTC, libnvrtc.so.13, does not work: nvrtcVersion: NVRTC error 7{advice}" in failed
+    assert f"NVRTC, libnvrtc.so.13, does not work: it has no function nvrtcGetNumSupportedArchs{advice}" in old
 
 
 def test_a_driver_that_is_too_old_is_named_with_what_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

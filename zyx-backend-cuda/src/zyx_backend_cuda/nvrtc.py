@@ -36,6 +36,9 @@ class Nvrtc:
     Attributes:
         version: (major, minor).
         architectures: The compute capabilities that it knows, such as 90 for 9.0, in order.
+
+    Raises:
+        CompilationError: The library does not answer, or lacks a function.
     """
 
     def __init__(self, library: Any) -> None:  # noqa: ANN401  # a library of ctypes, or what stands in for one
@@ -96,7 +99,10 @@ class Nvrtc:
         return text.raw
 
     def _check(self, function: str, *args: object) -> None:
-        code = getattr(self._library, function)(*args)
+        try:
+            code = getattr(self._library, function)(*args)
+        except AttributeError as error:  # how ctypes says that there is no such function
+            raise CompilationError(f"it has no function {function}") from error
         if code:
             raise CompilationError(f"{function}: NVRTC error {code}")
 
@@ -105,15 +111,16 @@ def open_nvrtc(driver: Driver) -> Nvrtc:
     """Return the compiler of the driver's own major version, or else of another that it can load programs of.
 
     Raises:
-        DriverNotFoundError: There is none; the text says which package brings it.
+        DriverNotFoundError: There is none, or it does not work; the text says which package brings it.
     """
     major = driver.version[0] or 13
     majors = [known for known in (13, 12) if known <= major] or [12]
     library = load_library("nvrtc", majors)
+    package = "nvidia-cuda-nvrtc-cu12" if majors[0] == 12 else "'nvidia-cuda-nvrtc>=13,<14'"
+    advice = f"pip install {package}, or set CUDA_HOME to a CUDA toolkit of version {majors[0]}"
     if library is None:
-        package = "nvidia-cuda-nvrtc-cu12" if majors[0] == 12 else "'nvidia-cuda-nvrtc>=13,<14'"
-        raise DriverNotFoundError(
-            f"the compiler NVRTC is not found (libnvrtc.so.{majors[0]}): pip install {package}, or set CUDA_HOME to a "
-            f"CUDA toolkit of version {majors[0]}"
-        )
-    return Nvrtc(library)
+        raise DriverNotFoundError(f"the compiler NVRTC is not found (libnvrtc.so.{majors[0]}): {advice}")
+    try:
+        return Nvrtc(library)
+    except CompilationError as error:
+        raise DriverNotFoundError(f"the compiler NVRTC, {library._name}, does not work: {error}; {advice}") from error
