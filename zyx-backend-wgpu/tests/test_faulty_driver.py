@@ -102,7 +102,7 @@ def faulty(session: FakeSession) -> WgpuPool:
 
 
 def program_of(pool: WgpuPool, name: str = "sum_8") -> WgpuProgram:
-    return WgpuProgram(name, "wgpu:7", pool, "pipeline", Rendered("", (), (1, 1, 1), 0), ())
+    return WgpuProgram(name, "wgpu:7", pool, "pipeline", Rendered("", (), 0), (1,), ())
 
 
 def test_a_device_lost_while_kernels_run_is_told_at_the_next_wait_with_their_names(
@@ -209,7 +209,7 @@ def test_source_that_is_refused_is_a_compile_error_with_the_log(
     def broken(kernel: Kernel, language: object) -> Rendered:
         rendered = good(kernel, language)  # type: ignore[arg-type]
         return Rendered(rendered.text.replace("fn main", "fn main main"), *[
-            getattr(rendered, name) for name in ("bindings", "groups", "local_bytes")
+            getattr(rendered, name) for name in ("bindings", "local_bytes")
         ])  # fmt: skip
 
     monkeypatch.setattr(module, "render", broken)

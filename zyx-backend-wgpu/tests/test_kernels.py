@@ -14,7 +14,7 @@ from zyx.ir.builder import Builder
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.testing.launching import expected, prepare, run_on
 from zyx.testing.values import random_array
-from zyx_backend_wgpu.render import Language, fold, render
+from zyx_backend_wgpu.render import Language, render
 from zyx_backend_wgpu.wgsl import held_types
 
 if TYPE_CHECKING:
@@ -31,15 +31,6 @@ NAN, INFINITY = float("nan"), float("inf")
 # ---- grids
 
 
-@pytest.mark.parametrize(
-    "groups", [(1,), (65_535,), (65_536,), (70_001,), (3, 70_001), (65_536, 65_536 // 4), (1, 2, 100_000), (2**31 - 1,)]
-)
-def test_a_folded_grid_has_all_groups_few_more_and_no_axis_above_the_limit(groups: tuple[int, ...]):
-    folded, count = fold(groups, 65_535), int(np.prod(groups))
-    assert max(folded) <= 65_535
-    assert count <= np.prod(folded) <= count * 1.001 + 1
-
-
 @pytest.mark.parametrize("dtype", [dtypes.int64, dtypes.uint64, dtypes.float64], ids=str)
 def test_a_type_that_is_only_passed_through_is_refused_by_name_as_well(dtype: DType):
     b = Builder()
@@ -49,11 +40,6 @@ def test_a_type_that_is_only_passed_through_is_refused_by_name_as_well(dtype: DT
     language = Language(held_types(has_f16=False, has_f64=False, has_i64=False))
     with pytest.raises(UnsupportedError, match=f"WGSL has no {dtype.name}"):
         render(b.finish("through"), language)
-
-
-def test_too_many_groups_to_number_are_refused():
-    with pytest.raises(UnsupportedError, match=str(2**33)):
-        fold((2**31, 4), 65_535)
 
 
 @pytest.mark.parametrize("groups", [(70_001,), (2, 65_537), (65_537, 2), (3, 1, 65_539)])

@@ -67,7 +67,7 @@ class WgpuDevice(Device):
             if fault.cause is Cause.REFUSED:
                 raise CompileError(f"{what}: the WGSL compiler refused it\n{fault}") from fault
             raise self.pool.work.failed(what, fault, CompileError) from fault
-        return WgpuProgram(kernel.name, self.name, self.pool, pipeline, rendered, parameters_of(kernel))
+        return WgpuProgram(kernel.name, self.name, self.pool, pipeline, rendered, kernel.grid[0], parameters_of(kernel))
 
     def _check_room(self, kernel: Kernel, rendered: Rendered) -> None:
         """Raise `UnsupportedError` if the kernel as it is rendered takes more than its operations say."""

@@ -40,8 +40,6 @@ _VECTOR_BYTES: Final = 16
 _REGISTERS: Final = 128
 #: Threads that run in step, where the driver does not tell.
 _WARP: Final = 32
-#: Groups are folded onto three axes, and numbered in 32 bits.
-_MAX_GROUPS: Final = (1 << 31) - 1
 
 #: Estimates by kind of adapter: processors, float32 operations a second, bytes a second.
 _RATES: Final = {
@@ -62,11 +60,7 @@ def language_of(session: Session) -> Language:
         has_f64="shader-f64" in features and "shader-int64" in features,  # whose bits are looked at as integers
         has_i64="shader-int64" in features,
     )
-    return Language(
-        types=types,
-        has_i64_atomics="shader-int64-atomic-all-ops" in features,
-        max_groups=session.limits["max-compute-workgroups-per-dimension"],
-    )
+    return Language(types=types, has_i64_atomics="shader-int64-atomic-all-ops" in features)
 
 
 #: Whether a multiply-add rounds once: of (1 + e)**2 - 1 - 2e, the square of e is left then, and else nothing.
@@ -121,7 +115,7 @@ def device_info(session: Session, language: Language, driver: str) -> DeviceInfo
         flops_per_s=flops_per_s,
         bytes_per_s=bytes_per_s,
         units=units,
-        max_groups=(_MAX_GROUPS,) * 3,
+        max_groups=(limits["max-compute-workgroups-per-dimension"],) * 3,
         max_group_threads=limits["max-compute-invocations-per-workgroup"],
         max_group_shape=tuple(limits[f"max-compute-workgroup-size-{axis}"] for axis in "xyz"),
         warp_size=adapter.subgroup_threads or _WARP,

@@ -53,6 +53,7 @@ class WgpuProgram(Program):
         pool: WgpuPool,
         pipeline: Pipeline,
         rendered: Rendered,
+        groups: tuple[int, ...],
         parameters: Sequence[Parameter],
     ) -> None:
         super().__init__(name, rendered.text)
@@ -62,7 +63,7 @@ class WgpuProgram(Program):
         self.is_released = False
         self._pipeline = pipeline
         self._kinds = rendered.bindings
-        self._grid = rendered.groups
+        self._grid = (*groups, 1, 1, 1)[:3]
         self._groups: OrderedDict[Key, tuple[Group, object]] = OrderedDict()
         pool.holders.add(self)
 

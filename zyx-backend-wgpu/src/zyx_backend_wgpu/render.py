@@ -10,13 +10,10 @@ indivisibly. Threads that write whole words need not.
 
 Numbers that are passed by value lie in one more buffer, of constants, ``u``, whose first word is 0: the zero that hides
 values from the driver's compiler (`zyx.render.seams`). Kernels that need neither do without it.
-
-Grids with too many groups along an axis are folded: their groups are numbered, and laid out along three axes anew.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -55,12 +52,10 @@ class Language:
     Attributes:
         types: Type of a value of each dtype.
         has_i64_atomics: Whether there are indivisible operations on 64 bits.
-        max_groups: Most groups along an axis.
     """
 
     types: Mapping[DType, str]
     has_i64_atomics: bool = False
-    max_groups: int = 65535
 
     @property
     def atomic_bits(self) -> tuple[int, ...]:
@@ -89,13 +84,11 @@ class Rendered:
     Attributes:
         text: WGSL, with a function ``main``.
         bindings: The kind of each binding: of the params that are buffers, then of the constants if there are any.
-        groups: Number of groups along three axes.
         local_bytes: Memory that a group shares.
     """
 
     text: str
     bindings: tuple[str, ...]
-    groups: tuple[int, int, int]
     local_bytes: int
 
 
@@ -106,23 +99,6 @@ def render(kernel: Kernel, language: Language) -> Rendered:
         UnsupportedError: An operation or dtype that the device has no form for.
     """
     return WgslWriter(kernel, language).rendered()
-
-
-def fold(groups: tuple[int, ...], most: int) -> tuple[int, int, int]:
-    """Return three sizes, `most` at most, whose product is at least that of `groups`, and close to it.
-
-    Raises:
-        UnsupportedError: There are too many.
-    """
-    count = math.prod(groups)
-    if max(groups, default=1) <= most:
-        x, y, z = (*groups, 1, 1, 1)[:3]
-        return x, y, z
-    if count > min(most**3, int(dtypes.uint32.max)):
-        raise UnsupportedError(f"{count} groups; at most {min(most**3, int(dtypes.uint32.max))} can be launched")
-    z = -(-count // most**2)
-    y = -(-count // (most * z))
-    return -(-count // (y * z)), y, z
 
 
 class WgslWriter(CWriter):
@@ -145,14 +121,11 @@ class WgslWriter(CWriter):
         self._atomic = {op.target for op in kernel.ops if isinstance(op, k.Atomic)} | self._partly_written()
         self._bindings: list[str] = []
         self._constants = 1
-        self._groups = kernel.grid[0]
-        self._launched = fold(self._groups, language.max_groups)
-        self._is_folded = self._launched != (*self._groups, 1, 1, 1)[:3]
 
     def rendered(self) -> Rendered:
         """Return the text and the rest."""
         text = self.write("main")
-        return Rendered(text, tuple(self._bindings), self._launched, self.local_bytes)
+        return Rendered(text, tuple(self._bindings), self.local_bytes)
 
     def head(self, name: str) -> str:
         body = "\n".join(self.lines)
@@ -165,10 +138,6 @@ class WgslWriter(CWriter):
             lines.append(f"{place} var<uniform> u: array<vec4<u32>, {self._constants}>;")
             first.append("    let zero = u[0].x;")
             self._bindings.append(UNIFORM)
-        if self._is_folded:
-            x, y, _ = self._launched
-            first.append(f"    let group = group_id.x + {x}u * (group_id.y + {y}u * group_id.z);")
-            first.append(f"    if (group >= {math.prod(self._groups)}u) {{ return; }}")
         shape = ", ".join(str(size) for size in (*self.kernel.grid[1], 1, 1, 1)[:3])
         places = "@builtin(workgroup_id) group_id: vec3<u32>, @builtin(local_invocation_id) thread: vec3<u32>"
         lines += [f"@compute @workgroup_size({shape})", f"fn {name}({places}) {{"]
@@ -217,9 +186,6 @@ class WgslWriter(CWriter):
     def index(self, i: int, op: k.Index) -> None:
         self.values[i] = (f"v{i}",)
         text = f"{'thread' if op.axis is Axis.LOCAL else 'group_id'}.{'xyz'[op.number]}"
-        if op.axis is Axis.GROUP and self._is_folded:
-            inner = math.prod(self._groups[op.number + 1 :])
-            text = f"(group / {inner}u) % {op.size}u"
         self.let(f"v{i}", "", f"{self.type_name(op.type)}({text})")
 
     def variable(self, i: int, op: k.Variable) -> None:
