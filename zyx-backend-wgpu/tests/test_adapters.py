@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -94,6 +94,24 @@ def test_if_all_adapters_refuse_the_reasons_are_kept(backends: OpenedBackends, a
     assert report is not None
     assert report.state is BackendState.DRIVER_REFUSED
     assert report.reason.count("half-way through") == 2
+
+
+@pytest.mark.parametrize(("told", "taken"), [(0, 32), (16, 16), (64, 64)])
+def test_threads_in_step_are_as_many_as_the_driver_tells_or_else_32(
+    fresh: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch, told: int, taken: int
+):
+    fresh()  # skips where there is no device
+    from zyx_backend_wgpu import driver
+
+    ask = driver.libf.wgpuAdapterGetInfo
+
+    def tell(adapter: object, info: Any) -> object:
+        status = ask(adapter, info)
+        info.subgroupMinSize = told
+        return status
+
+    monkeypatch.setattr(driver.libf, "wgpuAdapterGetInfo", tell)
+    assert fresh().device().info.warp_size == taken
 
 
 def test_a_driver_that_does_not_run_the_first_kernel_is_an_initialization_error(

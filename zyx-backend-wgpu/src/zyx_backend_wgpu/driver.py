@@ -54,6 +54,7 @@ class ListedAdapter:
         kind: ``DiscreteGPU``, ``IntegratedGPU``, ``VirtualGPU``, ``CPU`` or ``Unknown``.
         features: What it offers besides what WebGPU always has.
         limits: Its sizes and counts.
+        subgroup_threads: How many threads run in step at least; 0 if the driver does not tell.
         native: wgpu-py's object.
     """
 
@@ -64,13 +65,22 @@ class ListedAdapter:
         self.driver: Final = " ".join(f"{info['vendor']} {info['description']}".split())
         self.kind: Final = str(info["adapter_type"])
         self.ids: Final = int(info["vendor_id"]), int(info["device_id"])
-        self.subgroup_threads: Final = int(info.get("stackgroup_min_size", 0) or info.get("subgroup_min_size", 0))
+        self.subgroup_threads: Final = _subgroup_threads(native)
         self.features: Final = frozenset(str(feature) for feature in native.features)
         self.limits: Final = {str(name): int(limit) for name, limit in native.limits.items()}
         self.native: Final = native
 
     def __str__(self) -> str:
         return f"{self.name} ({self.road})"
+
+
+def _subgroup_threads(native: Any) -> int:  # noqa: ANN401  # wgpu-py's object
+    """Return what the native library tells, which wgpu-py (0.32) leaves out: it gives 4 for every adapter."""
+    told = ffi.new("WGPUAdapterInfo *")
+    libf.wgpuAdapterGetInfo(native._internal, told)
+    threads = int(getattr(told, "subgroupMinSize", 0))
+    libf.wgpuAdapterInfoFreeMembers(told[0])
+    return threads
 
 
 def list_adapters(*, opengl: bool = False) -> list[ListedAdapter]:
