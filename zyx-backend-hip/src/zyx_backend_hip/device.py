@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("zyx.hip")
 
-#: Threads along one axis of a grid, over all groups, must be fewer.
-_MAX_AXIS: Final = 1 << 32
-
 
 class HipDevice(Device):
     """A GPU of AMD's.
@@ -72,12 +69,6 @@ class HipDevice(Device):
         """Return the program of `kernel`. May run in one thread while another uses the device."""
         check_limits(kernel, self._info)
         groups, threads = (tuple((*sizes, 1, 1, 1)[:3]) for sizes in kernel.grid)
-        for count, size in zip(groups, threads, strict=True):
-            if count * size >= _MAX_AXIS:
-                raise UnsupportedError(
-                    f"kernel {kernel.name} has {count * size} threads along an axis; on {self.name} there must be less "
-                    f"than {_MAX_AXIS}"
-                )
         source = render(kernel)
         what = f"kernel {kernel.name} on {self.name}"
         try:

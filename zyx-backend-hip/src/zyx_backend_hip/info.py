@@ -31,6 +31,8 @@ _VECTOR_BYTES: Final = 16
 _REGISTERS: Final = 128
 #: Addresses that a kernel is given, so that all arguments fit 4 KiB with room for what the compiler adds.
 _MAX_PARAMS: Final = 256
+#: Most threads along one axis of a grid, over all groups, of any size.
+_AXIS_THREADS: Final = (1 << 32) - 1
 #: float32 operations that a compute unit does in a cycle: 64 multiply-adds.
 _UNIT_FLOPS: Final = 128
 #: Transfers of a memory bus in a cycle.
@@ -64,7 +66,7 @@ def device_info(device: Describable, driver: str, memory_bytes: int) -> DeviceIn
         flops_per_s=1e3 * device.query("clock_khz", 1_000_000) * units * _UNIT_FLOPS,
         bytes_per_s=bytes_per_s or 3e11,
         units=units,
-        max_groups=tuple(device.query(f"max_groups_{axis}", 65535) for axis in "xyz"),
+        max_groups=tuple(min(device.query(f"max_groups_{axis}", 65535), _AXIS_THREADS // threads) for axis in "xyz"),
         max_group_threads=threads,
         max_group_shape=tuple(device.query(f"max_group_{axis}", threads) for axis in "xyz"),
         warp_size=device.query("wave", 64),

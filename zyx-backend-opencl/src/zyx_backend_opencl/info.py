@@ -22,8 +22,10 @@ _VECTOR_BYTES: Final = 16
 _REGISTERS: Final = 128
 #: Local memory that NVIDIA's driver counts to every kernel: 4 bytes were seen.
 _TAKEN_BYTES: Final = 64
-#: Most groups along each axis: the product with the threads of a group must fit 32 bits on some drivers.
+#: Most groups along each axis, which OpenCL does not tell, and most threads, over all groups: drivers of GPUs count
+#: them in 32 bits.
 _MAX_GROUPS: Final = ((1 << 31) - 1, 65535, 65535)
+_AXIS_THREADS: Final = (1 << 32) - 1
 
 #: Estimates, for what OpenCL does not tell. A unit of a GPU does this many float32 operations a cycle.
 _GPU_LANES: Final = 64
@@ -68,6 +70,7 @@ def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceIn
     else:
         flops_per_s, bytes_per_s = units * clock_hz * 2 * _GPU_LANES, _GPU_BYTES_PER_S
     cache = device.query("global_mem_cache_size")
+    threads = max(1, device.query("max_work_group_size", 1))
     address_bytes = device.query("address_bits", 64) // 8
     return DeviceInfo(
         model=f"{device.name} ({device.platform})",
@@ -76,8 +79,8 @@ def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceIn
         flops_per_s=flops_per_s,
         bytes_per_s=bytes_per_s,
         units=units,
-        max_groups=_MAX_GROUPS,
-        max_group_threads=max(1, device.query("max_work_group_size", 1)),
+        max_groups=_MAX_GROUPS if device.is_cpu else tuple(min(most, _AXIS_THREADS // threads) for most in _MAX_GROUPS),
+        max_group_threads=threads,
         max_group_shape=device.max_group_shape,
         warp_size=_warp_size(device),
         vector_bytes=_VECTOR_BYTES,
