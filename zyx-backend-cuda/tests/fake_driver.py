@@ -67,6 +67,7 @@ class FakeSession:
     Attributes:
         calls: The names of the calls, in order.
         alive: Memory that is allocated.
+        streams: Streams, by the numbers that libraries know them by.
         refusals: For names of calls, the codes that the next of them fail with.
     """
 
@@ -76,6 +77,7 @@ class FakeSession:
         self.name, self.total_bytes = name, total_bytes
         self.calls: list[str] = []
         self.alive: dict[int, np.ndarray] = {}
+        self.streams: dict[int, FakeStream] = {}
         self.refusals: dict[str, list[int]] = {}
         self.depth = 0
         self.is_closed = False
@@ -137,7 +139,9 @@ class FakeSession:
 
     def stream(self) -> FakeStream:
         self._call("stream")
-        return FakeStream()
+        stream = FakeStream()
+        self.streams[id(stream)] = stream
+        return stream
 
     def event(self, *, timing: bool = False) -> FakeEvent:
         self._call("event")
@@ -331,10 +335,20 @@ class FakeCompiler:
 
 @contextlib.contextmanager
 def fake_cuda(
-    patch: Any, sessions: Sequence[FakeSession | type[FakeSession] | None], compiler: FakeCompiler | None = None
+    patch: Any,
+    sessions: Sequence[FakeSession | type[FakeSession] | None],
+    compiler: FakeCompiler | None = None,
+    library: object = None,
 ) -> Any:
-    """Let the backend open paper devices while the ``with`` block lasts; `patch` is pytest's monkeypatch."""
-    from zyx_backend_cuda import cublas, device, start
+    """Let the backend open paper devices while the ``with`` block lasts.
+
+    Args:
+        patch: pytest's monkeypatch.
+        sessions: The devices.
+        compiler: NVRTC.
+        library: cuBLASLt; a real one knows nothing of paper memory.
+    """
+    from zyx_backend_cuda import blas, device, start
 
     render = device.render
 
@@ -345,7 +359,7 @@ def fake_cuda(
 
     with patch.context() as inner:
         inner.setattr(device, "render", recording)
-        inner.setattr(cublas, "load_library", lambda *_: None)  # a real one knows nothing of paper memory
+        inner.setattr(blas, "load_library", lambda *_: library)
         inner.setattr(start, "open_driver", lambda choice, note: FakeDriver(sessions))
         inner.setattr(start, "open_nvrtc", lambda driver: compiler or FakeCompiler())
         yield

@@ -1,4 +1,4 @@
-"""What needs a GPU: each driver's streams, graphs and copies, tensor cores, cuBLAS, and life beside other libraries."""
+"""What needs a GPU: each driver's streams, graphs and copies, tensor cores, and life beside other libraries."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ import pytest
 import zyx
 from zyx import dtype as dtypes
 from zyx.backend import Launch, Slot
-from zyx.backend.library import Gemm
 from zyx.ir import kernel as k
 from zyx.ir.builder import Builder
 from zyx.ir.wmma import fragment_lanes
 from zyx.ops import BinaryOp
 from zyx.runtime.runtime import Runtime, use
 from zyx.testing.launching import download, expected, prepare, run_on, upload
-from zyx_backend_cuda.cublas import library_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,32 +89,6 @@ def test_tensor_cores_multiply_fragments(device: CudaDevice, dims: tuple[int, in
     ]
     for found, wanted in zip(run_on(device, kernel, given), expected(kernel, given), strict=True):
         np.testing.assert_array_equal(found, wanted)
-
-
-@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16], ids=str)
-@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)], ids=str)
-@pytest.mark.parametrize("shared", [False, True])
-def test_cublas_multiplies(device: CudaDevice, dtype: dtypes.DType, transposed: tuple[bool, bool], shared: bool):
-    kernels = library_kernels(device)
-    if not kernels:
-        pytest.skip("libcublas is not found")
-    batch, m, n, depth = 3, 5, 7, 9
-    problem = Gemm(batch, m, n, depth, dtype, dtype, *transposed, shared_b=shared)
-    random = np.random.default_rng(1)
-    a, b = (
-        random.integers(-4, 5, shape).astype(dtype.numpy)
-        for shape in ((batch, m, depth), (depth, n) if shared else (batch, depth, n))
-    )
-    stored = [x.swapaxes(-1, -2) if flip else x for x, flip in zip((a, b), transposed, strict=True)]
-    program = kernels[0].prepare(problem)
-    buffers = [upload(device.pool, np.ascontiguousarray(x)) for x in (*stored, np.zeros((batch, m, n), dtype.numpy))]
-    captured = device.capture([Launch(program, (Slot(0), Slot(1), Slot(2)))] * 2, 3)
-    wanted = (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype.numpy)
-    for run in (program, captured, captured, captured):
-        device.pool.sync_events([device.launch(run, buffers)])
-        np.testing.assert_array_equal(download(device.pool, buffers[2], wanted), wanted)
-    for buffer in buffers:
-        device.pool.deallocate(buffer)
 
 
 def test_a_buffer_goes_from_one_gpu_to_another(gpu: Runtime, device: CudaDevice):

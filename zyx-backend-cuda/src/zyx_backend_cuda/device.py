@@ -10,7 +10,7 @@ from zyx.backend import Device
 from zyx.backend.arguments import parameters_of
 from zyx.backend.limits import check_limits
 from zyx.errors import CompileError, LaunchError, UnsupportedError
-from zyx_backend_cuda.cublas import GemmProgram
+from zyx_backend_cuda.blas import GemmProgram
 from zyx_backend_cuda.errors import Fault, failure
 from zyx_backend_cuda.lanes import CudaEvent
 from zyx_backend_cuda.nvrtc import OPTIONS, CompilationError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zyx.backend.cache import ProgramCache
     from zyx.ir.kernel import Kernel
     from zyx.render.dialect import Dialect
-    from zyx_backend_cuda.cublas import Cublas
+    from zyx_backend_cuda.blas import Blas
     from zyx_backend_cuda.driver import Module
     from zyx_backend_cuda.memory import CudaPool
     from zyx_backend_cuda.nvrtc import Nvrtc
@@ -74,7 +74,7 @@ class CudaDevice(Device):
         self._records = records
         self._is_open = True
         self._clock: tuple[object, object] | None = None
-        self.blas: Cublas | None = None  # opened when products are first asked for
+        self.blas: Blas | None = None  # opened when products are first asked for
 
     @property
     def info(self) -> DeviceInfo:

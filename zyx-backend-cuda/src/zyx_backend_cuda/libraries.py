@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 _MAJORS: Final = (13, 12)
 
 
+def usable_majors(driver: tuple[int, int]) -> list[int]:
+    """Return the major versions of libraries that a driver of a version of CUDA serves, newest first."""
+    newest = driver[0] or _MAJORS[0]
+    return [major for major in _MAJORS if major <= newest] or [_MAJORS[-1]]
+
+
 def load_library(stem: str, majors: Sequence[int] = _MAJORS) -> ctypes.CDLL | None:
     """Return a library such as ``nvrtc`` of one of the major versions, the first that loads; None if there is none."""
     for major in majors:
@@ -32,8 +38,8 @@ def load_library(stem: str, majors: Sequence[int] = _MAJORS) -> ctypes.CDLL | No
 def _candidates(stem: str, major: int) -> Iterator[str]:
     name = f"lib{stem}.so.{major}"
     for folder in _folders():
-        for path in sorted(folder.glob(name)) + sorted(folder.glob(f"{stem}64_{major}*_0.dll")):
-            yield str(path)
+        for pattern in (name, f"{stem}64_{major}*_0.dll", f"{stem}64_{major}.dll"):
+            yield from map(str, sorted(folder.glob(pattern)))
     yield name
 
 

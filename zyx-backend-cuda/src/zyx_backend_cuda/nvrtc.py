@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import DriverNotFoundError
-from zyx_backend_cuda.libraries import load_library
+from zyx_backend_cuda.libraries import load_library, usable_majors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,8 +113,7 @@ def open_nvrtc(driver: Driver) -> Nvrtc:
     Raises:
         DriverNotFoundError: There is none, or it does not work; the text says which package brings it.
     """
-    major = driver.version[0] or 13
-    majors = [known for known in (13, 12) if known <= major] or [12]
+    majors = usable_majors(driver.version)
     library = load_library("nvrtc", majors)
     package = "nvidia-cuda-nvrtc-cu12" if majors[0] == 12 else "'nvidia-cuda-nvrtc>=13,<14'"
     advice = f"pip install {package}, or set CUDA_HOME to a CUDA toolkit of version {majors[0]}"

@@ -71,8 +71,12 @@ def zyx_devices(config: BackendConfig[CudaConfig], pools: Mapping[str, MemoryPoo
 
 @hookimpl
 def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:
-    """Return the matrix products of cuBLAS, if it is found."""
-    from zyx_backend_cuda.cublas import library_kernels
-    from zyx_backend_cuda.device import CudaDevice
+    """Return the matrix products of cuBLASLt.
 
-    return library_kernels(device) if isinstance(device, CudaDevice) else ()
+    Raises:
+        DriverNotFoundError: It is not found; so it is said once, and then there are none.
+        InitializationError: It does not start on the device; likewise.
+    """
+    from zyx_backend_cuda.start import library_kernels
+
+    return library_kernels(device)

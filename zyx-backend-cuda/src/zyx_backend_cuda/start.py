@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from zyx.backend.disk_cache import DiskCache
 from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
+from zyx_backend_cuda.blas import candidates, open_blas
 from zyx_backend_cuda.device import CudaDevice
 from zyx_backend_cuda.driver import LEAST_VERSION, open_driver
 from zyx_backend_cuda.errors import Fault
 from zyx_backend_cuda.info import capability_of, device_info
+from zyx_backend_cuda.libraries import usable_majors
 from zyx_backend_cuda.memory import CudaPool
 from zyx_backend_cuda.nvrtc import open_nvrtc
 from zyx_backend_cuda.render import cuda_dialect
@@ -18,16 +20,18 @@ from zyx_backend_cuda.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zyx.backend import MemoryPool
+    from zyx.backend import Device, MemoryPool
+    from zyx.backend.library import LibraryKernel
     from zyx.hookspecs import BackendConfig
     from zyx_backend_cuda.driver import Driver
     from zyx_backend_cuda.plugin import CudaConfig
 
 
 class OpenPool(CudaPool):
-    """A pool that knows which driver it came from."""
+    """A pool that knows which driver it came from, and what libraries offer on its device, once that was asked for."""
 
     driver: Driver
+    kernels: Sequence[LibraryKernel] | None = None
 
 
 def open_pools(config: BackendConfig[CudaConfig]) -> Sequence[OpenPool]:
@@ -117,3 +121,20 @@ def open_devices(config: BackendConfig[CudaConfig], pools: Mapping[str, MemoryPo
     for reason in refused:
         config.note(f"left out: {reason}")
     return devices
+
+
+def library_kernels(device: Device) -> Sequence[LibraryKernel]:
+    """Return the products that cuBLASLt offers on a device of this backend.
+
+    Raises:
+        DriverNotFoundError: It is not found. From the next call on, nothing is offered.
+        InitializationError: It does not start there; likewise.
+    """
+    if not isinstance(device, CudaDevice) or not isinstance(device.pool, OpenPool):
+        return ()
+    pool = device.pool
+    if pool.kernels is None:
+        pool.kernels = ()
+        device.blas = open_blas(pool, device.name, usable_majors(pool.driver.version))
+        pool.kernels = candidates(device.blas)
+    return pool.kernels

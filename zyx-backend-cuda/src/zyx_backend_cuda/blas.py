@@ -1,0 +1,202 @@
+"""Matrix products by cuBLASLt, as candidates beside generated kernels. Found at run time; absent, there are none."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Final
+
+from zyx import dtype as dtypes
+from zyx.backend import Program
+from zyx.backend.library import Gemm, LibraryKernel
+from zyx.backend.lt_library import WORKSPACE_BYTES, LtError, LtLibrary, LtNames
+from zyx.errors import DriverNotFoundError, InitializationError, UnsupportedError
+from zyx_backend_cuda.errors import NO_MEMORY, Fault, failure
+from zyx_backend_cuda.libraries import load_library
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.backend.library import Problem
+    from zyx.backend.lt_library import LtProduct
+    from zyx_backend_cuda.driver import Address, Stream
+    from zyx_backend_cuda.memory import CudaPool
+    from zyx_backend_cuda.program import Native
+
+_SUM_F32: Final = 68
+_SUM_F64: Final = 70
+#: What kinds of partial sums an algorithm may add up in memory: those of the type of sums, none of a shorter one.
+_PARTIAL_SUMS: Final = 3
+_EXACT: Final = 2
+
+_STATUSES: Final = {
+    1: "NOT_INITIALIZED", 3: "ALLOC_FAILED", 7: "INVALID_VALUE", 8: "ARCH_MISMATCH", 11: "MAPPING_ERROR",
+    13: "EXECUTION_FAILED", 14: "INTERNAL_ERROR", 15: "NOT_SUPPORTED", 16: "LICENSE_ERROR",
+}  # fmt: skip
+#: The driver's codes of the same meaning.
+_CODES: Final = {3: 2, 7: 1, 15: 801}
+_UNKNOWN: Final = 999
+
+_NAMES: Final = LtNames(
+    name="cuBLASLt",
+    prefix="cublasLt",
+    types={dtypes.float32: 0, dtypes.float64: 1, dtypes.float16: 2, dtypes.bfloat16: 14},
+    # The one of float32 does not round operands to TF32.
+    sums={dtypes.float32: _SUM_F32, dtypes.float64: _SUM_F64, dtypes.float16: _SUM_F32, dtypes.bfloat16: _SUM_F32},
+    operations=(0, 1),
+    transposes=(3, 4),
+    batches=(5, 6),
+    statuses={status: f"CUBLAS_STATUS_{name}" for status, name in _STATUSES.items()},
+    alignments=(5, 6, 7, 8),
+    preferences={_PARTIAL_SUMS: _EXACT},
+    state_at=72,
+)
+
+
+class BlasFault(Fault):
+    """A call of the library that failed. For this package alone."""
+
+    def __init__(self, error: LtError) -> None:
+        Exception.__init__(self, str(error))
+        self.code = _CODES.get(error.status, _UNKNOWN)
+
+
+class Blas:
+    """The library on one device.
+
+    Args:
+        native: It, loaded.
+        pool: The device's pool.
+        device: The device's name.
+
+    Raises:
+        InitializationError: It does not start there.
+        DeviceLostError: Nor does anything else.
+
+    Attributes:
+        version: Such as ``13.1``.
+    """
+
+    def __init__(self, native: Any, pool: CudaPool, device: str) -> None:  # noqa: ANN401  # a library of ctypes
+        try:
+            for name, arguments in _NAMES.functions().items():
+                function = getattr(native, name)
+                function.argtypes, function.restype = arguments, ctypes.c_int
+            native.cublasLtGetVersion.restype = ctypes.c_size_t
+        except AttributeError as error:  # how ctypes says that there is no such function
+            raise InitializationError(f"cuBLASLt is too old for {device}: it lacks a function, {error}") from error
+        number = native.cublasLtGetVersion()
+        self.version: Final = f"{number // 10000}.{number // 100 % 100}"
+        self.pool: Final = pool
+        self.device: Final = device
+        self._workspace: Address | None = None
+        try:
+            with pool.session:
+                self._library: Final = LtLibrary(native, _NAMES)
+        except LtError as error:
+            what = f"cuBLASLt {self.version} does not start on {device}"
+            raise failure(what, self.fault(error), InitializationError, pool.compute.last) from error
+
+    def prepare(self, problem: Problem) -> GemmProgram:
+        """Return the program of a product.
+
+        Raises:
+            UnsupportedError: It is none that the library computes, or there is no memory for it to work in.
+        """
+        try:
+            with self.pool.session:
+                return GemmProgram(self, self._library.product(problem, self._memory()))
+        except Fault as error:
+            raise UnsupportedError(f"cuBLASLt on {self.device} has no memory to work in: {error}") from error
+
+    def fault(self, error: LtError) -> Fault:
+        """Return what the driver says of a call that failed; where it says nothing, what the library does."""
+        if error.status and error.status not in _CODES:
+            try:
+                with self.pool.session as session:
+                    session.is_done(self.pool.compute.mark())
+            except Fault as cause:
+                return cause
+        return BlasFault(error)
+
+    def close(self) -> None:
+        """Free everything; no product may be running."""
+        with self.pool.session as session:
+            self._library.close()
+            if self._workspace is not None:
+                address, self._workspace = self._workspace, None
+                session.free(address)
+
+    def _memory(self) -> Address:
+        """Return memory for whatever product is running: one at a time is, since there is one stream for launches."""
+        session = self.pool.session
+        if self._workspace is None:
+            try:
+                self._workspace = session.allocate(WORKSPACE_BYTES)
+            except Fault as error:
+                if error.code not in NO_MEMORY:
+                    raise
+                self.pool.trim()
+                self._workspace = session.allocate(WORKSPACE_BYTES)
+        return self._workspace
+
+
+class GemmProgram(Program):
+    """One product, or a batch of them.
+
+    Attributes:
+        what: The product and its device, for error texts.
+        pool: Memory of that device.
+        parameters: The launch arguments: a, b, c.
+        is_released: Whether it was given back.
+    """
+
+    __slots__ = ("_blas", "_product", "is_released", "parameters", "pool", "what")
+
+    def __init__(self, blas: Blas, product: LtProduct) -> None:
+        super().__init__(product.name)
+        self.what = f"{product.name} on {blas.device}"
+        self.pool = blas.pool
+        self.parameters = product.parameters
+        self.is_released = False
+        self._blas = blas
+        self._product = product
+
+    def enqueue(self, natives: Sequence[Native], stream: Stream) -> None:
+        """Queue it. Raises `Fault`."""
+        a, b, c = natives
+        try:
+            self._product.queue(a, b, c, self.pool.session.stream_handle(stream))  # type: ignore[arg-type]  # addresses
+        except LtError as error:
+            raise self._blas.fault(error) from error
+
+    def release(self) -> None:
+        """Note that it must not be launched; captured sequences keep what they need."""
+        self.is_released = True
+
+
+def open_blas(pool: CudaPool, device: str, majors: Sequence[int]) -> Blas:
+    """Return the library on a device.
+
+    Args:
+        pool: The device's pool.
+        device: The device's name.
+        majors: Its major versions that the driver serves, best first.
+
+    Raises:
+        DriverNotFoundError: It is not found; the text says which package brings it.
+        InitializationError: It does not start there.
+    """
+    native = load_library("cublasLt", majors)
+    if native is None:
+        package = "nvidia-cublas-cu12" if majors[0] == 12 else "'nvidia-cublas>=13,<14'"
+        raise DriverNotFoundError(
+            f"products of matrices are generated kernels' on {device}, since cuBLASLt is not found "
+            f"(libcublasLt.so.{majors[0]}): pip install {package}, or set CUDA_HOME to a CUDA toolkit of version "
+            f"{majors[0]}"
+        )
+    return Blas(native, pool, device)
+
+
+def candidates(blas: Blas) -> Sequence[LibraryKernel]:
+    """Return the products that the library offers."""
+    return (LibraryKernel(f"cuBLASLt {blas.version}", Gemm, blas.prepare, unmeasured=True),)
