@@ -88,6 +88,20 @@ def test_movement_is_undone_by_its_inverse(runner: GraphRunner) -> None:
     np.testing.assert_array_equal(runner.results(case)[3], x.transpose(1, 0, 2))
 
 
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.uint8], ids=lambda dtype: dtype.short)
+def test_an_outer_axis_may_be_longer_than_grids_of_drivers(runner: GraphRunner, dtype: DType) -> None:
+    rows, shape = 70_001, (70_001, 5, 3)
+    x = (np.arange(rows * 3) % 251).astype(dtype.numpy).reshape(rows, 1, 3)
+
+    def move(graph: Graph, x: Node) -> list[Node]:
+        spread = graph.contiguous(graph.expand(x, shape))
+        return [spread, graph.contiguous(graph.permute(spread, (0, 2, 1)))]
+
+    spread, turned = runner.results(case_of(runner.device, [x], move))
+    np.testing.assert_array_equal(spread, np.broadcast_to(x, shape))
+    np.testing.assert_array_equal(turned, np.broadcast_to(x, shape).transpose(0, 2, 1))
+
+
 @pytest.mark.parametrize("nbytes", [1, 2, 3, 5, 7, 9, 4097, 65_539])
 def test_sizes_that_words_do_not_divide_come_back(runner: GraphRunner, nbytes: int) -> None:
     x = (np.arange(nbytes) % 251).astype(np.uint8)
