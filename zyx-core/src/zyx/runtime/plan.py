@@ -20,8 +20,8 @@ from zyx.runtime.buffer import abandon, copy_buffer, settle, take_events
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zyx.backend import Device, MemoryPool, PoolBuffer, Program
-    from zyx.runtime.buffer import Buffer, Memory
+    from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program
+    from zyx.runtime.buffer import Buffer, Memory, Pending
     from zyx.runtime.trace import Trace
 
 
@@ -146,16 +146,7 @@ class Plan:
                 if self._runs == 2 and self.capture():
                     whole = self._whole
             if whole is not None:
-                args = [buffers[number] for number in whole.buffers]
-                device = whole.device
-                pool = device.memory_pool
-                events, taken = take_events(args, pool)
-                try:
-                    event = device.launch(whole.program, _raw(args), events)
-                except BackendError:
-                    abandon(taken)
-                    raise
-                settle(event, pool, args, taken, [buffers[number] for number in whole.written])
+                self._launch(whole, buffers)
                 return
         for step in self.steps:
             if isinstance(step, CopyStep):
@@ -194,6 +185,35 @@ class Plan:
         written = tuple({number for step in launches for number in step.written})
         self._whole = _Whole(device, device.capture(sequence, len(buffers)), buffers, written, is_own=True)
         return True
+
+    @staticmethod
+    def _launch(whole: _Whole, buffers: Sequence[Buffer]) -> None:
+        """Queue a whole plan. This is done for every tensor of a program that computes each by itself."""
+        device = whole.device
+        pool = device.memory_pool
+        args: list[Buffer] = []
+        raw: list[PoolBuffer] = []
+        events: list[Event] = []
+        taken: list[Pending] = []
+        is_busy = False
+        for number in whole.buffers:
+            buffer = buffers[number]
+            args.append(buffer)
+            if buffer.raw is not None:
+                raw.append(buffer.raw)
+            if buffer.pending is not None:
+                is_busy = True
+        if is_busy:
+            events, taken = take_events(args, pool)
+        try:
+            event = device.launch(whole.program, raw, events)
+        except BackendError:
+            abandon(taken)
+            raise
+        if is_busy or not event.complete_when_made:
+            settle(event, pool, args, taken, [buffers[number] for number in whole.written])
+        else:
+            event.take()
 
     def close(self) -> None:
         """Release what was captured."""

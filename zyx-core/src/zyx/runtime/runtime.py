@@ -279,9 +279,11 @@ class Runtime(Devices):
     def _computed(self, nodes: Sequence[Node]) -> list[Buffer]:
         """Compute `nodes`, and return their buffers."""
         key, leaves, order = signature(nodes)
-        if any([type(leaf.storage) is Unread for leaf in leaves]):  # a list is half as long in the making
-            nodes = read_slices_only(self.graph, nodes, order)
-            key, leaves, order = signature(nodes)
+        for leaf in leaves:
+            if type(leaf.storage) is Unread:
+                nodes = read_slices_only(self.graph, nodes, order)
+                key, leaves, order = signature(nodes)
+                break
         if self._placement is not None and self._placement.groups:
             attempt = functools.partial(self._run, nodes, leaves, key)
             return self.placement.run(order, nodes, self.trace, attempt)
@@ -299,7 +301,11 @@ class Runtime(Devices):
                 self._plans.popitem(last=False)[1].close()
         else:
             self._plans.move_to_end(key)
-        buffers = [self.buffer_of(leaf) for leaf in leaves]
+        # Asked for one by one only where `buffer_of` has something to do.
+        buffers = [leaf.storage if type(leaf.storage) is Buffer else self.buffer_of(leaf) for leaf in leaves]
+        if self.memory.lost:
+            for buffer in buffers:
+                self.memory.check(buffer.pool)
         if placed:
             buffers = self.placement.gather(leaves, buffers, placed)
         try:
