@@ -35,6 +35,7 @@ LOSSES = Path(__file__).parents[2] / "tests" / "test_losses.py"
 #: Numbers of the kinds of objects, as in ``fake.h``.
 KINDS = {
     "streams": 0x51, "events": 0x52, "modules": 0x53, "executable graphs": 0x56, "programs": 0x57, "memory": 0x58,
+    "handles of hipBLASLt": 0x59, "descriptors of products": 0x5A, "layouts": 0x5B, "preferences": 0x5C,
 }  # fmt: skip
 
 

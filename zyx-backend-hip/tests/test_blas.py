@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import ml_dtypes
@@ -11,7 +12,9 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.backend import Launch, Slot
 from zyx.backend.library import Gemm
-from zyx.errors import UnsupportedError
+from zyx.errors import AllocationError, InitializationError, LaunchError, UnsupportedError
+from zyx.runtime.runtime import use
+from zyx.tensor.tensor import Tensor
 from zyx_backend_hip.start import library_kernels
 
 if TYPE_CHECKING:
@@ -23,7 +26,12 @@ if TYPE_CHECKING:
     from zyx.runtime.runtime import Runtime
     from zyx_backend_hip.device import HipDevice
 
+F32 = dtypes.float32
 TYPES = {dtypes.float32: np.float32, dtypes.float16: np.float16, dtypes.bfloat16: ml_dtypes.bfloat16}
+GEMM = Gemm(1, 2, 2, 2, F32, F32)
+ALLOC_FAILED, NOT_SUPPORTED = 2, 7
+#: What the library makes.
+MADE = ("handles of hipBLASLt", "descriptors of products", "layouts", "preferences")
 
 
 def product(device: HipDevice, gemm: Gemm, *, captured: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -79,13 +87,113 @@ def test_what_it_does_not_compute_is_refused(device: HipDevice, fake: Fake):
     (library,) = library_kernels(device)
     with pytest.raises(UnsupportedError, match="no product of float64"):
         library.prepare(Gemm(1, 2, 2, 2, dtypes.float64, dtypes.float64))
-    fake.fail("hipblasLtMatmulAlgoGetHeuristic", 15)
-    with pytest.raises(UnsupportedError, match="hipBLASLt refuses"):
-        library.prepare(Gemm(1, 2, 2, 2, dtypes.float32, dtypes.float32))
+    with pytest.raises(UnsupportedError, match="no product of float32 into float16"):
+        library.prepare(Gemm(1, 2, 2, 2, F32, dtypes.float16))
+    fake.fail("hipblasLtMatmulAlgoGetHeuristic", NOT_SUPPORTED)
+    refused = r"hipBLASLt refuses Gemm.*: hipblasLtMatmulAlgoGetHeuristic: HIPBLAS_STATUS_NOT_SUPPORTED \(7\)"
+    with pytest.raises(UnsupportedError, match=refused):
+        library.prepare(GEMM)
 
 
-def test_without_the_library_or_by_the_configuration_there_are_no_candidates(
+#: How often each function is called for a batch.
+CALLS = {
+    "MatmulDescCreate": 1, "MatmulDescSetAttribute": 2, "MatrixLayoutCreate": 3, "MatrixLayoutSetAttribute": 6,
+    "MatmulPreferenceCreate": 1, "MatmulPreferenceSetAttribute": 1, "MatmulAlgoGetHeuristic": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "number"), [(name, n) for name, count in CALLS.items() for n in range(count)])
+def test_what_fails_while_a_product_is_made_is_told_and_leaves_nothing(
+    device: HipDevice, fake: Fake, function: str, number: int
+):
+    (library,) = library_kernels(device)
+    before = fake.alive()
+    fake.fail(f"hipblasLt{function}", ALLOC_FAILED, after=number)
+    refused = rf"hipBLASLt refuses Gemm.*: hipblasLt{function}: HIPBLAS_STATUS_ALLOC_FAILED \(2\)"
+    with pytest.raises(UnsupportedError, match=refused):
+        library.prepare(Gemm(3, 4, 6, 8, F32, F32))
+    after = fake.alive()
+    assert {kind: after[kind] for kind in MADE} == {kind: before[kind] for kind in MADE}
+    counts = {name: fake.count(f"hipblasLt{name}") for name in CALLS}
+    library.prepare(Gemm(3, 4, 6, 8, F32, F32))
+    assert {name: fake.count(f"hipblasLt{name}") - counts[name] for name in CALLS} == CALLS
+
+
+def test_the_library_is_opened_once_and_an_algorithm_is_asked_for_once(device: HipDevice, fake: Fake):
+    started, asked = fake.count("hipblasLtCreate"), fake.count("hipblasLtMatmulAlgoGetHeuristic")
+    before = fake.alive()
+    for _ in range(3):
+        (library,) = library_kernels(device)
+        library.prepare(GEMM)
+    assert fake.count("hipblasLtCreate") == started + 1
+    assert fake.count("hipblasLtMatmulAlgoGetHeuristic") == asked + 1
+    gc.collect()
+    alive = {kind: fake.alive()[kind] - before[kind] for kind in MADE}
+    assert alive == {"handles of hipBLASLt": 1, "descriptors of products": 0, "layouts": 0, "preferences": 0}
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "text"),
+    [
+        (ALLOC_FAILED, AllocationError, "HIPBLAS_STATUS_ALLOC_FAILED (2)"),
+        (4, LaunchError, "HIPBLAS_STATUS_MAPPING_ERROR (4)"),
+        (5, LaunchError, "HIPBLAS_STATUS_EXECUTION_FAILED (5)"),
+        (NOT_SUPPORTED, LaunchError, "HIPBLAS_STATUS_NOT_SUPPORTED (7)"),
+    ],
+)
+def test_a_product_that_is_not_queued_is_an_error_with_the_status(
+    device: HipDevice, fake: Fake, status: int, kind: type[Exception], text: str
+):
+    (library,) = library_kernels(device)
+    library.prepare(Gemm(1, 5, 7, 11, F32, F32))
+    fake.fail("hipblasLtMatmul", status)
+    with pytest.raises(kind) as refused:
+        product(device, Gemm(1, 5, 7, 11, F32, F32))
+    assert f"hipblasLtMatmul: {text}" in str(refused.value)
+    assert "kernel hipblaslt_1x5x7x11 on hip:0" in str(refused.value)
+    result, expected = product(device, Gemm(1, 5, 7, 11, F32, F32))
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_a_product_that_cannot_be_recorded_is_queued_launch_by_launch(device: HipDevice, fake: Fake):
+    played = fake.count("hipGraphLaunch")
+    fake.fail("hipblasLtMatmul", NOT_SUPPORTED, after=2)  # the first launch queues two
+    result, expected = product(device, GEMM, captured=True)
+    np.testing.assert_array_equal(result, expected)
+    assert fake.count("hipGraphLaunch") == played
+
+
+def test_a_library_that_does_not_start_is_told_once(device: HipDevice, fake: Fake):
+    fake.fail("hipblasLtCreate", 1)
+    what = r"hipBLASLt does not start on hip:0: hipblasLtCreate: HIPBLAS_STATUS_NOT_INITIALIZED \(1\)"
+    with pytest.raises(InitializationError, match=what):
+        library_kernels(device)
+    assert library_kernels(device) == ()
+
+
+def test_without_memory_to_work_in_products_are_generated(device: HipDevice, fake: Fake):
+    (library,) = library_kernels(device)
+    fake.fail("hipMalloc", 2)
+    with pytest.raises(UnsupportedError, match="hipBLASLt on hip:0 has no memory to work in: hipMalloc"):
+        library.prepare(GEMM)
+    library.prepare(GEMM)
+
+
+def test_without_the_library_there_are_no_candidates_and_a_note_says_what_brings_it(
     fresh: Callable[..., Runtime], tmp_path: Path
 ):
-    assert library_kernels(fresh(blas=str(tmp_path / "nowhere.so")).device()) == ()
-    assert library_kernels(fresh(use_blas=False).device()) == ()
+    runtime = fresh(blas=str(tmp_path / "nowhere.so"))
+    with use(runtime):
+        for size in (3, 4):
+            x = Tensor(np.ones((size, size), np.float32))
+            assert (x @ x).sum().item() == size**3
+    (note,) = runtime.backends.open("hip").notes
+    assert "the library hipblaslt is not there" in note
+    assert "AMD's ROCm brings it (the package hipblaslt)" in note
+    assert library_kernels(runtime.device()) == ()
+
+
+def test_by_the_configuration_there_are_no_candidates(fresh: Callable[..., Runtime]):
+    runtime = fresh(use_blas=False)
+    assert library_kernels(runtime.device()) == ()
+    assert not runtime.backends.open("hip").notes

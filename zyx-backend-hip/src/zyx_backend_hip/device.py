@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
     from zyx.backend.cache import ProgramCache
+    from zyx.backend.library import LibraryKernel
     from zyx.ir.kernel import Kernel
     from zyx_backend_hip.driver import Handle, Module
     from zyx_backend_hip.memory import HipPool
@@ -52,6 +53,7 @@ class HipDevice(Device):
         self._options = build_options(pool.session.device.arch)
         self._cache = cache
         self.section: Final = section
+        self.kernels: Sequence[LibraryKernel] | None = None  # of libraries, once they were asked for
         self._is_open = True
 
     @property

@@ -1,6 +1,6 @@
 """What this backend asks of AMD's libraries, through ctypes.
 
-Nothing else in the package calls foreign functions, but `blas`.
+Nothing else in the package calls foreign functions, but `blas` and what it shares with other backends.
 
 Importing this module loads no library: `Runtime` does. A code that is no success leaves as `Fault`.
 
@@ -49,7 +49,14 @@ _NAME_BYTES: Final = 256
 
 
 class Fault(Exception):
-    """A function of a library failed, with `code`. For this package alone."""
+    """A function of a library failed. For this package alone.
+
+    Attributes:
+        code: HIP's code, or the one of the same meaning.
+        said: What a library said that has codes of its own.
+    """
+
+    said = ""
 
     def __init__(self, code: int, function: str) -> None:
         super().__init__(f"{function}: {code_name(code)}")

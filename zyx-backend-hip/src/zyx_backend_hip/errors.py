@@ -40,10 +40,18 @@ def code_name(code: int) -> str:
     return f"hipError{name} ({code})" if name else f"HIP error {code}"
 
 
-def failure(what: str, code: int, kind: type[BackendError]) -> BackendError:
-    """Return the error for `what`, which failed with `code`: a `kind`, unless the code says something better."""
+def failure(what: str, code: int, kind: type[BackendError], said: str = "") -> BackendError:
+    """Return the error for `what`, which failed: a `kind`, unless the code says something better.
+
+    Args:
+        what: What was done, and where.
+        code: HIP's, or the one of the same meaning.
+        kind: The error where the code does not say more.
+        said: What a library said that has codes of its own.
+    """
+    said = said or code_name(code)
     if code in LOST:
-        return DeviceLostError(f"{what}: the device stopped answering, {code_name(code)}")
+        return DeviceLostError(f"{what}: the device stopped answering, {said}")
     if code in NO_MEMORY:
-        return AllocationError(f"{what}: the driver has no memory for it, {code_name(code)}")
-    return kind(f"{what}: {code_name(code)}")
+        return AllocationError(f"{what}: the driver has no memory for it, {said}")
+    return kind(f"{what}: {said}")

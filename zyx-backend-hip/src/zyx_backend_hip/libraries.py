@@ -70,23 +70,8 @@ COMPILER: Final[dict[str, tuple[Any, ...]]] = {
     "hiprtcGetCode": (c_void_p, c_void_p),
 }
 
-_SET: Final = (c_void_p, c_int, c_void_p, c_size_t)
-BLAS: Final[dict[str, tuple[Any, ...]]] = {
-    "hipblasLtCreate": (_HANDLE,),
-    "hipblasLtDestroy": (c_void_p,),
-    "hipblasLtGetVersion": (c_void_p, _INT),
-    "hipblasLtMatmulDescCreate": (_HANDLE, c_int, c_int),
-    "hipblasLtMatmulDescDestroy": (c_void_p,),
-    "hipblasLtMatmulDescSetAttribute": _SET,
-    "hipblasLtMatrixLayoutCreate": (_HANDLE, c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64),
-    "hipblasLtMatrixLayoutDestroy": (c_void_p,),
-    "hipblasLtMatrixLayoutSetAttribute": _SET,
-    "hipblasLtMatmulPreferenceCreate": (_HANDLE,),
-    "hipblasLtMatmulPreferenceDestroy": (c_void_p,),
-    "hipblasLtMatmulPreferenceSetAttribute": _SET,
-    "hipblasLtMatmulAlgoGetHeuristic": (*(c_void_p,) * 7, c_int, c_void_p, _INT),
-    "hipblasLtMatmul": (*(c_void_p,) * 14, c_size_t, c_void_p),
-}
+#: Of libhipblaslt, besides those of `zyx.backend.lt_library`.
+BLAS_VERSION: Final[dict[str, tuple[Any, ...]]] = {"hipblasLtGetVersion": (c_void_p, _INT)}
 
 #: What a library brings, for the error.
 _PACKAGES: Final = {

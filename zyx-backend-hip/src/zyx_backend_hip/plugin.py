@@ -73,7 +73,12 @@ def zyx_devices(config: BackendConfig[HipConfig], pools: Mapping[str, MemoryPool
 
 @hookimpl
 def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:
-    """Return the matrix products of hipBLASLt, if it is installed."""
+    """Return the matrix products of hipBLASLt, if the configuration has them and HIP is not too old for it.
+
+    Raises:
+        DriverNotFoundError: It is not installed; so it is said once, and then there are none.
+        InitializationError: It does not start on the device; likewise.
+    """
     from zyx_backend_hip.start import library_kernels
 
     return library_kernels(device)

@@ -69,7 +69,7 @@ class HipProgram(Program):
                 self.queue(values, session.launches)
                 return work.add(session.launches, self.what, kept=self)
         except Fault as error:
-            raise failure(self.what, error.code, LaunchError) from error
+            raise failure(self.what, error.code, LaunchError, error.said) from error
 
     def timed(self, args: Sequence[Argument]) -> float:
         """Run one launch and return its seconds by the device's clock. Raises as `run` does."""
@@ -85,7 +85,7 @@ class HipProgram(Program):
                 finally:
                     clock.close()
         except Fault as error:
-            raise failure(self.what, error.code, LaunchError) from error
+            raise failure(self.what, error.code, LaunchError, error.said) from error
 
     def native_arguments(self, args: Sequence[Argument]) -> list[int]:
         """Return addresses of buffers, and bytes of numbers. Raises `LaunchError` if the arguments do not fit."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.backend.disk_cache import DiskCache
 from zyx.errors import InitializationError, NoDeviceError
-from zyx_backend_hip import blas
+from zyx_backend_hip.blas import OLDEST, Blas, candidates
 from zyx_backend_hip.device import HipDevice
 from zyx_backend_hip.driver import ListedDevice, Runtime, Session
 from zyx_backend_hip.info import device_info
@@ -78,7 +78,16 @@ def open_devices(config: BackendConfig[HipConfig], pools: Mapping[str, MemoryPoo
 
 
 def library_kernels(device: Device) -> Sequence[LibraryKernel]:
-    """Return what hipBLASLt offers on a device of this backend."""
+    """Return what hipBLASLt offers on a device of this backend.
+
+    Raises:
+        DriverNotFoundError: It is not there. From the next call on, nothing is offered.
+        InitializationError: It does not start there; likewise.
+    """
     if not isinstance(device, HipDevice) or not device.section.use_blas:
         return ()
-    return blas.library_kernels(device.pool, device.name, device.section.blas)
+    if device.kernels is None:
+        device.kernels = ()
+        if device.pool.session.runtime.hip_version >= OLDEST:
+            device.kernels = candidates(Blas(device.pool, device.name, device.section.blas))
+    return device.kernels

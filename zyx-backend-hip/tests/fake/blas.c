@@ -51,7 +51,7 @@ static void put(char *at, int type, float value) {
 EXPORT int hipblasLtCreate(void **handle) { CALL("hipblasLtCreate") *handle = make(sizeof(Object), BLAS, fake_current); RETURN }
 EXPORT int hipblasLtGetVersion(void *handle, int *version) {
     CALL("hipblasLtGetVersion")
-    if (!find(handle, BLAS)) FAIL(7, "no handle");
+    if (!find(handle, BLAS)) FAIL(3, "no handle");
     *version = 1000;
     RETURN
 }
@@ -59,7 +59,7 @@ EXPORT int hipblasLtGetVersion(void *handle, int *version) {
 #define DESTROY(name, kind)                                        \
     EXPORT int name(void *handle) {                                \
         CALL(#name)                                                \
-        if (!find(handle, kind)) FAIL(7, "no such object");        \
+        if (!find(handle, kind)) FAIL(3, "no such object");        \
         destroy(handle);                                           \
         RETURN                                                     \
     }
@@ -70,7 +70,7 @@ DESTROY(hipblasLtMatmulPreferenceDestroy, PREFERENCE)
 
 EXPORT int hipblasLtMatmulDescCreate(Desc **made, int compute, int scale) {
     CALL("hipblasLtMatmulDescCreate")
-    if (compute != 2 || scale != 0) FAIL(7, "compute type %d, scale %d", compute, scale);
+    if (compute != 2 || scale != 0) FAIL(3, "compute type %d, scale %d", compute, scale);
     *made = make(sizeof **made, DESC, fake_current);
     (*made)->transpose[0] = (*made)->transpose[1] = 111;
     RETURN
@@ -78,15 +78,15 @@ EXPORT int hipblasLtMatmulDescCreate(Desc **made, int compute, int scale) {
 
 EXPORT int hipblasLtMatmulDescSetAttribute(Desc *desc, int attribute, const void *value, size_t nbytes) {
     CALL("hipblasLtMatmulDescSetAttribute")
-    if (!find(desc, DESC) || attribute < 0 || attribute > 1 || nbytes != 4) FAIL(7, "attribute %d", attribute);
+    if (!find(desc, DESC) || attribute < 0 || attribute > 1 || nbytes != 4) FAIL(3, "attribute %d", attribute);
     memcpy(&desc->transpose[attribute], value, 4);
-    if (desc->transpose[attribute] != 111 && desc->transpose[attribute] != 112) FAIL(7, "operation");
+    if (desc->transpose[attribute] != 111 && desc->transpose[attribute] != 112) FAIL(3, "operation");
     RETURN
 }
 
 EXPORT int hipblasLtMatrixLayoutCreate(Layout **made, int type, uint64_t rows, uint64_t columns, int64_t row) {
     CALL("hipblasLtMatrixLayoutCreate")
-    if ((type != 0 && type != 2 && type != 14) || !rows || !columns || row < (int64_t)rows) FAIL(7, "type %d", type);
+    if ((type != 0 && type != 2 && type != 14) || !rows || !columns || row < (int64_t)rows) FAIL(3, "type %d", type);
     *made = make(sizeof **made, LAYOUT, fake_current);
     (*made)->type = type;
     (*made)->batch = 1;
@@ -98,7 +98,7 @@ EXPORT int hipblasLtMatrixLayoutCreate(Layout **made, int type, uint64_t rows, u
 
 EXPORT int hipblasLtMatrixLayoutSetAttribute(Layout *layout, int attribute, const void *value, size_t nbytes) {
     CALL("hipblasLtMatrixLayoutSetAttribute")
-    if (!find(layout, LAYOUT) || attribute < 0 || attribute > 1 || nbytes != (attribute ? 8 : 4)) FAIL(7, "attribute %d", attribute);
+    if (!find(layout, LAYOUT) || attribute < 0 || attribute > 1 || nbytes != (attribute ? 8 : 4)) FAIL(3, "attribute %d", attribute);
     memcpy(attribute ? (void *)&layout->stride : &layout->batch, value, nbytes);
     RETURN
 }
@@ -111,7 +111,7 @@ EXPORT int hipblasLtMatmulPreferenceCreate(Preference **made) {
 
 EXPORT int hipblasLtMatmulPreferenceSetAttribute(Preference *preference, int attribute, const void *value, size_t nbytes) {
     CALL("hipblasLtMatmulPreferenceSetAttribute")
-    if (!find(preference, PREFERENCE) || attribute != 1 || nbytes != 8) FAIL(7, "attribute %d", attribute);
+    if (!find(preference, PREFERENCE) || attribute != 1 || nbytes != 8) FAIL(3, "attribute %d", attribute);
     memcpy(&preference->workspace, value, 8);
     RETURN
 }
@@ -127,8 +127,9 @@ EXPORT int hipblasLtMatmulAlgoGetHeuristic(void *handle, Desc *desc, Layout *a, 
                                            Preference *preference, int wanted, char *result, int *found) {
     CALL("hipblasLtMatmulAlgoGetHeuristic")
     if (!find(handle, BLAS) || !find(desc, DESC) || !find(a, LAYOUT) || !find(b, LAYOUT) || c != d || !find(d, LAYOUT) || wanted != 1)
-        FAIL(7, "arguments");
-    if (!fits(desc, a, b, d)) FAIL(7, "the matrices do not fit");
+        FAIL(3, "arguments");
+    if (!find(preference, PREFERENCE)) FAIL(3, "no preference");
+    if (!fits(desc, a, b, d)) FAIL(3, "the matrices do not fit");
     memset(result, 0, 80);
     memcpy(result, "algo", 5);
     *found = preference->workspace > 0;
@@ -163,12 +164,12 @@ EXPORT int hipblasLtMatmul(void *handle, Desc *desc, const float *alpha, const v
     CALL("hipblasLtMatmul")
     Stream *stream = find(stream_handle, STREAM);
     if (!find(handle, BLAS) || !find(desc, DESC) || !find(a, LAYOUT) || !find(b, LAYOUT) || !find(d, LAYOUT) || c_layout != d)
-        FAIL(7, "an object is not alive");
-    if (!stream || stream->object.device != fake_current) FAIL(7, "the stream is not the current device's");
-    if (strcmp(algorithm, "algo") || *beta != 0 || c != out || !fits(desc, a, b, d)) FAIL(7, "arguments");
-    if (!memory_of(workspace, nbytes, fake_current)) FAIL(7, "workspace");
+        FAIL(3, "an object is not alive");
+    if (!stream || stream->object.device != fake_current) FAIL(3, "the stream is not the current device's");
+    if (strcmp(algorithm, "algo") || *beta != 0 || c != out || !fits(desc, a, b, d)) FAIL(3, "arguments");
+    if (!memory_of(workspace, nbytes, fake_current)) FAIL(3, "workspace");
     if (!memory_of(x, reach(a), fake_current) || !memory_of(y, reach(b), fake_current) || !memory_of(out, reach(d), fake_current))
-        FAIL(7, "a matrix reaches out of its memory");
+        FAIL(3, "a matrix reaches out of its memory");
     Product *product = calloc(1, sizeof *product);
     product->op.run = run_product;
     product->desc = *desc;
