@@ -9,14 +9,16 @@ from zyx import dtype as dtypes
 from zyx.ir.builder import Builder
 from zyx.ir.interpreter import run
 from zyx.ir.kernel import Axis, Memory
-from zyx.ir.wmma import DIMENSIONS, fragment_lanes, fragment_positions
+from zyx.ir.wmma import DIMENSIONS, fragment_lanes, fragment_positions, to_tf32
 from zyx.ops import BinaryOp
 
+BITS_DIMS = [(bits, dims) for bits, some in DIMENSIONS.items() for dims in some]
 
-@pytest.mark.parametrize("dims", DIMENSIONS)
+
+@pytest.mark.parametrize(("bits", "dims"), BITS_DIMS)
 @pytest.mark.parametrize(("matrix", "shape"), [("a", (0, 2)), ("b", (2, 1)), ("c", (0, 1))])
-def test_the_threads_of_a_warp_hold_every_element_once(dims, matrix, shape):
-    rows, columns = fragment_positions(dims, matrix)
+def test_the_threads_of_a_warp_hold_every_element_once(bits, dims, matrix, shape):
+    rows, columns = fragment_positions(dims, matrix, bits)
     held = set(zip(rows.ravel().tolist(), columns.ravel().tolist(), strict=True))
     assert held == {(row, column) for row in range(dims[shape[0]]) for column in range(dims[shape[1]])}
     assert rows.size == len(held)
@@ -36,11 +38,31 @@ def test_the_layout_is_that_of_the_manual():
     assert list(zip(rows[31].tolist(), columns[31].tolist(), strict=True)) == [(7, 6), (7, 7), (15, 6), (15, 7)]
     rows, columns = fragment_positions((16, 8, 8), "b")
     assert list(zip(rows[31].tolist(), columns[31].tolist(), strict=True)) == [(6, 7), (7, 7)]
+    # 9.7.15.5.3: m16n8k8 of .tf32.
+    rows, columns = fragment_positions((16, 8, 8), "a", 32)
+    assert list(zip(rows[5].tolist(), columns[5].tolist(), strict=True)) == [(1, 1), (9, 1), (1, 5), (9, 5)]
+    rows, columns = fragment_positions((16, 8, 8), "b", 32)
+    assert list(zip(rows[5].tolist(), columns[5].tolist(), strict=True)) == [(1, 1), (5, 1)]
 
 
-@pytest.mark.parametrize("factor", [dtypes.float16, dtypes.bfloat16], ids=str)
-@pytest.mark.parametrize("dims", DIMENSIONS)
-def test_two_warps_multiply_matrices(dims, factor):
+def test_factors_of_float32_are_rounded_to_eleven_bits():
+    exact = np.array([1 + 2**-10, 1 + 2**-11, 1 + 2**-11 - 2**-20, -1 - 2**-11, np.inf, -0.0, 3.4028235e38], np.float32)
+    rounded = [1 + 2**-10, 1 + 2**-10, 1, -1 - 2**-10, np.inf, -0.0, np.inf]
+    np.testing.assert_array_equal(to_tf32(exact), np.array(rounded, np.float32))
+    assert np.signbit(to_tf32(exact)[5])
+    assert np.isnan(to_tf32(np.array([0x7FFFFFFF, 0xFF800001], np.uint32).view(np.float32))).all()
+
+
+@pytest.mark.parametrize(
+    ("factor", "dims"),
+    [
+        (factor, dims)
+        for factor in (dtypes.float16, dtypes.bfloat16, dtypes.float32)
+        for dims in DIMENSIONS[factor.bits]
+    ],
+    ids=str,
+)
+def test_two_warps_multiply_matrices(factor, dims):
     """Each thread loads its fragments from where they lie in memory, and stores its part of the product."""
     m, n, depth = dims
     lanes = dict(zip("abc", fragment_lanes(dims), strict=True))
@@ -60,9 +82,11 @@ def test_two_warps_multiply_matrices(dims, factor):
     builder.store(arrays["c"], parts["c"], builder.wmma(dims, *fragments))
     memory = []
     for name, matrices in (("a", a), ("b", b), ("c", c)):
-        rows, columns = fragment_positions(dims, name)
+        rows, columns = fragment_positions(dims, name, factor.bits)
         memory.append(np.ascontiguousarray(matrices[:, rows, columns]).reshape(-1))
     run(builder.finish("multiply"), memory)
     rows, columns = fragment_positions(dims, "c")
+    if factor is dtypes.float32:
+        a, b = to_tf32(a), to_tf32(b)
     expected = (a.astype(np.float64) @ b.astype(np.float64) + c)[:, rows, columns].reshape(-1)
     np.testing.assert_allclose(memory[2], expected, rtol=1e-6, atol=1e-6)

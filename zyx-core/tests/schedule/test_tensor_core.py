@@ -69,7 +69,8 @@ def product(m, n, depth, dtype=dtypes.float16, *, layout="NN", batch=(), epilogu
         return graph.permute(leaf((*batch, columns, rows), dtype), order)
 
     def spread(node, shape):
-        wide = graph.reshape(graph.cast(node, dtypes.float32), (*batch, *shape))
+        single = node if dtype is dtypes.float32 else graph.cast(node, dtypes.float32)
+        wide = graph.reshape(single, (*batch, *shape))
         return graph.expand(wide, (*batch, m, n, depth))
 
     a, b = matrix(m, depth, layout[0] == "T"), matrix(n, depth, layout[1] == "N")
@@ -141,14 +142,26 @@ def lane_of(nest):
     return next(s.matrix.lane for s in nest.statements if isinstance(s, Compute) and s.matrix is not None)
 
 
-@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=str)
-@pytest.mark.parametrize("deep", [8, 16, 32])
+@pytest.mark.parametrize(
+    ("dtype", "deep"),
+    [
+        *itertools.product((dtypes.float16, dtypes.bfloat16), (8, 16, 32)),
+        *itertools.product((dtypes.float32,), (8, 16)),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_one_tile(dtype, deep, layout):
     case = product(16, 8, deep, dtype, layout=layout)
-    kernel = check(case, [TensorCore("v0", "r0", "r1", "r2")], (16, 8, min(deep, 16)))
-    assert sum(isinstance(op, k.Wmma) for op in kernel.ops) == (2 if deep == 32 else 1)
+    deepest = 32 // dtype.itemsize
+    kernel = check(case, [TensorCore("v0", "r0", "r1", "r2")], (16, 8, min(deep, deepest)))
+    assert sum(isinstance(op, k.Wmma) for op in kernel.ops) == max(deep // deepest, 1)
     assert kernel.grid == ((), (32,))
+
+
+def test_factors_of_float32_have_at_most_16_bytes_a_thread():
+    with pytest.raises(ScheduleError, match="32 points, too many for factors of float32"):
+        TensorCore("v0", "r0", "r1", "r2").apply(product(16, 8, 32, dtypes.float32).nests[0])
 
 
 def test_elements_of_a_thread_that_lie_side_by_side_are_loaded_together():
@@ -304,16 +317,16 @@ def test_partial_sums():
 # ---- nests that no graph becomes: factors that are computed
 
 
-def computed(m, n, depth, change):
-    """Return a case whose sum is of what `change` makes of a product, given the pool, both factors and (i, j, k)."""
+def computed(m, n, depth, change, dtype=dtypes.float32):
+    """Return a case whose sum, in `dtype`, is of what `change` makes of (pool, a, b, (i, j, k))."""
     pool = Pool()
     i, j, inner = (pool.range(size, label) for size, label in ((m, "i"), (n, "j"), (depth, "k")))
     at = tuple(pool.ref(range_) for range_ in (i, j, inner))
-    stored = Param(0, dtypes.float32, m * n, mutable=True)
+    stored = Param(0, dtype, m * n, mutable=True)
     left, right = Param(1, dtypes.float16, m * depth, mutable=False), Param(2, dtypes.float16, n * depth, mutable=False)
     a = pool.read(left, pool.flatten((at[0], at[2]), (m, depth)))
     b = pool.read(right, pool.flatten((at[1], at[2]), (n, depth)))
-    value = pool.value(dtypes.float32, (i, j))
+    value = pool.value(dtype, (i, j))
     total = Compute(value, change(pool, a, b, at), ReduceOp.SUM, (inner,), (i, j, inner))
     store = Store(stored, pool.flatten(at[:2], (m, n)), pool.value_ref(value, at[:2]), None, (i, j))
     return Case(Nest((stored, left, right), (total, store), pool))
@@ -410,10 +423,10 @@ def test_other_statements_are_refused():
         (lambda pool, a, b, at: pool.convert(pool.binary(BinaryOp.MUL, a, b), dtypes.float32), "no sum of products"),
         (lambda pool, a, b, at: pool.convert(pool.binary(BinaryOp.ADD, a, b), dtypes.float32), "no sum of products"),
         (lambda pool, a, b, at: times(pool, a, pool.convert(b, dtypes.bfloat16)), "multiplies float16 by bfloat16"),
-        (lambda pool, a, b, at: times(pool, a, pool.convert(b, dtypes.float64)), "no float16 or bfloat16 number"),
+        (lambda pool, a, b, at: times(pool, a, pool.convert(b, dtypes.float64)), "multiplies float16 by float32"),
         (
             lambda pool, a, b, at: pool.binary(BinaryOp.MUL, times(pool, a, b), pool.convert(b, dtypes.float32)),
-            "no float16 or bfloat16 number",
+            "multiplies float32 by float16",
         ),
         (lambda pool, a, b, at: times(pool, pool.binary(BinaryOp.ADD, a, b), b), "depends on i and j"),
         (
@@ -437,9 +450,9 @@ def test_what_is_no_product_of_matrices_is_refused(change, text):
 
 
 def test_sums_in_other_types_are_refused():
-    nest = product(16, 8, 16, dtypes.float32).nests[0]
-    with pytest.raises(ScheduleError, match="no float16 or bfloat16 number"):
-        TensorCore("v0", "r0", "r1", "r2").apply(nest)
+    case = computed(16, 8, 16, lambda pool, a, b, _: pool.convert(times(pool, a, b), dtypes.float64), dtypes.float64)
+    with pytest.raises(ScheduleError, match="summed up in float64, not in float32"):
+        TensorCore("v0", "i", "j", "k").apply(case.nests[0])
 
 
 @pytest.mark.parametrize("label", ["r0.0", "r0.1+r1.0", "r1.1", "r2.0", "r2.1"])

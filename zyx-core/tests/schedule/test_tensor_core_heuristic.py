@@ -30,6 +30,10 @@ CARD = replace(
 )  # fmt: skip
 
 
+#: The card, where float32 products may leave bits out.
+WITH_TF32 = replace(CARD, wmma=(*CARD.wmma, ((16, 8, 8), dtypes.float32)))
+
+
 def product(m, n, depth, dtype=dtypes.float16, *, layout="NN", batch=(), epilogue=False):
     """Return the kernel of a product of matrices of whole numbers; with a bias, its result is in float32."""
     graph = Graph()
@@ -78,15 +82,15 @@ def scheduled(case, info=CARD):
     return kernel, chosen
 
 
-@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16, dtypes.float32], ids=str)
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_products_use_it_from_copies_in_local_memory(dtype, layout):
-    kernel, chosen = scheduled(product(64, 64, 64, dtype, layout=layout))
+    kernel, chosen = scheduled(product(64, 64, 64, dtype, layout=layout), WITH_TF32)
     assert chosen
     shared = [op for op in kernel.ops if isinstance(op, k.Define) and op.memory is k.Memory.LOCAL]
     assert [op.dtype for op in shared] == [dtype] * 2
     loads = [op for op in kernel.ops if isinstance(op, k.Load) and kernel.ops[op.source] in shared]
-    assert {op.type.lanes for op in loads} == {8}
+    assert {op.type.lanes * dtype.itemsize for op in loads} == {16}
     copied = {
         op.type.lanes for op in kernel.ops if isinstance(op, k.Load) and op not in loads and op.type.dtype is dtype
     }
@@ -106,6 +110,15 @@ def test_products_use_it_from_copies_in_local_memory(dtype, layout):
 def test_batches_epilogues_and_sizes_that_need_little_padding(sizes, options):
     _, chosen = scheduled(product(*sizes, **options))
     assert chosen
+
+
+@pytest.mark.parametrize("sizes", [(100, 44, 70), (16, 8, 16), (64, 32, 8), (128, 128, 128)])
+def test_products_in_float32_use_it_where_the_device_offers_it(sizes):
+    case = product(*sizes, dtypes.float32)
+    assert not scheduled(case)[1]
+    kernel, chosen = scheduled(case, WITH_TF32)
+    assert chosen
+    assert {op.dims for op in kernel.ops if isinstance(op, k.Wmma)} == {(16, 8, 8)}
 
 
 @pytest.mark.parametrize("depth", [8, 16])

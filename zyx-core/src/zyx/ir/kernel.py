@@ -294,8 +294,9 @@ class Wmma:
 
     Every thread of the warp (threads are numbered along local axis 0) holds a part of each matrix as a vector; which
     part is that of the `mma.sync` instruction of the same dimensions in NVIDIA's PTX manual (9.7.15), row-major a,
-    column-major b. `a` and `b` are f16 or bf16, `c` and the result f32. Dimensions: (16, 8, 8) and (16, 8, 16). All 32
-    threads reach it together.
+    column-major b. `a` and `b` are f16 or bf16, with dimensions (16, 8, 8) and (16, 8, 16); or f32, of which 11
+    significant bits take part (TF32), with (16, 8, 4) and (16, 8, 8). `c` and the result are f32. All 32 threads reach
+    it together.
     """
 
     dims: tuple[int, int, int]

@@ -59,13 +59,15 @@ class MatrixTile:
         lane: The threads of the warp (32), local.
         pair: Neighbouring columns (2), unrolled.
         depth: What is summed up: the threads that share a row or column (4), written out; and what each of them has
-            (2, 4 or 8), a vector. A multiplication takes 2 or 4 points of each thread; 8 make two of them.
+            (2, 4 or 8), a vector. A multiplication takes at most 8 bytes of it; what is longer makes several.
+        itemsize: Bytes of an element of a factor, 2 or 4.
     """
 
     half: Range
     lane: Range
     pair: Range
     depth: tuple[Range, Range]
+    itemsize: int
 
     @property
     def ranges(self) -> tuple[Range, ...]:
@@ -75,7 +77,8 @@ class MatrixTile:
     @property
     def dims(self) -> tuple[int, int, int]:
         """Rows, columns and depth of a multiplication."""
-        return (8 * self.half.size, 4 * self.pair.size, min(16, self.depth[0].size * self.depth[1].size))
+        depth = self.depth[0].size * min(8 // self.itemsize, self.depth[1].size)
+        return (8 * self.half.size, 4 * self.pair.size, depth)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

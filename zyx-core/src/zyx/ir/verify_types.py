@@ -150,13 +150,14 @@ def _shuffle(op: k.Shuffle, ops: Sequence[Op]) -> Findings:
 
 
 def _wmma(op: k.Wmma, ops: Sequence[Op]) -> Findings:
-    if op.dims not in DIMENSIONS:
-        yield 9, f"no dimensions {op.dims}; there are {', '.join(map(str, DIMENSIONS))}"
-        return
     a, b, c = (_type(ops, operand) for operand in (op.a, op.b, op.c))
+    if a.dtype not in (dtypes.float16, dtypes.bfloat16, dtypes.float32):
+        yield 9, f"the factors are float16, bfloat16 or float32, not {a.dtype}"
+        return
+    if op.dims not in DIMENSIONS[a.dtype.bits]:
+        yield 9, f"no dimensions {op.dims} for {a.dtype}; there are {', '.join(map(str, DIMENSIONS[a.dtype.bits]))}"
+        return
     lanes = fragment_lanes(op.dims)
-    if a.dtype not in (dtypes.float16, dtypes.bfloat16):
-        yield 9, f"the factors are float16 or bfloat16, not {a.dtype}"
     if (a, b) != (k.Type(a.dtype, lanes[0]), k.Type(a.dtype, lanes[1])):
         yield 9, f"the factors are {a} and {b}, not of {lanes[0]} and {lanes[1]} lanes of one dtype"
     if not c == op.type == k.Type(dtypes.float32, lanes[2]):

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from zyx.ir.nest import Compute
     from zyx.ir.pool import Pool
 
-#: Types of factors.
-FACTORS: Final = (dtypes.float16, dtypes.bfloat16)
+#: Types of factors that are converted to float32.
+_HALVES: Final = (dtypes.float16, dtypes.bfloat16)
 
 
 def factors_of(pool: Pool, statement: Compute) -> tuple[Expr, Expr]:
-    """Return the factors, of 16 bits, that `statement` sums up the products of, in float32.
+    """Return the factors that `statement` sums up the products of, in float32: of 16 bits, or of float32 themselves.
 
     Where a condition says that a product is not there, the factors are 0.
 
@@ -45,9 +45,7 @@ def factors_of(pool: Pool, statement: Compute) -> tuple[Expr, Expr]:
         raise ScheduleError(f"{statement.value} is no sum of products in float32")
     factors = []
     for side in (expr.x, expr.y):
-        if not isinstance(side, e.Convert) or side.x.dtype not in FACTORS:
-            raise ScheduleError(f"{statement.value} multiplies {side}, which is no float16 or bfloat16 number")
-        factor = side.x
+        factor = side.x if isinstance(side, e.Convert) and side.x.dtype in _HALVES else side
         for condition in conditions:
             factor = _zero_unless(pool, condition, factor)
         factors.append(factor)

@@ -46,8 +46,9 @@ class Multiplication:
         rows = [self._factor(left, {**point, matrix.half: self._pool.index(half)}) for half in range(2)]
         column = self._factor(right, point)
         lanes = matrix.dims[2] // matrix.depth[0].size
+        together = 4 // matrix.itemsize
         for start in range(0, matrix.depth[1].size, lanes):
-            a = self._interleaved(rows, start, lanes)
+            a = self._interleaved(rows, start, lanes, together)
             b = column if lanes == matrix.depth[1].size else self._picked(column, column, range(start, start + lanes))
             total = self._builder.add(k.Wmma(matrix.dims, a, b, total, RESULTS))
         return total
@@ -69,15 +70,15 @@ class Multiplication:
         (fixed,) = self._pool.substitute([factor], point)
         return self._emitter.emit_wide(fixed)
 
-    def _interleaved(self, rows: Sequence[ValueId], start: int, count: int) -> ValueId:
-        """Return `count` elements of each of two rows from `start` on, by twos, in turn."""
+    def _interleaved(self, rows: Sequence[ValueId], start: int, count: int, together: int) -> ValueId:
+        """Return `count` elements of each of two rows from `start` on, in turn: `together` of one, then of the other."""
         first, second = rows
         width = self._builder.type_of(first).lanes
         lanes = [
             row * width + pair + item
-            for pair in range(start, start + count, 2)
+            for pair in range(start, start + count, together)
             for row in range(2)
-            for item in range(2)
+            for item in range(together)
         ]
         return self._picked(first, second, lanes)
 

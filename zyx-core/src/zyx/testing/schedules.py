@@ -137,8 +137,10 @@ def _is_product(nest: Nest, statement: Statement) -> bool:
     if not isinstance(statement, Compute) or statement.op is not ReduceOp.SUM or statement.matrix is not None:
         return False
     try:
-        factors_of(nest.pool, statement)
+        x, _ = factors_of(nest.pool, statement)
     except ScheduleError:
+        return False
+    if x.dtype.bits != 16:  # of float32 only some bits take part, which changes values
         return False
     return len(statement.value.ranges) > 1 and bool(statement.reduced)
 

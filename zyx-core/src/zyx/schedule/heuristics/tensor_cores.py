@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from zyx.ir.nest import Nest
     from zyx.schedule.heuristics.plan import Plan
 
-#: Points of the sum that are copied at a time: vectors of the 16 bytes that a thread loads, for 4 threads.
-_DEPTH: Final = 32
+#: Bytes of a row or column that are copied at a time: vectors of 16 that a thread loads, for 4 threads.
+_COPIED_BYTES: Final = 64
 #: Copies there are of everything: of what is multiplied, and of what comes next.
 _COPIES: Final = 2
 #: Most of what is computed, relative to what is needed.
@@ -101,8 +101,8 @@ class _Product:
     @property
     def at_a_time(self) -> int:
         """Points of the sum that are copied at a time."""
-        deepest = self.dims[2] * 2 == _DEPTH and self.depth.size >= _DEPTH
-        return _DEPTH if deepest else self.dims[2]
+        most = _COPIED_BYTES // self.itemsize
+        return most if self.dims[2] * 2 == most and self.depth.size >= most else self.dims[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ def _registers(block: _Block) -> int:
     """Return the registers that a thread needs: results, two factors of 16 bytes a row, and what it copies."""
     high, wide = block.tiles
     copied = sum(tiles * warps * dim for tiles, warps, dim in zip(block.tiles, block.warps, (16, 8), strict=True))
-    return 4 * high * wide + 8 * high + 4 + copied * _DEPTH // 2 // block.threads + _OTHER_REGISTERS
+    return 4 * high * wide + 8 * high + 4 + copied * _COPIED_BYTES // 4 // block.threads + _OTHER_REGISTERS
 
 
 def _room(block: _Block, info: DeviceInfo) -> float:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _ROWS: Final = 16
 _COLUMNS: Final = 8
 _DEPTHS: Final = (8, 16, 32)
+#: Most bytes of the sum that a thread has of a row or column.
+_THREAD_BYTES: Final = 16
 #: Rows of results that the threads of a warp begin, and neighbouring columns of a thread.
 _GROUPS: Final = 8
 _PAIR: Final = 2
@@ -30,8 +32,9 @@ _SHARE: Final = 4
 class TensorCore:
     """Let the 32 threads of a warp add up the products of a statement together, by the instruction for it.
 
-    The statement sums up products of two float16 or bfloat16 factors in float32; one factor does not depend on the
-    range `columns`, of 8 points, the other not on `rows`, of 16. They sum over `depth`, of 8, 16 or 32 points.
+    The statement sums up products of two float16 or bfloat16 factors in float32, or of two float32 factors, of which 11
+    significant bits take part: only devices where that is asked for have it. One factor does not depend on the range
+    `columns`, of 8 points, the other not on `rows`, of 16. They sum over `depth`, of 8, 16 or, with 16 bits, 32 points.
 
         c[i, j] = sum(k) of f32(a[i, k]) * f32(b[k, j])
         rows i      i.0 < 2 unrolled, i.1 < 8
@@ -74,7 +77,8 @@ class TensorCore:
         half, lane, pair, share, along = ranges
         statement = find_statement(nest, self.statement)
         assert isinstance(statement, Compute)
-        marked = replace(statement, matrix=MatrixTile(half, lane, pair, (share, along)))
+        itemsize = factors_of(nest.pool, statement)[0].dtype.itemsize
+        marked = replace(statement, matrix=MatrixTile(half, lane, pair, (share, along), itemsize))
         fragments_of(nest.pool, marked)  # what cannot be divided among the threads is refused here
         statements = tuple(marked if current is statement else current for current in nest.statements)
         return replace(nest, statements=statements, kinds={**nest.kinds, **dict(zip(ranges, kinds, strict=True))})
@@ -101,6 +105,8 @@ class TensorCore:
             if range_.size not in sizes:
                 raise ScheduleError(f"{range_} has {range_.size} points, not {' or '.join(map(str, sizes))}")
         x, y = factors_of(nest.pool, statement)
+        if depth.size * x.dtype.itemsize > _SHARE * _THREAD_BYTES:
+            raise ScheduleError(f"{depth} has {depth.size} points, too many for factors of {x.dtype}")
         if not _is_product(x.free, y.free, rows, columns) and not _is_product(y.free, x.free, rows, columns):
             raise ScheduleError(f"{self.statement} is no product of matrices: a factor depends on {rows} and {columns}")
 
