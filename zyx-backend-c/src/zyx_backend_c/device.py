@@ -87,7 +87,8 @@ class CpuDevice(Device):
 
     def launch(self, program: Program, args: Sequence[Argument], events: Sequence[Event] = ()) -> Event:
         """Run `program` on `args` and return when it is done."""
-        take_all(events)
+        if events:
+            take_all(events)
         if type(program) is not CpuProgram or program.is_released or not self._is_open:
             program = self._own(program)
         workers = self.workers
@@ -95,7 +96,7 @@ class CpuDevice(Device):
             program.bind(args, self.memory_pool)
             if not workers.is_started and program.cost_ns >= workers.least_shared_ns:
                 workers.start()
-            workers.run(workers.address, program.address, program.count, program.cost_ns)
+            workers.run(workers.address, program.address)
         return self.memory_pool.completed()
 
     def timed_launch(self, program: Program, args: Sequence[Argument]) -> float:

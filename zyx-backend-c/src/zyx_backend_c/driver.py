@@ -167,11 +167,12 @@ def call_text(address: int) -> str:
 
 
 def procedure(address: int, arguments: int) -> Callable[..., None]:
-    """Return a Python function for the native procedure of so many 64-bit integer arguments.
+    """Return a Python function for the native procedure of so many arguments: addresses, or integers as long as these.
 
     The interpreter's lock is released while it runs.
     """
-    return ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * arguments)(address)
+    # ctypes takes half as long to convert an int to an address as to an integer of 64 bits.
+    return ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * arguments)(address)
 
 
 class NativeWords:

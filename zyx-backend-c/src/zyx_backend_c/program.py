@@ -3,10 +3,10 @@
 A program is a table of *steps* in native memory, and the argument slots that the steps point to. A compiled kernel is
 one step, a captured sequence has one a launch; both are run by a single native call::
 
-    words:   | function  args  groups  chunk  cost | function  args ... | slot slot slot | slot slot |
-               step 0        |                       step 1      |        ^                ^
-                             +-------------------------------------------+                |
-                                                                 +------------------------+
+    words:   | count cost | function  args  groups  chunk  cost | function  args ... | slot slot slot | slot slot |
+                            step 0        |                       step 1      |        ^                ^
+                                          +-------------------------------------------+                |
+                                                                              +------------------------+
 
 The slots that hold launch arguments are written when a launch brings other arguments than the one before.
 """
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 #: Turns a scalar argument into the 8 bytes of its slot, as an unsigned integer.
 Encoder: TypeAlias = "Callable[[Scalar], int]"
 
+_FIRST_WORDS: Final = 2
 _STEP_WORDS: Final = 5
 _FLOAT_FORMATS: Final = {dtypes.float16: "<e", dtypes.float32: "<f", dtypes.float64: "<d"}
 
@@ -117,14 +118,14 @@ class CpuProgram(Program):
         parameters: The launch arguments.
         scratch_bytes: Scratch memory that a thread needs.
         cost_ns: Estimated nanoseconds on one thread, of all steps.
-        address: Of the table.
+        address: Of the words.
         count: Number of steps.
         is_released: Whether it was given back.
     """
 
     __slots__ = (
-        "_bound", "_buffers_only", "_slots", "_words", "address", "assembly", "cost_ns", "count", "is_released",
-        "parameters", "scratch_bytes", "steps",
+        "_bound", "_buffers_only", "_least", "_slots", "_words", "address", "assembly", "cost_ns", "count",
+        "is_released", "parameters", "scratch_bytes", "steps",
     )  # fmt: skip
 
     def __init__(
@@ -145,22 +146,24 @@ class CpuProgram(Program):
         self.count = len(self.steps)
         self.is_released = False
         starts = []
-        length = _STEP_WORDS * self.count
+        length = _FIRST_WORDS + _STEP_WORDS * self.count
         for step in self.steps:
             starts.append(length)
             length += len(step.args)
         self._words = driver.NativeWords(length)
         self.address = self._words.address
         words = self._words.words
+        words[0], words[1] = self.count, self.cost_ns
         for number, (step, start) in enumerate(zip(self.steps, starts, strict=True)):
             row = (step.function, self.address + 8 * start, step.groups, step.chunk, step.cost_ns)
             for column, value in enumerate(row):
-                words[_STEP_WORDS * number + column] = value
+                words[_FIRST_WORDS + _STEP_WORDS * number + column] = value
             for column, value in enumerate(step.args):
                 words[start + column] = value
         self._slots = tuple(
             tuple(starts[step] + slot for step, slot in parameter.places) for parameter in self.parameters
         )
+        self._least = tuple(parameter.nbytes for parameter in self.parameters)
         self._buffers_only = all(parameter.encode is None for parameter in self.parameters)
         self._bound: list[object] | None = None
 
@@ -168,8 +171,7 @@ class CpuProgram(Program):
         """Write launch arguments to their slots.
 
         Raises:
-            LaunchError: They are too few or too many, or one is no living buffer of `pool`, or too small. The slots are
-                as before.
+            LaunchError: They are too few or too many, or one is no living buffer of `pool`, or too small.
         """
         try:
             if self._buffers_only:
@@ -188,21 +190,17 @@ class CpuProgram(Program):
         """Write the arguments that are others than at the last launch."""
         if len(given) != len(self.parameters):
             raise LaunchError(f"{self.name} was given {len(given)} arguments; it takes {self._signature()}")
-        bound = [None] * len(given) if self._bound is None else self._bound
-        changed: list[tuple[tuple[int, ...], int]] = []
-        for number, (value, old) in enumerate(zip(given, bound, strict=True)):
-            if value is old:
-                continue
-            parameter = self.parameters[number]
-            if isinstance(value, tuple):
-                if value[1] < parameter.nbytes or args[number].pool is not pool:  # type: ignore[union-attr]
-                    check_buffer(args[number], parameter.nbytes, pool, f"argument {number} of {self.name}")
-                value = value[0]
-            changed.append((self._slots[number], value))  # type: ignore[arg-type]  # an address or an encoded number
-        words = self._words.words
-        for places, word in changed:
-            for place in places:
-                words[place] = word
+        bound = self._bound or [None] * len(given)
+        self._bound = None  # until all are written
+        words, least, slots = self._words.words, self._least, self._slots
+        for number, value in enumerate(given):
+            if value is not bound[number]:
+                if type(value) is tuple:
+                    if value[1] < least[number] or args[number].pool is not pool:  # type: ignore[union-attr]
+                        check_buffer(args[number], least[number], pool, f"argument {number} of {self.name}")
+                    value = value[0]
+                for place in slots[number]:
+                    words[place] = value  # type: ignore[call-overload]  # an address or an encoded number
         self._bound = given
 
     def _signature(self) -> str:

@@ -21,6 +21,11 @@
   i64,                        ; 3  chunk: groups taken at a time; >= groups means the caller alone
   i64 }                       ; 4  cost: estimated nanoseconds on one thread
 
+%Program = type {
+  i64,                        ; 0  number of steps
+  i64,                        ; 1  cost of them together
+  [0 x %Step] }               ; 2
+
 %Pool = type {
   i32, [15 x i32],            ; 0  gate. Gate and chunk counter have a cache line each: all threads write to them
   i64, [7 x i64],             ; 2  next: first chunk that nobody took
@@ -33,9 +38,13 @@
 
 DECLARE_SYSCALL
 
-; Run `count` steps that cost about `total` nanoseconds together.
-define void @zyx_run(ptr %pool, ptr %steps, i64 %count, i64 %total) #0 {
+; Run a program.
+define void @zyx_run(ptr %pool, ptr %program) #0 {
 entry:
+  %count = load i64, ptr %program
+  %total.p = getelementptr %Program, ptr %program, i32 0, i32 1
+  %total = load i64, ptr %total.p
+  %steps = getelementptr %Program, ptr %program, i32 0, i32 2
   %calls.p = getelementptr %Pool, ptr %pool, i32 0, i32 17
   %calls.0 = load i64, ptr %calls.p
   %calls.1 = add i64 %calls.0, 1

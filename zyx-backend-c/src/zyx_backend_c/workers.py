@@ -110,7 +110,7 @@ class WorkerPool:
         sharing: When work is shared.
 
     Attributes:
-        run: ``run(pool, steps, count, total_ns)``: runs `count` steps at the address `steps`. One call at a time.
+        run: ``run(pool, program)``: runs the program at the address `program`, see `CpuProgram`. One call at a time.
         address: The argument `pool`.
         is_started: Whether workers were started, or there are none to start.
         least_shared_ns: Least cost of a launch that may be shared.
@@ -122,7 +122,7 @@ class WorkerPool:
         self._code = code
         self._sharing = sharing
         self.threads = threads
-        self.run: Callable[[int, int, int, int], None] = driver.procedure(code.addresses["zyx_run"], 4)
+        self.run: Callable[[int, int], None] = driver.procedure(code.addresses["zyx_run"], 2)
         self._state = driver.NativeWords(_WORDS)
         self.address = self._state.address
         self.is_started = threads == 1
