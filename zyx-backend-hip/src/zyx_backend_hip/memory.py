@@ -201,7 +201,9 @@ class HipPool(MemoryPool):
     ) -> Event:
         """Copy all of `source`, of another pool, to the start of `target`; straight from devices and host memory."""
         if isinstance(source.pool, HipPool) and isinstance(source, HipBuffer):
-            return self._from_device(source.pool, source, target, [*source.pool.take(events), *self.take(target_events)])
+            return self._from_device(
+                source.pool, source, target, [*source.pool.take(events), *self.take(target_events)]
+            )
         array = getattr(source, "array", None)
         if array is None:
             return super().pool_to_pool(source, target, events, target_events)

@@ -15,7 +15,14 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.backend import Device, DeviceInfo, Event, MemoryPool, PoolBuffer, Program
 from zyx.backend.info import full_capability
-from zyx.errors import AllocationError, BackendError, InvalidEventError, LaunchError, UnsupportedError
+from zyx.errors import (
+    AllocationError,
+    BackendError,
+    InvalidBufferError,
+    InvalidEventError,
+    LaunchError,
+    UnsupportedError,
+)
 from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl
 from zyx.ir.interpreter import Executable
 from zyx.runtime.runtime import Runtime, use
@@ -30,8 +37,8 @@ CAPACITY = 1 << 22
 class Work:
     """Something to do, after some other things; what fails is not done, and neither is what comes after it."""
 
-    def __init__(self, action: Callable[[], None], after: list[Work]) -> None:
-        self.action: Callable[[], None] | None = action
+    def __init__(self, action: Callable[[], None] | None, after: list[Work]) -> None:
+        self.action = action
         self.after = after
         self.error: Exception | None = None
 
@@ -68,13 +75,28 @@ class LabEvent(Event):
         self.work = work
         self.pool = pool
 
+    def again(self) -> Event | None:
+        return LabEvent(self.work, self.pool) if self.pool.gives_events_again else None
+
 
 class LabBuffer(PoolBuffer):
-    __slots__ = ("array",)
+    """A piece of memory; it `is_gone` once it was freed and the work before that is done."""
+
+    __slots__ = ("array", "is_gone")
 
     def __init__(self, pool: MemoryPool, nbytes: int) -> None:
         super().__init__(pool, nbytes)
         self.array = np.full(nbytes, 0xA5, np.uint8)
+        self.is_gone = False
+
+    def lose(self) -> None:
+        self.array[:] = 0x5A
+        self.is_gone = True
+
+    def there(self, nbytes: int) -> np.ndarray:
+        if self.is_gone:
+            raise InvalidBufferError(f"work on {nbytes} bytes of {self.pool.name} was done after they were freed")
+        return self.array[:nbytes]
 
 
 class LabPool(MemoryPool):
@@ -83,7 +105,11 @@ class LabPool(MemoryPool):
     Attributes:
         copies: Bytes of each copy that was queued, by kind.
         has_direct_path: Whether copies between two pools of this kind do not go through the host.
+        gives_events_again: Whether several can wait for one piece of work.
+        waits: How often the host waited for work that was not done.
     """
+
+    takes_target_events = True
 
     def __init__(self, name: str, capacity: int = CAPACITY) -> None:
         super().__init__(name)
@@ -93,6 +119,8 @@ class LabPool(MemoryPool):
         self.queued: list[Work] = []
         self.copies: list[tuple[str, int]] = []
         self.has_direct_path = True
+        self.gives_events_again = True
+        self.waits = 0
 
     @property
     def free_bytes(self) -> int:
@@ -105,41 +133,43 @@ class LabPool(MemoryPool):
         return LabBuffer(self, nbytes), self.completed()
 
     def deallocate(self, buffer: PoolBuffer, events=()) -> None:
-        self.sync_events(events)
+        before = taken(self, events)
         self.check_buffer(buffer)
         buffer.freed = True
-        buffer.array[:] = 0x5A
         self.used -= buffer.nbytes
+        if before:
+            self.after(buffer.lose, before)
+        else:
+            buffer.lose()
 
     def host_to_pool(self, source: memoryview, target: PoolBuffer, events=()) -> Event:
         self.copies.append(("upload", source.nbytes))
 
-        def do_copy() -> None:
-            self.check_buffer(target, source.nbytes)
-            target.array[: source.nbytes] = np.frombuffer(source, np.uint8)
+        before = taken(self, events)
+        self.check_buffer(target, source.nbytes)
 
-        return self.queue(do_copy, events)
+        def do_copy() -> None:
+            target.there(source.nbytes)[:] = np.frombuffer(source, np.uint8)
+
+        return self.after(do_copy, before)
 
     def pool_to_host(self, source: PoolBuffer, target: memoryview, events=(), offset: int = 0) -> None:
         self.sync_events(events)
         self.check_buffer(source, offset + target.nbytes)
         np.frombuffer(target, np.uint8)[:] = source.array[offset : offset + target.nbytes]
 
-    def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events=()) -> Event:
+    def pool_to_pool(self, source: PoolBuffer, target: PoolBuffer, events=(), target_events=()) -> Event:
         self.copies.append(("copy", source.nbytes))
         if not isinstance(source, LabBuffer) or not self.has_direct_path:
-            return super().pool_to_pool(source, target, events)
+            return super().pool_to_pool(source, target, events, target_events)
+        before = [*taken(source.pool, events), *taken(self, target_events)]
+        source.pool.check_buffer(source)
         self.check_buffer(target, source.nbytes)
 
         def do_copy() -> None:
-            source.pool.check_buffer(source)
-            self.check_buffer(target, source.nbytes)
-            target.array[: source.nbytes] = source.array
+            target.there(source.nbytes)[:] = source.there(source.nbytes)
 
-        return self.after(do_copy, taken(source.pool, events))
-
-    def queue(self, action: Callable[[], None], events=()) -> Event:
-        return self.after(action, taken(self, events))
+        return self.after(do_copy, before)
 
     def after(self, action: Callable[[], None], others: list[Work]) -> Event:
         work = Work(action, others)
@@ -147,10 +177,11 @@ class LabPool(MemoryPool):
         return LabEvent(work, self)
 
     def completed(self) -> Event:
-        return LabEvent(Work(lambda: None, []), self)
+        return LabEvent(Work(None, []), self)
 
     def sync_events(self, events) -> None:
         for work in taken(self, events):
+            self.waits += work.action is not None
             work.do()
 
     def release_events(self, events) -> None:
@@ -227,16 +258,20 @@ class LabDevice(Device):
         self.launched.append(program.name)
         fails = self.fails_while_running is not None and self.fails_while_running in program.name
 
+        before = taken(self.memory_pool, events)
+        sizes = [param.length * param.dtype.itemsize for param in program.params]
+        for argument, nbytes in zip(args, sizes, strict=True):
+            self.memory_pool.check_buffer(argument, nbytes)
+
         def run() -> None:
             if fails:
                 raise self.error(f"kernel {program.name} on {self.name}: failed while running")
-            arrays = []
-            for argument, param in zip(args, program.params, strict=True):
-                self.memory_pool.check_buffer(argument, param.length * param.dtype.itemsize)
-                arrays.append(argument.array[: param.length * param.dtype.itemsize].view(param.dtype.numpy))
-            program.executable(arrays)
+            arrays = [argument.there(nbytes) for argument, nbytes in zip(args, sizes, strict=True)]
+            program.executable(
+                [array.view(param.dtype.numpy) for array, param in zip(arrays, program.params, strict=True)]
+            )
 
-        return self.memory_pool.queue(run, events)
+        return self.memory_pool.after(run, before)
 
     def close(self) -> None:
         pass

@@ -18,12 +18,14 @@ class Work:
         action: Does it; None once it is done.
         after: What has to be done before.
         error: What it raised, for whoever waits for it first.
+        in_any_case: Whether it is also done if something before it failed.
     """
 
-    def __init__(self, action, after):
+    def __init__(self, action, after, *, in_any_case=False):
         self.action = action
         self.after = after
         self.error = None
+        self.in_any_case = in_any_case
 
     def finish(self):
         """Do it, if it is not done yet."""
@@ -38,7 +40,7 @@ class Work:
             action, work.action = work.action, None
             errors = [before.error for before in work.after if before.error is not None]
             work.after = []
-            if action is not None and not errors:
+            if action is not None and (work.in_any_case or not errors):
                 try:
                     action()
                 except Exception as error:  # noqa: BLE001  # surfaces where somebody waits
@@ -61,20 +63,31 @@ class LazyEvent(Event):
         self.pool = pool
         self.work = work
 
+    def again(self):
+        return type(self)(self.pool, self.work)
+
 
 class LazyPool(HostPool):
     """Host memory, in which nothing happens until somebody waits."""
 
+    #: The class of its events.
+    event = LazyEvent
+
     def __init__(self, name):
         super().__init__(name, 1 << 30)
         self.queue = []
+        self.dying_bytes = 0
 
-    def queued(self, action, after):
+    @property
+    def free_bytes(self):
+        return super().free_bytes + self.dying_bytes
+
+    def queued(self, action, after, *, in_any_case=False):
         """Return the event of new work."""
-        work = Work(action, after)
+        work = Work(action, after, in_any_case=in_any_case)
         self.queue.append(work)
         self.queue = [other for other in self.queue if other.action is not None]
-        return LazyEvent(self, work)
+        return self.event(self, work)
 
     def take(self, events):
         """Use events up; return their work."""
@@ -95,12 +108,19 @@ class LazyPool(HostPool):
         return buffer, self.queued(lambda: buffer.array.fill(_POISON), [])
 
     def deallocate(self, buffer, events=()):
-        after = self.take(events)
+        after = [work for work in self.take(events) if work.action is not None]
         self.own(buffer)
-        for work in after:
-            work.finish()
-        if not buffer.freed:
+        if after:
+            self.dying_bytes += buffer.nbytes
+            self.queued(lambda: self.lose(buffer), after, in_any_case=True)
+        else:
             buffer.array.fill(_POISON)
+            super().deallocate(buffer)
+
+    def lose(self, buffer):
+        """Give back a buffer whose work is done by now."""
+        self.dying_bytes -= buffer.nbytes
+        buffer.array.fill(_POISON)
         super().deallocate(buffer)
 
     def host_to_pool(self, source, target, events=()):
@@ -114,15 +134,15 @@ class LazyPool(HostPool):
             work.finish()
         super().pool_to_host(source, target, (), offset)
 
-    def pool_to_pool(self, source, target, events=()):
-        after = self.depends_on(events)
+    def pool_to_pool(self, source, target, events=(), target_events=()):
+        after = self.depends_on(target_events)
+        source.pool.sync_events(events)
         self.own(target, source.nbytes)
-        for work in after:
-            work.finish()
-        return super().pool_to_pool(source, target)
+        copy = HostPool.pool_to_pool
+        return self.queued(lambda: copy(self, source, target), after)
 
     def completed(self):
-        return LazyEvent(self, Work(None, []))
+        return self.event(self, Work(None, []))
 
     def sync_events(self, events):
         for work in self.take(events):

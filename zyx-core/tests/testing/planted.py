@@ -5,7 +5,7 @@ It is the interpreter, on memory of its own. Bugs of kernels rewrite what is com
 
 import os
 
-from lazy import LazyDevice, LazyPool
+from lazy import LazyDevice, LazyEvent, LazyPool
 
 from zyx import dtype as dtypes
 from zyx.builtin.host import HostPool
@@ -183,6 +183,40 @@ class HastyPool(LazyPool):
         return []
 
 
+class SameEvent(LazyEvent):
+    """An event that gives itself away, where another one is asked for."""
+
+    def again(self):
+        return self
+
+
+class SameEventPool(LazyPool):
+    """Whoever asks for an event again gets the same one."""
+
+    event = SameEvent
+
+
+class EarlyEvent(LazyEvent):
+    """An event that gives one that is complete, where another one of the same work is asked for."""
+
+    def again(self):
+        return self.pool.completed()
+
+
+class EarlyEventPool(LazyPool):
+    """An event that is had again does not stand for the work."""
+
+    event = EarlyEvent
+
+
+class HastyTargetPool(LazyPool):
+    """Copies do not wait for the work on their target."""
+
+    def pool_to_pool(self, source, target, events=(), target_events=()):
+        self.take(target_events)
+        return super().pool_to_pool(source, target, events)
+
+
 def device_with(rule):
     return type("RuleDevice", (Device,), {"rule": rule})
 
@@ -206,6 +240,9 @@ BUGS = {
     "careless": (CarelessDevice, Pool),
     "stale_code": (StaleCodeDevice, Pool),
     "hasty": (LazyDevice, HastyPool),
+    "same_event": (LazyDevice, SameEventPool),
+    "early_event": (LazyDevice, EarlyEventPool),
+    "hasty_target": (LazyDevice, HastyTargetPool),
 }  # fmt: skip
 
 

@@ -25,6 +25,9 @@ BUGS = [
     ("careless", "test_launches", "test_arguments_that_do_not_fit_are_refused_and_change_nothing"),
     ("stale_code", "test_plans", "test_more_outputs_than_a_kernel_binds_are_stored_by_several"),
     ("hasty", "test_events", "test_launches_in_a_chain_of_events_run_in_order"),
+    ("same_event", "test_events", "test_several_can_wait_for_one_piece_of_work"),
+    ("early_event", "test_events", "test_memory_is_given_back_behind_the_work_that_still_uses_it"),
+    ("hasty_target", "test_events", "test_a_copy_waits_for_the_work_on_its_target"),
 ]
 
 

@@ -63,6 +63,26 @@ class Pending:
                 raise
         last.is_done = True
 
+    def runs_apart_from(self, pool: MemoryPool) -> bool:
+        """Whether it may still be running, and `pool` cannot wait for it."""
+        last = self.last()
+        return last.event is not None and last.pool is not pool
+
+    def events_for(self, pool: MemoryPool) -> list[Event]:
+        """Return events of `pool` for whoever must not go on before the work is over, failed or not.
+
+        The work's own event stays here. Where there is no other to be had, this waits, and returns none.
+        """
+        last = self.last()
+        if last.event is None:
+            return []
+        event = last.event.again() if last.pool is pool else None
+        if event is not None:
+            return [event]
+        with suppress(BackendError):  # whoever holds the results is told
+            last.wait()
+        return []
+
 
 def _again(error: BackendError) -> BackendError:
     """Return an equal error that was not raised: without the frames it came through, which hold tensors."""
@@ -121,6 +141,10 @@ class Buffer:
 
 Retired = deque["tuple[MemoryPool, PoolBuffer, Pending | None]"]
 
+#: So many dead buffers are kept while another pool works on them, which theirs cannot wait for: while one is copied
+#: away, the next one is computed.
+_MOST_APART: Final = 2
+
 
 class Memory:
     """Allocates buffers, and gives them back after their last use.
@@ -136,6 +160,7 @@ class Memory:
         self.peak_bytes = 0
         self.lost: set[MemoryPool] = set()
         self._retired: Retired = deque()
+        self._apart: Retired = deque()
         self._of_parent: list[PoolBuffer] = []
         #: What else can free memory when there is none: caches of plans, most dispensable first.
         self.droppers: list[Callable[[], None]] = []
@@ -155,7 +180,9 @@ class Memory:
             return Buffer(pool, None, 0, retired)
         while retired:
             dead = retired.popleft()
-            is_sound = not dead[1].is_foreign and (dead[2] is None or not dead[2].has_failed)
+            is_sound = not dead[1].is_foreign and (
+                dead[2] is None or not (dead[2].has_failed or dead[2].runs_apart_from(pool))
+            )
             if dead[0] is pool and dead[1].nbytes == nbytes and is_sound:  # as in a loop: no need to ask, or to wait
                 buffer = Buffer(pool, dead[1], nbytes, retired)
                 buffer.pending = dead[2]
@@ -195,15 +222,24 @@ class Memory:
         retired = self._retired
         while retired:
             self._give_back(*retired.popleft())
+        while self._apart:
+            self._give_back_now(*self._apart.popleft())
 
     def _give_back(self, pool: MemoryPool, raw: PoolBuffer, pending: Pending | None) -> None:
-        if pool in self.lost:
+        """Give a buffer back behind the work on it. Its pool waits for that, not the host."""
+        if pending is None or not pending.runs_apart_from(pool):
+            self._give_back_now(pool, raw, pending)
+            return
+        self._apart.append((pool, raw, pending))
+        if len(self._apart) > _MOST_APART:
+            self._give_back_now(*self._apart.popleft())
+
+    def _give_back_now(self, pool: MemoryPool, raw: PoolBuffer, pending: Pending | None) -> None:
+        if pool in self.lost or (pending is not None and pending.last().pool in self.lost):
             self._of_parent.append(raw)
             return
-        if pending is not None:
-            with suppress(BackendError):  # nobody holds the result any more; what was made of it fails by itself
-                pending.wait()
-        pool.deallocate(raw)
+        # Nobody holds the result any more; if the work fails, what was made of it fails by itself.
+        pool.deallocate(raw, () if pending is None else pending.events_for(pool))
         self.live_bytes -= raw.nbytes
 
     def _make_room(self, pool: MemoryPool) -> None:
@@ -280,11 +316,42 @@ def copy_buffer(source: Buffer, target: Buffer) -> None:
     """
     if source.raw is None or target.raw is None:
         return
-    target.wait()
-    events, taken = take_events((source,), source.pool)
+    behind, taken = _target_events(target)
     try:
-        event = target.pool.pool_to_pool(source.raw, target.raw, events)
+        events, more = take_events((source,), source.pool)
+        taken = [*taken, *more]
+        event = _copy(source.raw, target, events, behind)
     except BackendError:
         abandon(taken)
         raise
     settle(event, target.pool, (source, target), taken, (target,))
+
+
+def read_into(source: PoolBuffer, target: Buffer) -> None:
+    """Queue a copy of `source`, which nobody works on, to `target`, which lies in another pool.
+
+    Raises:
+        BackendError: The pool refused, or earlier work on `target` has failed.
+    """
+    behind, taken = _target_events(target)
+    try:
+        event = _copy(source, target, (), behind)
+    except BackendError:
+        abandon(taken)
+        raise
+    settle(event, target.pool, (target,), taken, (target,))
+
+
+def _target_events(target: Buffer) -> tuple[list[Event], list[Pending]]:
+    """Return what `take_events` does for the target of a copy; wait if its pool takes no events of it."""
+    if target.pool.takes_target_events:
+        return take_events((target,), target.pool)
+    target.wait()
+    return [], []
+
+
+def _copy(source: PoolBuffer, target: Buffer, events: Sequence[Event], behind: Sequence[Event]) -> Event:
+    assert target.raw is not None
+    if behind:
+        return target.pool.pool_to_pool(source, target.raw, events, behind)
+    return target.pool.pool_to_pool(source, target.raw, events)  # of pools that take no more

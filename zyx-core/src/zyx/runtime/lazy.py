@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from zyx.errors import FormatError, TraceError
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
-from zyx.runtime.buffer import settle
+from zyx.runtime.buffer import read_into
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ class Unread:
         """
         if self.buffer is None:
             buffer = allocate(self.window.nbytes)
-            assert buffer.raw is not None  # a window has at least one byte
-            buffer.wait()
-            event = buffer.pool.pool_to_pool(self.window, buffer.raw)
-            settle(event, buffer.pool, (buffer,), (), (buffer,))
+            read_into(self.window, buffer)
             self.buffer = buffer
         return self.buffer
 

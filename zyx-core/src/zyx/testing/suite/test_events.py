@@ -1,4 +1,4 @@
-"""Events: one owner, one use; and the order that they make."""
+"""Events: one owner, one use, and others for the same work; and the order that they make."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend import Event
+from zyx.builtin.host import HostPool
 from zyx.errors import BackendError, InvalidBufferError, InvalidEventError
 from zyx.ir import kernel as k
 from zyx.ir.builder import Builder
 from zyx.ops import BinaryOp
-from zyx.testing.launching import Loaded, bytes_of, download, prepare
+from zyx.testing.launching import Loaded, bytes_of, download, prepare, upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.backend import Device, MemoryPool
+    from zyx.backend import Argument, Device, MemoryPool, Program
     from zyx.ir.kernel import Kernel
 
 
@@ -35,6 +36,33 @@ def increment(length: int) -> Kernel:
     at = b.index(k.Axis.GROUP, 0, length)
     b.store(array, at, b.binary(BinaryOp.ADD, b.load(array, at), b.const(1, dtypes.int32)))
     return b.finish("increment")
+
+
+def successor(length: int) -> Kernel:
+    """Return a kernel that writes the elements of its second param, each plus 1, to its first."""
+    b = Builder()
+    target = b.define(k.Memory.GLOBAL, dtypes.int32, length)
+    source = b.define(k.Memory.GLOBAL, dtypes.int32, length, mutable=False)
+    at = b.index(k.Axis.GROUP, 0, length)
+    b.store(target, at, b.binary(BinaryOp.ADD, b.load(source, at), b.const(1, dtypes.int32)))
+    return b.finish("successor")
+
+
+def queue_chain(device: Device, program: Program, args: Sequence[Argument], launches: int) -> Event:
+    """Launch `program` several times, one after the other; return the event of the last time."""
+    event = device.memory_pool.completed()
+    for _ in range(launches):
+        event = device.launch(program, args, [event])
+    return event
+
+
+def another(event: Event) -> Event:
+    """Return another event for the same work."""
+    other = event.again()
+    if other is None:
+        pytest.skip("events of this device cannot be had again")
+    assert other is not event
+    return other
 
 
 @pytest.fixture
@@ -106,9 +134,7 @@ def test_launches_in_a_chain_of_events_run_in_order(device: Device, pool: Memory
     program = device.compile(prepare(increment(length), device))
     start = np.arange(length, dtype=np.int32)
     with Loaded(device, [start]) as loaded:
-        event = pool.completed()
-        for _ in range(launches):
-            event = device.launch(program, loaded.args, [event])
+        event = queue_chain(device, program, loaded.args, launches)
         target = np.empty_like(start)
         pool.pool_to_host(loaded.args[0], bytes_of(target), [event])  # type: ignore[arg-type]
     np.testing.assert_array_equal(target, start + launches)
@@ -126,4 +152,84 @@ def test_an_upload_is_seen_by_the_launch_that_waits_for_it(device: Device, pool:
     pool.deallocate(buffer, [pool.completed()])
     with pytest.raises(BackendError):
         pool.deallocate(buffer)
+    device.release(program)
+
+
+def test_several_can_wait_for_one_piece_of_work(device: Device, pool: MemoryPool) -> None:
+    another(pool.completed())
+    length, launches = 10_001, 20
+    program = device.compile(prepare(increment(length), device))
+    start = np.arange(length, dtype=np.int32)
+    with Loaded(device, [start]) as loaded:
+        event = queue_chain(device, program, loaded.args, launches)
+        second = another(event)
+        events = [event, second, another(second), another(event)]
+        target = np.empty_like(start)
+        pool.pool_to_host(loaded.args[0], bytes_of(target), [second])  # type: ignore[arg-type]
+        np.testing.assert_array_equal(target, start + launches)
+        pool.sync_events([device.launch(program, loaded.args, [events[2]])])
+        pool.sync_events([event])
+        pool.release_events([events[3]])
+        for used in events:
+            with pytest.raises(InvalidEventError):
+                pool.sync_events([used])
+        np.testing.assert_array_equal(loaded.arrays()[0], start + launches + 1)
+    device.release(program)
+
+
+def test_memory_is_given_back_behind_the_work_that_still_uses_it(device: Device, pool: MemoryPool) -> None:
+    """It counts as free at once, and whoever gets it next writes to it only when that work is done."""
+    another(pool.completed())
+    length, launches = 100_003, 10
+    slow = device.compile(prepare(increment(length), device))
+    last = device.compile(prepare(successor(length), device))
+    start = np.arange(length, dtype=np.int32)
+    noise = np.full(length, -1, np.int32)
+    pool.synchronize()
+    before = pool.free_bytes
+    for _ in range(5):
+        source = upload(pool, start)
+        target, ready = pool.allocate(start.nbytes)
+        event = queue_chain(device, slow, [source], launches)
+        event = device.launch(last, [target, source], [event, ready])
+        used = pool.free_bytes
+        pool.deallocate(source, [another(event)])
+        assert pool.free_bytes >= used + start.nbytes
+        taken, ready = pool.allocate(start.nbytes)
+        filled = pool.host_to_pool(bytes_of(noise), taken, [ready])
+        pool.sync_events([filled])
+        np.testing.assert_array_equal(download(pool, taken, noise), noise)
+        pool.sync_events([event])
+        np.testing.assert_array_equal(download(pool, target, start), start + launches + 1)
+        pool.deallocate(taken)
+        pool.deallocate(target)
+    pool.synchronize()
+    assert pool.free_bytes == before
+    device.release(slow)
+    device.release(last)
+
+
+def test_a_copy_waits_for_the_work_on_its_target(device: Device, pool: MemoryPool) -> None:
+    if not pool.takes_target_events:
+        pytest.skip("the pool takes no events of the targets of copies")
+    length = 10_001
+    program = device.compile(prepare(increment(length), device))
+    other = HostPool("elsewhere", 1 << 20)
+    values = np.arange(length, dtype=np.int32)
+    source = upload(other, values)
+    with Loaded(device, [np.full(length, 7, np.int32)]) as loaded:
+        (target,) = loaded.args
+        assert not isinstance(target, bool | int | float)
+        event = queue_chain(device, program, loaded.args, 20)
+        copied = pool.pool_to_pool(source, target, [other.completed()], [event])
+        with pytest.raises(InvalidEventError):
+            pool.sync_events([event])
+        pool.sync_events([device.launch(program, loaded.args, [copied])])
+        pool.synchronize()  # the work from before the copy is done by now as well
+        np.testing.assert_array_equal(loaded.arrays()[0], values + 1)
+        event = pool.completed()
+        with pytest.raises(InvalidBufferError):
+            pool.pool_to_pool(upload(other, np.zeros(length + 1, np.int32)), target, (), [event])
+        with pytest.raises(InvalidEventError):
+            pool.sync_events([event])
     device.release(program)
