@@ -54,7 +54,8 @@ EVERYTHING = textwrap.dedent("""\
     %36 = const 0.5 : f16x8
     %37 = const 0.5 : f16x4
     %38 = const 0.0 : f32x4
-    %39 = wmma 16x8x16 %36, %37, %38 : f32x4""")
+    %39 = wmma 16x8x16 %36, %37, %38 : f32x4
+    %40 = swap %38, 5 : f32x4""")
 
 
 def test_every_operation_prints_and_reads_back():
@@ -144,4 +145,4 @@ def test_an_excerpt_marks_its_position():
         >     if %16
                   %18 = load %0[%15] : f32x8
                   %19 = load %0[%15] if %9 : f32x8
-          (20 operations)""")
+          (21 operations)""")

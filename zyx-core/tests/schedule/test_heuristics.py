@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
 from zyx.ir.verify import verify
@@ -25,6 +26,14 @@ DEVICES = {
     "threads with vectors": {
         "units": 1, "max_group_threads": 512, "max_group_shape": (512, 64, 64), "warp_size": 32, "vector_bytes": 16,
         "lanes": (2, 4),
+    },
+    "threads in step": {
+        "units": 1, "max_group_threads": 512, "max_group_shape": (512, 64, 64), "warp_size": 32, "vector_bytes": 16,
+        "lanes": (2, 4), "subgroup_size": 32, "swaps": frozenset({dtypes.float32, dtypes.int32, dtypes.int64}),
+    },
+    "few threads in step": {
+        "units": 2, "max_group_threads": 256, "max_group_shape": (256, 256, 64), "warp_size": 4, "subgroup_size": 4,
+        "swaps": frozenset({dtypes.float32}),
     },
     "few threads": {"units": 4, "max_group_threads": 8, "max_group_shape": (8, 4, 2), "local_bytes": 256},
     "one thread": {"units": 4, "max_group_threads": 2, "max_group_shape": (2, 1, 1), "local_bytes": 64},

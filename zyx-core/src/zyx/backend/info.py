@@ -70,7 +70,11 @@ class DeviceInfo:
         max_groups: Most groups along each grid axis; as many entries as there are axes.
         max_group_threads: Most threads in a group.
         max_group_shape: Most threads along each local axis.
-        warp_size: Threads that run in step; 1 if there is no such thing.
+        warp_size: Threads that run in step; 1 if there is no such thing. Good sizes are multiples of it.
+        subgroup_size: So many threads with neighbouring numbers along local axis 0, the first number a multiple of it,
+            certainly run in step and `Swap` values, as they do in aligned groups of fewer; a power of two, or 0 if
+            threads cannot swap, or nobody knows which do.
+        swaps: The dtypes that `Swap` takes there, of 32 and 64 bits.
         vector_bytes: Width of its vectors; 0 if it works on scalars.
         registers: Vector registers (scalar ones if `vector_bytes` is 0) that one thread may use.
         local_bytes: Local memory a group.
@@ -95,6 +99,8 @@ class DeviceInfo:
     max_group_threads: int = 1
     max_group_shape: tuple[int, ...] = (1, 1, 1)
     warp_size: int = 1
+    subgroup_size: int = 0
+    swaps: frozenset[DType] = frozenset()
     vector_bytes: int = 0
     registers: int = 16
     local_bytes: int = 32768

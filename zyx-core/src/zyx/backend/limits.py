@@ -22,8 +22,8 @@ def check_limits(kernel: Kernel, info: DeviceInfo) -> None:
     """Check a kernel, as it goes to the compiler, against the sizes and types that the device has.
 
     Raises:
-        UnsupportedError: Too many params, groups or threads, too much memory, or a dtype or `Wmma` that the device does
-            not have; the text has the kernel, the operation and the limit, and the nearest dtype that the device has.
+        UnsupportedError: Too many params, groups or threads, too much memory, or a dtype, `Wmma` or `Swap`
+            that the device does not have; the text has the kernel, the operation, the limit, and the nearest dtype.
     """
     for problem in _problems(kernel, info):
         raise UnsupportedError(f"kernel {kernel.name} does not fit {info.model}: {problem}")
@@ -49,6 +49,9 @@ def _problems(kernel: Kernel, info: DeviceInfo) -> Iterator[str]:
                     yield f"{where}: {local_bytes} bytes of local memory, there are {info.local_bytes}"
         elif isinstance(op, k.Value) and not op.type.dtype.is_bool and not info.can_store(op.type.dtype):
             yield f"{where}: there is no {op.type.dtype}; {_way_out(op.type.dtype, info)}"
+        if isinstance(op, k.Swap) and (op.threads > info.subgroup_size or op.type.dtype not in info.swaps):
+            have = f"{info.subgroup_size} swap {', '.join(sorted(map(str, info.swaps)))}" if info.swaps else "none swap"
+            yield f"{where}: {op.threads} threads cannot swap {op.type.dtype}; {have}"
         if isinstance(op, k.Wmma):
             factor = kernel.ops[op.a]
             assert isinstance(factor, k.Value)

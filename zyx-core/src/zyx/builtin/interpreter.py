@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _GROUP_THREADS: Final = 1024
 _LOCAL_BYTES: Final = 1 << 20
+#: Threads that swap values: any number could.
+_SUBGROUP: Final = 32
 
 
 class InterpreterProgram(Program):
@@ -82,6 +84,8 @@ class InterpreterDevice(Device):
             max_groups=((1 << 31) - 1,) * 3,
             max_group_threads=_GROUP_THREADS,
             max_group_shape=(_GROUP_THREADS,) * 3,
+            subgroup_size=_SUBGROUP,
+            swaps=frozenset(dtype for dtype in dtypes.ALL if dtype.bits in (32, 64)),
             local_bytes=_LOCAL_BYTES,
             has_fma=False,
         )

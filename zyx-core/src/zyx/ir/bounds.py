@@ -368,7 +368,7 @@ class Bounds:
         if self._regions.pop():
             self._forget()
 
-    def _any_range(self, op: k.Variable | k.Load) -> Range | None:
+    def _any_range(self, op: k.Variable | k.Load | k.Swap) -> Range | None:
         dtype = op.type.dtype
         return None if dtype.is_float else full_range(dtype)
 
@@ -439,6 +439,7 @@ _RANGES: Final[dict[type[Op], Callable[[Bounds, Any], Range | None]]] = {
     k.If: Bounds._open_if,
     k.EndIf: Bounds._close,
     k.Load: Bounds._any_range,
+    k.Swap: Bounds._any_range,
     k.Unary: Bounds._unary_range,
     k.Binary: Bounds._binary_range,
     k.Where: Bounds._where_range,

@@ -104,6 +104,10 @@ class Builder:
         """Pick lanes from `x` and, numbered on, from `y`."""
         return self.add(k.Shuffle(x, y, lanes, Type(self.type_of(x).dtype, len(lanes))))
 
+    def swap(self, x: ValueId, distance: int) -> ValueId:
+        """Return what the thread at the number of this one, exclusive or `distance`, has as `x`."""
+        return self.add(k.Swap(x, distance, self.type_of(x)))
+
     def wmma(self, dims: tuple[int, int, int], a: ValueId, b: ValueId, c: ValueId) -> ValueId:
         """Multiply and add matrix fragments."""
         return self.add(k.Wmma(dims, a, b, c, self.type_of(c)))

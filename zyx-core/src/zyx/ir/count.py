@@ -35,7 +35,7 @@ class Count:
 
     Attributes:
         operations: Operations on one lane, by class: ``float`` (a multiply-add counts twice), ``transcendental`` and
-            ``integer`` (with those on bools, and all comparisons).
+            ``integer`` (with those on bools, and all comparisons), ``swap`` (values that come from other threads).
         loaded_bytes: Read from global memory, by all loads.
         stored_bytes: Written to global memory, by all stores. Atomics do both.
         read_footprint: As `loaded_bytes`, but of each param no more than it has: what memory must deliver once at
@@ -120,6 +120,8 @@ class _Counting:
                 self.add(name, type_.lanes, runs)
             case k.Mad(type=type_):
                 self.add(_class_of(type_), 2 * type_.lanes, runs)
+            case k.Swap(type=type_):
+                self.add("swap", type_.lanes, runs)
             case k.Wmma(dims=dims):
                 self.add("float", 2 * math.prod(dims), runs // WARP)
             case _:

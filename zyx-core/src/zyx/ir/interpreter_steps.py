@@ -77,6 +77,8 @@ def translate(kernel: Kernel) -> Region:
                 continue
             case k.Load() | k.Store() | k.Atomic():
                 step = _with_place(kernel, number, _access(number, op))
+            case k.Swap():
+                step = _swap(number, op)
             case k.Wmma():
                 step = _wmma(number, op)
             case _:
@@ -190,6 +192,15 @@ def _access(number: ValueId, op: k.Load | k.Store | k.Atomic) -> Step:
                 machine.arrays[target].combine(function, values[index], values[value], mask, machine.rows)
 
             return combine
+
+
+def _swap(number: ValueId, op: k.Swap) -> Step:
+    def step(machine: Machine, active: Array | None) -> None:
+        value = machine.values[op.x]
+        # Threads are rows, neighbours along axis 0 neighbouring ones; a value that is the same for all has one row.
+        machine.values[number] = value if len(value) == 1 else value[np.arange(machine.rows) ^ op.distance]
+
+    return step
 
 
 def _wmma(number: ValueId, op: k.Wmma) -> Step:

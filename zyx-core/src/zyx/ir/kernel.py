@@ -7,7 +7,7 @@ region.
     kernel  := operation*                      params (Define global, Variable) first, then other Defines, then the body
     region  := operation* inside Loop..EndLoop or If..EndIf; the regions nest
     value   := Const | Index | Loop | Load | Unary | Binary | Where | Cast | Bitcast | Mad
-               | Vectorize | Devectorize | Shuffle | Wmma
+               | Vectorize | Devectorize | Shuffle | Swap | Wmma
     effect  := Store | Atomic | Barrier
 
 Meaning. The body runs once for every point of the grid that its `Index` operations span: groups (scope `GROUP`) in any
@@ -289,6 +289,25 @@ class Shuffle:
 
 
 @dataclass(slots=True, unsafe_hash=True)
+class Swap:
+    """What another thread has as `x`: the one whose number along local axis 0 differs by exclusive or with `distance`.
+
+    So threads swap in pairs, within aligned groups of as many threads as the power of two above `distance`, which run
+    in step (`DeviceInfo.subgroup_size`). Nothing is stored, and nobody waits. All threads of the group reach it
+    together. Dtypes have 32 or 64 bits.
+    """
+
+    x: ValueId
+    distance: int
+    type: Type
+
+    @property
+    def threads(self) -> int:
+        """The size of the groups of threads."""
+        return 1 << self.distance.bit_length()
+
+
+@dataclass(slots=True, unsafe_hash=True)
 class Wmma:
     """A matrix multiply-accumulate of a warp of 32 threads: ``d = a @ b + c`` for m x k, k x n and m x n fragments.
 
@@ -308,7 +327,7 @@ class Wmma:
 
 Op: TypeAlias = (
     Define | Variable | Const | Index | Loop | EndLoop | If | EndIf | Barrier | Load | Store | Atomic | Unary | Binary
-    | Where | Cast | Bitcast | Mad | Vectorize | Devectorize | Shuffle | Wmma
+    | Where | Cast | Bitcast | Mad | Vectorize | Devectorize | Shuffle | Swap | Wmma
 )  # fmt: skip
 
 Value: TypeAlias = (
@@ -326,6 +345,7 @@ Value: TypeAlias = (
     | Vectorize
     | Devectorize
     | Shuffle
+    | Swap
     | Wmma
 )
 Pure: TypeAlias = Const | Unary | Binary | Where | Cast | Bitcast | Mad | Vectorize | Devectorize | Shuffle
@@ -386,7 +406,7 @@ def _none(op: Op) -> tuple[ValueId, ...]:
     return ()
 
 
-def _x(op: Unary | Cast | Bitcast | Devectorize) -> tuple[ValueId, ...]:
+def _x(op: Unary | Cast | Bitcast | Devectorize | Swap) -> tuple[ValueId, ...]:
     return (op.x,)
 
 
@@ -421,5 +441,6 @@ _OPERANDS: Final[dict[type[Op], Callable[[Any], tuple[ValueId, ...]]]] = {
     Vectorize: attrgetter("items"),
     Devectorize: _x,
     Shuffle: attrgetter("x", "y"),
+    Swap: _x,
     Wmma: attrgetter("a", "b", "c"),
 }

@@ -153,6 +153,8 @@ class Nest:
         statements: What is computed.
         kinds: Kind of each range; a range not named is a LOOP.
         peeled: Ranges whose last point is written out apart, so that masks that only it needs vanish from the others.
+        swapping: Ranges of threads that combine by swapping values (`zyx.ir.kernel.Swap`) where they stand along the
+            first axis: in aligned groups of so many threads at most, a power of two.
         pool: Where the expressions come from.
     """
 
@@ -161,6 +163,7 @@ class Nest:
     pool: Pool
     kinds: Mapping[Range, Kind] = field(default_factory=dict)
     peeled: frozenset[Range] = frozenset()
+    swapping: Mapping[Range, int] = field(default_factory=dict)
 
     def kind(self, range_: Range) -> Kind:
         """Return how the points of `range_` are run."""

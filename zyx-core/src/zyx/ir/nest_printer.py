@@ -44,4 +44,5 @@ def print_statement(statement: Statement, nest: Nest) -> str:
 def _loop(range_: Range, nest: Nest) -> str:
     kind = nest.kind(range_)
     peeled = " peeled" if range_ in nest.peeled else ""
+    peeled += f" swapping {nest.swapping[range_]}" if range_ in nest.swapping else ""
     return f"{range_}<{range_.size}" + ("" if kind is Kind.LOOP else f" {kind.value}") + peeled

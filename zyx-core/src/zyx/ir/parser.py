@@ -226,6 +226,11 @@ def _shuffle(reader: _Reader, text: str) -> Op:
     return k.Shuffle(reader.value(found[1]), reader.value(found[2]), lanes, _type(found[4]))
 
 
+def _swap(reader: _Reader, text: str) -> Op:
+    found = _match(r"swap %(\w+) , (\d+) : (\w+)", text, "swap %VALUE, DISTANCE : TYPE")
+    return k.Swap(reader.value(found[1]), int(found[2]), _type(found[3]))
+
+
 def _wmma(reader: _Reader, text: str) -> Op:
     pattern = r"wmma\s+(\d+)x(\d+)x(\d+) %(\w+) , %(\w+) , %(\w+) : (\w+)"
     found = _match(pattern, text, "wmma MxNxK %A, %B, %C : TYPE")
@@ -257,6 +262,7 @@ _VALUES: Final[dict[str, Callable[[_Reader, str], Op]]] = {
     "vectorize": _vectorize,
     "devectorize": _devectorize,
     "shuffle": _shuffle,
+    "swap": _swap,
     "wmma": _wmma,
     **{op.value: _unary for op in UnaryOp},
     **{op.value: _binary for op in BinaryOp},

@@ -18,6 +18,7 @@
                 | "vectorize" value "," ... ":" type
                 | "devectorize" value "[" lane "]" ":" type
                 | "shuffle" value "," value "[" lane "," ... "]" ":" type
+                | "swap" value "," distance ":" type                           of the thread at number ^ distance
                 | "wmma" M "x" N "x" K value "," value "," value ":" type
     type       := dtype [ "x" lanes ]                                           f32, i64, boolx8
 
@@ -141,5 +142,6 @@ _PRINT: Final[dict[type[Op], Callable[[Any], str]]] = {
     k.Vectorize: lambda op: f"vectorize {_list(op.items)} : {op.type}",
     k.Devectorize: lambda op: f"devectorize %{op.x}[{op.lane}] : {op.type}",
     k.Shuffle: lambda op: f"shuffle %{op.x}, %{op.y}[{', '.join(map(str, op.lanes))}] : {op.type}",
+    k.Swap: lambda op: f"swap %{op.x}, {op.distance} : {op.type}",
     k.Wmma: _wmma,
 }

@@ -37,5 +37,6 @@ _REMAP: Final[dict[type, Callable[[Any, Sequence[ValueId]], Op]]] = {
     k.Vectorize: lambda o, n: k.Vectorize(tuple([n[item] for item in o.items]), o.type),
     k.Devectorize: lambda o, n: k.Devectorize(n[o.x], o.lane, o.type),
     k.Shuffle: lambda o, n: k.Shuffle(n[o.x], n[o.y], o.lanes, o.type),
+    k.Swap: lambda o, n: k.Swap(n[o.x], o.distance, o.type),
     k.Wmma: lambda o, n: k.Wmma(o.dims, n[o.a], n[o.b], n[o.c], o.type),
 }

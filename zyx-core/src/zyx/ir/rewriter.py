@@ -174,6 +174,11 @@ def _shuffle(op: k.Shuffle, renamed: Sequence[ValueId]) -> Op:
     return op if x == op.x and y == op.y else k.Shuffle(x, y, op.lanes, op.type)
 
 
+def _swap(op: k.Swap, renamed: Sequence[ValueId]) -> Op:
+    x = renamed[op.x]
+    return op if x == op.x else k.Swap(x, op.distance, op.type)
+
+
 def _wmma(op: k.Wmma, renamed: Sequence[ValueId]) -> Op:
     return k.Wmma(op.dims, renamed[op.a], renamed[op.b], renamed[op.c], op.type)
 
@@ -193,5 +198,6 @@ _RENUMBER: Final[dict[type[Op], Callable[[Any, Sequence[ValueId]], Op]]] = {
     k.Vectorize: _vectorize,
     k.Devectorize: _devectorize,
     k.Shuffle: _shuffle,
+    k.Swap: _swap,
     k.Wmma: _wmma,
 }

@@ -31,11 +31,13 @@ def check_participation(kernel: Kernel) -> Iterator[Fault]:
                 regions.append(False)
             case k.EndIf() | k.EndLoop():
                 regions.pop()
-            case k.Barrier() | k.Wmma():
+            case k.Barrier() | k.Swap() | k.Wmma():
                 if any(regions):
                     yield Fault(12, number, "the threads of a group may differ in whether they get here")
-                if isinstance(op, k.Wmma) and (not local_shape or local_shape[0] % WARP):
-                    yield Fault(12, number, f"the local axes are {local_shape}; the first is no multiple of {WARP}")
+                together = 1 if isinstance(op, k.Barrier) else op.threads if isinstance(op, k.Swap) else WARP
+                if (local_shape[0] if local_shape else 1) % together:
+                    yield Fault(12, number, f"the local axes are {local_shape}; the first is no multiple of {together}")
+                varying.add(number)
             case _:
                 if any(operand in varying for operand in k.operands(op)):
                     varying.add(number)

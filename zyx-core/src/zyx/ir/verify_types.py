@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from zyx.ir.kernel import Kernel, Op, Type, ValueId
 
+#: Sizes of what threads swap.
+SWAPPED_BITS: Final = (32, 64)
+
 #: Broken rules of one operation, and what is wrong.
 Findings: TypeAlias = "Iterator[tuple[int, str]]"
 
@@ -149,6 +152,15 @@ def _shuffle(op: k.Shuffle, ops: Sequence[Op]) -> Findings:
         yield 9, f"the operands have lanes 0 to {2 * x.lanes - 1}, not all of {op.lanes}"
 
 
+def _swap(op: k.Swap, ops: Sequence[Op]) -> Findings:
+    if _type(ops, op.x) != op.type:
+        yield 9, f"the operand is {_type(ops, op.x)}, the result {op.type}"
+    if op.type.dtype.bits not in SWAPPED_BITS:
+        yield 9, f"threads swap values of 32 or 64 bits, not {op.type}"
+    if op.distance < 1:
+        yield 9, f"a distance of {op.distance} is not to another thread"
+
+
 def _wmma(op: k.Wmma, ops: Sequence[Op]) -> Findings:
     a, b, c = (_type(ops, operand) for operand in (op.a, op.b, op.c))
     if a.dtype not in (dtypes.float16, dtypes.bfloat16, dtypes.float32):
@@ -236,5 +248,6 @@ _CHECKS: Final[dict[type[Op], Callable[[Any, Sequence[Op]], Findings]]] = {
     k.Vectorize: _vectorize,
     k.Devectorize: _devectorize,
     k.Shuffle: _shuffle,
+    k.Swap: _swap,
     k.Wmma: _wmma,
 }

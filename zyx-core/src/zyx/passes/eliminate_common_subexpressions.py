@@ -125,5 +125,6 @@ _KEYS: Final[dict[type[Op], Callable[[Any], Hashable]]] = {
     k.Mad: _mad,
     k.Vectorize: lambda op: ("vectorize", op.items),
     k.Devectorize: lambda op: ("devectorize", op.x, op.lane),
+    k.Swap: lambda op: ("swap", op.x, op.distance),
     k.Shuffle: lambda op: ("shuffle", op.x, op.y, op.lanes),
 }

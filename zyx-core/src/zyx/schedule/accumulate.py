@@ -21,6 +21,7 @@ from zyx.ir import kernel as k
 from zyx.ir.kernel import Memory, Type, ValueId
 from zyx.ir.nest import Compute, Kind, Scan
 from zyx.ops import identity
+from zyx.schedule.combine_threads import ThreadCombination
 from zyx.schedule.multiply import RESULTS, Multiplication
 from zyx.schedule.storage import InArray
 from zyx.schedule.thread_axes import axes_without
@@ -61,6 +62,7 @@ class Accumulation:
         self._emitter = writer.emitter
         self._pool = writer.pool
         self._multiplication = Multiplication(writer)
+        self._threads = ThreadCombination(writer)
         self._states: dict[e.Value, _Registers | _Memory] = {}
         self._starts: dict[Loop | Statement, list[Compute | Scan]] = {}
         for statement, path in writer.tree.paths.items():
@@ -281,7 +283,7 @@ class Accumulation:
             if vector is not None and vector in statement.reduced and statement.matrix is None:
                 result = self._combine_lanes(statement, result)
             if threads:
-                result = self._combine_threads(statement, result, threads, env)
+                result = self._threads.combine(statement, result, threads)
             if statement.matrix is None:
                 self._writer.define(statement.value, point, result)
                 continue
@@ -310,35 +312,6 @@ class Accumulation:
         one = Type(type_.dtype)
         items = [self._builder.add(k.Devectorize(vector, lane, one)) for lane in range(lanes)]
         return self._combine_all(statement, items)
-
-    def _combine_threads(self, statement: Compute, item: ValueId, over: Sequence[e.Range], env: Env) -> ValueId:
-        """Combine over threads through local memory, halving the number that takes part; all threads get the result."""
-        pool, builder, emitter = self._pool, self._builder, self._emitter
-        others = axes_without(self._writer.thread_axes, over)
-        count = _count(over)
-        type_ = builder.type_of(item)
-        array = builder.array(k.Define(Memory.LOCAL, type_.dtype, count * _count(others) * type_.lanes))
-        thread = pool.flatten([pool.ref(range_) for range_ in over], [range_.size for range_ in over])
-        row = pool.flatten([pool.ref(range_) for range_ in others], [range_.size for range_ in others])
-        start = pool.scale(row, count * type_.lanes)
-
-        def at(offset: int) -> ValueId:
-            return emitter.emit(pool.add(start, pool.scale(pool.shift(thread, offset), type_.lanes)))
-
-        builder.add(k.Store(array, at(0), item))
-        builder.add(k.Barrier())
-        while count > 1:
-            half = (count + 1) // 2
-            active = pool.less(thread, count - half)
-            allowed = None if active is pool.true else emitter.widen_to(emitter.emit(active), type_.lanes)
-            mine = builder.add(k.Load(array, at(0), type_, allowed))
-            other = builder.add(k.Load(array, at(half), type_, allowed))
-            builder.add(k.Store(array, at(0), self._combine(statement, mine, other), allowed))
-            builder.add(k.Barrier())
-            count = half
-        result = builder.add(k.Load(array, emitter.emit(start), type_))
-        builder.add(k.Barrier())  # before a next round writes the array again
-        return result
 
 
 def _count(ranges: Sequence[e.Range]) -> int:

@@ -7,7 +7,7 @@ has both of share an axis, so that statements take turns with the threads:
     p1[..] = .. v0[r0, ..] ..      r0 group, r2 < 256 local      256 threads: r1 and r2 are the number of the thread
 
 All threads along an axis that a statement has no range of do the same for it. Warps that multiply matrices stand
-along the first axis.
+along the first axis, and threads that swap values as well, where no matrices are multiplied.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def thread_axes(nest: Nest) -> list[Axis]:
             else:
                 shared.append(range_)
     lanes = {s.matrix.lane for s in nest.statements if isinstance(s, Compute) and s.matrix is not None}
-    axes.sort(key=lanes.isdisjoint)  # the others stay in order
+    swapping = set(nest.swapping)
+    axes.sort(key=lambda axis: (lanes.isdisjoint(axis), swapping.isdisjoint(axis)))  # the others stay in order
     if not lanes <= set(axes[0] if axes else ()):
         raise ScheduleError(
             f"{sorted(map(repr, lanes))} are the threads of warps: no statement can have several of them"

@@ -50,9 +50,12 @@ MACHINES = (
         "processor", vector_bytes=64, units=8, registers=32, cache_bytes=(32768, 1 << 20, 1 << 25), has_streaming=True
     ),
     _info("small processor", vector_bytes=16, units=1, cache_bytes=(128, 256), local_bytes=512),
-    _info("card", units=100, max_group_threads=1024, max_group_shape=(1024, 1024, 64), warp_size=32, vector_bytes=16),
+    _info(
+        "card", units=100, max_group_threads=1024, max_group_shape=(1024, 1024, 64), warp_size=32, vector_bytes=16,
+        subgroup_size=32, swaps=frozenset(dtype for dtype in dtypes.ALL if dtype.bits in (32, 64)),
+    ),
     _info("plain", units=2),
-)
+)  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -35,6 +35,7 @@ from zyx.schedule.moves import (
     Split,
     Stage,
     Stream,
+    SwapReduce,
     TensorCore,
 )
 from zyx.schedule.moves.ranges import find_range, statement_labels
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 #: Nests that would be written out to more than so many points are not lowered: that takes long and finds nothing new.
 MOST_WRITTEN_OUT: Final = 256
 _FACTORS: Final = (2, 4, 3, 8, 5, 16, 1, 7, 13)
+_SUBGROUPS: Final = (4, 2, 8, 32)
 _KINDS: Final = (Kind.LOOP, Kind.UNROLL, Kind.VECTOR, Kind.GROUP, Kind.LOCAL, Kind.REPEAT)
 
 
@@ -97,6 +99,9 @@ def random_move(choices: Choices, nest: Nest) -> list[Move]:
     products = [name for statement, name in statement_labels(nest).items() if _is_product(nest, statement)]
     if products and choices.chance(30):
         return _multiply(choices, nest, choices.pick(products))
+    reduced = [r.label for statement in nest.statements if isinstance(statement, Compute) for r in statement.reduced]
+    if reduced and choices.chance(20):
+        return _reduce_by_swaps(choices, choices.pick(reduced))
     range_ = choices.pick(ranges).label
     match choices.integer(0, 12):
         case 0 | 1:
@@ -130,6 +135,14 @@ def _vectorise(choices: Choices, range_: str) -> list[Move]:
     if choices.chance(50):
         moves.append(Peel(f"{range_}.0"))
     return [*moves, Mark(f"{range_}.1", Kind.VECTOR)]
+
+
+def _reduce_by_swaps(choices: Choices, range_: str) -> list[Move]:
+    """Let threads reduce together over a range, and those that run in step swap what they have."""
+    return [
+        GroupReduce(range_, choices.pick((4, 8, 2, 12, 16, 32))),
+        SwapReduce(f"{range_}.1", choices.pick(_SUBGROUPS)),
+    ]
 
 
 def _is_product(nest: Nest, statement: Statement) -> bool:

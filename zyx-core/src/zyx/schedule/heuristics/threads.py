@@ -7,8 +7,9 @@
     products of matrices                   one thread a result
 
 1. Ranges that no statement combines over, and that all have, become groups.
-2. If what is inside is combined over one range, the threads of a group share that range; otherwise the innermost of the
-   group ranges is shared out over groups and threads.
+2. If what is inside is combined over one range, the threads of a group share that range, and those that run in step
+   swap what they have, where the device can; otherwise the innermost of the group ranges is shared out over groups and
+   threads.
 3. Threads load vectors where all they access lies side by side; short rows are written out, so that they are read once.
    Where memory lies side by side along the groups, and not along what is combined, neighbouring threads have
    neighbouring results.
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.heuristics.plan import Plan, serial_ranges
+from zyx.schedule.heuristics.swaps import swap_along
 from zyx.schedule.heuristics.vectors import lanes_of
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True, is_
             rest, together = _vectors(plan, range_, threads, info)
             loop, local = plan.split(rest, min(together, 1 << (rest.size - 1).bit_length()))
             plan.mark(local, Kind.LOCAL)
+            swap_along(plan, local, info)
             if rest is not range_ and loop.size * local.size == rest.size and loop.size <= _KEPT_VECTORS:
                 plan.mark(loop, Kind.REPEAT)
         return

@@ -3,7 +3,8 @@
     Split, Merge, Pad       change ranges
     Mark, Peel, Reorder     say how ranges are run
     Nested, Stage, Inline   change which intermediate values there are
-    GroupReduce, Stream     let threads reduce together; store past the caches
+    GroupReduce, SwapReduce let threads reduce together, and those that run in step without local memory
+    Stream                  store past the caches
     TensorCore              let warps multiply tiles of matrices
 
 Moves name ranges and statements by label (`zyx.schedule.moves.ranges`), so a schedule can be written down and read
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.schedule.moves.ranges import Mark, Merge, Pad, Peel, Reorder, Split
 from zyx.schedule.moves.tensor_core import TensorCore
-from zyx.schedule.moves.values import GroupReduce, Inline, Nested, Stage, Stream
+from zyx.schedule.moves.values import GroupReduce, Inline, Nested, Stage, Stream, SwapReduce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from zyx.ir.nest import Nest
 
 Move: TypeAlias = (
-    Split | Merge | Pad | Mark | Peel | Reorder | Nested | Stage | Inline | GroupReduce | Stream | TensorCore
+    Split | Merge | Pad | Mark | Peel | Reorder | Nested | Stage | Inline | GroupReduce | SwapReduce | Stream
+    | TensorCore
 )  # fmt: skip
 
 
@@ -38,5 +40,5 @@ def apply_moves(nest: Nest, moves: Iterable[Move]) -> Nest:
 
 __all__ = [
     "GroupReduce", "Inline", "Mark", "Merge", "Move", "Nested", "Pad", "Peel", "Reorder", "Split", "Stage", "Stream",
-    "TensorCore", "apply_moves",
+    "SwapReduce", "TensorCore", "apply_moves",
 ]  # fmt: skip

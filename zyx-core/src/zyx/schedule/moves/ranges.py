@@ -150,7 +150,8 @@ class Pad:
         new = pool.range(size, f"{old.label}'")
         guard = pool.less(pool.ref(new), old.size)
         result = replace_ranges(nest, [old], [new], {old: pool.ref(new)}, lambda indices: indices, guard)
-        return replace(result, kinds={**result.kinds, new: nest.kind(old)})
+        swapping = {**result.swapping, **({new: nest.swapping[old]} if old in nest.swapping else {})}
+        return replace(result, kinds={**result.kinds, new: nest.kind(old)}, swapping=swapping)
 
 
 @dataclass(frozen=True, slots=True)

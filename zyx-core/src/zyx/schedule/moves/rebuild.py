@@ -55,7 +55,8 @@ def replace_ranges(
             result = _with_ranges(result, old, new, pool, renamed)
         statements.append(result)
     kinds = {range_: kind for range_, kind in nest.kinds.items() if range_ not in old}
-    return replace(nest, statements=tuple(statements), kinds=kinds, peeled=nest.peeled - set(old))
+    swapping = {range_: threads for range_, threads in nest.swapping.items() if range_ not in old}
+    return replace(nest, statements=tuple(statements), kinds=kinds, peeled=nest.peeled - set(old), swapping=swapping)
 
 
 def check_free(nest: Nest, ranges: Sequence[e.Range]) -> None:

@@ -167,6 +167,31 @@ class GroupReduce:
         return Mark(f"{self.range}.1", Kind.LOCAL).apply(split)
 
 
+@dataclass(frozen=True, slots=True)
+class SwapReduce:
+    """Let the threads along a range combine by swapping values, as far as they stand in aligned groups of `threads`.
+
+    Only what these groups have goes through local memory then. The number is a power of two, 2 at least; a device that
+    runs the kernel must have subgroups of so many threads.
+    """
+
+    range: str
+    threads: int
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move.
+
+        Raises:
+            ScheduleError: No range of threads, or no power of two.
+        """
+        range_ = find_range(nest, self.range)
+        if nest.kind(range_) is not Kind.LOCAL:
+            raise ScheduleError(f"{range_} is a {nest.kind(range_).value} range: only threads swap values")
+        if self.threads < 2 or self.threads & (self.threads - 1):
+            raise ScheduleError(f"threads swap values in groups of 2, 4, 8 or so, not of {self.threads}")
+        return replace(nest, swapping={**nest.swapping, range_: self.threads})
+
+
 def _reads(statement: Statement) -> list[e.Read]:
     found: dict[e.Expr, None] = {}
     stack = [statement.expr]

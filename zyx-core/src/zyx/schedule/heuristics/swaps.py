@@ -1,0 +1,23 @@
+"""Let threads that run in step combine what they have without local memory, where the device can."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from zyx.ir.nest import Compute
+from zyx.schedule.combine_threads import swapped_as
+from zyx.schedule.moves import SwapReduce
+
+if TYPE_CHECKING:
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.expr import Range
+    from zyx.schedule.heuristics.plan import Plan
+
+
+def swap_along(plan: Plan, threads: Range, info: DeviceInfo) -> None:
+    """Let the threads along a range swap values, if the device swaps those of every reduction over it."""
+    together = math.gcd(info.subgroup_size, threads.size)
+    reductions = [s for s in plan.nest.statements if isinstance(s, Compute) and threads in s.reduced]
+    if together > 1 and reductions and all(swapped_as(s.value.dtype) in info.swaps for s in reductions):
+        plan.do(SwapReduce(threads.label, together))
