@@ -107,4 +107,19 @@ class LaunchError(BackendError):
 
 
 class DeviceLostError(BackendError):
-    """A device stopped answering while it was in use."""
+    """A device stopped answering while it was in use.
+
+    Attributes:
+        place: Name of the device, or of its pool. A backend that knows it better than its caller says so; empty until
+            then.
+    """
+
+    def __init__(self, text: str, place: str = "") -> None:
+        super().__init__(text)
+        self.place = place
+
+
+def locate(error: BackendError, place: str) -> None:
+    """Note in `error`, if a device is lost, that it is the one called `place`, unless the error says which."""
+    if isinstance(error, DeviceLostError) and not error.place:
+        error.place = place

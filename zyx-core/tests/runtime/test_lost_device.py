@@ -76,6 +76,71 @@ def test_of_two_in_one_plan_it_is_the_one_that_the_error_names(lab, name):
     assert_lost(lab, name, "lab:1" if name == "lab:0" else "lab:0")
 
 
+class Confusing(DeviceLostError):
+    """An error whose text has more names than that of the device."""
+
+    def __init__(self, text, place=""):
+        super().__init__(f"on lab:0, not on lab:1: {text}", place)
+
+
+@pytest.mark.parametrize("fail", [refused, failing])
+@pytest.mark.parametrize("name", ["lab:0", "lab:1"])
+def test_names_in_the_text_do_not_matter(lab, fail, name):
+    fail(lab.device(name))
+    lab.device(name).error = Confusing
+    x = zyx.Tensor(values(8), device=name)
+    with pytest.raises(DeviceLostError) as lost:
+        (x * 2.0).numpy()
+    assert lost.value.place == name
+    assert_lost(lab, name, "lab:1" if name == "lab:0" else "lab:0")
+
+
+class Telling(Confusing):
+    """An error of a backend that says which device it is."""
+
+    def __init__(self, text):
+        super().__init__(text, "lab:0")
+
+
+@pytest.mark.parametrize("has_direct_path", [False, True])
+def test_of_two_that_a_copy_concerns_it_is_the_one_that_failed(lab, has_direct_path):
+    failing(lab.device("lab:0"))
+    # Of a copy that waits for work of another device, only the backend knows on which of them it failed.
+    lab.device("lab:0").error = Telling if has_direct_path else Confusing
+    lab.device("lab:1").memory_pool.has_direct_path = has_direct_path
+    x = zyx.Tensor(values(8), device="lab:0")
+    with pytest.raises(DeviceLostError):
+        ((x * 2.0).contiguous().to("lab:1") + 1.0).numpy()
+    assert_lost(lab, "lab:0", "lab:1")
+
+
+@pytest.mark.parametrize("name", ["lab:0", "lab:1"])
+def test_of_two_that_a_copy_concerns_it_is_the_one_that_does_not_answer(lab, monkeypatch, name):
+    def fail(*args):
+        raise Confusing("lost")
+
+    source, target = (lab.device(device).memory_pool for device in ("lab:0", "lab:1"))
+    x = (zyx.Tensor(values(8), device="lab:0") * 2.0).realize()
+    zyx.synchronize()
+    monkeypatch.setattr(target, "pool_to_pool", fail)
+    monkeypatch.setattr(source if name == "lab:0" else target, "synchronize", fail)
+    with pytest.raises(DeviceLostError) as lost:
+        (x.to("lab:1") + 1.0).realize()
+    assert lost.value.place == name
+    assert_lost(lab, name, "lab:1" if name == "lab:0" else "lab:0")
+
+
+def test_it_is_known_from_an_allocation(lab, monkeypatch):
+    def fail(nbytes):
+        raise Confusing("no answer")
+
+    x = zyx.Tensor(values(8), device="lab:1").realize()
+    monkeypatch.setattr(lab.device("lab:1").memory_pool, "allocate", fail)
+    with pytest.raises(DeviceLostError, match="no answer"):
+        (x * 2.0).realize()
+    assert_lost(lab, "lab:1", "lab:0")
+
+
 def test_the_default_is_chosen_anew(lab, monkeypatch):
     settings = lab.settings
     devices = msgspec.structs.replace(settings.devices, default=None, order=["lab:0", "lab:1"])

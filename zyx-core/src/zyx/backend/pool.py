@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from zyx.errors import BackendError, InvalidBufferError
+from zyx.errors import BackendError, InvalidBufferError, locate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +110,8 @@ class MemoryPool(ABC):
         staging = bytearray(source.nbytes)
         try:
             source.pool.pool_to_host(source, memoryview(staging), events)
-        except BackendError:
+        except BackendError as error:
+            locate(error, source.pool.name)
             self.release_events(target_events)
             raise
         event = self.host_to_pool(memoryview(staging), target, target_events)

@@ -16,7 +16,14 @@ import numpy as np
 from zyx.backend.event import Event
 from zyx.backend.pool import MemoryPool, PoolBuffer
 from zyx.builtin.host_memory import ALIGNMENT, Block, HostMemory, MemoryStatistics
-from zyx.errors import AllocationError, InvalidBufferError, InvalidEventError, TransferError
+from zyx.errors import (
+    AllocationError,
+    BackendError,
+    InvalidBufferError,
+    InvalidEventError,
+    TransferError,
+    locate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,7 +182,11 @@ class HostPool(MemoryPool):
         """Copy all of `source`, of another pool, to the start of `target`, with no copy on the way."""
         self._take(target_events)
         host = self.own(target, source.nbytes)
-        source.pool.pool_to_host(source, host.array[: source.nbytes].data, events)
+        try:
+            source.pool.pool_to_host(source, host.array[: source.nbytes].data, events)
+        except BackendError as error:
+            locate(error, source.pool.name)
+            raise
         return self.completed()
 
     def completed(self) -> Event:

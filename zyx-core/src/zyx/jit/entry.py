@@ -148,7 +148,7 @@ class Entry:
         except BackendError as error:
             self._temporaries = None  # work on them may have failed, which must not fail the next run
             if isinstance(error, DeviceLostError):
-                runtime.lose(plan.pools, error)
+                runtime.lose(error)
             raise
         leaf = runtime.graph.leaf
         new = {

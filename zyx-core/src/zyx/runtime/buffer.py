@@ -7,7 +7,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from zyx.errors import AllocationError, BackendError, DeviceLostError
+from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -59,6 +59,7 @@ class Pending:
             try:
                 last.pool.sync_events([event])
             except BackendError as error:
+                locate(error, last.pool.name)
                 last.error = _again(error)
                 raise
         last.is_done = True
@@ -193,8 +194,10 @@ class Memory:
         try:
             raw, event = pool.allocate(nbytes)
         except AllocationError:
-            self._make_room(pool)
-            raw, event = pool.allocate(nbytes)
+            raw, event = self._allocate_again(pool, nbytes)
+        except DeviceLostError as error:
+            locate(error, pool.name)
+            raise
         return self.adopt(pool, raw, event)
 
     def adopt(self, pool: MemoryPool, raw: PoolBuffer, event: Event) -> Buffer:
@@ -214,7 +217,8 @@ class Memory:
         if pool in self.lost:
             raise DeviceLostError(
                 f"pool {pool.name} was opened before this process was forked from its parent, and drivers do not "
-                "survive that: start processes by multiprocessing's method spawn, or use devices only after the fork"
+                "survive that: start processes by multiprocessing's method spawn, or use devices only after the fork",
+                pool.name,
             )
 
     def reclaim(self) -> None:
@@ -242,11 +246,17 @@ class Memory:
         pool.deallocate(raw, () if pending is None else pending.events_for(pool))
         self.live_bytes -= raw.nbytes
 
-    def _make_room(self, pool: MemoryPool) -> None:
-        for drop in self.droppers:
-            drop()
-        self.reclaim()
-        pool.trim()
+    def _allocate_again(self, pool: MemoryPool, nbytes: int) -> tuple[PoolBuffer, Event]:
+        """Ask once more, after everything that can be dropped was dropped."""
+        try:
+            for drop in self.droppers:
+                drop()
+            self.reclaim()
+            pool.trim()
+            return pool.allocate(nbytes)
+        except DeviceLostError as error:
+            locate(error, pool.name)
+            raise
 
 
 def take_events(buffers: Iterable[Buffer], pool: MemoryPool) -> tuple[list[Event], list[Pending]]:
@@ -285,6 +295,7 @@ def abandon(taken: Sequence[Pending]) -> None:
         try:
             pool.synchronize()
         except BackendError as error:
+            locate(error, pool.name)
             for pending in taken:
                 pending.error = _again(error) if pending.pool is pool else pending.error
 
@@ -321,7 +332,8 @@ def copy_buffer(source: Buffer, target: Buffer) -> None:
         events, more = take_events((source,), source.pool)
         taken = [*taken, *more]
         event = _copy(source.raw, target, events, behind)
-    except BackendError:
+    except BackendError as error:
+        _locate_either(error, source.pool, target.pool)
         abandon(taken)
         raise
     settle(event, target.pool, (source, target), taken, (target,))
@@ -336,10 +348,23 @@ def read_into(source: PoolBuffer, target: Buffer) -> None:
     behind, taken = _target_events(target)
     try:
         event = _copy(source, target, (), behind)
-    except BackendError:
+    except BackendError as error:
+        _locate_either(error, source.pool, target.pool)
         abandon(taken)
         raise
     settle(event, target.pool, (target,), taken, (target,))
+
+
+def _locate_either(error: BackendError, source: MemoryPool, target: MemoryPool) -> None:
+    """Note in `error`, of a copy, which of the two devices is lost, if one is: the one that does not answer now."""
+    if isinstance(error, DeviceLostError) and not error.place:
+        try:
+            source.synchronize()
+        except DeviceLostError:
+            locate(error, source.name)
+        except BackendError:  # of other work; the device answers
+            pass
+        locate(error, target.name)
 
 
 def _target_events(target: Buffer) -> tuple[list[Event], list[Pending]]:

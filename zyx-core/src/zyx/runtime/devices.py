@@ -13,9 +13,9 @@ from zyx.runtime.buffer import Memory
 from zyx.runtime.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from zyx.backend import Device, MemoryPool
+    from zyx.backend import Device
     from zyx.errors import DeviceLostError
     from zyx.plugins.opening import OpenedBackends
     from zyx.runtime.buffer import Buffer
@@ -171,17 +171,13 @@ class Devices:
     def _has_groups(self) -> bool:
         return self._placement is not None and bool(self._placement.groups)
 
-    def lose(self, pools: Collection[MemoryPool], error: DeviceLostError) -> None:
-        """Take the device that stopped answering, one of those on `pools`, out of use; the default is chosen anew.
-
-        Of several, it is the one that the text of `error` names.
-        """
+    def lose(self, error: DeviceLostError) -> None:
+        """Take the device that stopped answering, or all on that pool, out of use; the default is chosen anew."""
         if self._opened is None:
             return
-        on_pools = [device for device in self._opened.devices.values() if device.memory_pool in pools]
-        named = [device for device in on_pools if device.name in str(error) or device.memory_pool.name in str(error)]
-        for device in named or on_pools:
-            self._opened.lost(device, error)
+        for device in list(self._opened.devices.values()):
+            if error.place in (device.name, device.memory_pool.name):
+                self._opened.lost(device, error)
         self._default = None
         self._forget_placement()
 

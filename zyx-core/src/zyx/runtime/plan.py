@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture
-from zyx.errors import AllocationError, BackendError
+from zyx.errors import AllocationError, BackendError, locate
 from zyx.runtime.buffer import abandon, copy_buffer, settle, take_events
 
 if TYPE_CHECKING:
@@ -92,11 +92,6 @@ class Plan:
     _whole: _Whole | None = field(default=None)
 
     @property
-    def pools(self) -> set[MemoryPool]:
-        """Where it works."""
-        return {step.device.memory_pool for step in self.steps if isinstance(step, LaunchStep)}
-
-    @property
     def launches(self) -> int:
         """Number of kernels that one run launches."""
         return sum(isinstance(step, LaunchStep) for step in self.steps)
@@ -159,7 +154,8 @@ class Plan:
                 try:
                     event = step.device.launch(step.program, _raw(args), events)
                     event = trace.after_launch(step, event, started)
-                except BackendError:
+                except BackendError as error:
+                    locate(error, step.device.name)
                     abandon(taken)
                     raise
                 settle(event, pool, args, taken, [buffers[number] for number in step.written])
@@ -207,7 +203,8 @@ class Plan:
             events, taken = take_events(args, pool)
         try:
             event = device.launch(whole.program, raw, events)
-        except BackendError:
+        except BackendError as error:
+            locate(error, device.name)
             abandon(taken)
             raise
         if is_busy or not event.complete_when_made:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from zyx import dtype as dtypes
-from zyx.errors import BackendError, DeviceLostError, TraceError
+from zyx.errors import BackendError, DeviceLostError, TraceError, locate
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.runtime import lifetime
@@ -163,7 +163,8 @@ class Runtime(Devices):
                     buffer.wait()
                     buffer.pool.pool_to_host(buffer.raw, result.reshape(-1).view(np.uint8).data, [])
                 except DeviceLostError as error:
-                    self.lose({buffer.pool}, error)
+                    locate(error, buffer.pool.name)
+                    self.lose(error)
                     raise
         return result
 
@@ -247,7 +248,8 @@ class Runtime(Devices):
                 try:
                     pool.synchronize()
                 except DeviceLostError as error:
-                    self.lose({pool}, error)
+                    locate(error, pool.name)
+                    self.lose(error)
                     raise
 
     # ---- computing
@@ -311,7 +313,7 @@ class Runtime(Devices):
         try:
             return plan.run(buffers, self.memory, self.trace)
         except DeviceLostError as error:
-            self.lose(plan.pools, error)
+            self.lose(error)
             raise
 
     def buffer_of(self, node: Node) -> Buffer:
