@@ -152,6 +152,26 @@ def test_a_copy_between_devices_is_direct_and_waits_for_the_other_device(
     assert values(target, (event,)) == {106}
 
 
+def test_a_copy_from_a_device_that_is_lost_says_which_of_the_two_it_is(
+    fresh: Callable[..., Runtime], fake: Fake, add: Callable[..., Kernel]
+):
+    runtime = fresh()
+    first, second = (runtime.device(name) for name in ("hip:0", "hip:1"))
+    source, _ = first.memory_pool.allocate(4 * COUNT)
+    target, _ = second.memory_pool.allocate(4 * COUNT)
+    program = first.compile(add(1, "last"))
+    event = first.launch(program, [source])
+    fake.lose(ILLEGAL_ADDRESS, 0)
+    assert first.memory_pool.work.count == 0  # it was looked at
+    with pytest.raises(DeviceLostError, match=r"a copy of .* did not run.*kernel last on hip:0") as lost:
+        second.memory_pool.pool_to_pool(source, target, [event])
+    assert lost.value.place == "hip:0 memory"
+    fake.recover()
+    with pytest.raises(DeviceLostError, match=r"kernel last on hip:0") as lost:
+        first.memory_pool.synchronize()
+    assert lost.value.place == "hip:0 memory"
+
+
 def test_the_current_device_of_the_thread_stays_what_it_was(fresh: Callable[..., Runtime], fake: Fake):
     import ctypes
 
@@ -192,10 +212,14 @@ def test_a_lost_device_is_named_with_the_work_that_it_was_lost_in(
     events = [device.launch(first, [buffer])]
     last = device.launch(second, [buffer])
     fake.lose(ILLEGAL_ADDRESS)
-    with pytest.raises(DeviceLostError, match=r"kernel first on hip:0: .*hipErrorIllegalAddress \(700\)"):
+    with pytest.raises(DeviceLostError, match=r"kernel first on hip:0: .*hipErrorIllegalAddress \(700\)") as lost:
         pool.sync_events(events)
-    with pytest.raises(DeviceLostError, match="kernel second on hip:0 did not run, since work before it failed"):
+    assert lost.value.place == "hip:0 memory"
+    with pytest.raises(
+        DeviceLostError, match="kernel second on hip:0 did not run, since work before it failed"
+    ) as lost:
         pool.sync_events([last])
+    assert lost.value.place == "hip:0 memory"
     with pytest.raises(DeviceLostError):
         device.launch(first, [buffer])
     assert pool.work.count == 0

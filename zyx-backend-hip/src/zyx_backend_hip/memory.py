@@ -62,7 +62,7 @@ class HipPool(MemoryPool):
     def __init__(self, name: str, session: Session) -> None:
         super().__init__(name)
         self.session: Final = session
-        self.work: Final = Work(session)
+        self.work: Final = Work(session, name)
         self.capacity_bytes: Final = session.total_bytes
         self.holders: Final[WeakSet[HoldsMemory]] = WeakSet()
         self._used_bytes = 0

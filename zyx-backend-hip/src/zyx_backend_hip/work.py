@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from zyx.backend import Event
-from zyx.errors import LaunchError
+from zyx.errors import DeviceLostError, LaunchError
 from zyx_backend_hip.driver import Fault
 from zyx_backend_hip.errors import NOT_READY, failure
 
@@ -49,8 +49,11 @@ class Command:
 
 
 def dependent(what: str, cause: BackendError) -> BackendError:
-    """Return the error of something that could not run because of another failure."""
-    return type(cause)(f"{what} did not run, since work before it failed: {cause}")
+    """Return the error of something that could not run because of another failure, which may be another device's."""
+    error = type(cause)(f"{what} did not run, since work before it failed: {cause}")
+    if isinstance(error, DeviceLostError) and isinstance(cause, DeviceLostError):
+        error.place = cause.place
+    return error
 
 
 class HipEvent(Event):
@@ -83,10 +86,16 @@ class CompletedEvent(HipEvent):
 
 
 class Work:
-    """The commands of one device that may still be running, oldest first."""
+    """The commands of one device that may still be running, oldest first.
 
-    def __init__(self, session: Session) -> None:
+    Args:
+        session: The device.
+        place: Name of its pool.
+    """
+
+    def __init__(self, session: Session, place: str) -> None:
         self._session: Final = session
+        self._place: Final = place
         self._commands: deque[Command] = deque()
         self._untold: BackendError | None = None
 
@@ -169,11 +178,12 @@ class Work:
             cause: BackendError | None = None
             for command in self._commands:
                 if not command.is_complete:
-                    error = (
-                        failure(command.what, code, LaunchError) if cause is None else dependent(command.what, cause)
-                    )
-                    cause = cause or error
-                    command.error = error
+                    if cause is None:
+                        cause = command.error = failure(command.what, code, LaunchError)
+                        if isinstance(cause, DeviceLostError):
+                            cause.place = self._place
+                    else:
+                        command.error = dependent(command.what, cause)
                     self._end(command)
             self._commands.clear()
             self._untold = self._untold or cause
