@@ -34,6 +34,7 @@ class FakeDevice:
     type = pyopencl.device_type.GPU
     extensions = "cl_khr_fp64 cl_khr_int64_base_atomics cl_khr_int64_extended_atomics"
     profile = "FULL_PROFILE"
+    version = "OpenCL 3.0 paper"
     driver_version = "1.0"
     max_work_item_sizes = (64, 64, 64)
     max_work_group_size = 64
@@ -57,11 +58,11 @@ class FakeDevice:
 class FakePlatform:
     """A platform with the devices given, or an error in their place."""
 
-    version = "OpenCL 3.0 paper"
     int_ptr = 0
 
-    def __init__(self, name: str, devices: Sequence[FakeDevice] | int) -> None:
+    def __init__(self, name: str, devices: Sequence[FakeDevice] | int, version: str = "OpenCL 3.0 paper") -> None:
         self.name = name
+        self.version = version
         self._devices = devices
         for device in [] if isinstance(devices, int) else devices:
             device.platform = self  # type: ignore[attr-defined]
@@ -186,6 +187,33 @@ def test_a_device_that_does_not_start_is_left_out_and_noted(monkeypatch: pytest.
     del backends
     gc.collect()
     assert not fake.alive
+
+
+@pytest.mark.parametrize(
+    ("device", "platform", "has"),
+    [
+        ("OpenCL 1.1 old", "OpenCL 1.2", "1.1"),
+        ("OpenCL 1.2", "OpenCL 1.1 old", "1.1"),
+        ("nonsense", "OpenCL 3.0", "0.0"),
+    ],
+)
+def test_a_device_that_is_too_old_is_left_out_with_its_version_and_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch, device: str, platform: str, has: str
+):
+    old = FakePlatform("Museum", [FakeDevice("relic", version=device)], platform)
+    new = FakePlatform("Paper", [FakeDevice("card", version="OpenCL 1.2 paper")], "OpenCL 1.2 paper")
+    reason = f"relic of Museum has OpenCL {has}, and at least 1.2 is needed: update its driver"
+    fake = FakeCl([old, new])
+    backends = open_with(monkeypatch, fake)
+    report = report_of(backends)
+    assert report.state is BackendState.READY
+    assert [backends.devices[name].info.model for name in report.devices] == ["card (Paper)"]
+    assert report.notes == (f"left out: {reason}",)
+    assert len(fake.alive) == 2  # a context and a queue; nothing of the old one was opened
+    backends.close()
+    alone = report_of(open_with(monkeypatch, FakeCl([old])))
+    assert alone.state is BackendState.DRIVER_REFUSED
+    assert reason in alone.reason
 
 
 def test_if_every_device_refuses_the_reasons_are_told_and_nothing_stays_open(monkeypatch: pytest.MonkeyPatch):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,9 @@ _NO_DEVICE: Final = -1
 
 VERSION: Final = f"pyopencl {cl.VERSION_TEXT}"
 
+#: The oldest version of OpenCL that has what is called here, and the version of its C that kernels are written in.
+LEAST_VERSION: Final = (1, 2)
+
 
 class ListedDevice:
     """A device that a platform lists; nothing of it is open.
@@ -43,12 +47,14 @@ class ListedDevice:
     Attributes:
         name: What the driver calls it.
         platform: Name of its platform.
+        version: Of OpenCL, (major, minor): the older one of the platform's and the device's.
         native: pyopencl's object.
     """
 
     def __init__(self, platform: Any, native: Any) -> None:  # noqa: ANN401  # pyopencl's objects
         self.platform: str = " ".join(platform.name.split())
         self.platform_version: str = platform.version
+        self.version: Final = min(_version(platform.version), _version(native.version))
         self.name: str = " ".join(native.name.split())
         self.native = native
         self.extensions: Final = frozenset(native.extensions.split())
@@ -102,6 +108,12 @@ class ListedDevice:
     def is_nvidia(self) -> bool:
         """Whether it is driven by NVIDIA's own driver."""
         return self.query("warp_size_nv") > 0
+
+
+def _version(text: str) -> tuple[int, int]:
+    """Return the version in a text such as ``OpenCL 3.0 CUDA``; (0, 0) if there is none."""
+    found = re.match(r"OpenCL (\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def list_devices() -> tuple[list[ListedDevice], list[str]]:

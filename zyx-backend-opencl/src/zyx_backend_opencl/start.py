@@ -24,12 +24,12 @@ _VERSIONS: Final = f"zyx-backend-opencl {__version__}, {driver.VERSION}"
 
 
 def open_pools(config: BackendConfig[OpenclConfig]) -> Sequence[ClPool]:
-    """Return the pools of the devices that are asked for and start; those that refuse are noted.
+    """Return the pools of the devices that are asked for and start; those that refuse or are too old are noted.
 
     Raises:
         DriverNotFoundError: There is no platform.
         NoDeviceError: No device is asked for; the text has those there are.
-        InitializationError: All of them refused.
+        InitializationError: All of them refused, or are too old.
     """
     section = config.section
     listed, refused = driver.list_devices()
@@ -48,6 +48,11 @@ def open_pools(config: BackendConfig[OpenclConfig]) -> Sequence[ClPool]:
         )
     pools: list[ClPool] = []
     for device in wanted:
+        if device.version < driver.LEAST_VERSION:
+            have, least = (".".join(map(str, version)) for version in (device.version, driver.LEAST_VERSION))
+            what = f"{device.name} of {device.platform} has OpenCL {have}"
+            refused.append(f"{what}, and at least {least} is needed: update its driver")
+            continue
         try:
             session = driver.Session(device, out_of_order=section.out_of_order)
         except InitializationError as error:
