@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.backend import Program
@@ -124,7 +124,7 @@ class CpuProgram(Program):
     """
 
     __slots__ = (
-        "_bound", "_buffers_only", "_least", "_slots", "_words", "address", "assembly", "cost_ns", "count",
+        "_bound", "_encoders", "_least", "_slots", "_words", "address", "assembly", "cost_ns", "count",
         "is_released", "parameters", "scratch_bytes", "steps",
     )  # fmt: skip
 
@@ -164,44 +164,34 @@ class CpuProgram(Program):
             tuple(starts[step] + slot for step, slot in parameter.places) for parameter in self.parameters
         )
         self._least = tuple(parameter.nbytes for parameter in self.parameters)
-        self._buffers_only = all(parameter.encode is None for parameter in self.parameters)
-        self._bound: list[object] | None = None
+        self._encoders = tuple(parameter.encode for parameter in self.parameters)
+        self._bound: list[object] = [None] * len(self.parameters)
 
     def bind(self, args: Sequence[Argument], pool: MemoryPool) -> None:
-        """Write launch arguments to their slots.
+        """Write launch arguments to their slots, those that are others than at the last launch.
 
         Raises:
             LaunchError: They are too few or too many, or one is no living buffer of `pool`, or too small.
         """
+        bound, least, slots, words = self._bound, self._least, self._slots, self._words.words
+        if len(args) != len(bound):
+            raise LaunchError(f"{self.name} takes {self._signature()}; it was given {len(args)}")
         try:
-            if self._buffers_only:
-                given: list[object] = [arg.extent for arg in args]  # type: ignore[union-attr]  # scalars raise
-            else:
-                given = [
-                    arg.extent if parameter.encode is None else parameter.encode(arg)  # type: ignore[union-attr, arg-type]
-                    for arg, parameter in zip(args, self.parameters, strict=True)
-                ]
+            for number, encode in enumerate(self._encoders):
+                arg = args[number]
+                value: Any = arg.extent if encode is None else encode(arg)  # type: ignore[union-attr, arg-type]  # may raise
+                if value is bound[number]:
+                    continue
+                word = value
+                if encode is None:
+                    if value[1] < least[number] or arg.pool is not pool:  # type: ignore[union-attr]
+                        check_buffer(arg, least[number], pool, f"argument {number} of {self.name}")
+                    word = value[0]
+                for place in slots[number]:
+                    words[place] = word
+                bound[number] = value
         except (AttributeError, TypeError, ValueError, struct.error, OverflowError) as error:
             raise LaunchError(f"{self.name} takes {self._signature()}: {error}") from error
-        if given != self._bound:
-            self._write(args, given, pool)
-
-    def _write(self, args: Sequence[Argument], given: list[object], pool: MemoryPool) -> None:
-        """Write the arguments that are others than at the last launch."""
-        if len(given) != len(self.parameters):
-            raise LaunchError(f"{self.name} was given {len(given)} arguments; it takes {self._signature()}")
-        bound = self._bound or [None] * len(given)
-        self._bound = None  # until all are written
-        words, least, slots = self._words.words, self._least, self._slots
-        for number, value in enumerate(given):
-            if value is not bound[number]:
-                if type(value) is tuple:
-                    if value[1] < least[number] or args[number].pool is not pool:  # type: ignore[union-attr]
-                        check_buffer(args[number], least[number], pool, f"argument {number} of {self.name}")
-                    value = value[0]
-                for place in slots[number]:
-                    words[place] = value  # type: ignore[call-overload]  # an address or an encoded number
-        self._bound = given
 
     def _signature(self) -> str:
         kinds = [f"a buffer of {p.nbytes} bytes" if p.encode is None else "a number" for p in self.parameters]

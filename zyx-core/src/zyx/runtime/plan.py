@@ -102,10 +102,13 @@ class Plan:
         Raises:
             AllocationError: No room; the text has the buffer's size, and what the plan needs in each pool.
         """
+        buffers: list[Buffer] = []
         try:
-            return [memory.allocate(slice_.pool, slice_.nbytes) for slice_ in slices]
+            for slice_ in slices:  # not in brackets, which would be a call more
+                buffers.append(memory.allocate(slice_.pool, slice_.nbytes))
         except AllocationError as error:
             raise AllocationError(f"{error}; {self._needs()}") from error
+        return buffers
 
     def _needs(self) -> str:
         """Say what one run needs."""
@@ -126,9 +129,9 @@ class Plan:
         Raises:
             BackendError: A step was refused. What was queued before it runs; nothing that it computes is kept.
         """
-        outputs = self.allocate(memory, self.outputs)
-        temporaries = self.allocate(memory, self.temporaries)
-        buffers = [*leaves, *outputs, *temporaries]
+        buffers = [*leaves, *self.allocate(memory, self.outputs)]
+        if self.temporaries:
+            buffers += self.allocate(memory, self.temporaries)
         self.queue(buffers, trace)
         return [buffers[number] for number in self.results]
 

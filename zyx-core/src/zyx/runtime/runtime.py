@@ -258,10 +258,10 @@ class Runtime(Devices):
         given = self._given(nodes)
         remaining = [node for node in nodes if node not in given] if given else nodes
         if remaining:
-            for node, buffer in zip(remaining, self._computed(remaining), strict=True):
-                node.storage = buffer
-        for node, buffer in given.items():
-            node.storage = buffer
+            for number, buffer in enumerate(self._computed(remaining)):
+                remaining[number].storage = buffer
+        for node in given:
+            node.storage = given[node]
 
     def _given(self, nodes: Sequence[Node]) -> dict[Node, Buffer]:
         """Return the buffers of those of `nodes` for which nothing needs to be computed."""

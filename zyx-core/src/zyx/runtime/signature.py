@@ -22,40 +22,45 @@ Key: TypeAlias = "Hashable"
 def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
     """Return (key, the leaves in the order that the key counts them in, all nodes in topological order).
 
-    Leaves are the nodes with storage, and those without sources that stand for inputs.
+    Leaves are the nodes with storage, and those without sources that stand for inputs. No output has storage.
     """
-    # In the order of `zyx.graph.walk.topological`, but in one pass with what is made of it: half the time.
+    # In the order of `zyx.graph.walk.topological`, but in one pass with what is made of it, and in few steps for values
+    # in memory: this is done for every tensor of a program that computes each by itself.
     position: dict[Node, int] = {}
     leaves: list[Node] = []
     entries: list[object] = []
-    above: list[Node | None] = []
-    node: Node | None = None
-    sources: Sequence[Node] = outputs
-    while True:
-        for source in sources:
-            if source in position:
-                continue
-            if source.storage is None and source.sources:
-                above.append(node)
-                node, sources = source, source.sources
-                break
-            if source.storage is None and source.attributes:
-                entries.append((type(source), source.attributes, source.shape, source.dtype, source.device))
-            else:
+    above: list[Node] = []
+    for output in outputs:
+        if output in position:
+            continue
+        node = output
+        sources = node.sources
+        while True:
+            for source in sources:
+                if source in position:
+                    continue
+                if source.storage is None:
+                    above.append(node)
+                    node = source
+                    sources = node.sources
+                    break
                 leaves.append(source)
                 entries.append((source.shape, source.dtype, source.device))
-            position[source] = len(position)
-        else:
-            if node is None:
-                break
-            if type(node) is Binary:  # as most are; these have all the rest from their sources
-                x, y = sources
-                entries.append((node.op, position[x], position[y]))
+                position[source] = len(position)
             else:
-                places = [position[source] for source in sources]
-                entries.append((type(node), node.attributes, node.shape, node.dtype, node.device, *places))
-            position[node] = len(position)
-            node = above.pop()
-            sources = outputs if node is None else node.sources
+                if type(node) is Binary:  # as most are; these have all the rest from their sources
+                    x, y = sources
+                    entries.append((node.op, position[x], position[y]))
+                elif sources or node.attributes:
+                    places = [position[source] for source in sources]
+                    entries.append((type(node), node.attributes, node.shape, node.dtype, node.device, *places))
+                else:
+                    leaves.append(node)
+                    entries.append((node.shape, node.dtype, node.device))
+                position[node] = len(position)
+                if not above:
+                    break
+                node = above.pop()
+                sources = node.sources
     entries.append(tuple([position[node] for node in outputs]))
     return tuple(entries), leaves, list(position)
