@@ -38,6 +38,16 @@ def test_one_graph_may_go_back_and_forth(lab):
     np.testing.assert_allclose(z.numpy(), expected, 1e-4)
 
 
+def test_what_is_copied_is_no_more_than_the_value_where_its_memory_was_another_s_before(lab):
+    w, x = values(5, 3), values(6, 5)
+    weight = zyx.Tensor(w, device="lab:0")
+    with zyx.Tape() as tape:
+        loss = (zyx.Tensor(x, device="lab:1") @ weight.to("lab:1")).sum().to("lab:0")
+    gradient = tape.gradient(loss, weight)  # between, the loss, and the product of a matrix, are copied back
+    np.testing.assert_allclose(gradient.numpy(), np.repeat(x.sum(0)[:, None], 3, axis=1), 1e-5)
+    np.testing.assert_allclose(loss.item(), (x @ w).sum(), 1e-4)
+
+
 def test_a_copy_waits_for_its_source_and_its_source_for_the_copy(lab):
     x = zyx.Tensor(values(16), device="lab:0")
     for number in range(4):

@@ -240,27 +240,39 @@ class _Making:
         base = max(numbers.values(), default=-1) + 1
         slices: list[Slice] = []
         free: list[int] = []
+        copied = {action.source for action in actions if isinstance(action, _Copy)}
+        exact: set[int] = set()  # places that are copied as a whole, and so must not be larger than what they hold
         for time, action in enumerate(actions):
             for node in _touched(action):
                 if node in last_use and node not in numbers:
-                    numbers[node] = base + self._find_place(self._slice(node), slices, free)
+                    numbers[node] = base + self._find_place(self._slice(node), slices, free, exact, node in copied)
             for node in dict.fromkeys(_touched(action)):
                 if last_use.get(node) == time:
                     free.append(numbers[node] - base)
         return slices
 
     @staticmethod
-    def _find_place(wanted: Slice, slices: list[Slice], free: list[int]) -> int:
-        """Return the free place that fits best; growing one is better than adding one."""
+    def _find_place(wanted: Slice, slices: list[Slice], free: list[int], exact: set[int], is_copied: bool) -> int:
+        """Return the free place that fits best; growing one is better than adding one.
+
+        For what is copied the size has to be the same; such a place is noted in `exact`, and is not grown any more.
+        """
         fitting = [place for place in free if slices[place].pool is wanted.pool]
+        if is_copied:
+            fitting = [place for place in fitting if slices[place].nbytes == wanted.nbytes]
+        else:
+            fitting = [place for place in fitting if place not in exact or slices[place].nbytes >= wanted.nbytes]
         if fitting:
             best = min(fitting, key=lambda place: _misfit(slices[place].nbytes, wanted.nbytes))
             free.remove(best)
             if slices[best].nbytes < wanted.nbytes:
                 slices[best] = wanted
-            return best
-        slices.append(wanted)
-        return len(slices) - 1
+        else:
+            best = len(slices)
+            slices.append(wanted)
+        if is_copied:
+            exact.add(best)
+        return best
 
 
 def _node_of(param: Param, params: Mapping[Node, Param]) -> Node:
