@@ -91,20 +91,6 @@ def test_tensor_cores_multiply_fragments(device: CudaDevice, dims: tuple[int, in
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_a_buffer_goes_from_one_gpu_to_another(gpu: Runtime, device: CudaDevice):
-    names = [name for name in gpu.backends.open("cuda").devices if name != "cuda:0"]
-    if not names:
-        pytest.skip("there is one GPU")
-    other = gpu.device(names[0])
-    data = np.random.default_rng(0).integers(0, 256, 10_000_001, np.uint8)
-    source = upload(device.pool, data)
-    target, event = other.memory_pool.allocate(data.nbytes)
-    other.memory_pool.sync_events([event])
-    copied = other.memory_pool.pool_to_pool(source, target, [device.pool.completed()])
-    other.memory_pool.sync_events([copied])
-    np.testing.assert_array_equal(download(other.memory_pool, target, data), data)
-
-
 def run_script(text: str, driver: str) -> subprocess.CompletedProcess[str]:
     variables = {**os.environ, "ZYX_CUDA_DRIVER": driver, "ZYX_DEVICE": "cuda"}
     return subprocess.run(
