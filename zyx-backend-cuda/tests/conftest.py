@@ -53,6 +53,12 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[Runtime]:
 
 
 @pytest.fixture
+def open_gpu() -> Callable[..., Runtime]:
+    """``open_gpu(setting=...)`` opens a runtime on the first GPU, with settings of this backend."""
+    return open_or_skip
+
+
+@pytest.fixture
 def session() -> FakeSession:
     """The paper device."""
     return FakeSession()

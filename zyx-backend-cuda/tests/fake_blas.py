@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
+from zyx.ir.wmma import to_tf32
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 ALLOC_FAILED, INVALID_VALUE, EXECUTION_FAILED, NOT_SUPPORTED = 3, 7, 13, 15
 
 TYPES = {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
-#: Kinds of sums, with what their factors must be.
-SUMS = {68: 0, 70: 1}
+#: Kinds of sums, with what their factors must be. The last takes float32 factors with 11 significant bits.
+SUMS = {68: 0, 70: 1, 77: 0}
 #: Of the attributes of each kind of descriptor: the number and the type.
 ATTRIBUTES = {
     "desc": {3: c_int32, 4: c_int32},
@@ -193,6 +195,7 @@ class FakeBlas:
         need(depth == other and left["type"] == right["type"], "the operands do not fit")
         need(left.get(5, 1) == right.get(5, 1) == out.get(5, 1), "numbers of matrices differ")
         need((desc["sums"] == 70) == (left["type"] == 1), "the kind of sums is not the operands'")
+        need(desc["sums"] != 77 or left["type"] == 0, "only float32 factors have bits to leave out")
 
     def _MatmulAlgoGetHeuristic(self, *arguments: int) -> None:
         handle, desc, left, right, added, out, preference, wanted, record, found = arguments
@@ -237,6 +240,8 @@ class FakeBlas:
             one = one.swapaxes(1, 2) if product.get(3, 0) else one
             two = two.swapaxes(1, 2) if product.get(4, 0) else two
             sums = np.float64 if product["sums"] == 70 else np.float32
+            if product["sums"] == 77:
+                one, two = to_tf32(one), to_tf32(two)
             target[:] = (one.astype(sums) @ two.astype(sums)).astype(target.dtype)
 
         stream.put(run)

@@ -95,6 +95,21 @@ def test_products_of_every_layout(
     np.testing.assert_array_equal(download(device.pool, buffers[2], wanted), wanted)
 
 
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_only_float32_factors_leave_bits_out_where_that_is_asked_for(
+    session: FakeSession, library: FakeBlas, monkeypatch: pytest.MonkeyPatch, dtype: dtypes.DType
+):
+    x = np.full((3, 4), 1 + 2**-11).astype(TYPES[dtype])
+    with fake_cuda(monkeypatch, [session], library=library):
+        opened = open_runtime("cuda", settings={"backends": {"cuda": {"tf32": True}}})
+        with use(opened):
+            found = (zyx.Tensor(x) @ zyx.Tensor(np.eye(4).astype(x.dtype))).numpy()
+        opened.close()
+    assert library.counts["Matmul"] == 1
+    assert not library.violations
+    np.testing.assert_array_equal(found, np.full_like(x, 1 + 2**-10) if dtype is F32 else x)
+
+
 @pytest.mark.parametrize("half", [dtypes.float16, dtypes.bfloat16], ids=str)
 def test_halves_are_summed_into_float32(device: CudaDevice, half: dtypes.DType):
     gemm = Gemm(2, 4, 6, 8, half, F32)

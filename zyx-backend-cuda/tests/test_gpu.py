@@ -64,9 +64,37 @@ def test_a_sequence_becomes_one_graph_launch(device: CudaDevice, add: Callable[.
     device.pool.deallocate(buffer)
 
 
-@pytest.mark.parametrize("half", [dtypes.float16, dtypes.bfloat16], ids=str)
-@pytest.mark.parametrize("dims", [(16, 8, 8), (16, 8, 16)], ids=str)
-def test_tensor_cores_multiply_fragments(device: CudaDevice, dims: tuple[int, int, int], half: dtypes.DType):
+@pytest.mark.parametrize("library", [True, False], ids=["library", "generated"])
+def test_float32_products_leave_bits_out_only_where_that_is_asked_for(
+    open_gpu: Callable[..., Runtime], library: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Then numbers of 12 significant bits are rounded to 11."""
+    if not library:
+        monkeypatch.setattr("zyx_backend_cuda.start.candidates", lambda _: ())
+    x, one = np.full((256, 256), 1 + 2**-11, np.float32), np.eye(256, dtype=np.float32)
+    found = []
+    for tf32 in (False, True):
+        runtime = open_gpu(tf32=tf32)
+        with use(runtime):
+            found.append((zyx.asarray(x) @ zyx.asarray(one)).numpy())
+            can = any(dtype is dtypes.float32 for _, dtype in runtime.device().info.wmma)
+        runtime.close()
+    np.testing.assert_array_equal(found[0], x)
+    # What the library does with the last bits is its own affair: it may cut them off.
+    assert not can or found[1][0, 0] in ((1 + 2**-10, 1.0) if library else (1 + 2**-10,))
+
+
+@pytest.mark.parametrize(
+    ("dims", "half"),
+    [((16, 8, 8), dtypes.float16), ((16, 8, 16), dtypes.float16), ((16, 8, 8), dtypes.bfloat16),
+     ((16, 8, 16), dtypes.bfloat16), ((16, 8, 8), dtypes.float32)],
+    ids=str,
+)  # fmt: skip
+def test_tensor_cores_multiply_fragments(
+    open_gpu: Callable[..., Runtime], dims: tuple[int, int, int], half: dtypes.DType
+):
+    runtime = open_gpu(tf32=True)
+    device = runtime.device()
     if (dims, half) not in device.info.wmma:
         pytest.skip(f"{device.info.model} has no tensor cores for {half}")
     lanes = fragment_lanes(dims)
@@ -89,6 +117,7 @@ def test_tensor_cores_multiply_fragments(device: CudaDevice, dims: tuple[int, in
     ]
     for found, wanted in zip(run_on(device, kernel, given), expected(kernel, given), strict=True):
         np.testing.assert_array_equal(found, wanted)
+    runtime.close()
 
 
 def run_script(text: str, driver: str) -> subprocess.CompletedProcess[str]:

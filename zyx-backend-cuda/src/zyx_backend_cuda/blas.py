@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from zyx_backend_cuda.program import Native
 
 _SUM_F32: Final = 68
+_SUM_TF32: Final = 77
 _SUM_F64: Final = 70
 #: What kinds of partial sums an algorithm may add up in memory: those of the type of sums, none of a shorter one.
 _PARTIAL_SUMS: Final = 3
@@ -67,6 +69,7 @@ class Blas:
         native: It, loaded.
         pool: The device's pool.
         device: The device's name.
+        tf32: Whether products of float32 matrices may take 11 significant bits of each factor.
 
     Raises:
         InitializationError: It does not start there.
@@ -76,7 +79,15 @@ class Blas:
         version: Such as ``13.1``.
     """
 
-    def __init__(self, native: Any, pool: CudaPool, device: str) -> None:  # noqa: ANN401  # a library of ctypes
+    def __init__(
+        self,
+        native: Any,  # noqa: ANN401  # a library of ctypes
+        pool: CudaPool,
+        device: str,
+        *,
+        tf32: bool = False,
+    ) -> None:
+        names = replace(_NAMES, sums={**_NAMES.sums, dtypes.float32: _SUM_TF32}) if tf32 else _NAMES
         try:
             for name, arguments in _NAMES.functions().items():
                 function = getattr(native, name)
@@ -91,7 +102,7 @@ class Blas:
         self._workspace: Address | None = None
         try:
             with pool.session:
-                self._library: Final = LtLibrary(native, _NAMES)
+                self._library: Final = LtLibrary(native, names)
         except LtError as error:
             what = f"cuBLASLt {self.version} does not start on {device}"
             raise failure(what, self.fault(error), InitializationError, pool.compute.last) from error
@@ -174,13 +185,14 @@ class GemmProgram(Program):
         self.is_released = True
 
 
-def open_blas(pool: CudaPool, device: str, majors: Sequence[int]) -> Blas:
+def open_blas(pool: CudaPool, device: str, majors: Sequence[int], *, tf32: bool = False) -> Blas:
     """Return the library on a device.
 
     Args:
         pool: The device's pool.
         device: The device's name.
         majors: Its major versions that the driver serves, best first.
+        tf32: Whether products of float32 matrices may take 11 significant bits of each factor.
 
     Raises:
         DriverNotFoundError: It is not found; the text says which package brings it.
@@ -194,7 +206,7 @@ def open_blas(pool: CudaPool, device: str, majors: Sequence[int]) -> Blas:
             f"(libcublasLt.so.{majors[0]}): pip install {package}, or set CUDA_HOME to a CUDA toolkit of version "
             f"{majors[0]}"
         )
-    return Blas(native, pool, device)
+    return Blas(native, pool, device, tf32=tf32)
 
 
 def candidates(blas: Blas) -> Sequence[LibraryKernel]:

@@ -8,7 +8,7 @@ from zyx import dtype as dtypes
 from zyx import ops
 from zyx.backend import Capability, DeviceInfo
 from zyx.ops import BinaryOp, UnaryOp
-from zyx_backend_cuda.render import LANES, wmma_dims
+from zyx_backend_cuda.render import LANES, SWAPS, products_of_warps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,13 +34,14 @@ def capability_of(session: Session) -> int:
     return 10 * session.attribute("COMPUTE_CAPABILITY_MAJOR") + session.attribute("COMPUTE_CAPABILITY_MINOR")
 
 
-def device_info(session: Session, dialect: Dialect, driver: str) -> DeviceInfo:
+def device_info(session: Session, dialect: Dialect, driver: str, *, tf32: bool = False) -> DeviceInfo:
     """Return the record of a device.
 
     Args:
         session: The device, open.
         dialect: The language of its kernels.
         driver: Versions of this package, the driver and the compiler.
+        tf32: Whether factors of float32 may be rounded for tensor cores.
     """
     capability = capability_of(session)
     units = max(1, session.attribute("MULTIPROCESSOR_COUNT", 1))
@@ -58,6 +59,8 @@ def device_info(session: Session, dialect: Dialect, driver: str) -> DeviceInfo:
         max_group_threads=session.attribute("MAX_THREADS_PER_BLOCK", 1024),
         max_group_shape=tuple(session.attribute(f"MAX_BLOCK_DIM_{axis}", 64) for axis in "XYZ"),
         warp_size=session.attribute("WARP_SIZE", 32),
+        subgroup_size=session.attribute("WARP_SIZE"),
+        swaps=SWAPS if session.attribute("WARP_SIZE") else frozenset(),
         vector_bytes=_VECTOR_BYTES,
         registers=_REGISTERS,
         local_bytes=session.attribute("MAX_SHARED_MEMORY_PER_BLOCK", 48 << 10),
@@ -70,7 +73,7 @@ def device_info(session: Session, dialect: Dialect, driver: str) -> DeviceInfo:
         max_buffer_bytes=session.total_bytes,
         has_shuffle=True,  # lanes are variables of their own, so picking some costs nothing
         has_fma=True,
-        wmma=tuple((dims, dtype) for dims in wmma_dims(capability) for dtype in (dtypes.float16, dtypes.bfloat16)),
+        wmma=tuple(each for each in products_of_warps(capability) if tf32 or each[1] is not dtypes.float32),
     )
 
 

@@ -24,11 +24,13 @@ class CudaConfig:
             cuda-bindings.
         devices: Use only the devices with these numbers, as the driver counts them; empty means all.
         graphs: Whether captured plans become CUDA graphs.
+        tf32: Whether products of float32 matrices may take 11 significant bits of each factor, by tensor cores.
     """
 
     driver: Literal["auto", "pycuda", "cuda-bindings"] = "auto"
     devices: list[int] = field(default_factory=list)
     graphs: bool = True
+    tf32: bool = False
 
 
 @hookimpl

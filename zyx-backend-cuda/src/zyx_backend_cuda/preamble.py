@@ -81,6 +81,14 @@ ZYX void zyx_mma_16x8x16_##T(float &d0, float &d1, float &d2, float &d3, zu16 a0
 }
 ZYX_MMA(f16)
 ZYX_MMA(bf16)
+ZYX zu32 zyx_tf32(float x) { zu32 r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return r; }
+ZYX void zyx_mma_16x8x8_f32(float &d0, float &d1, float &d2, float &d3, float a0, float a1, float a2, float a3,
+        float b0, float b1, float c0, float c1, float c2, float c3) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+        : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3) : "r"(zyx_tf32(a0)), "r"(zyx_tf32(a1)), "r"(zyx_tf32(a2)),
+          "r"(zyx_tf32(a3)), "r"(zyx_tf32(b0)), "r"(zyx_tf32(b1)), "f"(c0), "f"(c1), "f"(c2), "f"(c3));
+}
 """
 
 

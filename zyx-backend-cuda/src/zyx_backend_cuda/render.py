@@ -5,6 +5,7 @@ float16 and bfloat16 are held as 16-bit integers, on which instructions work tha
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
@@ -26,6 +27,9 @@ LANES: Final = (2, 4, 8, 16)
 
 #: The least compute capability with arithmetic on bfloat16 and with the products of `Wmma`.
 AMPERE: Final = 80
+
+#: What the threads of a warp swap.
+SWAPS: Final = frozenset(dtype for dtype in dtypes.ALL if dtype.bits in (32, 64))
 
 _TYPES: Final[dict[DType, str]] = {
     dtypes.bool_: "bool", dtypes.uint8: "zu8", dtypes.int8: "zi8", dtypes.uint16: "zu16", dtypes.int16: "zi16",
@@ -88,6 +92,8 @@ def cuda_dialect(capability: int) -> Dialect:
             32: "atomicCAS({pointer}, {old}, {new})",
             64: "atomicCAS({pointer}, {old}, {new})",
         },
+        # All 32 threads, those that a last, shorter warp does not have included.
+        swaps={dtype: "__shfl_xor_sync(0xffffffffu, {x}, {distance})" for dtype in SWAPS},
         vector=VectorAccess(
             type="zvec<{element}, {lanes}>",
             load="*(const {type} *)({pointer})",
@@ -96,16 +102,18 @@ def cuda_dialect(capability: int) -> Dialect:
             components=tuple(f".s[{lane}]" for lane in range(16)),
         ),
         wmma={
-            (dims, half): f"zyx_mma_{'x'.join(map(str, dims))}_{half.short}({{d}}, {{a}}, {{b}}, {{c}});"
-            for dims in wmma_dims(capability)
-            for half in halves
+            (dims, factor): f"zyx_mma_{'x'.join(map(str, dims))}_{factor.short}({{d}}, {{a}}, {{b}}, {{c}});"
+            for dims, factor in products_of_warps(capability)
         },
     )
 
 
-def wmma_dims(capability: int) -> tuple[tuple[int, int, int], ...]:
-    """Return the dimensions of the products of a warp."""
-    return ((16, 8, 8), (16, 8, 16)) if capability >= AMPERE else ()
+def products_of_warps(capability: int) -> list[tuple[tuple[int, int, int], DType]]:
+    """Return the dimensions and the dtype of the factors of each product of a warp."""
+    if capability < AMPERE:
+        return []
+    halves = itertools.product(((16, 8, 8), (16, 8, 16)), (dtypes.float16, dtypes.bfloat16))
+    return [*halves, ((16, 8, 8), dtypes.float32)]
 
 
 def _unary(halves: list[DType]) -> dict[tuple[UnaryOp, DType], str]:

@@ -28,9 +28,13 @@ if TYPE_CHECKING:
 
 
 class OpenPool(CudaPool):
-    """A pool that knows which driver it came from, and what libraries offer on its device, once that was asked for."""
+    """A pool that knows its driver, whether float32 products may leave bits out there, and what libraries offer.
+
+    The last is known once it was asked for.
+    """
 
     driver: Driver
+    tf32: bool
     kernels: Sequence[LibraryKernel] | None = None
 
 
@@ -49,16 +53,16 @@ def open_pools(config: BackendConfig[CudaConfig]) -> Sequence[OpenPool]:
         raise InitializationError(f"CUDA does not list its devices: {error}") from error
     if not count:
         raise NoDeviceError(f"the CUDA driver has no device ({driver.name}); CUDA_VISIBLE_DEVICES may hide them")
-    asked = config.section.devices or list(range(count))
-    missing = [ordinal for ordinal in asked if not 0 <= ordinal < count]
-    if missing:
-        raise NoDeviceError(f"there is no CUDA device {missing[0]}; there are {', '.join(map(str, range(count)))}")
     if driver.version < LEAST_VERSION:
         have, least = (".".join(map(str, version)) for version in (driver.version, LEAST_VERSION))
         raise InitializationError(
             f"the driver supports CUDA {have} ({driver.name}), and at least {least} is needed: update NVIDIA's "
             "driver, to version 525 or later"
         )
+    asked = config.section.devices or list(range(count))
+    missing = [ordinal for ordinal in asked if not 0 <= ordinal < count]
+    if missing:
+        raise NoDeviceError(f"there is no CUDA device {missing[0]}; there are {', '.join(map(str, range(count)))}")
     pools: list[OpenPool] = []
     refused: list[str] = []
     for ordinal in asked:
@@ -73,7 +77,7 @@ def open_pools(config: BackendConfig[CudaConfig]) -> Sequence[OpenPool]:
             refused.append(f"CUDA device {ordinal}, {session.name}, does not start: {error}")
             session.close()
             continue
-        pool.driver = driver
+        pool.driver, pool.tf32 = driver, config.section.tf32
         pools.append(pool)
     if not pools:
         raise InitializationError("; ".join(refused))
@@ -114,7 +118,7 @@ def open_devices(config: BackendConfig[CudaConfig], pools: Mapping[str, MemoryPo
         records = config.section.graphs and session.can_capture
         if config.section.graphs and not session.can_capture:
             config.note("captured plans are launched kernel by kernel: pip install cuda-bindings plays them as graphs")
-        name, info = pool.name.removesuffix(" memory"), device_info(session, dialect, versions)
+        name, info = pool.name.removesuffix(" memory"), device_info(session, dialect, versions, tf32=pool.tf32)
         devices.append(CudaDevice(name, pool, info, dialect, compiler, target, cache, records=records))
     if not devices:
         raise DriverNotFoundError("; ".join(refused))
@@ -135,6 +139,6 @@ def library_kernels(device: Device) -> Sequence[LibraryKernel]:
     pool = device.pool
     if pool.kernels is None:
         pool.kernels = ()
-        device.blas = open_blas(pool, device.name, usable_majors(pool.driver.version))
+        device.blas = open_blas(pool, device.name, usable_majors(pool.driver.version), tf32=pool.tf32)
         pool.kernels = candidates(device.blas)
     return pool.kernels
