@@ -4,12 +4,14 @@ Two routes to one number: the default device compiles one program for a whole st
 interpreter runs each kernel with NumPy. What it found once is written down here, so that both are held to the same.
 """
 
+import importlib.util
+
 import numpy as np
 import pytest
 
 import zyx
 from zyx import nn, optim
-from zyx.cli.demo import Network
+from zyx.cli.demo import Network, load_digits
 from zyx.nn import functional as F
 
 pytestmark = pytest.mark.usefixtures("runtime")
@@ -37,11 +39,20 @@ class Trainer:
 
 
 def digits():
-    """Return the network of the demo: convolutions, batch normalisation, pooling, dropout; AdamW with a schedule."""
+    """Return the network of the demo on the first of its images, which scikit-learn brings."""
+    found = load_digits()
+    return convolutions(found.images[:8], found.labels[:8])
+
+
+def noise():
+    """Return the network of the demo on noise, for where scikit-learn is not installed."""
     random = np.random.default_rng(0)
+    return convolutions(random.random((8, 1, 8, 8), np.float32), random.integers(0, 10, 8))
+
+
+def convolutions(images, labels):
+    """Return convolutions, batch normalisation, pooling and dropout; AdamW with a schedule."""
     network = Network()
-    images = random.random((8, 1, 8, 8), np.float32)
-    labels = random.integers(0, 10, 8)
 
     def loss(network, images, labels):
         return F.cross_entropy(network(images), labels)
@@ -76,7 +87,8 @@ def lstm():
 
 #: Losses of the first steps, as the interpreter found them.
 RECORDED = {
-    digits: [2.3164427, 2.2761118, 1.9704003, 1.5672451, 1.3771675, 1.2381154],
+    digits: [2.3089995, 2.2892907, 2.0920734, 1.8193345, 1.5416117, 1.3348618],
+    noise: [2.3164427, 2.2761118, 1.9704003, 1.5672451, 1.3771675, 1.2381154],
     transformer: [1.7125925, 1.4863336, 1.3521727, 1.2258227, 1.1535639, 1.0191373, 0.9429039, 0.8824655, 0.7807508],
     lstm: [1.0318849, 1.0286901, 1.0233181, 1.0170878, 1.0111091, 1.0059133, 1.0015041, 0.9976516, 0.9941084],
 }
@@ -88,7 +100,12 @@ def losses(trainer, device, steps):
         return trainer().losses(steps)
 
 
-@pytest.mark.parametrize("trainer", RECORDED, ids=lambda trainer: trainer.__name__)
+HAS_DIGITS = importlib.util.find_spec("sklearn") is not None
+
+
+@pytest.mark.parametrize(
+    "trainer", [digits if HAS_DIGITS else noise, transformer, lstm], ids=lambda trainer: trainer.__name__
+)
 def test_losses_are_those_of_the_interpreter(trainer, runtime):
     recorded = RECORDED[trainer]
     found = {device: losses(trainer, device, len(recorded)) for device in (runtime.default_device, "interpreter:0")}
