@@ -1,4 +1,4 @@
-"""Warps multiply while their threads copy what comes next, and nothing else changes."""
+"""Threads compute while they copy what comes next, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -114,23 +114,45 @@ def test_loops_whose_copies_do_not_fit_twice_stay():
     assert copy_ahead(kernel, 512) is not kernel
 
 
-def test_loops_without_products_stay():
-    kernel = parse_kernel("""
-        kernel k
-        %a = global f32[64] readonly
-        %o = global f32[32]
-        %l = local f32[32]
-        %t = thread 0 < 32 : i64
-        %n = const 32 : i64
-        %i = loop < 2 : i64
-            barrier
-            %r = mul %i, %n : i64
-            %f = add %r, %t : i64
-            %x = load %a[%f] : f32
-            store %l[%t] = %x
-            barrier
-            %y = load %l[%t] : f32
-            store %o[%t] = %y
-        endloop
-    """)
+SUM = """
+    kernel k
+    %a = global f32[96] readonly
+    %o = global f32[128]
+    %l = local f32[32]
+    %t = thread 0 < 32 : i64
+    %n = const 32 : i64
+    %last = const 31 : i64
+    %mirrored = sub %last, %t : i64
+    {before}
+    %i = loop < 3 : i64
+        barrier
+        %r = mul %i, %n : i64
+        %f = add %r, %t : i64
+        %x = load %a[%f] : f32
+        store %l[%t] = %x
+        barrier
+        %y = load %l[%mirrored] : f32
+        store %o[%f] = %y
+    endloop
+    {behind}
+"""
+OUTSIDE = {
+    "nothing": {},
+    "a copy from before": {"before": "%u = load %a[%t] : f32\nbarrier\nstore %l[%t] = %u\nbarrier"},
+    "the last copy": {"behind": "%e = add %t, %n : i64\n%w = load %l[%t] : f32\nstore %o[%e] = %w"},
+    "another copy": {
+        "behind": "%e = add %t, %n : i64\n%u = load %a[%t] : f32\nbarrier\nstore %l[%t] = %u\nbarrier\n"
+        "%w = load %l[%mirrored] : f32\nstore %o[%e] = %w"
+    },
+}
+
+
+@pytest.mark.parametrize("options", OUTSIDE.values(), ids=OUTSIDE.keys())
+def test_what_is_copied_may_be_used_outside_of_the_loop(options):
+    kernel = parse_kernel(SUM.format(**{"before": "", "behind": "", **options}))
+    assert barriers_in_loop(changed(kernel)) == barriers_in_loop(kernel) - 1
+
+
+def test_copies_that_nothing_is_computed_from_stay():
+    kernel = parse_kernel(SUM.format(before="", behind="").replace("load %l[%mirrored]", "load %a[%mirrored]"))
     assert copy_ahead(kernel, 1 << 12) is kernel

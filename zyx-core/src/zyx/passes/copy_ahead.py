@@ -1,15 +1,15 @@
-"""Let threads copy what warps multiply next while they multiply.
+"""Let threads copy what they need next while they compute.
 
     loop i                              copy 0 to half 0 of the arrays
         barrier                         barrier
         %x = load global[.. i ..]       loop i
         store local[..] = %x      =>        %x = load global[.. min(i + 1, last) ..]
-        barrier                             multiply from half i % 2
-        multiply from local                 store half (i + 1) % 2 of local[..] = %x
+        barrier                             compute from half i % 2
+        compute from local                  store half (i + 1) % 2 of local[..] = %x
     endloop                                 barrier
                                         endloop
 
-Memory answers while the warps multiply, and the group meets once in each iteration instead of twice or more. The last
+Memory answers while the threads compute, and the group meets once in each iteration instead of twice or more. The last
 iteration copies again what it has.
 """
 
@@ -34,10 +34,10 @@ _ALIGNMENT: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop that copies, then multiplies: from the `Loop` at `start` to the `EndLoop` at `end`.
+    """A loop that copies, then computes: from the `Loop` at `start` to the `EndLoop` at `end`.
 
     Attributes:
-        body: Where the multiplying starts, behind the last barrier.
+        body: Where the computing starts, behind the last barrier.
         copied: The arrays that are copied to.
     """
 
@@ -48,17 +48,17 @@ class _Loop:
 
 
 def copy_ahead(kernel: Kernel, local_bytes: int) -> Kernel:
-    """Return `kernel` with copies for the next iteration in loops whose warps multiply.
+    """Return `kernel` with copies for the next iteration in loops that copy.
 
     Args:
         kernel: What to change. Loops that do more than copy from params that are only read to local memory, and then
-            multiply, stay as they are.
+            compute from the copies, stay as they are.
         local_bytes: The most local memory that the kernel may have afterwards.
     """
     ops = kernel.ops
     used = sum(_nbytes(op) for op in ops if isinstance(op, k.Define) and op.memory is k.Memory.LOCAL)
     loops: dict[int, _Loop] = {}
-    for start, end in _loops_of_products(ops):
+    for start, end in _loops_that_meet(ops):
         found = _find(ops, start, end)
         more = 0 if found is None else sum(_nbytes(ops[array]) for array in found.copied)
         if found is not None and used + more <= local_bytes:
@@ -86,21 +86,21 @@ def copy_ahead(kernel: Kernel, local_bytes: int) -> Kernel:
 # ---- which loops
 
 
-def _loops_of_products(ops: Sequence[Op]) -> list[tuple[int, int]]:
-    """Return the first and last operation of the innermost loops around products that copy: those with barriers."""
-    open_loops: list[int] = []
-    with_products: set[int] = set()
+def _loops_that_meet(ops: Sequence[Op]) -> list[tuple[int, int]]:
+    """Return the first and last operation of the loops in which groups meet, those inside others first."""
+    open_: list[int] = []
+    meet: set[int] = set()
     found: list[tuple[int, int]] = []
     for number, op in enumerate(ops):
         match op:
             case k.Loop() | k.If():
-                open_loops.append(number)
+                open_.append(number)
             case k.EndLoop() | k.EndIf():
-                start = open_loops.pop()
-                if start in with_products and isinstance(ops[start], k.Loop):
+                start = open_.pop()
+                if start in meet and isinstance(ops[start], k.Loop):
                     found.append((start, number))
-            case k.Wmma():
-                with_products |= set(open_loops)
+            case k.Barrier():
+                meet |= set(open_)
             case _:
                 pass
     return found
@@ -144,19 +144,16 @@ def _own_barriers(ops: Sequence[Op], start: int, end: int) -> list[int] | None:
 
 
 def _may_double(ops: Sequence[Op], copied: Iterable[ValueId], last: int, end: int) -> bool:
-    """Whether nothing but loads between `last` and `end` uses the arrays, and halves of them are aligned."""
+    """Whether what is behind `last` in the loop loads from all arrays and writes to none, and halves are aligned.
+
+    What is in front of the loop or behind it may use them too: both halves have the last copy when the loop ends.
+    """
     arrays = set(copied)
-    for number, op in enumerate(ops):
-        behind = last < number < end
-        match op:
-            case k.Load(source=source) if source in arrays and not behind:
-                return False
-            case k.Store(target=target) | k.Atomic(target=target) if target in arrays and (behind or number > end):
-                return False
-            case _:
-                pass
-    first = next((n for n, op in enumerate(ops) if isinstance(op, k.Store) and op.target in arrays), end)
-    return bool(arrays) and first < last and all(_nbytes(ops[array]) % _ALIGNMENT == 0 for array in arrays)
+    behind = ops[last:end]
+    used = {op.source for op in behind if isinstance(op, k.Load)}
+    written = {op.target for op in behind if isinstance(op, k.Store | k.Atomic)}
+    is_whole = all(_nbytes(ops[array]) % _ALIGNMENT == 0 for array in arrays)
+    return bool(arrays) and arrays <= used and arrays.isdisjoint(written) and is_whole
 
 
 def _is_local(op: Op) -> bool:
@@ -180,14 +177,14 @@ def _write(writer: Rewriter, ops: Sequence[Op], found: _Loop) -> None:
     assert isinstance(loop, k.Loop)
     dtype = loop.type.dtype
     copies = range(found.start + 1, found.body)
-    # The first copy. Somebody may still multiply, in the loop around this one.
+    # The first copy. Somebody may still compute, in the loop around this one.
     writer.add(k.Barrier())
     names = list(writer.renamed)
     names.append(writer.const(0, dtype))
     _write_loads(writer, ops, copies, names)
     _write_stores(writer, ops, copies, names, None)
     writer.add(k.Barrier())
-    # What the products need of what the copies are computed from stays; the rest of it is dead.
+    # What the computing needs of what the copies are computed from stays; the rest of it is dead.
     number = writer.keep(loop)
     for position in copies:
         op = ops[position]

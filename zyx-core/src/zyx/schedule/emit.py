@@ -287,6 +287,10 @@ class Emitter:
                 items.append(self._load(array, Type(dtype), fixed[0], lane_mask, depth))
         return self._add(k.Vectorize(tuple(items), Type(dtype, self.lanes)), *items)
 
+    def load_lanes(self, array: ValueId, dtype: DType, lanes: int, index: e.Expr, depth: int) -> ValueId:
+        """Load `lanes` elements from the scalar position `index` on, in no region above `depth`."""
+        return self._load(array, Type(dtype, lanes), index, None, depth)
+
     def note_block(self, read: e.Read, unrolled: e.Range, point: e.Expr) -> None:
         """Say that `point` is what `read` is at one point of `unrolled`, along which it lies side by side.
 

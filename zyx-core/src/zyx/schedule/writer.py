@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from zyx.schedule.storage import Storage
     from zyx.schedule.tree import Loop, Tree
 
+#: Bytes of the largest load of a thread.
+_LOAD_BYTES: Final = 16
 #: Ranges that have another value here than their own name: unrolled points, and parts of peeled ranges.
 Env: TypeAlias = "Mapping[e.Range, e.Expr]"
 
@@ -137,7 +139,27 @@ class Writer:
         depth = self.base_depth
         for loop in self.tree.paths[self.tree.definitions[ref.value]]:
             depth = self.loop_depths.get(loop, depth)
+        lane = self._lane_in_memory(ref, place)
+        if lane is not None:
+            at = dict(zip(ref.value.ranges, ref.indices, strict=True))
+            first = self.array_index(place, {**at, place.dims[-1]: self.pool.index(0)})
+            vector = self.emitter.load_lanes(self.arrays[ref.value], ref.value.dtype, place.dims[-1].size, first, depth)
+            one = k.Devectorize(vector, lane, Type(ref.value.dtype))
+            return self.builder.add(one, self.builder.depth_of(vector))
         return self.emitter.load(self.arrays[ref.value], ref.value.dtype, index, ref.mask, depth)
+
+    def _lane_in_memory(self, ref: e.Ref, place: InArray) -> int | None:
+        """Return which lane of a vector in local memory a thread reads, where it is written out for each of them.
+
+        What was stored by vectors is loaded by vectors then: one access serves all lanes.
+        """
+        if not self.thread_axes or not place.shared or ref.mask is not None:
+            return None
+        along = place.dims[-1]
+        lane = ref.indices[ref.value.ranges.index(along)]
+        is_vector = self.nest.kind(along) is Kind.VECTOR and ref.value.dtype.itemsize * along.size <= _LOAD_BYTES
+        others = (index for index in ref.indices if self.emitter.is_vector(index))
+        return int(lane.value) if is_vector and isinstance(lane, e.Literal) and not any(others) else None
 
     def _lane_of(self, vector: ValueId, at: Env) -> ValueId:
         """Return the lane that `at` names, where a statement is written lane by lane; else the vector itself."""

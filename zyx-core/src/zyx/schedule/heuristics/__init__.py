@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zyx.schedule.heuristics.contraction import find_contraction, schedule_contraction
 from zyx.schedule.heuristics.loops import schedule_loops
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
+from zyx.schedule.heuristics.register_tiles import schedule_register_tiles
 from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
 from zyx.schedule.heuristics.threads import schedule_threads
 
@@ -29,7 +30,10 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
     simplify_ranges(plan)
     found = find_contraction(plan.nest) if info.vector_bytes else None
     if info.max_group_threads > 1:
-        if not (can_meet and schedule_tensor_cores(plan, info)):
+        is_done = can_meet and schedule_tensor_cores(plan, info)
+        if not is_done and is_alone and found is not None:
+            is_done = schedule_register_tiles(plan, found, info)
+        if not is_done:
             schedule_threads(plan, info, can_meet=can_meet, is_alone=is_alone)
     elif found is not None:
         schedule_contraction(plan, found, info)
