@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from zyx import ops
 from zyx.backend import Capability, DeviceInfo
 from zyx.ops import BinaryOp
-from zyx_backend_hip.render import DIALECT, LANES
+from zyx_backend_hip.render import DIALECT, LANES, SWAPS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,6 +70,8 @@ def device_info(device: Describable, driver: str, memory_bytes: int) -> DeviceIn
         max_group_threads=threads,
         max_group_shape=tuple(device.query(f"max_group_{axis}", threads) for axis in "xyz"),
         warp_size=device.query("wave", 64),
+        subgroup_size=device.query("wave"),
+        swaps=SWAPS if device.query("wave") else frozenset(),
         vector_bytes=_VECTOR_BYTES,
         registers=_REGISTERS,
         local_bytes=device.query("local_bytes", 65536),

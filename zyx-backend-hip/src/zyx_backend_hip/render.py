@@ -24,6 +24,9 @@ SYMBOL: Final = "zyx_kernel"
 #: Lane counts above 1.
 LANES: Final = (2, 4, 8, 16)
 
+#: What the threads of a wave swap.
+SWAPS: Final = frozenset(dtype for dtype in dtypes.ALL if dtype.bits in (32, 64))
+
 _TYPES: Final[dict[DType, str]] = {
     dtypes.bool_: "bool", dtypes.uint8: "unsigned char", dtypes.int8: "signed char", dtypes.uint16: "unsigned short",
     dtypes.int16: "short", dtypes.uint32: "unsigned int", dtypes.int32: "int", dtypes.uint64: "unsigned long long",
@@ -56,6 +59,13 @@ template <typename T, typename S> static inline __device__ T zyx_as(S x) {
     union { S from; T to; } bits;
     bits.from = x;
     return bits.to;
+}
+template <typename T> static inline __device__ T zyx_swap(T x, int distance) {
+    int other = (int)__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u)) ^ distance;
+    union { T whole; int words[sizeof(T) / 4]; } bits;
+    bits.whole = x;
+    for (int &word : bits.words) word = __builtin_amdgcn_ds_bpermute(other << 2, word);
+    return bits.whole;
 }
 template <typename T> static inline __device__ T zyx_exchange(T *place, T old, T now) {
     __hip_atomic_compare_exchange_strong(place, &old, now, __ATOMIC_RELAXED, __ATOMIC_RELAXED,
@@ -130,6 +140,7 @@ DIALECT: Final = Dialect(
     fma={dtype: f"__builtin_fma{ending}({{x}}, {{y}}, {{z}})" for dtype, ending in _ENDINGS.items()},
     atomics=_atomics(),
     exchange={bits: "zyx_exchange({pointer}, {old}, {new})" for bits in (32, 64)},
+    swaps={dtype: "zyx_swap({x}, {distance})" for dtype in SWAPS},
     # Structures that are aligned to their size: the compiler makes one instruction of loading and storing one.
     vector=VectorAccess(
         type="zyx_vector<{element}, {lanes}>",

@@ -86,7 +86,7 @@ EXPORT int hiprtcCompileProgram(Program *handle, int count, const char **options
     }
     const char *bounds = strstr(program->source, "amdgpu_flat_work_group_size(");
     int threads = bounds ? atoi(strchr(bounds, '(') + 1) : 0;
-    int barriers = strstr(program->source, "    zyx_barrier();") != NULL;
+    int barriers = strstr(program->source, "    zyx_barrier();") || strstr(program->source, " = zyx_swap(");
     program->code = calloc(1, 1024);
     program->code_bytes = 1 + snprintf(program->code, 1024, "FAKE %s %d %d %s", arch, threads, barriers, path);
     program->compiled = 1;

@@ -7,6 +7,8 @@
 extern "C" {
 unsigned fake_group[3], fake_thread[3];
 void (*fake_barrier)();
+unsigned (*fake_lane)();
+int (*fake_permute)(int, int);
 }
 #define __builtin_amdgcn_workgroup_id_x() fake_group[0]
 #define __builtin_amdgcn_workgroup_id_y() fake_group[1]
@@ -15,6 +17,9 @@ void (*fake_barrier)();
 #define __builtin_amdgcn_workitem_id_y() fake_thread[1]
 #define __builtin_amdgcn_workitem_id_z() fake_thread[2]
 #define __builtin_amdgcn_s_barrier() fake_barrier()
+#define __builtin_amdgcn_mbcnt_lo(mask, before) 0u
+#define __builtin_amdgcn_mbcnt_hi(mask, before) fake_lane()
+#define __builtin_amdgcn_ds_bpermute(place, value) fake_permute((place) / 4, value)
 #define __builtin_amdgcn_fence(order, scope) ((void)0)
 // Processors without arithmetic on 16 bits have no such functions. A double holds the product; the sum is rounded to an
 // odd last bit, so that it is as if it were rounded once.

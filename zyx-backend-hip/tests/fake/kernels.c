@@ -66,7 +66,9 @@ EXPORT int hipFuncGetAttribute(int *value, int attribute, Function *function) {
 
 static ucontext_t scheduler, contexts[MAX_THREADS];
 static char *stacks;
-static int at_barrier[MAX_THREADS], ended[MAX_THREADS], current_thread;
+enum { BARRIER = 1, PERMUTE = 2 };  // where threads meet
+static int met_at[MAX_THREADS], ended[MAX_THREADS], current_thread;
+static int given[2][MAX_THREADS], times[MAX_THREADS];  // to the others of a wave, this time and the last; how often
 static Launch *current_launch;
 static unsigned (*current_index)[3];
 
@@ -89,11 +91,29 @@ static void set_thread(unsigned number, const unsigned *shape) {
     (*current_index)[2] = number / (shape[0] * shape[1]);
 }
 
-static void barrier(void) {
+static void meet(int where) {
     int thread = current_thread;
-    at_barrier[thread] = 1;
+    met_at[thread] = where;
     swapcontext(&contexts[thread], &scheduler);
     set_thread(thread, current_launch->threads);
+}
+
+static void barrier(void) { meet(BARRIER); }
+
+static int wave(void) { return current_launch->op.device ? 32 : 64; }
+
+static unsigned lane(void) { return current_thread % wave(); }
+
+static int permute(int from, int value) {
+    const unsigned *shape = current_launch->threads;
+    int thread = current_thread, other = thread - (int)lane() + from, now = times[thread]++ & 1;
+    given[now][thread] = value;
+    meet(PERMUTE);
+    if (from < 0 || from >= wave() || other >= (int)(shape[0] * shape[1] * shape[2])) {
+        violation("a kernel", "thread %d takes the value of lane %d, which is not there", thread, from);
+        return 0;
+    }
+    return given[now][other];
 }
 
 static void run_group(Launch *launch, int count, int group) {
@@ -104,21 +124,23 @@ static void run_group(Launch *launch, int count, int group) {
         contexts[i].uc_stack.ss_size = STACK_BYTES;
         contexts[i].uc_link = NULL;
         makecontext(&contexts[i], thread_main, 0);
-        ended[i] = 0;
+        ended[i] = times[i] = 0;
     }
     for (int left = count, round = group; left; round++) {
-        int met = 0;
+        int met = 0, places = 0;
         left = 0;
         for (int i = 0; i < count; i++) {
             int thread = round & 1 ? count - 1 - i : i;  // the order must not matter
             if (ended[thread]) continue;
-            at_barrier[thread] = 0;
+            met_at[thread] = 0;
             current_thread = thread;
             set_thread(thread, launch->threads);
             swapcontext(&scheduler, &contexts[thread]);
-            met += at_barrier[thread];
+            met += met_at[thread] != 0;
+            places |= met_at[thread];
         }
         if (met && met != count) violation("a kernel", "%d of %d threads of a group meet at a barrier", met, count);
+        if (places == (BARRIER | PERMUTE)) violation("a kernel", "threads of a group meet at different places");
         left = met;
     }
 }
@@ -136,6 +158,8 @@ static void run_launch(Op *op) {
     unsigned(*group)[3] = dlsym(module->library, "fake_group");
     current_index = dlsym(module->library, "fake_thread");
     *(void (**)(void))dlsym(module->library, "fake_barrier") = barrier;
+    *(unsigned (**)(void))dlsym(module->library, "fake_lane") = lane;
+    *(int (**)(int, int))dlsym(module->library, "fake_permute") = permute;
     current_launch = launch;
     unsigned count = shape[0] * shape[1] * shape[2];
     unsigned long total = (unsigned long)groups[0] * groups[1] * groups[2];

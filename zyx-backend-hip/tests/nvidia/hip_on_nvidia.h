@@ -9,6 +9,9 @@
 #define __builtin_amdgcn_workitem_id_z() threadIdx.z
 #define __builtin_amdgcn_s_barrier() __syncthreads()
 #define __builtin_amdgcn_fence(order, scope) __threadfence_block()
+#define __builtin_amdgcn_mbcnt_lo(mask, before) ((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31)
+#define __builtin_amdgcn_mbcnt_hi(mask, before) (before)
+#define __builtin_amdgcn_ds_bpermute(place, value) __shfl_sync(0xffffffffu, value, (place) / 4)
 #define __builtin_inff() __int_as_float(0x7f800000)
 #define __builtin_inf() __longlong_as_double(0x7ff0000000000000LL)
 #define __builtin_nanf(text) __int_as_float(0x7fc00000)
