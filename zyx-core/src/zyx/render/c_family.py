@@ -261,6 +261,15 @@ class CWriter:
         both = self.values[op.x] + self.values[op.y]
         self.values[i] = tuple(both[lane] for lane in op.lanes)
 
+    def swap(self, i: int, op: k.Swap) -> None:
+        """Define what another thread has."""
+        template = self.dialect.swaps.get(op.type.dtype)
+        if template is None:
+            raise UnsupportedError(f"{self.dialect.name}: threads do not swap {op.type.dtype}")
+        names = self.values[i] = self.names(i, op.type)
+        for name, x in zip(names, self.values[op.x], strict=True):
+            self.let(name, self.type_name(op.type), template.format(x=x, distance=op.distance))
+
     def wmma(self, i: int, op: k.Wmma) -> None:
         """Define a matrix product of a warp."""
         dtype = self.type_of(op.a).dtype
@@ -470,5 +479,6 @@ _WRITERS: Final[dict[type, Callable[[CWriter, int, Any], None]]] = {
     k.Vectorize: lambda writer, i, op: writer.vectorize(i, op),
     k.Devectorize: lambda writer, i, op: writer.devectorize(i, op),
     k.Shuffle: lambda writer, i, op: writer.shuffle(i, op),
+    k.Swap: lambda writer, i, op: writer.swap(i, op),
     k.Wmma: lambda writer, i, op: writer.wmma(i, op),
 }

@@ -71,6 +71,7 @@ class Dialect:
         atomics: Statements that combine ``{value}`` into memory at ``{pointer}``.
         exchange: Expression that puts ``{new}`` in place of ``{old}`` at ``{pointer}`` if it is still there, and gives
             what was there; by number of bits. Atomics without a statement of their own are made of it.
+        swaps: Expressions for what the thread at ``{distance}``, by exclusive or, has as ``{x}``, by dtype.
         vector: Loads and stores of several elements; None if there are none.
         wmma: Statements for matrix products of a warp, by dimensions and dtype; ``{d}``, ``{a}``, ``{b}`` and ``{c}``
             are the lanes, separated by commas.
@@ -102,6 +103,7 @@ class Dialect:
     fma: Mapping[DType, str] = field(default_factory=dict)
     atomics: Mapping[tuple[ReduceOp, DType], str] = field(default_factory=dict)
     exchange: Mapping[int, str] = field(default_factory=dict)
+    swaps: Mapping[DType, str] = field(default_factory=dict)
     vector: VectorAccess | None = None
     wmma: Mapping[tuple[tuple[int, int, int], DType], str] = field(default_factory=dict)
     signed_wraps: bool = False
