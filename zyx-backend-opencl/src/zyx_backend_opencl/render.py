@@ -87,10 +87,11 @@ def opencl_dialect(features: Features) -> Dialect:
         kernel="__kernel __attribute__((reqd_work_group_size({shape})))\nvoid {name}({params}) {{",
         # Not `restrict`: an output may take the place of an input.
         pointer="__global {const}{element} *{name}",
-        local_array="__local {element} {name}[{length}];",
+        local_array="__local {element} {name}[{length}] __attribute__((aligned(16)));",
         group_index=("get_group_id(0)", "get_group_id(1)", "get_group_id(2)"),
         local_index=("get_local_id(0)", "get_local_id(1)", "get_local_id(2)"),
         barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+        local_barrier="barrier(CLK_LOCAL_MEM_FENCE);",
         # In a branch with barriers, PoCL 3.1 takes the first thread's values for those of all others, else.
         meets_behind_branches=True,
         unary={(op, dtype): f"{name}({{x}})" for op, name in _FUNCTIONS.items() for dtype in reals},

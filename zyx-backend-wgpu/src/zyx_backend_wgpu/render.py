@@ -29,6 +29,7 @@ from zyx.render.divisors import divisors
 from zyx.render.seams import hidden_values
 from zyx_backend_wgpu import wgsl
 from zyx_backend_wgpu.bindings import READ, UNIFORM, WRITE
+from zyx_backend_wgpu.vectors import COMPONENTS, LANES, is_whole, vector_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,6 +68,7 @@ class Language:
         return Dialect(
             "WGSL", self.types, {}, {}, "", "",
             barrier="storageBarrier(); workgroupBarrier();",
+            local_barrier="workgroupBarrier();",
             atomics={
                 (op, dtype): f"{name}({{pointer}}, {{value}});"
                 for dtype in self.types if dtype.is_integer and dtype.bits in self.atomic_bits
@@ -119,6 +121,7 @@ class WgslWriter(CWriter):
         self._hidden = hidden_values(kernel)
         self._multiples = divisors(kernel)
         self._atomic = {op.target for op in kernel.ops if isinstance(op, k.Atomic)} | self._partly_written()
+        self._vectors = {array for array in vector_arrays(kernel, self._multiples) if self._has_vectors(array)}
         self._bindings: list[str] = []
         self._constants = 1
 
@@ -218,6 +221,7 @@ class WgslWriter(CWriter):
             self.local_bytes += length * (
                 op.dtype.itemsize if self.element_name(op.dtype) == "f16" else self._bytes(op)
             )
+            length = length // LANES if i in self._vectors else length
             self.declarations.append(f"var<workgroup> m{i}: array<{self._cell(i)}, {length}>;")
         else:
             self.line(f"var m{i}: array<{self._cell(i)}, {length}>;")
@@ -242,11 +246,18 @@ class WgslWriter(CWriter):
         is_whole = self.type_of(op.value).lanes % count == 0 and self._multiples[op.index] % count == 0
         return count == 1 or (op.mask is None and is_whole)
 
+    def _has_vectors(self, array: ValueId) -> bool:
+        """Whether an array can be made of vectors: of 16 bytes, of numbers that have a word each."""
+        is_word = self.element_name(self.array(array).dtype) in ("f32", "i32", "u32")
+        return is_word and self._in_a_word(array) == 1
+
     def _cell(self, array: ValueId) -> str:
         """Return the type of an element of an array in memory."""
         type_ = self.element_name(self.array(array).dtype)
         if self._in_a_word(array) > 1 or type_ == "bool":  # drivers differ in what they keep bools as
             type_ = "u32"
+        if array in self._vectors:
+            return f"vec{LANES}<{type_}>"
         return f"atomic<{wgsl.BITS.get(type_, type_)}>" if array in self._atomic else type_
 
     def _at(self, array: ValueId, index: ValueId, lane: int, mask: str | None = None) -> str:
@@ -263,10 +274,25 @@ class WgslWriter(CWriter):
 
     # ---- memory
 
+    def loaded(self, i: int, text: str) -> str:
+        return wgsl.hidden(self.element_name(self.type_of(i).dtype), text) if i in self._hidden else text
+
+    def load_together(self, i: int, op: k.Load, names: Sequence[str]) -> bool:
+        if op.source not in self._vectors or not is_whole(len(names), self._multiples[op.index]):
+            return False
+        for first in range(0, len(names), LANES):
+            at = self._at(op.source, op.index, first)
+            self.let(f"w{i}_{first}", "", f"{self.values[op.source][0]}[{at} / {LANES}u]")
+            for name, component in zip(names[first:], COMPONENTS, strict=False):
+                self.let(name, "", f"w{i}_{first}.{component}")
+        return True
+
     def read(self, array: ValueId, index: ValueId, lane: int, mask: str | None) -> str:
         dtype, count = self.array(array).dtype, self._in_a_word(array)
         type_, at = self.element_name(dtype), self._at(array, index, lane, mask)
         name = self.values[array][0]
+        if array in self._vectors:
+            return f"{name}[{at} / {LANES}u][{at} % {LANES}u]"
         cell = f"{name}[{at}]" if count == 1 else f"{name}[{at} / {count}u]"
         cell = f"atomicLoad(&{cell})" if array in self._atomic else cell
         if count == 1 and type_ == "bool":
@@ -293,7 +319,12 @@ class WgslWriter(CWriter):
         return f"{clear} atomicOr({place}, ({_part_of_word(value, dtype, type_)}) << {shift});"
 
     def store_together(self, op: k.Store, values: Sequence[str]) -> bool:
-        """Write lanes that fill words."""
+        """Write lanes that fill words or vectors."""
+        if op.target in self._vectors:
+            for first in range(0, len(values), LANES):
+                place = f"{self.values[op.target][0]}[{self._at(op.target, op.index, first)} / {LANES}u]"
+                self.line(f"{place} = vec{LANES}({', '.join(values[first : first + LANES])});")
+            return True
         count, dtype = self._in_a_word(op.target), self.array(op.target).dtype
         if count == 1 or not self._writes_words(op):
             return False

@@ -24,6 +24,7 @@ from zyx.ir import kernel as k
 from zyx.ir.kernel import Axis, Memory, Type
 from zyx.render import scalar
 from zyx.render.divisors import divisors
+from zyx.render.fences import fenced_barriers
 from zyx.render.literals import literal
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class CWriter:
         self.values: list[Parts] = [()] * len(kernel.ops)
         self.variables = _constant_indexed(kernel)
         self._divisors: list[int] | None = None
+        self._fenced = fenced_barriers(kernel) if dialect.local_barrier else frozenset()
         self._branches: list[bool] = []  # the branches that are open, and whether threads meet in them
 
     def write(self, name: str) -> str:
@@ -290,13 +292,18 @@ class CWriter:
         masks = self.values[op.mask] if op.mask is not None else ()
         zero = self.literal(dtype.to_scalar(0), dtype)
         in_memory = op.source not in self.variables
-        if in_memory and not masks and self._load_together(i, op, names):
+        if in_memory and not masks and self.load_together(i, op, names):
             return
         slot = () if in_memory else self.slot_of(op.source, op.index)
         for lane, name in enumerate(names):
             mask = masks[lane] if len(masks) > 1 else masks[0] if masks else None
-            read = self.read(op.source, op.index, lane, mask) if in_memory else slot[lane]
+            read = self.loaded(i, self.read(op.source, op.index, lane, mask) if in_memory else slot[lane])
             self.let(name, type_name, read if mask is None else self.dialect.choice.format(x=mask, y=read, z=zero))
+
+    def loaded(self, i: int, text: str) -> str:
+        """Return the expression for what operation `i` loads, of that for an element."""
+        del i
+        return text
 
     def read(self, array: ValueId, index: ValueId, lane: int, mask: str | None) -> str:
         """Return the expression for an element in memory; what it is where `mask` fails does not matter."""
@@ -333,7 +340,8 @@ class CWriter:
             width = min(width, self._divisors[index])
         return max(1, width)
 
-    def _load_together(self, i: int, op: k.Load, names: Parts) -> bool:
+    def load_together(self, i: int, op: k.Load, names: Parts) -> bool:
+        """Read all lanes as vectors, if that can be; return whether it is done."""
         access, width = self.dialect.vector, self._pieces(op.source, op.index, len(names))
         if access is None or width == 1:
             return False
@@ -439,10 +447,12 @@ class CWriter:
 
     def barrier(self, i: int, op: k.Barrier) -> None:
         """Let the threads of the group meet."""
-        del i, op
+        del op
         self._branches = [True] * len(self._branches)
-        if self.dialect.barrier:
-            self.line(self.dialect.barrier)
+        is_local = bool(self.dialect.local_barrier) and i not in self._fenced
+        text = self.dialect.local_barrier if is_local else self.dialect.barrier
+        if text:
+            self.line(text)
 
 
 def _constant_indexed(kernel: Kernel) -> set[ValueId]:

@@ -62,6 +62,7 @@ class Dialect:
         group_index: Position of the group on each axis.
         local_index: Position of the thread in its group on each axis.
         barrier: Statement; empty if a group is one thread.
+        local_barrier: The same where threads pass nothing on in global memory; empty if that is no cheaper.
         meets_behind_branches: Whether a branch with barriers in it needs another one behind it.
         unary: Expressions for operations where the generic ones do not serve.
         binary: The same. For comparisons the dtype is that of the operands.
@@ -95,6 +96,7 @@ class Dialect:
     local_array: str = "{element} {name}[{length}];"
     register_array: str = "{element} {name}[{length}];"
     barrier: str = ""
+    local_barrier: str = ""
     meets_behind_branches: bool = False
     unary: Mapping[tuple[UnaryOp, DType], str] = field(default_factory=dict)
     binary: Mapping[tuple[BinaryOp, DType], str] = field(default_factory=dict)

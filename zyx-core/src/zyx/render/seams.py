@@ -5,6 +5,9 @@ Mesa's makes ``(x + c) - c`` into ``x``, ``x - x`` into 0, ``x * 0`` into 0, ``(
 ``!(x < y)`` into ``x >= y`` and ``x < y ? x : y`` into a minimum that forgets NaN; others fuse a product and a sum. All
 of that needs two operations, or an operation and a constant, side by side. So values at such seams are *hidden*:
 combined with a zero that is read from memory, of which a compiler knows nothing.
+
+A multiply-add that goes on from one before it needs no hiding: a driver has nothing to merge there. So sums of products
+in registers are hidden where something else is computed from them, not at each step.
 """
 
 from __future__ import annotations
@@ -31,16 +34,19 @@ def hidden_values(kernel: Kernel) -> frozenset[ValueId]:
     for op in kernel.ops:
         for operand in k.operands(op):
             users[operand].append(op)
-    return frozenset(i for i, op in enumerate(kernel.ops) if _is_hidden(kernel, op, users[i]))
+    gathered = {op.target for op in kernel.ops if isinstance(op, k.Store) and isinstance(kernel.ops[op.value], k.Mad)}
+    return frozenset(i for i, op in enumerate(kernel.ops) if _is_hidden(kernel, op, users[i], gathered))
 
 
-def _is_hidden(kernel: Kernel, op: Op, users: list[Op]) -> bool:
+def _is_hidden(kernel: Kernel, op: Op, users: list[Op], gathered: AbstractSet[ValueId]) -> bool:
     match op:
         case k.Binary(op=kind, type=type_) if kind in _ARITHMETIC and type_.dtype.is_float:
             return any(_computes(kernel, user) for user in users)
         case k.Unary(op=kind, type=type_) if kind in _INEXACT and type_.dtype.is_float:
             return any(_computes(kernel, user) for user in users)
         case k.Mad(type=type_) if type_.dtype.is_float:
+            return any(_computes(kernel, user) and not isinstance(user, k.Mad | k.Store) for user in users)
+        case k.Load(source=source, type=type_) if type_.dtype.is_float and source in gathered:
             return any(_computes(kernel, user) and not isinstance(user, k.Mad) for user in users)
         case k.Cast(x=x, type=type_) if type_.dtype.is_float and _dtype_is_bool(kernel, x):
             return any(_multiplies(user) for user in users)
