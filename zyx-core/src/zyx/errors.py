@@ -19,6 +19,10 @@ class DTypeError(ZyxError, TypeError):
     """A dtype is not accepted here, or two dtypes have no common one."""
 
 
+class DeviceError(ZyxError, ValueError):
+    """What is to be computed together lies on different devices; the text names them."""
+
+
 class IndexRangeError(ZyxError, IndexError):
     """An index that is known when the graph is built lies outside its axis."""
 

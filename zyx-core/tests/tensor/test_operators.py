@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zyx
-from zyx.errors import DTypeError, ShapeError
+from zyx.errors import DeviceError, DTypeError, ShapeError
 
 DTYPES = (
     "bool",
@@ -252,9 +252,25 @@ def test_functions_of_numbers_alone_are_refused():
         zyx.add(1, 2)
 
 
-def test_devices_that_differ_are_named():
-    with pytest.raises(ShapeError, match="different devices, oracle:0, other:0"):
-        zyx.ones(2) + zyx.ones(2, device="other:0")
+@pytest.mark.parametrize(
+    "compute",
+    [
+        operator.add,
+        operator.matmul,
+        operator.lt,
+        lambda x, y: zyx.where(x > 0, x, y),
+        lambda x, y: zyx.where(x > 0, y, y),
+        lambda x, y: zyx.concat([x, y]),
+        lambda x, y: zyx.stack([x, y]),
+        lambda x, y: zyx.take(x, y.astype("int32")),
+        lambda x, y: zyx.Tensor([1.0, 2.0]).assign(y) + y,
+    ],
+)
+def test_devices_that_differ_are_named(compute):
+    with pytest.raises(DeviceError, match=r"different devices, oracle:0, other:0.*; move them with \.to\(") as refused:
+        compute(zyx.ones(2), zyx.ones(2, device="other:0"))
+    assert isinstance(refused.value, ValueError)
+    assert not isinstance(refused.value, ShapeError)
 
 
 def test_mixed_dtypes_are_an_error_while_implicit_casts_are_off():

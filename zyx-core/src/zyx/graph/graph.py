@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from zyx import dtype as dtypes
 from zyx import ops
 from zyx import shape as shapes
-from zyx.errors import DTypeError, ShapeError
+from zyx.errors import DeviceError, DTypeError, ShapeError
 from zyx.graph import node as n
 from zyx.scalar import fold_cast
 
@@ -244,8 +244,9 @@ class Graph:
         self._check_alike("where", x, y)
         if not condition.dtype.is_bool:
             raise DTypeError(f"a condition is bool, not {condition.dtype}; compare it with 0")
-        if condition.shape != x.shape or condition.device != x.device:
+        if condition.shape != x.shape:
             raise ShapeError(f"where: condition {condition} does not match {x}")
+        check_devices("where", condition, x)
         if x is y:
             return x
         return self._intern(n.Where(x.shape, x.dtype, x.device, (condition, x, y)))
@@ -398,9 +399,9 @@ def _alone(node: n.Node) -> n.Node:
 
 
 def check_devices(what: str, *nodes: n.Node) -> None:
-    """Raise `ShapeError` unless all nodes are on one device."""
+    """Raise `DeviceError` unless all nodes are on one device."""
     if len({node.device for node in nodes}) > 1:
-        raise ShapeError(
+        raise DeviceError(
             f"{what}: operands are on different devices, {', '.join(node.device for node in nodes)}; "
             "move them with .to(...)"
         )
