@@ -111,6 +111,15 @@ def test_the_first_with_room_is_taken(devices, pools):
     assert result.sum().item() == 2 * MIB // 4
 
 
+def test_without_a_group_nothing_spills_over_to_another_device(devices, pools):
+    assert pools[1].free_bytes == pools[1].capacity
+    kept = [zyx.Tensor(np.ones(MIB // 4, np.float32)) for _ in range(4)]  # on the default device, which is full then
+    with pytest.raises(AllocationError, match=f"pool lab:0 has no room for {MIB} bytes: 0 bytes are free"):
+        zyx.Tensor(np.ones(MIB // 4, np.float32))
+    assert [tensor.device for tensor in kept] == ["lab:0"] * 4
+    assert pools[1].used == 0
+
+
 def test_none_with_room_names_all_and_changes_nothing(lab, pools):
     kept = [ones(MIB) for _ in range(7)]
     results = [kept[0] * 2.0, kept[6] * 2.0]
