@@ -52,7 +52,7 @@ def gpu(request: pytest.FixtureRequest) -> Iterator[Runtime]:
     opened.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def open_gpu() -> Callable[..., Runtime]:
     """``open_gpu(setting=...)`` opens a runtime on the first GPU, with settings of this backend."""
     return open_or_skip

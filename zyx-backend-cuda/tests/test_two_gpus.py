@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from conftest import open_or_skip
 from fake_driver import FakeSession, fake_cuda
 
 import zyx
@@ -39,21 +38,26 @@ DRIVERS = ["pycuda", "cuda-bindings"]
 PAPER = "paper"
 
 
-def open_two(driver: str) -> Runtime:
-    """Open the GPUs; skip the test if there are not two, and say how many there are."""
-    runtime = open_or_skip(driver=driver)
-    count = len(runtime.backends.open("cuda").devices)
-    if count < 2:
-        runtime.close()
-        pytest.skip(f"it takes two GPUs; there is {count}")
-    return runtime
+@pytest.fixture(scope="session")
+def open_two(open_gpu: Callable[..., Runtime]) -> Callable[[str], Runtime]:
+    """``open_two(driver)`` opens the GPUs; it skips the test if there are not two, and says how many there are."""
+
+    def open_all(driver: str) -> Runtime:
+        runtime = open_gpu(driver=driver)
+        count = len(runtime.backends.open("cuda").devices)
+        if count < 2:
+            runtime.close()
+            pytest.skip(f"it takes two GPUs; there is {count}")
+        return runtime
+
+    return open_all
 
 
 @pytest.fixture(scope="module", params=[PAPER, *DRIVERS])
 def both(request: pytest.FixtureRequest) -> Iterator[Runtime]:
     """A runtime on two devices: of paper, or GPUs through each of the packages."""
     if request.param != PAPER:
-        opened = open_two(request.param)
+        opened = request.getfixturevalue("open_two")(request.param)
         yield opened
         opened.close()
         return
@@ -64,7 +68,7 @@ def both(request: pytest.FixtureRequest) -> Iterator[Runtime]:
 
 
 @pytest.fixture(scope="module", params=DRIVERS)
-def gpus(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+def gpus(request: pytest.FixtureRequest, open_two: Callable[[str], Runtime]) -> Iterator[Runtime]:
     """A runtime on two GPUs."""
     opened = open_two(request.param)
     yield opened
@@ -260,9 +264,11 @@ def test_pytorch_shares_memory_of_the_second_and_its_choice_of_a_device_stays(gp
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_the_second_alone_can_be_chosen(driver: str):
+def test_the_second_alone_can_be_chosen(
+    driver: str, open_two: Callable[[str], Runtime], open_gpu: Callable[..., Runtime]
+):
     open_two(driver).close()
-    runtime = open_or_skip(driver=driver, devices=[1])
+    runtime = open_gpu(driver=driver, devices=[1])
     assert runtime.backends.open("cuda").devices == ("cuda:0",)
     assert runtime.device().memory_pool.dlpack_device == (2, 1)
     with use(runtime):
@@ -272,7 +278,7 @@ def test_the_second_alone_can_be_chosen(driver: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_the_kit_passes_on_the_second(driver: str):
+def test_the_kit_passes_on_the_second(driver: str, open_two: Callable[[str], Runtime]):
     open_two(driver).close()
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "zyx.testing"]
     variables = {**os.environ, "ZYX_CUDA_DRIVER": driver}
