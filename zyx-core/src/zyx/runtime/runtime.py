@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 #: Deeper graphs than this are computed on their own, so that a loop that never reads its result stays small.
 MAX_DEPTH: Final = 4000
 _MAX_PLANS: Final = 512
+#: What may have its values in a buffer that is there, or none at all.
+_RARELY_COMPUTED: Final = frozenset({n.Leaf, n.Reshape, n.Alias})
 
 
 class Runtime(Devices):
@@ -255,28 +257,27 @@ class Runtime(Devices):
     # ---- computing
 
     def _compute(self, nodes: Sequence[Node]) -> None:
-        given = self._given(nodes)
+        given: dict[Node, Buffer] = {}
+        for node in nodes:
+            if type(node) in _RARELY_COMPUTED or 0 in node.shape:
+                buffer = self._given(node)
+                if buffer is not None:
+                    given[node] = buffer
         remaining = [node for node in nodes if node not in given] if given else nodes
         if remaining:
             for number, buffer in enumerate(self._computed(remaining)):
                 remaining[number].storage = buffer
-        for node in given:
-            node.storage = given[node]
+        for node, buffer in given.items():
+            node.storage = buffer
 
-    def _given(self, nodes: Sequence[Node]) -> dict[Node, Buffer]:
-        """Return the buffers of those of `nodes` for which nothing needs to be computed."""
-        given: dict[Node, Buffer] = {}
-        for node in nodes:
-            kind = type(node)
-            if kind is n.Leaf:
-                raise TraceError(f"{node!r} stands for an argument of a traced function and has no values")
-            if 0 in node.shape:
-                given[node] = self._empty_buffer(node.device)
-            elif kind is n.Reshape or kind is n.Alias:
-                shared = _source_with_same_layout(node)
-                if shared is not None:
-                    given[node] = self.buffer_of(shared)
-        return given
+    def _given(self, node: Node) -> Buffer | None:
+        """Return a buffer with the values of `node` that is there already, if there is one."""
+        if isinstance(node, n.Leaf):
+            raise TraceError(f"{node!r} stands for an argument of a traced function and has no values")
+        if 0 in node.shape:
+            return self._empty_buffer(node.device)
+        shared = _source_with_same_layout(node)
+        return None if shared is None else self.buffer_of(shared)
 
     def _computed(self, nodes: Sequence[Node]) -> list[Buffer]:
         """Compute `nodes`, and return their buffers."""
@@ -303,15 +304,15 @@ class Runtime(Devices):
                 self._plans.popitem(last=False)[1].close()
         else:
             self._plans.move_to_end(key)
-        # Asked for one by one only where `buffer_of` has something to do.
-        buffers = [leaf.storage if type(leaf.storage) is Buffer else self.buffer_of(leaf) for leaf in leaves]
-        if self.memory.lost:
-            for buffer in buffers:
-                self.memory.check(buffer.pool)
+        buffers: list[Buffer] = []
+        has_lost = bool(self.memory.lost)
+        for leaf in leaves:
+            storage = leaf.storage
+            buffers.append(storage if type(storage) is Buffer and not has_lost else self.buffer_of(leaf))
         if placed:
             buffers = self.placement.gather(leaves, buffers, placed)
         try:
-            return plan.run(buffers, self.memory, self.trace)
+            return plan.run(buffers, self.memory, self._trace or self.trace)
         except DeviceLostError as error:
             self.lose(error)
             raise

@@ -62,5 +62,5 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
                     break
                 node = above.pop()
                 sources = node.sources
-    entries.append(tuple([position[node] for node in outputs]))
+    entries.append(tuple(map(position.__getitem__, outputs)))
     return tuple(entries), leaves, list(position)
