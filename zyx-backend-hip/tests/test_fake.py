@@ -86,7 +86,7 @@ def test_a_grid_is_one_that_the_kernel_was_compiled_for(
     integers: Callable[[int], HipBuffer],
     refused: Callable[[int, str], None],
 ):
-    refused(launch(program, pool, integers(0).address, grid), f"hipModuleLaunchKernel: {text}")
+    refused(launch(program, pool, integers(0).memory, grid), f"hipModuleLaunchKernel: {text}")
 
 
 def test_the_device_of_a_stream_is_selected(
@@ -96,7 +96,7 @@ def test_the_device_of_a_stream_is_selected(
     refused: Callable[[int, str], None],
     fake: Fake,
 ):
-    address = integers(0).address
+    address = integers(0).memory
     fake.native.hipSetDevice(1)
     refused(launch(program, pool, address), "function, stream and current device are not one")
     fake.native.hipSetDevice(0)
@@ -105,7 +105,7 @@ def test_the_device_of_a_stream_is_selected(
 def test_a_code_object_outlives_what_is_queued_of_it(
     pool: HipPool, program: KernelProgram, integers: Callable[[int], HipBuffer], refused: Callable[[int, str], None]
 ):
-    assert launch(program, pool, integers(0).address) == 0
+    assert launch(program, pool, integers(0).memory) == 0
     native, session = pool.session.runtime.native, pool.session
     refused(native.hipModuleUnload(program._module.handle), "hipModuleUnload: queued work needs it")
     native.hipStreamSynchronize(session.launches)
@@ -125,7 +125,7 @@ def test_memory_is_freed_once_and_by_its_start(
     pool: HipPool, integers: Callable[[int], HipBuffer], refused: Callable[[int, str], None]
 ):
     native, memory = pool.session.runtime.native, ctypes.c_void_p()
-    refused(native.hipFree(integers(0).address + 4), "hipFree: ")
+    refused(native.hipFree(integers(0).memory + 4), "hipFree: ")
     assert native.hipMalloc(ctypes.byref(memory), NBYTES) == 0
     assert native.hipFree(memory.value) == 0
     refused(native.hipFree(memory.value), "is no memory of device 0")
@@ -136,7 +136,7 @@ def test_a_copy_stays_inside_of_memory(
 ):
     native, buffer, host = pool.session.runtime.native, integers(0), (ctypes.c_char * 2 * NBYTES)()
     for function, arguments in (
-        ("hipMemcpyHtoDAsync", (buffer.address, host)), ("hipMemcpyDtoHAsync", (host, buffer.address))
+        ("hipMemcpyHtoDAsync", (buffer.memory, host)), ("hipMemcpyDtoHAsync", (host, buffer.memory))
     ):  # fmt: skip
         code = getattr(native, function)(*arguments, 1 << 29, pool.session.transfers)
         refused(code, f"{function}: ")
@@ -162,7 +162,7 @@ def test_a_stream_that_is_recorded_takes_no_copies_and_is_not_waited_for(
     native, stream, graph = pool.session.runtime.native, pool.session.recording, ctypes.c_void_p()
     assert native.hipStreamBeginCapture(stream, 1) == 0
     refused(native.hipStreamSynchronize(stream), "while capturing")
-    code = native.hipMemcpyHtoDAsync(integers(0).address, b"12345678", 8, stream)
+    code = native.hipMemcpyHtoDAsync(integers(0).memory, b"12345678", 8, stream)
     refused(code, "hipMemcpyHtoDAsync: while capturing")
     assert native.hipStreamEndCapture(stream, ctypes.byref(graph)) == 0
     assert native.hipGraphDestroy(graph) == 0

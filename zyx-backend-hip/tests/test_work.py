@@ -101,13 +101,13 @@ def test_memory_is_used_again_after_the_work_that_it_was_given_back_behind(
     device: HipDevice, pool: HipPool, fake: Fake, add: Callable[..., Kernel], integers: Callable[[int], HipBuffer]
 ):
     buffer = integers(1)
-    event, address, made = device.launch(device.compile(add(1)), [buffer]), buffer.address, fake.count("hipMalloc")
+    event, address, made = device.launch(device.compile(add(1)), [buffer]), buffer.memory, fake.count("hipMalloc")
     pool.deallocate(buffer, [event])
     again, event = pool.allocate(4 * COUNT)
     data = np.full(COUNT, 7, np.int32)
     pool.sync_events([pool.host_to_pool(memoryview(data).cast("B"), again, [event])])
     pool.synchronize()
-    assert again.address == address
+    assert again.memory == address
     assert fake.count("hipMalloc") == made
     assert values(again) == {7}
 

@@ -40,7 +40,7 @@ class HipConfig:
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
-    return BackendInfo("hip", __version__, (1, 0), "AMD GPUs")
+    return BackendInfo("hip", __version__, (1, 1), "AMD GPUs")
 
 
 @hookimpl

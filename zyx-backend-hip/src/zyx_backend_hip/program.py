@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from zyx.backend import Program
-from zyx.backend.arguments import check_arguments, scalar_bytes
+from zyx.backend.arguments import native_arguments
+from zyx.backend.device_program import DeviceProgram
 from zyx.errors import LaunchError
 from zyx_backend_hip.driver import Arguments, Fault
 from zyx_backend_hip.errors import failure
@@ -20,24 +20,12 @@ if TYPE_CHECKING:
     from zyx_backend_hip.work import Command
 
 
-class HipProgram(Program):
-    """Something that is queued by one call of the driver.
+class HipProgram(DeviceProgram):
+    """Something that is queued by one call of the driver."""
 
-    Attributes:
-        what: What it is and on which device, for error texts.
-        pool: Memory of the device that it was made for.
-        parameters: The launch arguments.
-        is_released: Whether it was given back.
-    """
+    __slots__ = ()
 
-    __slots__ = ("is_released", "parameters", "pool", "what")
-
-    def __init__(self, name: str, source: str, what: str, pool: HipPool, parameters: Sequence[Parameter]) -> None:
-        super().__init__(name, source)
-        self.what = what
-        self.pool = pool
-        self.parameters = tuple(parameters)
-        self.is_released = False
+    pool: HipPool
 
     def queue(self, values: Sequence[int], stream: Handle) -> None:
         """Queue it. The device must be selected, and its lock be held.
@@ -50,10 +38,6 @@ class HipProgram(Program):
             Fault: The driver refused.
         """
         raise NotImplementedError
-
-    def release(self) -> None:
-        """Note that it was given back. A code object that may still run is unloaded when nothing names it any more."""
-        self.is_released = True
 
     def run(self, args: Sequence[Argument], behind: Sequence[Command]) -> Command:
         """Queue one launch behind other work.
@@ -89,19 +73,12 @@ class HipProgram(Program):
 
     def native_arguments(self, args: Sequence[Argument]) -> list[int]:
         """Return addresses of buffers, and bytes of numbers. Raises `LaunchError` if the arguments do not fit."""
-        check_arguments(args, self.parameters, self.pool, self.what)
-        return [
-            native(arg, parameter, f"argument {number} of {self.what}")
-            for number, (arg, parameter) in enumerate(zip(args, self.parameters, strict=True))
-        ]
+        return as_words(native_arguments(args, self.parameters, self.pool, self.what))
 
 
-def native(arg: Any, parameter: Parameter, what: str) -> int:  # noqa: ANN401  # checked before
-    """Return what the driver is given for an argument that fits."""
-    if parameter.scalar is None:
-        address: int = arg.address
-        return address
-    return int.from_bytes(scalar_bytes(arg, parameter.scalar, what), "little")
+def as_words(natives: Sequence[int | bytes]) -> list[int]:
+    """Return what the driver is given: addresses, and the bytes of numbers as little-endian integers."""
+    return [native if isinstance(native, int) else int.from_bytes(native, "little") for native in natives]
 
 
 class KernelProgram(HipProgram):

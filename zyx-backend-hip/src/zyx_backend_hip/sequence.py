@@ -8,28 +8,26 @@ the driver cannot record is queued launch by launch.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from zyx.backend import Slot
-from zyx.backend.arguments import Parameter, check_arguments
-from zyx.errors import LaunchError
+from zyx.backend.arguments import native_arguments
+from zyx.backend.sequences import Outline, Recordings, outline
 from zyx_backend_hip.driver import Fault
 from zyx_backend_hip.errors import LOST
-from zyx_backend_hip.program import HipProgram, native
+from zyx_backend_hip.program import HipProgram, as_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Launch
+    from zyx.backend.sequences import Step
     from zyx_backend_hip.driver import Graph, Handle
     from zyx_backend_hip.memory import HipPool
 
 logger: Final = logging.getLogger("zyx.hip")
 
-#: How many graphs a sequence keeps, and how many sets of buffers it remembers to know them again.
+#: How many graphs a sequence keeps.
 _GRAPHS: Final = 4
-_REMEMBERED: Final = 64
 
 
 class HipSequence(HipProgram):
@@ -46,31 +44,31 @@ class HipSequence(HipProgram):
         LaunchError: An argument does not fit.
     """
 
-    __slots__ = ("__weakref__", "_graphs", "_records", "_remembered", "_steps")
+    __slots__ = ("__weakref__", "_graphs", "_steps")
+
+    is_sequence: ClassVar[bool] = True
 
     def __init__(self, launches: Sequence[Launch], slots: int, pool: HipPool, device: str, *, records: bool) -> None:
-        names = [launch.program.name for launch in launches]
-        what = f"a sequence of {len(names)} kernels on {device} ({', '.join(dict.fromkeys(names))})"
-        least = [0] * slots
-        self._steps = [_step(launch, least, pool) for launch in launches]
-        name = f"{len(names)} steps: {', '.join(names)}"
-        super().__init__(name, "", what, pool, [Parameter(nbytes) for nbytes in least])
-        self._records = records and len(self._steps) > 1
-        self._graphs: OrderedDict[tuple[int, ...], Graph] = OrderedDict()
-        self._remembered: set[tuple[int, ...]] = set()
+        made: Outline[HipProgram] = outline(launches, slots, pool, device)
+        super().__init__(made.name, "", made.what, pool, made.parameters)
+        self._steps = [(step.program, _fixed(step), step.slots) for step in made.steps]
+        finish = pool.session.finish  # graphs that are running must not be freed
+        self._graphs: Recordings[Graph] = Recordings(
+            _GRAPHS, is_on=records and len(self._steps) > 1, drop=lambda graph: finish()
+        )
         pool.holders.add(self)
 
     def queue(self, values: Sequence[int], stream: Handle) -> None:
-        graph = self._graph(tuple(values)) if self._records else None
-        if graph is not None:
-            self.pool.session.play(graph)
-            return
+        if self._graphs.is_on:
+            graph = self._graphs.find(tuple(values), lambda: self._record(values))
+            if graph is not None:
+                self.pool.session.play(graph)
+                return
         self._queue_steps(values, stream)
 
     def let_go(self) -> None:
         """Drop graphs: the addresses in them may become others'."""
         self._graphs.clear()
-        self._remembered.clear()
 
     def release(self) -> None:
         super().release()
@@ -86,64 +84,30 @@ class HipSequence(HipProgram):
                 arguments[number] = values[slot]
             program.queue(arguments, stream)
 
-    def _graph(self, key: tuple[int, ...]) -> Graph | None:
-        """Return the graph for these buffers, recorded when they come for the second time."""
-        found = self._graphs.get(key)
-        if found is not None:
-            self._graphs.move_to_end(key)
-            return found
-        if key not in self._remembered:
-            if len(self._remembered) >= _REMEMBERED:
-                self._remembered.clear()
-            self._remembered.add(key)
-            return None
+    def _record(self, values: Sequence[int]) -> Graph | None:
+        """Return the graph for these buffers; None if the driver cannot record it."""
         session = self.pool.session
         try:
             session.begin_recording()
             try:
-                self._queue_steps(key, session.recording)
+                self._queue_steps(values, session.recording)
             except Fault:
                 session.abandon_recording()
                 raise
-            graph = session.end_recording()
+            return session.end_recording()
         except Fault as error:
             if error.code in LOST:
                 raise
             logger.info("%s cannot be recorded, and is queued launch by launch: %s", self.what, error)
-            self._records = False
             return None
-        self._graphs[key] = graph
-        if len(self._graphs) > _GRAPHS:
-            session.finish()  # it may be running
-            self._graphs.popitem(last=False)
-        return graph
 
 
-def _step(
-    launch: Launch, least: list[int], pool: HipPool
-) -> tuple[HipProgram, tuple[int, ...], tuple[tuple[int, int], ...]]:
-    """Return a program, its arguments, and (number, slot) of those of them that are filled in later.
-
-    Raises the sizes that the slots need to those of the program's parameters.
-    """
-    program = launch.program
-    assert isinstance(program, HipProgram)  # checked before
-    what = program.what
-    if len(launch.args) != len(program.parameters):
-        raise LaunchError(f"{what} was given {len(launch.args)} arguments; it takes {len(program.parameters)}")
-    fixed: list[int] = []
-    slots: list[tuple[int, int]] = []
-    for number, (arg, parameter) in enumerate(zip(launch.args, program.parameters, strict=True)):
-        if isinstance(arg, Slot):
-            if parameter.scalar is not None or not 0 <= arg.number < len(least):
-                raise LaunchError(
-                    f"argument {number} of {what} is slot {arg.number}; there are {len(least)} slots, for buffers"
-                )
-            least[arg.number] = max(least[arg.number], parameter.nbytes)
-            slots.append((number, arg.number))
-            fixed.append(0)
-        else:
-            place = f"argument {number} of {what}"
-            check_arguments([arg], [parameter], pool, place)
-            fixed.append(native(arg, parameter, place))
-    return program, tuple(fixed), tuple(slots)
+def _fixed(step: Step[HipProgram]) -> list[int]:
+    """Return the arguments of a step, with zeros where slots are."""
+    arguments = [0] * len(step.program.parameters)
+    for number, argument in step.fixed:
+        parameter = step.program.parameters[number]
+        arguments[number : number + 1] = as_words(
+            native_arguments([argument], [parameter], step.program.pool, step.program.what)
+        )
+    return arguments

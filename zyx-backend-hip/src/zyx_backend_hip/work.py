@@ -10,9 +10,9 @@ is for.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
-from zyx.backend import Event
+from zyx.backend.work_event import dependent
 from zyx.errors import DeviceLostError, LaunchError
 from zyx_backend_hip.driver import Fault
 from zyx_backend_hip.errors import NOT_READY, failure
@@ -46,43 +46,6 @@ class Command:
         self.kept = kept  # alive until it is complete
         self.error: BackendError | None = None
         self.is_complete = False
-
-
-def dependent(what: str, cause: BackendError) -> BackendError:
-    """Return the error of something that could not run because of another failure, which may be another device's."""
-    error = type(cause)(f"{what} did not run, since work before it failed: {cause}")
-    if isinstance(error, DeviceLostError) and isinstance(cause, DeviceLostError):
-        error.place = cause.place
-    return error
-
-
-class HipEvent(Event):
-    """The completion of commands.
-
-    Attributes:
-        owner: What notes the work of the pool that the event belongs to.
-        commands: The commands that have to be complete.
-    """
-
-    __slots__ = ("commands", "owner")
-
-    complete_when_made: ClassVar[bool] = False
-
-    def __init__(self, owner: Work, commands: Sequence[Command] = ()) -> None:
-        self._used = False
-        self.owner = owner
-        self.commands = commands
-
-    def again(self) -> HipEvent:
-        return type(self)(self.owner, self.commands)
-
-
-class CompletedEvent(HipEvent):
-    """Work that was done before anybody could wait for it."""
-
-    __slots__ = ()
-
-    complete_when_made: ClassVar[bool] = True
 
 
 class Work:

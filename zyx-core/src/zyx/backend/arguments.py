@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zyx.backend.caching_pool import CachedBuffer
 from zyx.backend.pool import PoolBuffer
 from zyx.errors import LaunchError
 from zyx.ir.kernel import Define
@@ -61,15 +62,51 @@ def check_arguments(args: Sequence[Argument], parameters: Sequence[Parameter], p
             raise LaunchError(f"argument {number} of {what} {_why(arg, parameter, pool)}")
 
 
+def check_argument(arg: Argument, parameter: Parameter, pool: MemoryPool, what: str) -> None:
+    """Check one argument, called `what`; raises as `check_arguments` does."""
+    if parameter.scalar is not None:
+        scalar_bytes(arg, parameter.scalar, what)
+    elif why := _why(arg, parameter, pool):
+        raise LaunchError(f"{what} {why}")
+
+
+def native_arguments(
+    args: Sequence[Argument], parameters: Sequence[Parameter], pool: MemoryPool, what: str
+) -> list[Any]:
+    """Return what a driver is given for launch arguments: the `memory` of each buffer, and the bytes of each number.
+
+    For pools that derive from `CachingPool`. Raises as `check_arguments` does.
+    """
+    natives: list[Any] = []
+    if len(args) == len(parameters):
+        for arg, parameter in zip(args, parameters, strict=True):  # as nearly all are: nothing but buffers that fit
+            if (
+                not isinstance(arg, CachedBuffer)
+                or arg.pool is not pool
+                or arg.freed
+                or arg.nbytes < parameter.nbytes
+                or parameter.scalar is not None
+            ):
+                break
+            natives.append(arg.memory)
+        else:
+            return natives
+    check_arguments(args, parameters, pool, what)
+    return [
+        arg.memory if isinstance(arg, CachedBuffer) else scalar_bytes(arg, parameter.scalar, what)  # type: ignore[arg-type]
+        for arg, parameter in zip(args, parameters, strict=True)
+    ]
+
+
 def _why(arg: object, parameter: Parameter, pool: MemoryPool) -> str:
-    """Return what is wrong with an argument that is to be a buffer."""
+    """Return what is wrong with an argument that is to be a buffer; nothing if it fits."""
     if not isinstance(arg, PoolBuffer):
         return f"is {arg!r}, not a buffer"
     if arg.pool is not pool:
         return f"is a buffer of pool {arg.pool.name}, not of {pool.name}"
     if arg.freed:
         return "was freed before"
-    return f"has {arg.nbytes} bytes; the kernel reaches {parameter.nbytes}"
+    return f"has {arg.nbytes} bytes; the kernel reaches {parameter.nbytes}" if arg.nbytes < parameter.nbytes else ""
 
 
 def scalar_bytes(value: object, dtype: DType, what: str) -> bytes:

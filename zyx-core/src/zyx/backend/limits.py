@@ -29,6 +29,33 @@ def check_limits(kernel: Kernel, info: DeviceInfo) -> None:
         raise UnsupportedError(f"kernel {kernel.name} does not fit {info.model}: {problem}")
 
 
+def check_compiled(
+    kernel: Kernel, device: str, most_threads: int, local_bytes: int = 0, most_local_bytes: int = 0
+) -> None:
+    """Check what a compiler made of a kernel against what the driver says that a device has room for.
+
+    Args:
+        kernel: The kernel.
+        device: Name of the device.
+        most_threads: How many threads of this kernel a group can have.
+        local_bytes: Local memory that a group takes.
+        most_local_bytes: Local memory that there is.
+
+    Raises:
+        UnsupportedError: A group takes too many registers, or too much local memory.
+    """
+    threads = math.prod(kernel.grid[1])
+    if threads > most_threads:
+        raise UnsupportedError(
+            f"kernel {kernel.name} has groups of {threads} threads; as it is compiled for {device}, at most "
+            f"{most_threads} fit"
+        )
+    if local_bytes > most_local_bytes:
+        raise UnsupportedError(
+            f"kernel {kernel.name} takes {local_bytes} bytes of local memory; {device} has {most_local_bytes}"
+        )
+
+
 def _problems(kernel: Kernel, info: DeviceInfo) -> Iterator[str]:
     buffers = sum(isinstance(param, k.Define) for param in kernel.params)
     if buffers > info.max_params:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from zyx.errors import BackendError, InvalidBufferError, locate
+from zyx.errors import BackendError, InvalidBufferError, TransferError, locate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,11 @@ class PoolBuffer:
         self.pool = pool
         self.nbytes = nbytes
         self.freed = False
+
+    @property
+    def host_bytes(self) -> memoryview | None:
+        """The bytes themselves, if they lie in host memory, to be read when the work on them is done; else None."""
+        return None
 
 
 class MemoryPool(ABC):
@@ -105,8 +110,12 @@ class MemoryPool(ABC):
         latter only if it says `takes_target_events`; otherwise all work on `target` is done. The event returned is of
         this pool.
 
-        The default goes through host memory and blocks; a pool with a direct path overrides it.
+        The default uploads what lies in host memory; of other pools it makes a copy there first, and blocks. A pool
+        with another direct path overrides it.
         """
+        data = source.host_bytes
+        if data is not None:
+            return self._upload(data, source, target, events, target_events)
         staging = bytearray(source.nbytes)
         try:
             source.pool.pool_to_host(source, memoryview(staging), events)
@@ -117,6 +126,23 @@ class MemoryPool(ABC):
         event = self.host_to_pool(memoryview(staging), target, target_events)
         self.sync_events([event])
         return self.completed()
+
+    def _upload(
+        self,
+        data: memoryview,
+        source: PoolBuffer,
+        target: PoolBuffer,
+        events: Sequence[Event],
+        target_events: Sequence[Event],
+    ) -> Event:
+        try:
+            source.pool.sync_events(events)
+            source.pool.check_buffer(source)
+        except BackendError as error:
+            locate(error, source.pool.name)
+            self.release_events(target_events)
+            raise
+        return self.host_to_pool(data, target, target_events)
 
     @abstractmethod
     def completed(self) -> Event:
@@ -153,3 +179,16 @@ class MemoryPool(ABC):
             raise InvalidBufferError(
                 f"{nbytes} bytes reach past the end of a buffer of {buffer.nbytes} bytes in pool {self.name}"
             )
+
+    def check_read(self, source: PoolBuffer, target: memoryview, offset: int) -> None:
+        """Check what `pool_to_host` is given.
+
+        Raises:
+            InvalidBufferError: `source` is not alive or not of this pool, or the range is not in it.
+            TransferError: `target` is read-only.
+        """
+        if offset < 0:
+            raise InvalidBufferError(f"a read of pool {self.name} starts at byte {offset}")
+        self.check_buffer(source, offset + target.nbytes)
+        if target.readonly:
+            raise TransferError(f"a read of pool {self.name} has a target that is read-only")

@@ -93,11 +93,7 @@ class DummyPool(MemoryPool):
         self, source: PoolBuffer, target: memoryview, events: Sequence[Event] = (), offset: int = 0
     ) -> None:
         self.take(events)
-        if offset < 0:
-            raise InvalidBufferError(f"a read of pool {self.name} starts at byte {offset}")
-        self.check_buffer(source, offset + target.nbytes)
-        if target.readonly:
-            raise TransferError(f"a read of pool {self.name} has a target that is read-only")
+        self.check_read(source, target, offset)
         target.cast("B")[:] = bytes(target.nbytes)
 
     def completed(self) -> Event:

@@ -74,6 +74,10 @@ class HostBuffer(PoolBuffer):
         """The bytes, writable; none once the buffer is freed."""
         return self._block.array[: self.extent[1]]
 
+    @property
+    def host_bytes(self) -> memoryview:
+        return self.array.data
+
     def surrender(self) -> Block:
         """Become a freed buffer, and return the memory that was this one's."""
         block, self._block = self._block, _NOTHING
@@ -164,11 +168,8 @@ class HostPool(MemoryPool):
         self, source: PoolBuffer, target: memoryview, events: Sequence[Event] = (), offset: int = 0
     ) -> None:
         self._take(events)
-        if offset < 0:
-            raise InvalidBufferError(f"a read of pool {self.name} starts at byte {offset}")
-        host = self.own(source, offset + target.nbytes)
-        if target.readonly:
-            raise TransferError(f"a read of pool {self.name} has a target that is read-only")
+        self.check_read(source, target, offset)
+        host = self.own(source)
         if target.nbytes:
             np.frombuffer(target, np.uint8)[:] = host.array[offset : offset + target.nbytes]
 
