@@ -16,7 +16,7 @@ from zyx.backend.device import Argument, Device, Program
 from zyx.backend.event import Event, take_all
 from zyx.backend.info import DeviceInfo, full_capability
 from zyx.backend.pool import MemoryPool, PoolBuffer
-from zyx.errors import AllocationError, InvalidBufferError, InvalidEventError, TransferError
+from zyx.errors import AllocationError, InvalidEventError
 from zyx.ops import reduce_ops
 from zyx.version import __version__
 

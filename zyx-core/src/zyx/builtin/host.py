@@ -19,9 +19,7 @@ from zyx.builtin.host_memory import ALIGNMENT, Block, HostMemory, MemoryStatisti
 from zyx.errors import (
     AllocationError,
     BackendError,
-    InvalidBufferError,
     InvalidEventError,
-    TransferError,
     locate,
 )
 
