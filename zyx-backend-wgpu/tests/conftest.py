@@ -39,6 +39,12 @@ def open_or_skip(**section: object) -> Runtime:
         pytest.skip(reason)
 
 
+@pytest.fixture
+def open_device() -> Callable[..., Runtime]:
+    """A function that opens the first device, with settings of this backend."""
+    return open_or_skip
+
+
 @pytest.fixture(scope="session")
 def runtime() -> Iterator[Runtime]:
     """A runtime on the first device."""

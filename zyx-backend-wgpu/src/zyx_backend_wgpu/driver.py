@@ -51,6 +51,7 @@ class ListedAdapter:
         name: What the driver calls it.
         road: The interface: Vulkan, Metal, D3D12 or OpenGL.
         driver: The driver's name and version.
+        subgroup_threads, most_subgroup_threads: Least and most threads that run in step; 0 if it does not tell.
         kind: ``DiscreteGPU``, ``IntegratedGPU``, ``VirtualGPU``, ``CPU`` or ``Unknown``.
         features: What it offers besides what WebGPU always has.
         limits: Its sizes and counts.
@@ -65,7 +66,7 @@ class ListedAdapter:
         self.driver: Final = " ".join(f"{info['vendor']} {info['description']}".split())
         self.kind: Final = str(info["adapter_type"])
         self.ids: Final = int(info["vendor_id"]), int(info["device_id"])
-        self.subgroup_threads: Final = _subgroup_threads(native)
+        self.subgroup_threads, self.most_subgroup_threads = _subgroup_threads(native)
         self.features: Final = frozenset(str(feature) for feature in native.features)
         self.limits: Final = {str(name): int(limit) for name, limit in native.limits.items()}
         self.native: Final = native
@@ -74,13 +75,13 @@ class ListedAdapter:
         return f"{self.name} ({self.road})"
 
 
-def _subgroup_threads(native: Any) -> int:  # noqa: ANN401  # wgpu-py's object
-    """Return what the native library tells, which wgpu-py (0.32) leaves out: it gives 4 for every adapter."""
+def _subgroup_threads(native: Any) -> tuple[int, int]:  # noqa: ANN401  # wgpu-py's object
+    """Return what the native library tells: wgpu-py (0.32) leaves it out, and gives 4 and 128 for every adapter."""
     told = ffi.new("WGPUAdapterInfo *")
     libf.wgpuAdapterGetInfo(native._internal, told)
-    threads = int(getattr(told, "subgroupMinSize", 0))
+    least, most = (int(getattr(told, name, 0)) for name in ("subgroupMinSize", "subgroupMaxSize"))
     libf.wgpuAdapterInfoFreeMembers(told[0])
-    return threads
+    return least, most
 
 
 def list_adapters(*, opengl: bool = False) -> list[ListedAdapter]:

@@ -12,6 +12,8 @@ from zyx.backend import Capability, DeviceInfo
 from zyx.ops import BinaryOp, ReduceOp
 from zyx_backend_wgpu.bindings import WRITE, Dispatch
 from zyx_backend_wgpu.render import Language
+from zyx_backend_wgpu.subgroups import FEATURE as SUBGROUPS
+from zyx_backend_wgpu.subgroups import SWAPS, subgroup_size
 from zyx_backend_wgpu.wgsl import held_types
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Features that are used where they are.
 FEATURES: Final = (
-    "shader-f16", "shader-f64", "shader-int64", "shader-int64-atomic-all-ops", "timestamp-query",
+    "shader-f16", "shader-f64", "shader-int64", "shader-int64-atomic-all-ops", SUBGROUPS, "timestamp-query",
 )  # fmt: skip
 
 #: What every device of WebGPU has, and some no more of.
@@ -53,14 +55,18 @@ _CPU_BYTES_PER_S: Final = 1e10
 
 
 def language_of(session: Session) -> Language:
-    """Return what kernels for a device are written with."""
+    """Return what kernels for a device are written with.
+
+    Raises:
+        Fault: The driver refused.
+    """
     features = session.features
     types = held_types(
         has_f16="shader-f16" in features,
         has_f64="shader-f64" in features and "shader-int64" in features,  # whose bits are looked at as integers
         has_i64="shader-int64" in features,
     )
-    return Language(types=types, has_i64_atomics="shader-int64-atomic-all-ops" in features)
+    return Language(types, "shader-int64-atomic-all-ops" in features, subgroup_size(session))
 
 
 #: Whether a multiply-add rounds once: of (1 + e)**2 - 1 - 2e, the square of e is left then, and else nothing.
@@ -119,6 +125,8 @@ def device_info(session: Session, language: Language, driver: str) -> DeviceInfo
         max_group_threads=limits["max-compute-invocations-per-workgroup"],
         max_group_shape=tuple(limits[f"max-compute-workgroup-size-{axis}"] for axis in "xyz"),
         warp_size=adapter.subgroup_threads or _WARP,
+        subgroup_size=language.subgroup_size,
+        swaps=SWAPS if language.subgroup_size else frozenset(),
         vector_bytes=_VECTOR_BYTES,
         registers=_REGISTERS,
         local_bytes=limits["max-compute-workgroup-storage-size"],

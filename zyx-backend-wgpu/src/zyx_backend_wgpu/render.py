@@ -29,6 +29,7 @@ from zyx.render.divisors import divisors
 from zyx.render.seams import hidden_values
 from zyx_backend_wgpu import wgsl
 from zyx_backend_wgpu.bindings import READ, UNIFORM, WRITE
+from zyx_backend_wgpu.subgroups import SWAPS
 from zyx_backend_wgpu.vectors import COMPONENTS, LANES, is_whole, vector_arrays
 
 if TYPE_CHECKING:
@@ -53,10 +54,12 @@ class Language:
     Attributes:
         types: Type of a value of each dtype.
         has_i64_atomics: Whether there are indivisible operations on 64 bits.
+        subgroup_size: Threads that swap values; 0 if none do.
     """
 
     types: Mapping[DType, str]
     has_i64_atomics: bool = False
+    subgroup_size: int = 0
 
     @property
     def atomic_bits(self) -> tuple[int, ...]:
@@ -74,6 +77,7 @@ class Language:
                 for dtype in self.types if dtype.is_integer and dtype.bits in self.atomic_bits
                 for op, name in _ATOMICS.items()
             },
+            swaps={dtype: "subgroupShuffleXor({x}, {distance}u)" for dtype in SWAPS if self.subgroup_size},
             choice="select({z}, {y}, {x})",
             conditional="if ({condition}) {{ {statement} }}",
         )  # fmt: skip

@@ -81,8 +81,8 @@ def open_devices(pools: Mapping[str, MemoryPool]) -> Sequence[WgpuDevice]:
     devices = []
     for number, pool in enumerate(pool for pool in pools.values() if isinstance(pool, WgpuPool)):
         session = pool.session
-        language = language_of(session)
         try:
+            language = language_of(session)
             info = device_info(session, language, _VERSIONS)
         except Fault as fault:
             raise InitializationError(f"{session.adapter} does not work: {fault}") from fault
