@@ -69,6 +69,7 @@ class FakeSession:
         alive: Memory that is allocated.
         streams: Streams, by the numbers that libraries know them by.
         refusals: For names of calls, the codes that the next of them fail with.
+        is_lost: Whether a kernel went astray, after which all calls fail.
     """
 
     can_capture = True
@@ -81,6 +82,7 @@ class FakeSession:
         self.refusals: dict[str, list[int]] = {}
         self.depth = 0
         self.is_closed = False
+        self.is_lost = False
         self.linked = True
         self._numbers = {
             "COMPUTE_CAPABILITY_MAJOR": capability // 10, "COMPUTE_CAPABILITY_MINOR": capability % 10,
@@ -104,6 +106,8 @@ class FakeSession:
         self.calls.append(name)
         if not self.depth:
             raise Fault(name, NOT_CURRENT)
+        if self.is_lost:
+            raise Fault(name, BAD_ADDRESS)
         codes = self.refusals.get(name)
         if codes:
             raise Fault(name, codes.pop(0))

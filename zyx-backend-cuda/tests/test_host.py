@@ -212,6 +212,34 @@ def test_a_kernel_that_fails_is_named_by_whoever_waits(
         pool.sync_events([event])
 
 
+def test_after_a_device_is_lost_every_call_says_so(
+    device: CudaDevice, pool: CudaPool, session: FakeSession, add, integers
+):
+    program, buffer, other = device.compile(add(1, "fatal")), integers(pool, 0), integers(pool, 0)
+    captured = device.capture([Launch(program, (Slot(0),))] * 2, 1)
+    for _ in range(3):
+        pool.sync_events([device.launch(captured, [buffer])])
+    pool.deallocate(other)  # and stays with the pool
+    session.is_lost = True
+    calls: list[Callable[[], object]] = [
+        lambda: device.launch(program, [buffer]),
+        lambda: device.launch(captured, [buffer]),
+        lambda: device.compile(add(2)),
+        lambda: device.timed_launch(program, [buffer]),
+        lambda: pool.host_to_pool(memoryview(bytes(4)), buffer),
+        lambda: pool.pool_to_host(buffer, memoryview(bytearray(4))),
+        lambda: pool.allocate(1 << 20),
+        lambda: device.release(captured),
+        pool.trim,
+        pool.close,
+    ]
+    for call in calls:
+        with pytest.raises(DeviceLostError, match=r"cuda:0.*CUDA_ERROR_ILLEGAL_ADDRESS \(700\)"):
+            call()
+    assert session.is_closed
+    assert session.depth == 0
+
+
 def test_idle_memory_goes_back_before_an_allocation_fails(pool: CudaPool, session: FakeSession):
     buffer, _ = pool.allocate(1 << 20)
     pool.deallocate(buffer)

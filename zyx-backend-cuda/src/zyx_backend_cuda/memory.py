@@ -14,7 +14,14 @@ import numpy as np
 
 from zyx.backend import Event, MemoryPool, PoolBuffer
 from zyx.backend.idle_memory import IdleMemory, rounded
-from zyx.errors import AllocationError, DeviceLostError, InvalidBufferError, InvalidEventError, TransferError
+from zyx.errors import (
+    AllocationError,
+    BackendError,
+    DeviceLostError,
+    InvalidBufferError,
+    InvalidEventError,
+    TransferError,
+)
 from zyx_backend_cuda.errors import LOST, NO_MEMORY, Fault, code_name, failure
 from zyx_backend_cuda.lanes import CompletedEvent, CudaEvent, Lane, finish_all
 from zyx_backend_cuda.staging import PIECE_BYTES, Staging
@@ -161,12 +168,16 @@ class CudaPool(MemoryPool):
         for holder in list(self.holders):
             holder.let_go()
         freed = 0
-        with self.session:
-            for capacity, address, tickets in self._idle.clear():
-                finish_all(tickets, f"freeing memory of {self.name}")
-                self.session.free(address)
-                self._owned.discard(address)
-                freed += capacity
+        what = f"freeing memory of {self.name}"
+        try:
+            with self.session:
+                for capacity, address, tickets in self._idle.clear():
+                    finish_all(tickets, what)
+                    self.session.free(address)
+                    self._owned.discard(address)
+                    freed += capacity
+        except Fault as error:
+            raise failure(what, error, BackendError, self.compute.last) from error
         return freed
 
     def _fresh(self, nbytes: int, capacity: int) -> Address:
@@ -181,8 +192,9 @@ class CudaPool(MemoryPool):
         with self.session:
             try:
                 return self.session.allocate(capacity)
-            except Fault:
-                self.trim()
+            except Fault as error:
+                if error.code not in LOST:
+                    self.trim()
             try:
                 return self.session.allocate(capacity)
             except Fault as error:
@@ -360,6 +372,8 @@ class CudaPool(MemoryPool):
             with self.session:  # the context may outlive the pool, and so would memory that is still in use
                 for address in self._owned:
                     self.session.free(address)
+        except Fault as error:
+            raise failure(f"closing {self.name}", error, BackendError, self.compute.last) from error
         finally:
             self._is_open = False
             self._owned.clear()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.backend import Program, Slot
 from zyx.backend.arguments import Parameter, check_arguments
 from zyx.errors import LaunchError
-from zyx_backend_cuda.errors import LOST, Fault
+from zyx_backend_cuda.errors import LOST, Fault, failure
 from zyx_backend_cuda.program import Native, native_arguments
 
 if TYPE_CHECKING:
@@ -95,11 +95,15 @@ class CudaSequence(Program):
 
     def let_go(self) -> None:
         """Drop the graphs, which take memory of the driver."""
-        with self.pool.session:
-            self.pool.compute.finish()
-            for graph in self._graphs.values():
-                self.pool.session.drop(graph)
-        self._graphs.clear()
+        graphs, self._graphs = self._graphs, OrderedDict()
+        lane = self.pool.compute
+        try:
+            with self.pool.session:
+                lane.finish()
+                for graph in graphs.values():
+                    self.pool.session.drop(graph)
+        except Fault as error:
+            raise failure(f"dropping graphs of {self.what}", error, LaunchError, lane.last) from error
 
     def release(self) -> None:
         """Drop everything."""
