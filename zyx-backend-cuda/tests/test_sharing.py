@@ -114,6 +114,32 @@ def test_copies_are_made_where_they_are_asked_for(current: Runtime) -> None:
     assert sharing._Managed.from_address(sharing._pointer_of(capsule, b"dltensor")).array.data != address(x)
 
 
+def test_the_device_is_current_where_another_library_is_asked_for_its_memory(
+    current: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign, session = Foreign(zyx.Tensor(np.arange(3, dtype=np.float32))), current.device().memory_pool.session
+    depths: list[int] = []
+    asked = foreign.__dlpack__
+    monkeypatch.setattr(
+        Foreign, "__dlpack__", lambda self, stream=None: (depths.append(session.depth), asked(stream=stream))[1]
+    )
+    assert zyx.from_dlpack(foreign).tolist() == [0, 1, 2]
+    assert depths[0] > 0
+    assert session.depth == 0
+
+
+def test_what_another_library_does_not_share_is_an_error_with_its_words(
+    current: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Foreign, stream: int | None = None) -> object:
+        raise BufferError("not today")
+
+    foreign = Foreign(zyx.Tensor([1.0]))
+    monkeypatch.setattr(Foreign, "__dlpack__", refuse)
+    with pytest.raises(SharingError, match="from_dlpack: this Foreign is not shared: not today"):
+        zyx.from_dlpack(foreign)
+
+
 def transposed(managed: sharing._Managed) -> None:
     managed.array.strides = (ctypes.c_int64 * 2)(1, 2)
 

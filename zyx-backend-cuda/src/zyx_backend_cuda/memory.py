@@ -215,6 +215,10 @@ class CudaPool(MemoryPool):
         assert isinstance(buffer, CudaBuffer)
         return buffer.address
 
+    def selected(self) -> Session:
+        """Return what makes the device current for all libraries of the process, in this thread."""
+        return self.session
+
     def stream_number(self) -> int:
         with self.session:
             return self.session.stream_handle(self.compute.stream)

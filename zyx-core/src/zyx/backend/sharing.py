@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 class SupportsSharing(Protocol):
     """A pool whose buffers other libraries can use where they are, and that can use theirs.
 
+    A pool may have a method ``selected()``, too: within a ``with`` block of what it returns, its device is the one that
+    libraries of the process take for the current one of this thread.
+
     Attributes:
         dlpack_device: Kind and number of its device, as DLPack counts them: (2, 0) is the first CUDA device.
     """

@@ -6,6 +6,7 @@ Who takes a capsule calls its deleter at the end; until then, what it points to 
 from __future__ import annotations
 
 import ctypes
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
@@ -159,7 +160,8 @@ def from_device(data: Any, runtime: Runtime) -> Node | None:  # noqa: ANN401  # 
     """Return a leaf on the memory of an array of another library; None if no pool shares memory of its device.
 
     Raises:
-        SharingError: The array has gaps or another order than row-major, or a dtype that tensors lack.
+        SharingError: Its library does not share it; or it has gaps or another order than row-major, or a dtype that
+            tensors lack.
     """
     from zyx.backend.sharing import SupportsSharing
 
@@ -169,7 +171,11 @@ def from_device(data: Any, runtime: Runtime) -> Node | None:  # noqa: ANN401  # 
     for device in runtime.devices:
         pool = device.memory_pool
         if isinstance(pool, SupportsSharing) and pool.dlpack_device == place:
-            capsule = data.__dlpack__(stream=pool.stream_number())
+            try:
+                with getattr(pool, "selected", nullcontext)():  # PyTorch shares what is on the current device alone
+                    capsule = data.__dlpack__(stream=pool.stream_number())
+            except BufferError as error:
+                raise SharingError(f"from_dlpack: this {type(data).__name__} is not shared: {error}") from error
             managed = _Managed.from_address(_pointer_of(capsule, _FRESH))
             owner = _Owner(managed, ctypes.addressof(managed))
             _rename(capsule, _USED)
