@@ -152,6 +152,7 @@ def binary_ops(dtype: DType) -> frozenset[BinaryOp]:
     return _FLOAT_BINARY if dtype.is_float else _INTEGER_BINARY
 
 
+@functools.cache
 def reduce_ops(dtype: DType) -> frozenset[ReduceOp]:
     """Return the reductions that exist for `dtype`."""
     return frozenset(op for op in ReduceOp if op.binary in binary_ops(dtype))

@@ -69,7 +69,7 @@ def normalize_axes(axes: int | Iterable[int] | None, ndim: int) -> tuple[int, ..
     if axes is None:
         return tuple(range(ndim))
     listed = (axes,) if not hasattr(axes, "__iter__") else tuple(axes)
-    result = tuple(normalize_axis(axis, ndim) for axis in listed)
+    result = tuple([normalize_axis(axis, ndim) for axis in listed])
     if len(set(result)) != len(result):
         raise ShapeError(f"an axis is named twice in {listed} for {ndim} dimensions")
     return result

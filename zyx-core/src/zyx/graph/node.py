@@ -85,7 +85,12 @@ class Const(Node):
     __slots__ = ("value",)
 
     def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], value: Scalar) -> None:
-        super().__init__(shape, dtype, device, sources)
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.sources = sources
+        self.depth = 0
+        self.storage = None
         self.value = value
 
     @property

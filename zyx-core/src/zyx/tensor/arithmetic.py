@@ -14,6 +14,7 @@ from zyx.ops import BinaryOp
 from zyx.runtime.handle import Handle
 from zyx.tensor.formulas import copy_sign, is_finite
 from zyx.tensor.operands import NUMBERS, align, is_operand, is_tensor, require, term_of, wrap
+from zyx.tensor.term import broadcast_shapes, expand_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,13 +29,17 @@ _OF_BOOLS: Final = {BinaryOp.ADD: BinaryOp.OR, BinaryOp.MUL: BinaryOp.AND}
 
 def operate(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
     """Return `op` of two operands, aligned."""
-    # First the common cases, which cost a fraction of the general one: two tensors alike, and a float with a number.
+    # First the common cases, a fraction of the general one: two tensors of one dtype, and a float with a number.
     if isinstance(x, Handle):
         first, runtime = x.node, x.runtime
         if isinstance(y, Handle):
             second = y.node
-            if first.shape == second.shape and first.dtype is second.dtype and not first.dtype.is_bool:
-                return x.of(runtime.graph.binary(op, first, second), runtime)
+            if first.dtype is second.dtype and not first.dtype.is_bool:
+                graph = runtime.graph
+                if first.shape != second.shape:
+                    shape = broadcast_shapes(first.shape, second.shape)
+                    first, second = expand_to(graph, first, shape), expand_to(graph, second, shape)
+                return x.of(graph.binary(op, first, second), runtime)
         elif first.dtype.is_float and isinstance(y, NUMBERS):
             number = runtime.graph.const(y, first.dtype, first.device, first.shape)
             return x.of(runtime.graph.binary(op, first, number), runtime)
@@ -43,7 +48,7 @@ def operate(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
         if second.dtype.is_float:
             number = runtime.graph.const(x, second.dtype, second.device, second.shape)
             return y.of(runtime.graph.binary(op, number, second), runtime)
-    like, (left, right) = align((x, y), op.value)
+    like, (left, right) = align((x, y), op._value_)  # `value` is two calls
     if left.dtype.is_bool:
         op = _OF_BOOLS.get(op, op)
     return wrap(left.binary(op, right).node, like)

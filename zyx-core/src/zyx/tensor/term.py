@@ -51,7 +51,7 @@ def expand_to(graph: Graph, node: n.Node, shape: Shape) -> n.Node:
     if isinstance(node, n.Const):
         shapes.broadcast(node.shape, shape)
         return graph.const(node.value, node.dtype, node.device, shape)
-    missing = len(shape) - node.ndim
+    missing = len(shape) - len(node.shape)
     if missing > 0:
         node = graph.reshape(node, (1,) * missing + node.shape)
     return graph.expand(node, shape)
