@@ -115,6 +115,19 @@ def test_an_array_may_be_written_in_words_and_in_parts_and_read(device: WgpuDevi
     np.testing.assert_array_equal(result, expected(kernel, [array])[0])
 
 
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=str)
+def test_lanes_of_bools_become_halves_and_are_taken_apart(device: WgpuDevice, dtype: DType):
+    b = Builder()
+    out, x = b.define(k.Memory.GLOBAL, dtype, 2), b.define(k.Memory.GLOBAL, dtypes.bool_, 2, mutable=False)
+    zero, one = b.const(0, dtypes.int64), b.const(1, dtypes.int64)
+    halves = b.cast(b.load(x, zero, 2), dtype)
+    b.store(out, zero, b.devectorize(halves, 1))
+    b.store(out, one, b.devectorize(halves, 0))
+    kernel = prepare(b.finish("halves"), device)
+    (result, _) = run_on(device, kernel, [np.zeros(2, dtype.numpy), np.array([True, False])])
+    np.testing.assert_array_equal(result, np.array([0, 1], dtype.numpy))
+
+
 def test_local_memory_of_small_types_is_counted_as_it_is_laid_out(device: WgpuDevice):
     length = device.info.local_bytes  # of a byte each: they fit as zyx counts, and not as words
     b = Builder()

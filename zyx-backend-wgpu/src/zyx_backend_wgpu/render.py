@@ -4,9 +4,7 @@
     %5 = mad %4, %4, %2       =>     let v5 = fma(v4, v4, v2);
     %6 = store %1[%3], %5            p1[u32(v3)] = v5;
 
-Buffers of types that WGSL has no memory for (bool, 8 and 16 bits) are arrays of words. A thread that writes a part of a
-word must leave the rest to others, who may write at the same time: so it clears its bits and sets its bits, each
-indivisibly. Threads that write whole words need not.
+Buffers of types that WGSL has no memory for (bool, 8 and 16 bits) are arrays of words: see `zyx.render.words`.
 
 Numbers that are passed by value lie in one more buffer, of constants, ``u``, whose first word is 0: the zero that hides
 values from the driver's compiler (`zyx.render.seams`). Kernels that need neither do without it.
@@ -21,12 +19,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
+from zyx.ir.bounds import Bounds
 from zyx.ir.kernel import Axis, Memory
 from zyx.ops import COMPARISONS, BinaryOp, ReduceOp
 from zyx.render.c_family import CWriter
 from zyx.render.dialect import Dialect
 from zyx.render.divisors import divisors
 from zyx.render.seams import hidden_values
+from zyx.render.words import in_words
 from zyx_backend_wgpu import wgsl
 from zyx_backend_wgpu.bindings import READ, UNIFORM, WRITE
 from zyx_backend_wgpu.subgroups import SWAPS
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.dtype import DType, Scalar
+    from zyx.ir.intervals import Range
     from zyx.ir.kernel import Kernel, Op, Type, ValueId
     from zyx.render.dialect import Forms
 
@@ -104,7 +105,8 @@ def render(kernel: Kernel, language: Language) -> Rendered:
     Raises:
         UnsupportedError: An operation or dtype that the device has no form for.
     """
-    return WgslWriter(kernel, language).rendered()
+    small = [dtype for dtype, type_ in language.types.items() if dtype.bits < _WORD_BITS and type_ != "f16"]
+    return WgslWriter(in_words(kernel, small), language).rendered()
 
 
 class WgslWriter(CWriter):
@@ -124,8 +126,9 @@ class WgslWriter(CWriter):
         self.local_bytes = 0
         self._hidden = hidden_values(kernel)
         self._multiples = divisors(kernel)
-        self._atomic = {op.target for op in kernel.ops if isinstance(op, k.Atomic)} | self._partly_written()
+        self._atomic = {op.target for op in kernel.ops if isinstance(op, k.Atomic)}
         self._vectors = {array for array in vector_arrays(kernel, self._multiples) if self._has_vectors(array)}
+        self._ranges: Sequence[Range | None] | None = None
         self._bindings: list[str] = []
         self._constants = 1
 
@@ -173,9 +176,11 @@ class WgslWriter(CWriter):
         dtype = self.type_of(op.x).dtype
         if isinstance(op, k.Binary) and not dtype.is_float:
             distance = self.ops[op.y]
-            if op.op in (BinaryOp.SHL, BinaryOp.SHR) and isinstance(distance, k.Const):
+            if op.op not in (BinaryOp.SHL, BinaryOp.SHR):
+                return template
+            if isinstance(distance, k.Const):
                 return wgsl.shift_by(int(distance.value), op.op, dtype, self.dialect)
-            return template
+            return wgsl.shift_within(op.op, dtype) if self._is_within(op.y, dtype.bits) else template
         if not dtype.is_float or (isinstance(op, k.Binary) and op.op not in (*_ARITHMETIC, *COMPARISONS)):
             return template
         type_ = self.element_name(dtype)
@@ -189,6 +194,13 @@ class WgslWriter(CWriter):
             if is_zero or (isinstance(op, k.Binary) and op.x == op.y and name == "{x}"):
                 template = template.replace(name, wgsl.hidden(type_, name))
         return template
+
+    def _is_within(self, value: ValueId, end: int) -> bool:
+        """Whether an integer is known to be from 0 to `end` - 1."""
+        if self._ranges is None:
+            self._ranges = Bounds(self.ops).ranges
+        low, high = self._ranges[value] or (0, end)
+        return low >= 0 and high < end
 
     def index(self, i: int, op: k.Index) -> None:
         self.values[i] = (f"v{i}",)
@@ -234,31 +246,14 @@ class WgslWriter(CWriter):
     def _bytes(op: k.Define) -> int:
         return max(op.dtype.itemsize, _WORD_BITS // 8)
 
-    def _in_a_word(self, array: ValueId) -> int:
-        """Return how many elements of an array share a word; 1 if each has memory of its own."""
-        op = self.array(array)
-        is_packed = op.memory is Memory.GLOBAL and op.dtype.bits < _WORD_BITS and self.element_name(op.dtype) != "f16"
-        return _WORD_BITS // op.dtype.bits if is_packed else 1
-
-    def _partly_written(self) -> set[ValueId]:
-        """Return the arrays of which a thread writes a part of a word."""
-        return {op.target for op in self.ops if isinstance(op, k.Store) and not self._writes_words(op)}
-
-    def _writes_words(self, op: k.Store) -> bool:
-        """Whether a store fills words."""
-        count = self._in_a_word(op.target)
-        is_whole = self.type_of(op.value).lanes % count == 0 and self._multiples[op.index] % count == 0
-        return count == 1 or (op.mask is None and is_whole)
-
     def _has_vectors(self, array: ValueId) -> bool:
         """Whether an array can be made of vectors: of 16 bytes, of numbers that have a word each."""
-        is_word = self.element_name(self.array(array).dtype) in ("f32", "i32", "u32")
-        return is_word and self._in_a_word(array) == 1
+        return self.element_name(self.array(array).dtype) in ("f32", "i32", "u32")
 
     def _cell(self, array: ValueId) -> str:
         """Return the type of an element of an array in memory."""
         type_ = self.element_name(self.array(array).dtype)
-        if self._in_a_word(array) > 1 or type_ == "bool":  # drivers differ in what they keep bools as
+        if type_ == "bool":  # drivers differ in what they keep bools as
             type_ = "u32"
         if array in self._vectors:
             return f"vec{LANES}<{type_}>"
@@ -292,53 +287,29 @@ class WgslWriter(CWriter):
         return True
 
     def read(self, array: ValueId, index: ValueId, lane: int, mask: str | None) -> str:
-        dtype, count = self.array(array).dtype, self._in_a_word(array)
-        type_, at = self.element_name(dtype), self._at(array, index, lane, mask)
-        name = self.values[array][0]
+        type_, name = self.element_name(self.array(array).dtype), self.values[array][0]
+        at = self._at(array, index, lane, mask)
         if array in self._vectors:
             return f"{name}[{at} / {LANES}u][{at} % {LANES}u]"
-        cell = f"{name}[{at}]" if count == 1 else f"{name}[{at} / {count}u]"
-        cell = f"atomicLoad(&{cell})" if array in self._atomic else cell
-        if count == 1 and type_ == "bool":
-            return f"{cell} != 0u"
-        if count == 1:
-            return f"bitcast<{type_}>({cell})" if array in self._atomic and type_ in wgsl.BITS else cell
-        bits = f"({cell} >> (({at} % {count}u) * {dtype.bits}u))"
-        if type_ == "bool":
-            return f"({bits} & 255u) != 0u"
-        return wgsl.wrapped(f"bitcast<i32>({bits})" if type_ == "i32" else bits, dtype)
+        cell = f"{name}[{at}]"
+        if array in self._atomic:
+            cell = f"bitcast<{type_}>(atomicLoad(&{cell}))" if type_ in wgsl.BITS else f"atomicLoad(&{cell})"
+        return f"{cell} != 0u" if type_ == "bool" else cell
 
     def write_element(self, array: ValueId, index: ValueId, lane: int, value: str) -> str:
-        dtype, count = self.array(array).dtype, self._in_a_word(array)
-        type_ = self.element_name(dtype)
-        if count == 1:
-            place = self.element(array, index, lane)
-            if type_ == "bool":
-                value = f"select(0u, 1u, {value})"
-            bits = f"bitcast<{wgsl.BITS[type_]}>({value})" if type_ in wgsl.BITS else value
-            return f"atomicStore(&{place}, {bits});" if array in self._atomic else f"{place} = {value};"
-        at = self._at(array, index, lane)
-        shift, place = f"(({at} % {count}u) * {dtype.bits}u)", f"&{self.values[array][0]}[{at} / {count}u]"
-        clear = f"atomicAnd({place}, ~({(1 << dtype.bits) - 1}u << {shift}));"
-        return f"{clear} atomicOr({place}, ({_part_of_word(value, dtype, type_)}) << {shift});"
+        type_, place = self.element_name(self.array(array).dtype), self.element(array, index, lane)
+        if type_ == "bool":
+            value = f"select(0u, 1u, {value})"
+        bits = f"bitcast<{wgsl.BITS[type_]}>({value})" if type_ in wgsl.BITS else value
+        return f"atomicStore(&{place}, {bits});" if array in self._atomic else f"{place} = {value};"
 
     def store_together(self, op: k.Store, values: Sequence[str]) -> bool:
-        """Write lanes that fill words or vectors."""
-        if op.target in self._vectors:
-            for first in range(0, len(values), LANES):
-                place = f"{self.values[op.target][0]}[{self._at(op.target, op.index, first)} / {LANES}u]"
-                self.line(f"{place} = vec{LANES}({', '.join(values[first : first + LANES])});")
-            return True
-        count, dtype = self._in_a_word(op.target), self.array(op.target).dtype
-        if count == 1 or not self._writes_words(op):
+        """Write lanes that fill vectors."""
+        if op.target not in self._vectors:
             return False
-        for first in range(0, len(values), count):
-            word = " | ".join(
-                f"(({_part_of_word(value, dtype, self.element_name(dtype))}) << {lane * dtype.bits}u)"
-                for lane, value in enumerate(values[first : first + count])
-            )
-            place = f"{self.values[op.target][0]}[{self._at(op.target, op.index, first)} / {count}u]"
-            self.line(f"atomicStore(&{place}, {word});" if op.target in self._atomic else f"{place} = {word};")
+        for first in range(0, len(values), LANES):
+            place = f"{self.values[op.target][0]}[{self._at(op.target, op.index, first)} / {LANES}u]"
+            self.line(f"{place} = vec{LANES}({', '.join(values[first : first + LANES])});")
         return True
 
     def exchange(self, i: int, op: k.Atomic, dtype: DType, value: str) -> None:
@@ -370,10 +341,3 @@ class WgslWriter(CWriter):
         self.depth += 1
         if not fits:
             self.let(f"v{i}", "", f"{type_}({name})")
-
-
-def _part_of_word(value: str, dtype: DType, type_: str) -> str:
-    """Return a value in the lowest bits of a word, with zeros above."""
-    if type_ == "bool":
-        return f"select(0u, 1u, {value})"
-    return f"bitcast<u32>({value}) & {(1 << dtype.bits) - 1}u" if type_ == "i32" else value

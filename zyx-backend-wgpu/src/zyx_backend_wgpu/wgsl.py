@@ -68,9 +68,14 @@ FUNCTIONS: Final = {
 
 
 def hidden(type_: str, x: str) -> str:
-    """Return a float or bool as one that the driver's compiler knows nothing of: see `zyx.render.seams`."""
+    """Return a float or bool as one that the driver's compiler knows nothing of: see `zyx.render.seams`.
+
+    Floats of 16 bits are not computed with, so there is nothing to hide.
+    """
     if type_ == "bool":
         return f"(select(0u, 1u, {x}) | zero) != 0u"
+    if type_ not in BITS:
+        return x
     return f"bitcast<{type_}>(bitcast<{BITS[type_]}>({x}) ^ {BITS[type_]}(zero))"
 
 
@@ -181,6 +186,11 @@ def _shift(op: BinaryOp, dtype: DType, type_: str) -> str:
     shifted = f"{{x}} {'<<' if op is BinaryOp.SHL else '>>'} (u32({{y}}) & {width - 1}u)"
     shifted = wrapped(shifted, dtype) if op is BinaryOp.SHL else shifted
     return f"select(0{SUFFIXES[type_]}, {shifted}, {distance} < {dtype.bits}{SUFFIXES[word]})"
+
+
+def shift_within(op: BinaryOp, dtype: DType) -> str:
+    """Return the template of a shift by fewer bits than there are."""
+    return wrapped("{x} << u32({y})", dtype) if op is BinaryOp.SHL else "{x} >> u32({y})"
 
 
 def shift_by(distance: int, op: BinaryOp, dtype: DType, dialect: Dialect) -> str:
