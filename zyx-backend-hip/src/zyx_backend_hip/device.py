@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.arguments import parameters_of
-from zyx.backend.cached_build import load_or_build
+from zyx.backend.cached_build import digest, load_or_build
 from zyx.backend.driver_device import DriverDevice
 from zyx.backend.limits import check_compiled, check_limits
 from zyx.backend.work_event import WorkEvent
@@ -62,10 +62,9 @@ class HipDevice(DriverDevice[HipProgram]):
         groups, threads = (tuple((*sizes, 1, 1, 1)[:3]) for sizes in kernel.grid)
         source = render(kernel)
         what = f"kernel {kernel.name} on {self.name}"
-        key = (self._info.model, self._info.driver, *self._options, source)
         try:
             module, function = load_or_build(
-                self._cache, key, what, self._loaded, lambda: self._built(source, what), Fault
+                self._cache, self._key(source), what, self._loaded, lambda: self._built(source, what), Fault
             )
             most, local_bytes = self.pool.session.group_limits(function)
         except Fault as error:
@@ -73,6 +72,9 @@ class HipDevice(DriverDevice[HipProgram]):
         check_compiled(kernel, self.name, most, local_bytes, self._info.local_bytes)
         parameters = parameters_of(kernel)
         return KernelProgram(kernel.name, source, what, self.pool, parameters, module, function, (*groups, *threads))
+
+    def _key(self, source: str) -> str:
+        return digest(self._info.model, self._info.driver, *self._options, source)
 
     def _built(self, source: str, what: str) -> tuple[tuple[Module, Handle], bytes]:
         try:

@@ -11,34 +11,34 @@ with the same few buffers. What a driver cannot record or play is queued launch 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from zyx.backend import Program, Slot
+from zyx.backend.arguments import native_arguments
+from zyx.backend.device_program import DeviceProgram
+from zyx.backend.sequences import Outline, Recordings, outline
 from zyx.errors import LaunchError
 from zyx_backend_opencl.driver import Fault, RecordingError
 from zyx_backend_opencl.errors import failure
-from zyx_backend_opencl.program import ClProgram, Parameter, native_argument, native_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Argument, Launch
+    from zyx.backend.sequences import Step
     from zyx_backend_opencl.driver import Built, CommandBuffers, Kernel, Recording
     from zyx_backend_opencl.memory import ClPool
-    from zyx_backend_opencl.program import Grid
+    from zyx_backend_opencl.program import ClProgram, Grid
     from zyx_backend_opencl.work import Command
 
 logger: Final = logging.getLogger("zyx.opencl")
 
-#: How many recordings a sequence keeps, and how many sets of buffers it remembers to know them again.
+#: How many recordings a sequence keeps.
 _RECORDINGS: Final = 4
-_REMEMBERED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Ready:
     """A launch of a sequence.
 
     Attributes:
@@ -56,7 +56,7 @@ class Step:
     slots: tuple[tuple[int, int], ...]
 
 
-class ClSequence(Program):
+class ClSequence(DeviceProgram):
     """A captured sequence.
 
     Args:
@@ -69,18 +69,12 @@ class ClSequence(Program):
 
     Raises:
         LaunchError: An argument does not fit.
-
-    Attributes:
-        what: The kernels and their device, for error texts.
-        pool: Memory of that device.
-        parameters: The arguments.
-        is_released: Whether it was given back.
     """
 
-    __slots__ = (
-        "__weakref__", "_bound", "_function", "_kernels", "_recorder", "_recordings", "_remembered", "_steps",
-        "is_released", "parameters", "pool", "what",
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "_bound", "_function", "_kernels", "_recorder", "_recordings", "_steps")
+
+    is_sequence: ClassVar[bool] = True
+    pool: ClPool
 
     def __init__(
         self,
@@ -91,20 +85,14 @@ class ClSequence(Program):
         function: str,
         recorder: CommandBuffers | None,
     ) -> None:
-        names = [launch.program.name for launch in launches]
-        super().__init__(f"{len(names)} steps: {', '.join(names)}")
-        self.what = f"a sequence of {len(names)} kernels on {device} ({', '.join(dict.fromkeys(names))})"
-        self.is_released = False
-        self.pool = pool
+        made: Outline[ClProgram] = outline(launches, slots, pool, device)
+        super().__init__(made.name, "", made.what, pool, made.parameters)
         self._function = function
         self._recorder = recorder
-        least = [0] * slots
-        self._steps = [_step(launch, least, pool) for launch in launches]
-        self.parameters = tuple(Parameter(nbytes) for nbytes in least)
+        self._steps = [_ready(step) for step in made.steps]
         self._kernels = [self._kernel(step) for step in self._steps]
         self._bound: list[object] = [None] * slots
-        self._recordings: OrderedDict[tuple[int, ...], tuple[Recording, object]] = OrderedDict()
-        self._remembered: set[tuple[int, ...]] = set()
+        self._recordings: Recordings[tuple[Recording, object]] = Recordings(_RECORDINGS, is_on=recorder is not None)
         pool.holders.add(self)
 
     def run(self, args: Sequence[Argument], behind: Sequence[Command]) -> Command | None:
@@ -116,14 +104,15 @@ class ClSequence(Program):
         natives = native_arguments(args, self.parameters, self.pool, self.what)
         if not self._steps:
             return None
-        if self._recorder is not None:
-            recording = self._recording(natives, self._recorder)
-            if recording is not None:
+        if self._recordings.is_on and self._recorder is not None:
+            key = tuple([native.int_ptr for native in natives])
+            found = self._recordings.find(key, lambda: self._record(natives))
+            if found is not None:
                 waits = self.pool.work.natives(behind, self.what)
                 try:
-                    native = self._recorder.play(recording, waits)
+                    native = self._recorder.play(found[0], waits)
                     self.pool.session.flush()
-                    return self.pool.work.add(native, self.what, behind, kept=recording)
+                    return self.pool.work.add(native, self.what, behind, kept=found)
                 except RecordingError as error:
                     logger.debug("%s is queued launch by launch: %s", self.what, error)
         return self._queue(natives, behind)
@@ -149,7 +138,7 @@ class ClSequence(Program):
 
     def release(self) -> None:
         """Drop the driver's objects."""
-        self.is_released = True
+        super().release()
         self._kernels = []
         self._steps = []
         self._bound = []
@@ -186,7 +175,7 @@ class ClSequence(Program):
                 if source == slot:
                     kernel.set_arg(number, native)
 
-    def _kernel(self, step: Step) -> Kernel:
+    def _kernel(self, step: Ready) -> Kernel:
         """Return a function of a step, with its fixed arguments set."""
         try:
             kernel = self.pool.session.kernel(step.built, self._function)
@@ -196,51 +185,25 @@ class ClSequence(Program):
             raise failure(step.what, error.code, LaunchError) from error
         return kernel
 
-    def _recording(self, natives: list[Any], recorder: CommandBuffers) -> Recording | None:
-        """Return the recording for these buffers, made when they come for the second time."""
-        key = tuple(native.int_ptr for native in natives)
-        found = self._recordings.get(key)
-        if found is not None:
-            self._recordings.move_to_end(key)
-            return found[0]
-        if key not in self._remembered:
-            if len(self._remembered) >= _REMEMBERED:
-                self._remembered.clear()
-            self._remembered.add(key)
-            return None
+    def _record(self, natives: list[Any]) -> tuple[Recording, object] | None:
+        """Return the recording for these buffers, with them; None if the driver cannot record it."""
+        assert self._recorder is not None
         kernels = [self._kernel(step) for step in self._steps]
         for slot, native in enumerate(natives):
             self._bind(kernels, slot, native)
         try:
-            recording = recorder.record(self._launches(kernels))
+            # With the buffers: were one freed, another might get its place, and be taken for it.
+            return self._recorder.record(self._launches(kernels)), natives
         except RecordingError as error:
             logger.info("%s cannot be recorded, and is queued launch by launch: %s", self.what, error)
-            self._recorder = None
             return None
-        # With the buffers: were one freed, another might get its place, and be taken for it.
-        self._recordings[key] = recording, natives
-        if len(self._recordings) > _RECORDINGS:
-            self._recordings.popitem(last=False)
-        return recording
 
 
-def _step(launch: Launch, least: list[int], pool: ClPool) -> Step:
-    """Return a step; raise the sizes that the slots need to those of its parameters."""
-    program = launch.program
-    assert isinstance(program, ClProgram)  # checked before
-    what = program.what
-    if len(launch.args) != len(program.parameters):
-        raise LaunchError(f"{what} was given {len(launch.args)} arguments; it takes {len(program.parameters)}")
-    fixed: list[tuple[int, Any]] = []
-    slots: list[tuple[int, int]] = []
-    for number, (arg, parameter) in enumerate(zip(launch.args, program.parameters, strict=True)):
-        if isinstance(arg, Slot):
-            if parameter.encode is not None or not 0 <= arg.number < len(least):
-                raise LaunchError(
-                    f"argument {number} of {what} is slot {arg.number}; there are {len(least)} slots, for buffers"
-                )
-            least[arg.number] = max(least[arg.number], parameter.nbytes)
-            slots.append((number, arg.number))
-        else:
-            fixed.append((number, native_argument(arg, parameter, pool, f"argument {number} of {what}")))
-    return Step(what, program.built, program.grid, tuple(fixed), tuple(slots))
+def _ready(step: Step[ClProgram]) -> Ready:
+    """Return what is left of a step when its program is released."""
+    program = step.program
+    fixed = [
+        (number, native_arguments([argument], [program.parameters[number]], program.pool, program.what)[0])
+        for number, argument in step.fixed
+    ]
+    return Ready(program.what, program.built, program.grid, tuple(fixed), step.slots)

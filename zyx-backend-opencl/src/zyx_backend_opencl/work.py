@@ -9,9 +9,9 @@ surfaces at the next wait for whatever it be; `Work.finish` tells of every failu
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
-from zyx.backend import Event
+from zyx.backend.work_event import dependent
 from zyx.errors import LaunchError
 from zyx_backend_opencl.driver import Fault
 from zyx_backend_opencl.errors import failure
@@ -66,40 +66,6 @@ class Command:
         while current is not None and not current.is_told:
             current.is_told = True
             current = current.cause
-
-
-def dependent(what: str, cause: BackendError) -> BackendError:
-    """Return the error of something that could not run because of another failure."""
-    return type(cause)(f"{what} did not run, since work before it failed: {cause}")
-
-
-class ClEvent(Event):
-    """The completion of commands.
-
-    Attributes:
-        owner: What notes the work of the pool that the event belongs to.
-        commands: The commands that have to be complete.
-    """
-
-    __slots__ = ("commands", "owner")
-
-    complete_when_made: ClassVar[bool] = False
-
-    def __init__(self, owner: Work, commands: Sequence[Command] = ()) -> None:
-        self._used = False
-        self.owner = owner
-        self.commands = commands
-
-    def again(self) -> ClEvent:
-        return type(self)(self.owner, self.commands)
-
-
-class CompletedEvent(ClEvent):
-    """Work that was done before anybody could wait for it."""
-
-    __slots__ = ()
-
-    complete_when_made: ClassVar[bool] = True
 
 
 class Work:

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from zyx.backend.cache import ProgramCache
 
@@ -16,9 +16,14 @@ BuiltT = TypeVar("BuiltT")
 logger: Final = logging.getLogger("zyx")
 
 
+def digest(*parts: str) -> str:
+    """Return a key of a cache for all that a program depends on: source, options, versions of compiler and driver."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
 def load_or_build(
     cache: ProgramCache | None,
-    key: Sequence[str],
+    key: str,
     what: str,
     load: Callable[[bytes], BuiltT],
     build: Callable[[], tuple[BuiltT, bytes]],
@@ -28,7 +33,7 @@ def load_or_build(
 
     Args:
         cache: None if nothing is kept.
-        key: Everything that the program depends on: source, options, versions of compiler and driver.
+        key: See `digest`.
         what: For the log, such as ``kernel sum_8 on acme:0``.
         load: Makes the program of what `build` returned of it in an earlier run.
         build: Returns the program, and the bytes to keep.
@@ -37,13 +42,12 @@ def load_or_build(
     """
     if cache is None:
         return build()[0]
-    digest = hashlib.sha256("\0".join(key).encode()).hexdigest()
-    image = cache.get(digest)
+    image = cache.get(key)
     if image is not None:
         try:
             return load(image)
         except refusal as error:  # damaged, or of another build of the driver with the same version
             logger.info("%s: the driver does not take what the cache has of it: %s", what, error)
     built, image = build()
-    cache.put(digest, image)
+    cache.put(key, image)
     return built
