@@ -1,33 +1,51 @@
 """Whether a driver keeps to the standard where an event of the user's fails: what waits for it has to fail, no more.
 
-    python probe_gates.py PLATFORM DEVICE
+    python probe_gates.py PLATFORM DEVICE [out-of-order]
 
-Prints ``sound`` if so. It is a program of its own, since some crash (Intel's for processors, 2026.22).
+Prints ``sound`` if so, else what is wrong. It is a program of its own, since some crash (Intel's for processors,
+2026.22). NVIDIA's (580) now and then refuses the launch that comes next.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from typing import NoReturn
 
 import pyopencl as cl
 from pyopencl import _cl
 
 OUT_OF_RESOURCES = -5
+TURNS = 20
 
 
-def is_sound(platform: str, device: str) -> bool:
-    """Run this program on a device, and return whether it came to its end and found nothing."""
-    command = [sys.executable, __file__, platform, device]
+def what_is_wrong(platform: str, device: str, *, out_of_order: bool) -> str:
+    """Run this program on a device, and return what it found; nothing if it came to its end and found nothing."""
+    command = [sys.executable, __file__, platform, device, *(["out-of-order"] if out_of_order else [])]
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     except subprocess.TimeoutExpired:
-        return False
-    return result.stdout.strip() == "sound"
+        return "it hangs"
+    printed = result.stdout.strip().splitlines() or [f"it ends the process, with status {result.returncode}"]
+    return "" if printed[-1] == "sound" else printed[-1]
 
 
-def main(platform: str, device: str) -> None:
-    """Let chains of two kernels fail, in queues with and without order, and go on behind them."""
+def go_on(queue: cl.CommandQueue, kernel: cl.Kernel) -> None:
+    """Launch a kernel that waits for nothing."""
+    try:
+        cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,)).wait()
+    except cl.Error as error:
+        stop(f"a launch after one that failed, which it does not wait for, is refused with {error.code}")
+
+
+def stop(found: str) -> NoReturn:
+    """Print what was found, and end."""
+    print(found, flush=True)
+    sys.exit(1)
+
+
+def main(platform: str, device: str, order: str = "") -> None:
+    """Let chains of two kernels fail, in a queue with or without order, and go on behind them."""
     found = [
         native
         for driver in cl.get_platforms()
@@ -35,30 +53,34 @@ def main(platform: str, device: str) -> None:
         for native in driver.get_devices()
         if " ".join(native.name.split()) == device
     ]
-    for properties in (0, cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE):
-        context = cl.Context(found[:1])
-        queue = cl.CommandQueue(context, found[0], properties=properties)
-        built = _cl._Program(context, "__kernel void f(__global int *x) { x[0] += 1; }")
-        built._build(options=b"", devices=found[:1])
-        kernel = cl.Kernel(cl.Program(built), "f")
-        memory = cl.Buffer(context, cl.mem_flags.READ_WRITE, 256)
-        kernel.set_arg(0, memory)
-        for _ in range(3):
-            gate = cl.UserEvent(context)
-            first = cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,), wait_for=[gate])
-            second = cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,), wait_for=[first])
-            queue.flush()
-            gate.set_status(OUT_OF_RESOURCES)
-            for event in (second, first):
-                try:
-                    event.wait()
-                except cl.Error:
-                    if event.get_info(cl.event_info.COMMAND_EXECUTION_STATUS) < 0:
-                        continue
-                sys.exit("an event behind one that failed says that it is complete")
-            other = cl.Buffer(context, cl.mem_flags.READ_WRITE, 256)
-            cl.enqueue_migrate_mem_objects(queue, [other], cl.mem_migration_flags.CONTENT_UNDEFINED).wait()
-        queue.finish()
+    properties = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE if order else 0
+    context = cl.Context(found[:1])
+    queue = cl.CommandQueue(context, found[0], properties=properties)
+    built = _cl._Program(context, "__kernel void f(__global int *x) { x[0] += 1; }")
+    built._build(options=b"", devices=found[:1])
+    kernel, apart = (cl.Kernel(cl.Program(built), "f") for _ in range(2))
+    buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 256) for _ in range(2)]
+    kernel.set_arg(0, buffers[0])
+    apart.set_arg(0, buffers[1])
+    for turn in range(TURNS):
+        gate = cl.UserEvent(context)
+        first = cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,), wait_for=[gate])
+        second = cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,), wait_for=[first])
+        queue.flush()
+        gate.set_status(OUT_OF_RESOURCES)
+        if turn % 2:  # at once, or after it is known that the others failed
+            go_on(queue, apart)
+        for event in (second, first):
+            try:
+                event.wait()
+            except cl.Error:
+                if event.get_info(cl.event_info.COMMAND_EXECUTION_STATUS) < 0:
+                    continue
+            stop("an event behind one that failed says that it is complete")
+        go_on(queue, apart)
+        other = cl.Buffer(context, cl.mem_flags.READ_WRITE, 256)
+        cl.enqueue_migrate_mem_objects(queue, [other], cl.mem_migration_flags.CONTENT_UNDEFINED).wait()
+    queue.finish()
     print("sound")
 
 

@@ -62,8 +62,9 @@ def gate(pool: ClPool) -> Iterator[Gate]:
 @pytest.fixture(scope="session")
 def failing_gates(device: ClDevice) -> None:
     """For tests that let a gate fail. `test_failures` has the same with a stand-in for the driver."""
-    listed = device.pool.session.device
-    wrong = what_is_wrong(listed.platform, listed.name)
+    session = device.pool.session
+    listed = session.device
+    wrong = what_is_wrong(listed.platform, listed.name, out_of_order=session.is_out_of_order)
     if wrong:
         pytest.skip(f"where an event of the user's fails, {listed.platform} goes on wrongly: {wrong}")
 
