@@ -36,7 +36,7 @@ class CudaConfig:
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
-    return BackendInfo("cuda", __version__, (1, 0), "NVIDIA GPUs")
+    return BackendInfo("cuda", __version__, (1, 1), "NVIDIA GPUs")
 
 
 @hookimpl

@@ -233,6 +233,8 @@ class LtProduct:
     """
 
     def __init__(self, library: LtLibrary, gemm: Gemm, workspace: int) -> None:
+        self._library: Final = library
+        self._made: list[tuple[str, c_void_p]] = []
         if gemm.shared_b and not gemm.transpose_a:  # one tall product
             gemm = replace(gemm, batch=1, m=gemm.batch * gemm.m, shared_b=False)
         batch, m, n, k = gemm.batch, gemm.m, gemm.n, gemm.k
@@ -241,8 +243,6 @@ class LtProduct:
         sizes = (batch * m * k, k * n * (1 if gemm.shared_b else batch), batch * m * n)
         items = (gemm.dtype.itemsize, gemm.dtype.itemsize, gemm.out_dtype.itemsize)
         self.parameters: Final = tuple(Parameter(size * item) for size, item in zip(sizes, items, strict=True))
-        self._library: Final = library
-        self._made: list[tuple[str, c_void_p]] = []
         is_double = gemm.dtype is dtypes.float64
         scalar = c_double if is_double else c_float
         self._scales: Final = (scalar(1.0), scalar(0.0))
