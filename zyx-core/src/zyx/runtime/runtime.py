@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 #: Deeper graphs than this are computed on their own, so that a loop that never reads its result stays small.
 MAX_DEPTH: Final = 4000
 _MAX_PLANS: Final = 512
-#: What may have its values in a buffer that is there, or none at all.
-_RARELY_COMPUTED: Final = frozenset({n.Leaf, n.Reshape, n.Alias})
+#: What has its values in the buffer of its source, if that has one; and what has them there already, or has none.
+_SAME_LAYOUT: Final = frozenset({n.Reshape, n.Alias})
+_RARELY_COMPUTED: Final = _SAME_LAYOUT | {n.Leaf}
 
 
 class Runtime(Devices):
@@ -440,7 +441,7 @@ class Runtime(Devices):
 def _source_with_same_layout(node: Node) -> Node | None:
     """Return a node with storage whose buffer holds the values of `node` as they are, if there is one."""
     while node.storage is None:
-        if not isinstance(node, n.Reshape | n.Alias):
+        if type(node) not in _SAME_LAYOUT:
             return None
         node = node.sources[0]
     return node

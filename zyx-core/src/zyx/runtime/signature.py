@@ -27,6 +27,7 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
     # In the order of `zyx.graph.walk.topological`, but in one pass with what is made of it, and in few steps for values
     # in memory: this is done for every tensor of a program that computes each by itself.
     position: dict[Node, int] = {}
+    place_of = position.__getitem__
     leaves: list[Node] = []
     entries: list[object] = []
     above: list[Node] = []
@@ -52,7 +53,7 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
                     x, y = sources
                     entries.append((node.op, position[x], position[y]))
                 elif sources or node.attributes:
-                    places = [position[source] for source in sources]
+                    places = map(place_of, sources)
                     entries.append((type(node), node.attributes, node.shape, node.dtype, node.device, *places))
                 else:
                     leaves.append(node)
@@ -62,5 +63,5 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
                     break
                 node = above.pop()
                 sources = node.sources
-    entries.append(tuple(map(position.__getitem__, outputs)))
+    entries.append(tuple(map(place_of, outputs)))
     return tuple(entries), leaves, list(position)

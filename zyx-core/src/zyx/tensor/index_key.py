@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _APART: Final = (slice, type(None), type(Ellipsis))
 """What indices do not stand side by side across."""
 
+_BASIC: Final = (int, *_APART)
+"""What is no array."""
+
 
 class Range(NamedTuple):
     """What is kept of one axis: `size` positions from `start` on, `step` (which may be negative) apart."""
@@ -77,7 +80,7 @@ def read_key(key: object, shape: Shape) -> Key:
     lookup: list[tuple[int, Tensor | Array]] = []
     advanced_at: list[int] = []  # positions in the key, to see whether these stand side by side
     before_first = 0  # axes of the result that lie before the first of them
-    has_array = any(not isinstance(item, (int, *_APART)) for item in items)
+    has_array = not all([isinstance(item, _BASIC) for item in items])
     for position, item in enumerate(items):
         axis = len(ranges)
         if has_array and not isinstance(item, _APART):
@@ -145,21 +148,26 @@ def _without_ellipsis(items: list[Any], shape: Shape) -> list[Any]:
 
     A ``...`` that stands for no axis is left: it still keeps the indices on its two sides apart.
     """
-    used = sum(_axes_of(item) for item in items)
-    if used > len(shape):
-        raise IndexRangeError(f"{used} indices for the {len(shape)} axes of {shape}")
-    if sum(item is Ellipsis for item in items) > 1:
-        raise IndexRangeError("an index has one ... at most")
-    missing = [slice(None)] * (len(shape) - used)
+    used = 0
+    dots: list[int] = []
     for i, item in enumerate(items):
         if item is Ellipsis:
-            return [*items[:i], *(missing or [Ellipsis]), *items[i + 1 :]]
+            dots.append(i)
+        else:
+            used += 1 if isinstance(item, int | slice) else _axes_of(item)
+    if used > len(shape):
+        raise IndexRangeError(f"{used} indices for the {len(shape)} axes of {shape}")
+    if len(dots) > 1:
+        raise IndexRangeError("an index has one ... at most")
+    missing = [slice(None)] * (len(shape) - used)
+    if dots:
+        return [*items[: dots[0]], *(missing or [Ellipsis]), *items[dots[0] + 1 :]]
     return [*items, *missing]
 
 
 def _axes_of(item: object) -> int:
-    """Return how many axes an item is about."""
-    if item is None or item is Ellipsis:
+    """Return how many axes an item other than ``...`` is about."""
+    if item is None:
         return 0
     if isinstance(item, np.ndarray) and item.dtype == np.bool_:
         return item.ndim
@@ -202,4 +210,4 @@ def _check_mask(mask: Array, axis: int, covered: Shape) -> None:
 
 def is_whole(ranges: Iterable[Range], shape: Shape) -> bool:
     """Tell whether `ranges` keep everything as it is."""
-    return all(r == Range(0, size, 1) for r, size in zip(ranges, shape, strict=True))
+    return all([r == (0, size, 1) for r, size in zip(ranges, shape, strict=True)])

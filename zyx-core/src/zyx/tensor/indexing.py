@@ -63,7 +63,10 @@ def cut(term: Term, ranges: Sequence[Range]) -> Term:
     for r in ranges:
         last = r.start + (r.size - 1) * r.step
         bounds.append((min(r.start, last), max(r.start, last) + 1) if r.size else (0, 0))
-    term = term.shrink(bounds).flip([axis for axis, r in enumerate(ranges) if r.step < 0])
+    term = term.shrink(bounds)
+    if all([r.step == 1 for r in ranges]):
+        return term
+    term = term.flip([axis for axis, r in enumerate(ranges) if r.step < 0])
     strided = [axis for axis, r in enumerate(ranges) if abs(r.step) > 1]
     if not strided:
         return term

@@ -17,7 +17,7 @@ from zyx.tensor.joining import join_terms
 from zyx.tensor.movement import diagonal
 from zyx.tensor.operands import align, common_dtype, first_tensor, node_of, require, term_of, wrap
 from zyx.tensor.reduction import sum_dtype
-from zyx.tensor.term import Term
+from zyx.tensor.term import Term, broadcast_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,23 +52,27 @@ def matmul(x: Operand, y: Operand, *, dtype: DTypeLike | None = None) -> Tensor:
     Raises:
         ShapeError: Rank 0, different k, or axes in front that do not broadcast.
     """
-    like, (a, b), target = factors((x, y), "matmul", dtype)
-    if not a.shape or not b.shape:
-        raise ShapeError(f"matmul needs at least one axis on each side: {a.shape} @ {b.shape}; multiply numbers with *")
-    row, column = len(a.shape) == 1, len(b.shape) == 1
-    left = a.reshape((1, *a.shape)) if row else a
-    right = b.reshape((*b.shape, 1)) if column else b
-    (m, k), (k_too, n) = left.shape[-2:], right.shape[-2:]
+    like, (left, right), target = factors((x, y), "matmul", dtype)
+    a, b = left.node.shape, right.node.shape
+    if not a or not b:
+        raise ShapeError(f"matmul needs at least one axis on each side: {a} @ {b}; multiply numbers with *")
+    row, column = len(a) == 1, len(b) == 1
+    if row:
+        left = left.reshape((1, *a))
+    if column:
+        right = right.reshape((*b, 1))
+    m, k = (1, *a) if row else a[-2:]
+    k_too, n = (*b, 1) if column else b[-2:]
     if k != k_too:
-        raise ShapeError(f"matmul: {a.shape} @ {b.shape}: {k} columns on the left, {k_too} rows on the right")
+        raise ShapeError(f"matmul: {a} @ {b}: {k} columns on the left, {k_too} rows on the right")
     try:
-        batch = shapes.broadcast(left.shape[:-2], right.shape[:-2])
+        batch = broadcast_shapes(a[:-2], b[:-2])
     except ShapeError as error:
-        raise ShapeError(f"matmul: {a.shape} @ {b.shape}: the axes in front do not broadcast") from error
-    last = len(right.shape) - 1
+        raise ShapeError(f"matmul: {a} @ {b}: the axes in front do not broadcast") from error
+    last = len(right.node.shape) - 1
     turned = right.permute([*range(last - 1), last, last - 1])
-    left = left.reshape((*left.shape[:-2], m, 1, k)).expand((*batch, m, n, k))
-    turned = turned.reshape((*turned.shape[:-2], 1, n, k)).expand((*batch, m, n, k))
+    left = left.reshape((*a[:-2], m, 1, k)).expand((*batch, m, n, k))
+    turned = turned.reshape((*b[:-2], 1, n, k)).expand((*batch, m, n, k))
     total = (left * turned).sum((len(batch) + 2,)).cast(target)
     return wrap(total.reshape((*batch, *([] if row else [m]), *([] if column else [n]))).node, like)
 

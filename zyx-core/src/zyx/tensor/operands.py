@@ -57,9 +57,9 @@ def require(x: object, what: str) -> Tensor:
     Raises:
         DTypeError: It is not; `what` names the function in the text.
     """
-    if not is_tensor(x):
+    if not isinstance(x, Handle):
         raise DTypeError(f"{what} takes a zyx.Tensor, not {type(x).__name__}; make one with zyx.asarray(...)")
-    return x
+    return x  # type: ignore[return-value]  # see `is_tensor`
 
 
 def term_of(x: object, what: str) -> Term:
@@ -75,8 +75,8 @@ def first_tensor(operands: Sequence[object], what: str) -> Tensor:
         DTypeError: There is none.
     """
     for operand in operands:
-        if is_tensor(operand):
-            return operand
+        if isinstance(operand, Handle):
+            return operand  # type: ignore[return-value]  # see `is_tensor`
     kinds = ", ".join(type(operand).__name__ for operand in operands) or "nothing"
     raise DTypeError(f"{what} takes at least one zyx.Tensor, not {kinds}; make one with zyx.asarray(...)")
 
@@ -153,7 +153,7 @@ def align(operands: Sequence[object], what: str, *, floating: bool = False) -> t
         dtype = float_dtype(dtype)
     graph, device = like.runtime.graph, like.node.device
     nodes = [None if isinstance(operand, NUMBERS) else node_of(operand, dtype, like) for operand in operands]
-    shape = broadcast_shapes(*(node.shape for node in nodes if node is not None))
+    shape = broadcast_shapes(*[node.shape for node in nodes if node is not None])
     return like, [
         Term(graph, graph.const(operand, dtype, device, shape) if node is None else expand_to(graph, node, shape))  # type: ignore[arg-type]
         for operand, node in zip(operands, nodes, strict=True)
