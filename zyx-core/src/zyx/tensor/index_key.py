@@ -159,7 +159,7 @@ def _without_ellipsis(items: list[Any], shape: Shape) -> list[Any]:
         raise IndexRangeError(f"{used} indices for the {len(shape)} axes of {shape}")
     if len(dots) > 1:
         raise IndexRangeError("an index has one ... at most")
-    missing = [slice(None)] * (len(shape) - used)
+    missing: list[Any] = [slice(None)] * (len(shape) - used)
     if dots:
         return [*items[: dots[0]], *(missing or [Ellipsis]), *items[dots[0] + 1 :]]
     return [*items, *missing]
