@@ -3,9 +3,11 @@
     python tests/run_oldest.py NAME [PYTEST ARGUMENTS]
 
 That core is taken from the history of this repository (`tests/oldest_core.toml`), and installed with the backend, both
-apart from the tree, into the environment of the Python that runs this. Then a part of that core's own conformance kit
-runs on the backend's device. The status is 1 if a test fails, or if the backend is broken there; and if it has no
-device although the variable ZYX_REQUIRE_DEVICES names it.
+apart from the tree, into the environment of the Python that runs this. Then run a part of that core's own conformance
+kit on the backend's device, and those of the backend's own tests that do what the kit does not; or, without a device,
+all of its own tests, which have something that stands in for the driver. The status is 1 if a test fails, or if the
+backend is broken there; and if there is no device, or not that core, although the variable ZYX_REQUIRE_DEVICES names
+the backend.
 """
 
 from __future__ import annotations
@@ -29,6 +31,12 @@ COMMITS: Final = ROOT / "tests" / "oldest_core.toml"
 
 #: The part of the kit that calls every method of a backend. What operations give hardly depends on the age of core.
 PART: Final = "test_pool or test_events or test_launches or test_limits or test_plans or test_kernels"
+
+#: A backend's own tests that call what the kit does not: hooks, libraries, drivers that fail. Not each backend has all.
+OWN: Final = ("test_plugin.py", "test_blas.py", "test_faulty_driver.py")
+
+#: What stands for a backend among the devices that must be there, besides its own name.
+STAND_INS: Final = {"hip": "hip-on-cpu"}
 
 #: Prints the state of a backend, whether it is broken, and why. Runs beside that core, so it uses what core always had.
 STATE: Final = """
@@ -60,30 +68,58 @@ def main(name: str, arguments: list[str]) -> int:
         try:
             core = export(commit, folder)
         except Missing as missing:
+            if is_required(name):
+                print(f"ZYX_REQUIRE_DEVICES names {name}, so this is a failure: {missing}", flush=True)
+                return 1
             skipped.note(environment, f"all of it, since {missing}")
             return 0
         check_version(name, core)
-        install(f"{core}[testing]", str(ROOT / f"zyx-backend-{name}"))
+        install(f"{core}[testing]", own_package(name))
         state, _, why = output([sys.executable, "-c", STATE, name], folder).strip().partition(" ")
         print(f"backend {name} on zyx-core of {commit[:12]}: {state}: {why}", flush=True)
+        own = ROOT / f"zyx-backend-{name}" / "tests"
         if state in ABSENT:
-            return absent(name, environment, why)
+            status = absent(name, environment, why)
+            return run_pytest([str(own), *arguments], ROOT) or status
         if state != "READY":
             return 1
-        kit = ["--pyargs", "zyx.testing", f"--zyx-device={name}", "-p", "no:cacheprovider", "-k", PART]
-        expected = ROOT / f"zyx-backend-{name}" / "tests" / "expected_failures.txt"
+        kit = ["--pyargs", "zyx.testing", f"--zyx-device={name}", "-k", PART]
+        expected = own / "expected_failures.txt"
         kit += [f"--zyx-xfails={expected}"] if expected.exists() else []
-        done = subprocess.run([sys.executable, "-m", "pytest", *kit, *arguments], cwd=folder, check=False)
-        return int(done.returncode != 0)
+        status = run_pytest([*kit, *arguments], folder)
+        return run_pytest([*(str(own / file) for file in OWN if (own / file).exists()), *arguments], ROOT) or status
+
+
+def run_pytest(arguments: list[str], folder: Path) -> int:
+    """Run pytest in `folder`; return 1 if a test fails, or if there is none."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    return int(subprocess.run(command, cwd=folder, check=False).returncode != 0)
 
 
 def absent(name: str, environment: str, why: str) -> int:
     """Return the status where there is no device."""
-    if name in os.environ.get("ZYX_REQUIRE_DEVICES", "").split(","):
+    if name in required():
         print(f"ZYX_REQUIRE_DEVICES names {name}, so this is a failure", flush=True)
         return 1
     skipped.note(environment, f"what needs a device of {name}: {why}")
     return 0
+
+
+def required() -> list[str]:
+    """Return the devices that must be there."""
+    return os.environ.get("ZYX_REQUIRE_DEVICES", "").split(",")
+
+
+def is_required(name: str) -> bool:
+    """Return whether a backend, or what stands in for its device, must be there."""
+    return not {name, STAND_INS.get(name, name)}.isdisjoint(required())
+
+
+def own_package(name: str) -> str:
+    """Return what to install of a backend: its folder, with what its own tests need besides."""
+    folder = ROOT / f"zyx-backend-{name}"
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return f"{folder}[testing]" if "testing" in project.get("optional-dependencies", {}) else str(folder)
 
 
 def oldest_commit(name: str) -> str:
@@ -114,12 +150,19 @@ def export(commit: str, folder: Path) -> Path:
         ["git", "-C", str(ROOT), "archive", "--format=tar", commit, "zyx-core"], capture_output=True, check=False
     )
     if done.returncode:
-        raise Missing(f"commit {commit[:12]} is not in the history here: {done.stderr.decode().strip()}")
+        raise Missing(f"commit {commit[:12]} is not in the history here: {done.stderr.decode().strip()}{advice()}")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
         if hasattr(tarfile, "data_filter"):  # Python 3.11.4 brought it; 3.14 does the same unasked
             tar.extraction_filter = tarfile.data_filter
         tar.extractall(folder)
     return folder / "zyx-core"
+
+
+def advice() -> str:
+    """Return what brings a commit that is missing, if git knows: the end of a sentence."""
+    command = ["git", "-C", str(ROOT), "rev-parse", "--is-shallow-repository"]
+    is_shallow = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() == "true"
+    return "; this clone has the newest commits only: git fetch --unshallow brings the others" if is_shallow else ""
 
 
 def check_version(name: str, core: Path) -> None:

@@ -71,9 +71,51 @@ def test_a_history_that_does_not_reach_back_skips_and_says_so(
 ) -> None:
     monkeypatch.setattr(run_oldest, "oldest_commit", lambda name: "0" * 40)
     monkeypatch.setenv("ZYX_SKIPPED", str(tmp_path))
+    monkeypatch.setenv("ZYX_REQUIRE_DEVICES", "opencl,hip")
     assert run_oldest.main("oldest-c", []) == 0
     assert "SKIPPED: all of it, since " in capsys.readouterr().out
     assert "000000000000" in (tmp_path / "oldest-c.txt").read_text()
+
+
+@pytest.mark.parametrize(("name", "device"), [("c", "c"), ("hip", "hip-on-cpu")])
+def test_a_history_that_does_not_reach_back_is_a_failure_where_the_backend_is_required(
+    run_oldest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], name, device
+) -> None:
+    monkeypatch.setattr(run_oldest, "oldest_commit", lambda name: "0" * 40)
+    monkeypatch.setenv("ZYX_SKIPPED", str(tmp_path))
+    monkeypatch.setenv("ZYX_REQUIRE_DEVICES", f"opencl,{device}")
+    assert run_oldest.main(f"oldest-{name}", []) == 1
+    assert f"ZYX_REQUIRE_DEVICES names {name}, so this is a failure: commit 000000000000 is not" in (
+        capsys.readouterr().out
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_of_a_clone_without_its_history_it_is_said_what_brings_it(
+    run_oldest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def git(*arguments: str) -> str:
+        mine = ("-c", "user.name=nobody", "-c", "user.email=", "-c", "commit.gpgsign=false")
+        done = subprocess.run(["git", *mine, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    git("init", "-q", "whole")
+    for number in (1, 2):
+        git("-C", "whole", "commit", "-q", "--allow-empty", "-m", str(number))
+    git("clone", "-q", "--depth", "1", f"file://{tmp_path / 'whole'}", "shallow")
+    monkeypatch.setattr(run_oldest, "ROOT", tmp_path / "shallow")
+    with pytest.raises(run_oldest.Missing, match="newest commits only: git fetch --unshallow brings the others"):
+        run_oldest.export(git("-C", "whole", "rev-parse", "HEAD~1"), tmp_path)
+    monkeypatch.setattr(run_oldest, "ROOT", tmp_path / "whole")
+    with pytest.raises(run_oldest.Missing, match=r"^commit 000000000000 is not in the history here: [^;]*$"):
+        run_oldest.export("0" * 40, tmp_path)
+
+
+def test_the_tests_that_run_on_the_oldest_core_exist(run_oldest) -> None:
+    tests = [TESTS.parent / f"zyx-backend-{name}" / "tests" for name in KNOWN]
+    assert all((folder / "test_plugin.py").exists() for folder in tests)
+    for file in run_oldest.OWN:
+        assert any((folder / file).exists() for folder in tests)
 
 
 def test_an_absent_device_is_skipped_unless_it_is_required(
