@@ -26,11 +26,11 @@ from zyx.render.c_family import CWriter
 from zyx.render.dialect import Dialect
 from zyx.render.divisors import divisors
 from zyx.render.seams import hidden_values
+from zyx.render.vector_arrays import LANES, is_whole, vector_arrays
 from zyx.render.words import in_words
 from zyx_backend_wgpu import wgsl
 from zyx_backend_wgpu.bindings import READ, UNIFORM, WRITE
 from zyx_backend_wgpu.subgroups import SWAPS
-from zyx_backend_wgpu.vectors import COMPONENTS, LANES, is_whole, vector_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -282,7 +282,7 @@ class WgslWriter(CWriter):
         for first in range(0, len(names), LANES):
             at = self._at(op.source, op.index, first)
             self.let(f"w{i}_{first}", "", f"{self.values[op.source][0]}[{at} / {LANES}u]")
-            for name, component in zip(names[first:], COMPONENTS, strict=False):
+            for name, component in zip(names[first:], "xyzw", strict=False):
                 self.let(name, "", f"w{i}_{first}.{component}")
         return True
 

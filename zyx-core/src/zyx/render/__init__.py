@@ -1,10 +1,13 @@
 """Kernels to source text. The languages of the C family share one emitter.
 
-dialect     what differs between the languages, as data
-literals    constants
-scalar      operations on one element, as expressions
-c_family    the emitter
-divisors    what indices are known to be multiples of
-seams       values that a driver must not see through
-words       params of small types where memory has words of 32 bits
+dialect        what differs between the languages, as data
+literals       constants
+scalar         operations on one element, as expressions
+halves         float16 and bfloat16 for languages without them
+c_family       the emitter
+divisors       what indices are known to be multiples of
+fences         barriers that pass something on in global memory
+seams          values that a driver must not see through
+vector_arrays  arrays that are made of vectors
+words          params of small types where memory has words of 32 bits
 """

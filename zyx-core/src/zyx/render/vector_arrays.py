@@ -1,4 +1,6 @@
-"""Which arrays of a kernel are made of vectors in WGSL, where a pointer to a number is none to its neighbours.
+"""Which arrays of a kernel are to be made of vectors, where a pointer to a number is none to its neighbours.
+
+In WGSL:
 
     var<storage, read> p0: array<vec4<f32>>;       let w5 = p0[u32(v4) / 4u];       let v5_0 = w5.x;
 
@@ -19,9 +21,8 @@ if TYPE_CHECKING:
 
     from zyx.ir.kernel import Kernel, ValueId
 
-#: Numbers in a vector, and their names.
+#: Numbers in a vector.
 LANES: Final = 4
-COMPONENTS: Final = "xyzw"
 
 
 def vector_arrays(kernel: Kernel, multiples: Sequence[int]) -> frozenset[ValueId]:
