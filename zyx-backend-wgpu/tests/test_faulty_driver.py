@@ -108,7 +108,7 @@ def program_of(pool: WgpuPool, name: str = "sum_8") -> WgpuProgram:
 def test_a_device_lost_while_kernels_run_is_told_at_the_next_wait_with_their_names(
     session: FakeSession, faulty: WgpuPool
 ):
-    events = [faulty.work.event(program_of(faulty, name).run([])) for name in ("first", "second", "second")]
+    events = [faulty.event_of(program_of(faulty, name).run([])) for name in ("first", "second", "second")]
     session.faults["wait"] = [LOST]
     with pytest.raises(DeviceLostError) as lost:
         faulty.sync_events(events)

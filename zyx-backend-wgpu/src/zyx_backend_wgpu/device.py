@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend import Device
 from zyx.backend.arguments import check_arguments, parameters_of
+from zyx.backend.driver_device import DriverDevice
 from zyx.backend.limits import check_limits
 from zyx.errors import CompileError, LaunchError, UnsupportedError
 from zyx_backend_wgpu.errors import Cause, Fault
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zyx_backend_wgpu.render import Language, Rendered
 
 
-class WgpuDevice(Device):
+class WgpuDevice(DriverDevice[WgpuProgram | WgpuSequence]):
     """A device of an adapter.
 
     Args:
@@ -34,20 +34,13 @@ class WgpuDevice(Device):
     """
 
     def __init__(self, name: str, pool: WgpuPool, info: DeviceInfo, language: Language) -> None:
-        super().__init__(name, pool)
+        super().__init__(name, pool, info)
         self.pool: Final = pool
-        self._info = info
         self._language = language
-        self._is_open = True
 
     @property
-    def info(self) -> DeviceInfo:
-        return self._info
-
-    @property
-    def free_compute(self) -> float:
-        """FLOP/s that are left: shared out between the submissions in flight and one more."""
-        return self._info.flops_per_s / (1 + self.pool.work.count)
+    def in_flight(self) -> int:
+        return self.pool.work.count
 
     # ---- programs
 
@@ -77,19 +70,15 @@ class WgpuDevice(Device):
                 f"word; {self.name} has {self._info.local_bytes}"
             )
 
-    def release(self, program: Program) -> None:
-        """Free `program`; captured sequences that contain it go on."""
-        self._own(program).release()
-
     # ---- launches
 
     def launch(self, program: Program, args: Sequence[Argument], events: Sequence[Event] = ()) -> Event:
         self.pool.take(events)
-        return self.pool.work.event(self._own(program).run(args))
+        return self.pool.event_of(self.own(program).run(args))
 
     def timed_launch(self, program: Program, args: Sequence[Argument]) -> float:
         """Run `program` alone and return its duration: by the device's clock if it has one, else by the host's."""
-        own = self._own(program)
+        own = self.own(program)
         check_arguments(args, own.parameters, self.pool, own.what)
         dispatches = (own.checked_dispatch(args),) if isinstance(own, WgpuProgram) else own.dispatches(args)
         self.pool.work.finish()
@@ -106,26 +95,9 @@ class WgpuDevice(Device):
 
     def capture(self, launches: Sequence[Launch], slots: int) -> WgpuSequence:
         """Return a program of `launches` that starts them all by one submission."""
-        steps = []
-        for launch in launches:
-            program = self._own(launch.program)
-            if not isinstance(program, WgpuProgram):
-                raise LaunchError(f"{program.name} is a captured sequence, and cannot be part of another")
-            steps.append((launch, program))
-        return WgpuSequence(steps, slots, self.pool, self.name)
+        self.check_capture(launches)
+        return WgpuSequence(launches, slots, self.pool, self.name)
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Wait for all work. The session goes with the pool."""
-        if self._is_open:
-            self._is_open = False
-            self.pool.session.close()
-
-    def _own(self, program: Program) -> WgpuProgram | WgpuSequence:
-        """Return `program`, checked."""
-        if not isinstance(program, WgpuProgram | WgpuSequence) or program.pool is not self.pool:
-            raise LaunchError(f"{program.name} is a program of another device than {self.name}")
-        if program.is_released:
-            raise LaunchError(f"{program.name} was released before, on {self.name}")
-        if not self._is_open:
-            raise LaunchError(f"{program.name} was launched on {self.name}, which is closed")
-        return program
+        self.pool.session.close()

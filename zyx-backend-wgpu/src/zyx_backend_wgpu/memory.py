@@ -6,52 +6,29 @@ device runs everything in order, that may be at once: whatever is done with them
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
-from weakref import WeakSet
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
-from zyx.backend import Event, MemoryPool, PoolBuffer, take_all
-from zyx.backend.idle_memory import IdleMemory, rounded
-from zyx.errors import AllocationError, InvalidBufferError, InvalidEventError, TransferError
-from zyx_backend_wgpu.bindings import WORD
+from zyx.backend.caching_pool import CachedBuffer, CachingPool
+from zyx.backend.work_event import CompletedEvent, WorkEvent
+from zyx.errors import AllocationError, TransferError
+from zyx_backend_wgpu.bindings import WORD, Memory
 from zyx_backend_wgpu.errors import Cause, Fault
-from zyx_backend_wgpu.work import CompletedEvent, WgpuEvent, Work
+from zyx_backend_wgpu.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Protocol
 
-    from zyx_backend_wgpu.bindings import Memory
+    from zyx.backend import Event, PoolBuffer
     from zyx_backend_wgpu.driver import Session
-
-    class HoldsGroups(Protocol):
-        """Something that has buffers put together, and can do so again."""
-
-        def forget_groups(self) -> None:
-            """Drop them."""
-
 
 #: The driver copies what is uploaded, and keeps the copies until the next submission: at most so much.
 _UPLOAD_BYTES: Final = 1 << 26
 
-
-class WgpuBuffer(PoolBuffer):
-    """A piece of a device's memory.
-
-    Attributes:
-        memory: The driver's buffer; None once this is freed.
-    """
-
-    __slots__ = ("memory",)
-
-    memory: Memory
-
-    def __init__(self, pool: MemoryPool, nbytes: int, memory: Memory) -> None:
-        super().__init__(pool, nbytes)
-        self.memory = memory
+WgpuBuffer: TypeAlias = CachedBuffer[Memory]
 
 
-class WgpuPool(MemoryPool):
-    """The memory of one device.
+class WgpuPool(CachingPool[Memory, int]):
+    """The memory of one device. Events are tickets. WebGPU does not tell what other programs have.
 
     Args:
         name: Such as ``wgpu:0 memory``.
@@ -59,92 +36,39 @@ class WgpuPool(MemoryPool):
         device: The device's name.
         capacity_bytes: Size of the memory.
         max_buffer_bytes: Size of the largest buffer.
-
-    Attributes:
-        holders: Who has buffers put together, and must let go of them when memory goes back to the driver.
     """
 
-    takes_target_events: ClassVar[bool] = True
+    grain_bytes: ClassVar[int] = WORD
 
     def __init__(self, name: str, session: Session, device: str, capacity_bytes: int, max_buffer_bytes: int) -> None:
-        super().__init__(name)
+        super().__init__(name, capacity_bytes, max_buffer_bytes)
         self.session: Final = session
         self.work: Final = Work(device, session)
-        self.capacity_bytes: Final = capacity_bytes
-        self.max_buffer_bytes: Final = max_buffer_bytes
-        self.holders: Final[WeakSet[HoldsGroups]] = WeakSet()
-        self._used_bytes = 0
-        self._idle: IdleMemory[Memory] = IdleMemory()
         self._pending_bytes = 0  # uploaded since the last submission
         self._zero: Memory | None = None
-        self._is_open = True
-
-    @property
-    def free_bytes(self) -> int:
-        """Bytes that can still be allocated. WebGPU does not tell what other programs have."""
-        return self.capacity_bytes - self._used_bytes
 
     # ---- allocation
 
+    def obtain(self, nbytes: int) -> Memory:
+        try:
+            return self.session.allocate(nbytes)
+        except Fault as fault:
+            if fault.cause is Cause.MEMORY:
+                raise AllocationError(fault.cause.value) from fault
+            raise self.work.failed(f"an allocation of {nbytes} bytes", fault, AllocationError) from fault
+
     def allocate(self, nbytes: int) -> tuple[WgpuBuffer, Event]:
-        if nbytes <= 0:
-            raise ValueError(f"pool {self.name} was asked for {nbytes} bytes; a buffer has at least one")
-        if not self._is_open:
-            raise AllocationError(f"pool {self.name} was asked for {nbytes} bytes after it was closed")
         self.work.check(f"an allocation of {nbytes} bytes")
-        if nbytes > self.max_buffer_bytes:
-            limit = f"a buffer has at most {self.max_buffer_bytes}"
-            raise AllocationError(f"pool {self.name} has no room for {nbytes} bytes: {limit}, {self._room()}")
-        capacity = rounded(nbytes)
-        if capacity > min(self.free_bytes, self.max_buffer_bytes):
-            capacity = -(-nbytes // WORD) * WORD
-        if capacity > self.free_bytes:
-            raise AllocationError(f"pool {self.name} has no room for {nbytes} bytes: {self._room()}")
-        found = self._idle.take(capacity)
-        memory = found[1] if found is not None else self._fresh(nbytes, capacity)
-        self._used_bytes += memory.nbytes
-        return WgpuBuffer(self, nbytes, memory), CompletedEvent(self.work, 0)
+        return super().allocate(nbytes)
 
-    def deallocate(self, buffer: PoolBuffer, events: Sequence[Event] = ()) -> None:
-        """Give `buffer` back; it is kept for the next request."""
-        self.take(events)
-        memory = self.buffer(buffer).memory
-        buffer.freed = True
-        self._used_bytes -= memory.nbytes
-        if self._is_open:
-            self._idle.put(memory.nbytes, memory)
+    def discard(self, memory: Memory, work: Sequence[int]) -> None:
+        self.session.free(memory)  # which the driver does when nothing uses it any more
 
-    def trim(self) -> int:
-        """Give idle memory back to the driver, which frees it when nothing uses it any more; return how many bytes."""
-        freed = self._idle.nbytes
-        if freed:
-            for holder in list(self.holders):
-                holder.forget_groups()
-            for memory in self._idle.clear():
-                self.session.free(memory)
-        return freed
-
-    def _fresh(self, nbytes: int, capacity: int) -> Memory:
-        if capacity > self.free_bytes - self._idle.nbytes:
-            self.trim()
-        try:
-            return self.session.allocate(capacity)
-        except Fault as fault:
-            if fault.cause is not Cause.MEMORY:
-                raise self.work.failed(f"an allocation of {nbytes} bytes", fault, AllocationError) from fault
-        self.trim()
+    def settle(self) -> None:
         self.work.finish()
-        try:
-            return self.session.allocate(capacity)
-        except Fault as fault:
-            if fault.cause is not Cause.MEMORY:
-                raise self.work.failed(f"an allocation of {nbytes} bytes", fault, AllocationError) from fault
-            raise AllocationError(
-                f"pool {self.name} has no room for {nbytes} bytes: {fault.cause.value}; {self._room()}"
-            ) from fault
 
-    def _room(self) -> str:
-        return f"{self.free_bytes} of {self.capacity_bytes} bytes are free"
+    def unfinished(self, work: Sequence[int]) -> Sequence[int]:
+        return ()  # whatever is done next is done after it
 
     def constants(self, data: bytes) -> Memory:
         """Return memory of constants, with `data` in it.
@@ -162,10 +86,9 @@ class WgpuPool(MemoryPool):
 
     def host_to_pool(self, source: memoryview, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
         self.take(events)
-        self.check_buffer(target, source.nbytes)
-        memory = self.buffer(target).memory
+        memory = self.own(target, source.nbytes).memory
         if not source.nbytes:
-            return CompletedEvent(self.work, 0)
+            return CompletedEvent(self)
         what = f"an upload of {source.nbytes} bytes to {self.name}"
         self.work.check(what)
         data = source if source.format == "B" and source.ndim == 1 else source.cast("B")
@@ -180,7 +103,7 @@ class WgpuPool(MemoryPool):
                 self.session.write(memory, whole, word)
         except Fault as fault:
             raise self.work.failed(what, fault, TransferError) from fault
-        return self.work.event(self.work.uploaded())
+        return self.event_of(self.work.uploaded())
 
     def _wrote(self, nbytes: int) -> None:
         """Let uploads start before the driver has copies of too many."""
@@ -201,12 +124,8 @@ class WgpuPool(MemoryPool):
         self, source: PoolBuffer, target: memoryview, events: Sequence[Event] = (), offset: int = 0
     ) -> None:
         self.take(events)
-        if offset < 0:
-            raise InvalidBufferError(f"a read of pool {self.name} starts at byte {offset}")
-        self.check_buffer(source, offset + target.nbytes)
-        memory = self.buffer(source).memory
-        if target.readonly:
-            raise TransferError(f"a read of pool {self.name} has a target that is read-only")
+        self.check_read(source, target, offset)
+        memory = self.own(source).memory
         if not target.nbytes:
             return
         what = f"a download of {target.nbytes} bytes from {self.name}"
@@ -226,53 +145,17 @@ class WgpuPool(MemoryPool):
             raise self.work.failed(what, fault, TransferError) from fault
         self.work.drained()
 
-    def pool_to_pool(
-        self,
-        source: PoolBuffer,
-        target: PoolBuffer,
-        events: Sequence[Event] = (),
-        target_events: Sequence[Event] = (),
-    ) -> Event:
-        """Copy all of `source`, of another pool, to the start of `target`; straight from it if that is host memory."""
-        array = getattr(source, "array", None)
-        if not isinstance(source.pool, WgpuPool) and array is not None:
-            source.pool.sync_events(events)
-            return self.host_to_pool(memoryview(array), target, target_events)
-        return super().pool_to_pool(source, target, events, target_events)
-
     # ---- events
 
-    def completed(self) -> Event:
-        return CompletedEvent(self.work, 0)
+    def event_of(self, ticket: int) -> Event:
+        """Return an event for a ticket; 0 is complete already."""
+        return CompletedEvent(self) if ticket <= self.work.complete else WorkEvent(self, (ticket,))
 
     def sync_events(self, events: Sequence[Event]) -> None:
-        self.work.wait(self.take(events))
-
-    def release_events(self, events: Sequence[Event]) -> None:
-        self.take(events)
+        self.work.wait(max(self.take(events), default=0))
 
     def synchronize(self) -> None:
         self.work.finish()
-
-    def take(self, events: Sequence[Event]) -> int:
-        """Use `events` up, and return the last of their tickets; 0 if there are none.
-
-        Raises:
-            InvalidEventError: One is of another pool, or was used before.
-        """
-        take_all(events)
-        last = 0
-        for event in events:
-            if not isinstance(event, WgpuEvent) or event.owner is not self.work:
-                raise InvalidEventError(f"pool {self.name} was given an event of another pool: {type(event).__name__}")
-            last = max(last, event.ticket)
-        return last
-
-    def buffer(self, buffer: PoolBuffer) -> WgpuBuffer:
-        """Return a buffer that is checked to be alive and of this pool."""
-        self.check_buffer(buffer)
-        assert isinstance(buffer, WgpuBuffer)  # buffers of this pool are made by `allocate` alone
-        return buffer
 
     def close(self) -> None:
         """Wait for all work, and close the device. Buffers that are alive go with their last reference."""

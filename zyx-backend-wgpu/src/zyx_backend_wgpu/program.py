@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from zyx.backend import Program
 from zyx.backend.arguments import check_arguments, scalar_bytes
+from zyx.backend.device_program import DeviceProgram
 from zyx.errors import LaunchError
 from zyx_backend_wgpu.bindings import WORD, Dispatch
 from zyx_backend_wgpu.errors import Fault
@@ -32,19 +32,12 @@ _GROUPS: Final = 64
 _PLACE: Final = 16
 
 
-class WgpuProgram(Program):
-    """A kernel, built.
+class WgpuProgram(DeviceProgram):
+    """A kernel, built."""
 
-    Attributes:
-        what: The kernel and its device, for error texts.
-        pool: Memory of the device that it was built for.
-        parameters: The launch arguments.
-        is_released: Whether it was given back.
-    """
+    __slots__ = ("__weakref__", "_grid", "_groups", "_kinds", "_pipeline")
 
-    __slots__ = (
-        "__weakref__", "_grid", "_groups", "_kinds", "_pipeline", "is_released", "parameters", "pool", "what",
-    )  # fmt: skip
+    pool: WgpuPool
 
     def __init__(
         self,
@@ -56,11 +49,7 @@ class WgpuProgram(Program):
         groups: tuple[int, ...],
         parameters: Sequence[Parameter],
     ) -> None:
-        super().__init__(name, rendered.text)
-        self.what = f"kernel {name} on {device}"
-        self.pool = pool
-        self.parameters = tuple(parameters)
-        self.is_released = False
+        super().__init__(name, rendered.text, f"kernel {name} on {device}", pool, parameters)
         self._pipeline = pipeline
         self._kinds = rendered.bindings
         self._grid = (*groups, 1, 1, 1)[:3]
@@ -119,12 +108,12 @@ class WgpuProgram(Program):
         except Fault as fault:
             raise self.pool.work.failed(self.what, fault, LaunchError) from fault
 
-    def forget_groups(self) -> None:
+    def let_go(self) -> None:
         """Drop the groups of buffers."""
         self._groups.clear()
 
     def release(self) -> None:
         """Drop the driver's objects; captured sequences keep what they need."""
-        self.is_released = True
+        super().release()
         self._pipeline = None
         self._groups.clear()

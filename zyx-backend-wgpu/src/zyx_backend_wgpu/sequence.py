@@ -8,11 +8,12 @@ buffers, so the launches are remembered, ready to be recorded, for those they ca
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from zyx.backend import Program, Slot
-from zyx.backend.arguments import Parameter, check_arguments
-from zyx.errors import LaunchError
+from zyx.backend import Slot
+from zyx.backend.arguments import check_arguments
+from zyx.backend.device_program import DeviceProgram
+from zyx.backend.sequences import Outline, outline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,38 +27,28 @@ if TYPE_CHECKING:
 _REMEMBERED: Final = 8
 
 
-class WgpuSequence(Program):
+class WgpuSequence(DeviceProgram):
     """A captured sequence.
 
     Args:
-        launches: The launches, each with its program, which is checked to be of this device.
+        launches: The launches, of programs that are checked to be of this device.
         slots: Number of arguments.
         pool: The device's memory.
         device: The device's name.
-
-    Attributes:
-        what: The kernels and their device, for error texts.
-        pool: Memory of that device.
-        parameters: The arguments.
-        is_released: Whether it was given back.
 
     Raises:
         LaunchError: An argument of a launch does not fit.
     """
 
-    __slots__ = ("__weakref__", "_remembered", "_steps", "is_released", "parameters", "pool", "what")
+    __slots__ = ("__weakref__", "_remembered", "_steps")
 
-    def __init__(self, launches: Sequence[tuple[Launch, WgpuProgram]], slots: int, pool: WgpuPool, device: str) -> None:
-        names = [launch.program.name for launch, _ in launches]
-        super().__init__(f"{len(names)} steps: {', '.join(names)}")
-        self.what = f"a sequence of {len(names)} kernels on {device} ({', '.join(dict.fromkeys(names))})"
-        self.pool = pool
-        self.is_released = False
-        least = [0] * slots
-        for launch, program in launches:
-            _check(launch, program, least)
-        self.parameters = tuple(Parameter(nbytes) for nbytes in least)
-        self._steps = [(program, launch.args) for launch, program in launches]
+    is_sequence: ClassVar[bool] = True
+    pool: WgpuPool
+
+    def __init__(self, launches: Sequence[Launch], slots: int, pool: WgpuPool, device: str) -> None:
+        made: Outline[WgpuProgram] = outline(launches, slots, pool, device)
+        super().__init__(made.name, "", made.what, pool, made.parameters)
+        self._steps = [(step.program, launch.args) for step, launch in zip(made.steps, launches, strict=True)]
         self._remembered: OrderedDict[tuple[int, ...], list[Dispatch]] = OrderedDict()
         pool.holders.add(self)
 
@@ -86,28 +77,12 @@ class WgpuSequence(Program):
             self._remembered.move_to_end(key)
         return found
 
-    def forget_groups(self) -> None:
+    def let_go(self) -> None:
         """Drop the launches that are remembered, with their groups of buffers."""
         self._remembered.clear()
 
     def release(self) -> None:
         """Drop the driver's objects."""
-        self.is_released = True
+        super().release()
         self._steps = []
         self._remembered.clear()
-
-
-def _check(launch: Launch, program: WgpuProgram, least: list[int]) -> None:
-    """Check a launch, and raise the sizes that its slots need to those of its parameters."""
-    what = program.what
-    if len(launch.args) != len(program.parameters):
-        raise LaunchError(f"{what} was given {len(launch.args)} arguments; it takes {len(program.parameters)}")
-    for number, (arg, parameter) in enumerate(zip(launch.args, program.parameters, strict=True)):
-        if not isinstance(arg, Slot):
-            check_arguments([arg], [parameter], program.pool, f"the argument {number} of {what}")
-            continue
-        if parameter.scalar is not None or not 0 <= arg.number < len(least):
-            raise LaunchError(
-                f"argument {number} of {what} is slot {arg.number}; there are {len(least)} slots, for buffers"
-            )
-        least[arg.number] = max(least[arg.number], parameter.nbytes)

@@ -7,9 +7,8 @@ event is a ticket: a number in that order. Uploads take effect with the next sub
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
-from zyx.backend import Event
 from zyx.errors import DeviceLostError, LaunchError
 from zyx_backend_wgpu.errors import Cause, Fault, failure
 
@@ -39,35 +38,6 @@ _MOST_IN_FLIGHT: Final = 512
 _NAMED: Final = 4
 
 
-class WgpuEvent(Event):
-    """The completion of everything up to a ticket.
-
-    Attributes:
-        owner: The queue that it belongs to.
-        ticket: The number.
-    """
-
-    __slots__ = ("owner", "ticket")
-
-    complete_when_made: ClassVar[bool] = False
-
-    def __init__(self, owner: Work, ticket: int) -> None:
-        self._used = False
-        self.owner = owner
-        self.ticket = ticket
-
-    def again(self) -> WgpuEvent:
-        return type(self)(self.owner, self.ticket)
-
-
-class CompletedEvent(WgpuEvent):
-    """Work that was done before anybody could wait for it."""
-
-    __slots__ = ()
-
-    complete_when_made: ClassVar[bool] = True
-
-
 class Work:
     """The work of one device.
 
@@ -77,6 +47,7 @@ class Work:
 
     Attributes:
         lost: Why nothing can run any more; None as long as it can.
+        complete: The last ticket that is known to be complete.
     """
 
     def __init__(self, name: str, queue: Queue) -> None:
@@ -85,7 +56,7 @@ class Work:
         self._queue: Final = queue
         self._ticket = 0
         self._submitted = 0  # the last ticket that was submitted
-        self._complete = 0  # the last one that is known to be complete
+        self.complete = 0
         self._running: deque[tuple[int, int, str]] = deque()  # ticket, number of the submission, what it is
 
     @property
@@ -94,10 +65,6 @@ class Work:
         if self._running and self.lost is None and self._queue.is_idle():
             self._ended(self._submitted)
         return len(self._running)
-
-    def event(self, ticket: int) -> WgpuEvent:
-        """Return an event for a ticket; 0 is complete already."""
-        return CompletedEvent(self, 0) if ticket <= self._complete else WgpuEvent(self, ticket)
 
     def uploaded(self) -> int:
         """Note that something was written that takes effect with the next submission; return its ticket."""
@@ -133,7 +100,7 @@ class Work:
         Raises:
             DeviceLostError: The device is lost; the text has what was running.
         """
-        if ticket <= self._complete:
+        if ticket <= self.complete:
             return
         self.check("waiting")
         if ticket > self._submitted:
@@ -169,6 +136,6 @@ class Work:
         return DeviceLostError(f"{what}: {self.lost}")
 
     def _ended(self, ticket: int) -> None:
-        self._complete = max(self._complete, ticket)
-        while self._running and self._running[0][0] <= self._complete:
+        self.complete = max(self.complete, ticket)
+        while self._running and self._running[0][0] <= self.complete:
             self._running.popleft()
