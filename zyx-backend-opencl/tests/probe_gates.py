@@ -1,9 +1,10 @@
 """Whether a driver keeps to the standard where an event of the user's fails: what waits for it has to fail, no more.
 
-    python probe_gates.py PLATFORM DEVICE [out-of-order]
+    python probe_gates.py PLATFORM DEVICE [out-of-order] [at-once]
 
 Prints ``sound`` if so, else what is wrong. It is a program of its own, since some crash (Intel's for processors,
-2026.22). NVIDIA's (580) now and then refuses the launch that comes next.
+2026.22). With ``at-once``, the device is given a kernel that waits for nothing before anybody has looked what became of
+the others: NVIDIA's (580) lets that fail too.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ OUT_OF_RESOURCES = -5
 TURNS = 20
 
 
-def what_is_wrong(platform: str, device: str, *, out_of_order: bool) -> str:
+def what_is_wrong(platform: str, device: str, *, out_of_order: bool, at_once: bool) -> str:
     """Run this program on a device, and return what it found; nothing if it came to its end and found nothing."""
-    command = [sys.executable, __file__, platform, device, *(["out-of-order"] if out_of_order else [])]
+    options = [word for word, is_on in (("out-of-order", out_of_order), ("at-once", at_once)) if is_on]
+    command = [sys.executable, __file__, platform, device, *options]
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     except subprocess.TimeoutExpired:
@@ -44,7 +46,7 @@ def stop(found: str) -> NoReturn:
     sys.exit(1)
 
 
-def main(platform: str, device: str, order: str = "") -> None:
+def main(platform: str, device: str, *options: str) -> None:
     """Let chains of two kernels fail, in a queue with or without order, and go on behind them."""
     found = [
         native
@@ -53,7 +55,7 @@ def main(platform: str, device: str, order: str = "") -> None:
         for native in driver.get_devices()
         if " ".join(native.name.split()) == device
     ]
-    properties = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE if order else 0
+    properties = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE if "out-of-order" in options else 0
     context = cl.Context(found[:1])
     queue = cl.CommandQueue(context, found[0], properties=properties)
     built = _cl._Program(context, "__kernel void f(__global int *x) { x[0] += 1; }")
@@ -62,13 +64,13 @@ def main(platform: str, device: str, order: str = "") -> None:
     buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 256) for _ in range(2)]
     kernel.set_arg(0, buffers[0])
     apart.set_arg(0, buffers[1])
-    for turn in range(TURNS):
+    for _ in range(TURNS):
         gate = cl.UserEvent(context)
         first = cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,), wait_for=[gate])
         second = cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,), wait_for=[first])
         queue.flush()
         gate.set_status(OUT_OF_RESOURCES)
-        if turn % 2:  # at once, or after it is known that the others failed
+        if "at-once" in options:
             go_on(queue, apart)
         for event in (second, first):
             try:
