@@ -10,7 +10,7 @@ import pytest
 import zyx
 from zyx.runtime.runtime import use
 from zyx.testing.suite import test_swaps as kit
-from zyx_backend_wgpu import driver
+from zyx_backend_wgpu import subgroups
 from zyx_backend_wgpu.subgroups import FEATURE, SWAPS, subgroup_size
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ EIGHT = 8
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     """``told(least, most)``: the driver says so of its subgroups."""
-    return lambda *sizes: monkeypatch.setattr(driver, "_subgroup_threads", lambda native: sizes)
+    return lambda *sizes: monkeypatch.setattr(subgroups, "sizes_of", lambda adapter: sizes)
 
 
 @pytest.fixture
@@ -84,6 +84,17 @@ def test_nothing_swaps_where_sizes_differ_or_are_not_so(
     device = runtime.device()
     assert subgroup_size(device.pool.session) == device.info.subgroup_size == len(device.info.swaps) == 0
     runtime.close()
+
+
+def test_sizes_are_asked_for_of_vulkan(runtime: Runtime):
+    adapter = runtime.device().pool.session.adapter
+    if adapter.road != "Vulkan":
+        pytest.skip("the adapter is not one of Vulkan's")
+    least, most = subgroups.sizes_of(adapter)
+    assert 1 <= least <= most <= 128
+    assert runtime.device().info.subgroup_size in ((0, least) if least == most else (0,))
+    if "llvmpipe" in adapter.name:  # has subgroups of as many threads as a vector has lanes
+        assert least == most == runtime.device().info.subgroup_size
 
 
 def test_nothing_swaps_on_a_device_without_the_feature(

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from zyx import dtype as dtypes
+from zyx_backend_wgpu import driver_vulkan
 from zyx_backend_wgpu.bindings import WRITE, Dispatch
 
 if TYPE_CHECKING:
-    from zyx_backend_wgpu.driver import Session
+    from zyx_backend_wgpu.driver import ListedAdapter, Session
 
 FEATURE: Final = "subgroup"
 #: What threads swap: 64 bits are an extension of drivers that WebGPU does not ask for.
@@ -39,12 +40,19 @@ def subgroup_size(session: Session) -> int:
     Raises:
         Fault: The driver refused.
     """
-    size, largest = session.adapter.subgroup_threads, session.adapter.most_subgroup_threads
+    size, largest = sizes_of(session.adapter)
     if FEATURE not in session.features or size != largest or size < 2 or size & (size - 1):
         return 0
     threads = session.limits["max-compute-invocations-per-workgroup"]
     shapes = [(size, 1), *(shape for shape in ((4 * size, 1), (size, 3), (2 * size, 2)) if math.prod(shape) <= threads)]
     return size if all(_swap_in_pairs(session, size, *shape) for shape in shapes) else 0
+
+
+def sizes_of(adapter: ListedAdapter) -> tuple[int, int]:
+    """Return the least and the most threads that run in step, as WebGPU's library tells, or else Vulkan; else 0."""
+    told = adapter.subgroup_threads, adapter.most_subgroup_threads
+    is_asked = not any(told) and adapter.road == "Vulkan"
+    return driver_vulkan.subgroup_threads(*adapter.ids, adapter.name) if is_asked else told
 
 
 def _swap_in_pairs(session: Session, size: int, width: int, height: int) -> bool:
