@@ -40,6 +40,8 @@ _LANES: Final = (2, 4)
 #: What WebGPU does not tell: bytes of a vector load that pays, and registers of a thread before they spill.
 _VECTOR_BYTES: Final = 16
 _REGISTERS: Final = 128
+#: Bytes of arrays of a thread. NVIDIA's driver compiles 12 KiB, and loses the device over 16.
+_PRIVATE_BYTES: Final = 12 << 10
 #: Threads that run in step, where the driver does not tell.
 _WARP: Final = 32
 
@@ -49,6 +51,9 @@ _RATES: Final = {
     "IntegratedGPU": (16, 1e12, 5e10),
     "VirtualGPU": (32, 2e12, 1e11),
 }
+#: Bytes of the cache that all processors share, which WebGPU does not tell: what small ones have. Rows that fit are
+#: read again from there, at less than it takes to store what follows from them.
+_CACHE_BYTES: Final = {"DiscreteGPU": 1 << 22, "IntegratedGPU": 1 << 20, "VirtualGPU": 1 << 20}
 #: Of a processor: operations a second and core in generated code of a software driver.
 _CPU_FLOPS_PER_S: Final = 4e9
 _CPU_BYTES_PER_S: Final = 1e10
@@ -114,6 +119,7 @@ def device_info(session: Session, language: Language, driver: str) -> DeviceInfo
     adapter, limits = session.adapter, session.limits
     cores = os.cpu_count() or 1
     units, flops_per_s, bytes_per_s = _RATES.get(adapter.kind, (cores, cores * _CPU_FLOPS_PER_S, _CPU_BYTES_PER_S))
+    shared = _CACHE_BYTES.get(adapter.kind)
     return DeviceInfo(
         model=str(adapter),
         driver=f"{driver}, {adapter.driver}",
@@ -130,6 +136,8 @@ def device_info(session: Session, language: Language, driver: str) -> DeviceInfo
         vector_bytes=_VECTOR_BYTES,
         registers=_REGISTERS,
         local_bytes=limits["max-compute-workgroup-storage-size"],
+        private_bytes=_PRIVATE_BYTES,
+        cache_bytes=(limits["max-compute-workgroup-storage-size"], shared) if shared else (),
         max_params=limits["max-storage-buffers-per-shader-stage"],
         max_buffer_bytes=max_buffer_bytes(limits),
         has_fma=fuses_multiply_add(session, language),

@@ -63,3 +63,33 @@ def test_more_groups_along_an_axis_than_there_may_be_are_refused(info, groups, m
     b.store(x, zero, zero)
     with pytest.raises(UnsupportedError, match=r"kernel many does not fit small: the grid has .* groups, at most"):
         check_limits(b.finish("many"), replace(info, max_groups=most))
+
+
+@pytest.mark.parametrize(("lengths", "lanes"), [((65,), 1), ((40, 25), 1), ((9,), 8)])
+def test_more_bytes_of_arrays_of_a_thread_than_there_may_be_are_refused(info, lengths, lanes):
+    b = Builder()
+    x = b.define(k.Memory.GLOBAL, dtypes.float32, 1)
+    zero = b.const(0, dtypes.int32)
+    loaded = b.load(x, zero)
+    value = loaded if lanes == 1 else b.vectorize((loaded,) * lanes)
+    arrays = [b.define(k.Memory.REGISTER, dtypes.float32, length, lanes=lanes) for length in lengths]
+    for array, length in zip(arrays, lengths, strict=True):
+        at = b.loop(length, dtypes.int32)
+        b.store(array, at, value)
+        b.end_loop()
+    kernel = b.finish("arrays")
+    nbytes = sum(lengths) * lanes * 4
+    check_limits(kernel, info)
+    check_limits(kernel, replace(info, private_bytes=nbytes))
+    with pytest.raises(UnsupportedError, match=rf"{nbytes} bytes of arrays a thread, at most 256 can be"):
+        check_limits(kernel, replace(info, private_bytes=256))
+
+
+def test_arrays_whose_indices_are_constant_are_registers(info):
+    b = Builder()
+    x = b.define(k.Memory.GLOBAL, dtypes.float32, 1)
+    array = b.define(k.Memory.REGISTER, dtypes.float32, 100)
+    zero = b.const(0, dtypes.int32)
+    b.store(array, zero, b.load(x, zero))
+    b.store(x, zero, b.load(array, zero))
+    check_limits(b.finish("registers"), replace(info, private_bytes=0))

@@ -78,6 +78,7 @@ class DeviceInfo:
         vector_bytes: Width of its vectors; 0 if it works on scalars.
         registers: Vector registers (scalar ones if `vector_bytes` is 0) that one thread may use.
         local_bytes: Local memory a group.
+        private_bytes: Arrays of a thread, of those that are no registers since an index is not constant.
         cache_bytes: Sizes of the caches of one unit, nearest first; the last may be shared.
         max_params: Most buffers a kernel may bind.
         max_buffer_bytes: Largest buffer.
@@ -104,6 +105,7 @@ class DeviceInfo:
     vector_bytes: int = 0
     registers: int = 16
     local_bytes: int = 32768
+    private_bytes: int = 1 << 62
     cache_bytes: tuple[int, ...] = ()
     max_params: int = 1 << 16
     max_buffer_bytes: int = 1 << 62

@@ -9,6 +9,7 @@ from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
 from zyx.ir.printer import print_op
+from zyx.ir.registers import register_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +62,8 @@ def _problems(kernel: Kernel, info: DeviceInfo) -> Iterator[str]:
     if buffers > info.max_params:
         yield f"it binds {buffers} buffers, at most {info.max_params} can be"
     yield from _grid_problems(kernel, info)
-    local_bytes = 0
+    local_bytes = private_bytes = 0
+    registers = register_arrays(kernel)
     for number, op in enumerate(kernel.ops):
         where = f"operation {number}, {print_op(number, op)!r}"
         if isinstance(op, k.Define):
@@ -74,6 +76,10 @@ def _problems(kernel: Kernel, info: DeviceInfo) -> Iterator[str]:
                 local_bytes += nbytes
                 if local_bytes > info.local_bytes:
                     yield f"{where}: {local_bytes} bytes of local memory, there are {info.local_bytes}"
+            if op.memory is k.Memory.REGISTER and number not in registers:
+                private_bytes += nbytes * op.lanes
+                if private_bytes > info.private_bytes:
+                    yield f"{where}: {private_bytes} bytes of arrays a thread, at most {info.private_bytes} can be"
         elif isinstance(op, k.Value) and not op.type.dtype.is_bool and not info.can_store(op.type.dtype):
             yield f"{where}: there is no {op.type.dtype}; {_way_out(op.type.dtype, info)}"
         if isinstance(op, k.Swap) and (op.threads > info.subgroup_size or op.type.dtype not in info.swaps):

@@ -22,6 +22,7 @@ from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Axis, Memory, Type
+from zyx.ir.registers import register_arrays
 from zyx.render import scalar
 from zyx.render.divisors import divisors
 from zyx.render.fences import fenced_barriers
@@ -66,7 +67,7 @@ class CWriter:
         self.lines: list[str] = []
         self.depth = 1
         self.values: list[Parts] = [()] * len(kernel.ops)
-        self.variables = _constant_indexed(kernel)
+        self.variables = register_arrays(kernel)
         self._divisors: list[int] | None = None
         self._fenced = fenced_barriers(kernel) if dialect.local_barrier else frozenset()
         self._branches: list[bool] = []  # the branches that are open, and whether threads meet in them
@@ -453,17 +454,6 @@ class CWriter:
         text = self.dialect.local_barrier if is_local else self.dialect.barrier
         if text:
             self.line(text)
-
-
-def _constant_indexed(kernel: Kernel) -> set[ValueId]:
-    """Return the register arrays whose every index is a constant."""
-    ops = kernel.ops
-    found = {i for i, op in enumerate(ops) if isinstance(op, k.Define) and op.memory is Memory.REGISTER}
-    for op in ops:
-        array = op.source if isinstance(op, k.Load) else op.target if isinstance(op, (k.Store, k.Atomic)) else None
-        if array in found and not isinstance(ops[op.index], k.Const):  # type: ignore[union-attr]  # has an array, so an index
-            found.discard(array)
-    return found
 
 
 # `Any` since each method takes its own operation.
