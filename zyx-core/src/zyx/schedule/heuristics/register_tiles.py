@@ -51,15 +51,23 @@ _DEPTHS: Final = (16, 8)
 _TURNED: Final = 2
 _MOST_LANES: Final = 4
 _MOST_THREADS: Final = 256
-#: Registers of a thread beside results, factors, and what it copies.
+#: Registers of a thread beside results, factors, and what it copies; and what compilers take for addresses.
 _OTHER_REGISTERS: Final = 24
-#: What it costs to load a factor from local memory, and to copy an element there, relative to a multiplication.
-_LOAD_COST: Final = 1.0
-_COPY_COST: Final = 8.0
+_ADDRESS_REGISTERS: Final = 24
+#: Registers of all threads of a processor.
+_ALL_REGISTERS: Final = 1 << 16
+#: What it costs to load a factor from local memory, and to copy an element there, relative to a multiplication; to go
+#: on to the next steps, relative to one; and to wait for others while no other group has room beside. They rank blocks
+#: as their times were for products of 1024 x 1024 to 4096 x 4096 matrices, on a card that found room for one to ten
+#: groups a processor.
+_LOAD_COST: Final = 1.5
+_COPY_COST: Final = 12.0
+_LOOP_COST: Final = 2.0
+_WAIT_COST: Final = 0.3
 #: Threads that keep a processor busy, by tiles and where each has a result; and what a multiplication costs there.
-_BUSY: Final = 256
+_BUSY: Final = 128
 _BUSY_ALONE: Final = 512
-_COST_ALONE: Final = 6.0
+_COST_ALONE: Final = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,24 +198,30 @@ def _blocks() -> Iterator[_Block]:
 def _fits(product: _Product, block: _Block, info: DeviceInfo) -> bool:
     lanes, threads = product.lanes, block.threads
     copied = sum(block.size(i, lanes) * block.depth * product.reads[i].dtype.itemsize for i in range(2))
-    results, factors = (function(parts * lanes for parts in block.parts) for function in (math.prod, sum))
-    words = max(1, *(read.dtype.itemsize // 4 for read in product.reads))
-    registers = (results + factors) * words + copied // (4 * threads) + _OTHER_REGISTERS
     shape = (_WARP[1], _WARP[0], *(count for count in block.warps if count > 1))
     shape = shape if len(shape) <= len(info.max_group_shape) else (threads,)
     return (
         threads <= min(_MOST_THREADS, info.max_group_threads)
         and all(size <= most for size, most in zip(shape, info.max_group_shape, strict=False))
         and copied <= info.local_bytes
-        and registers <= info.registers
+        and _registers(product, block) <= info.registers
         and all(block.vectors(i, lanes, is_turned=product.is_turned(i)) % threads == 0 for i in range(2))
     )
+
+
+def _registers(product: _Product, block: _Block) -> int:
+    """Return the registers that a thread needs: results, a row and a column of factors, and what it copies."""
+    lanes = product.lanes
+    results, factors = (function(parts * lanes for parts in block.parts) for function in (math.prod, sum))
+    words = max(1, *(read.dtype.itemsize // 4 for read in product.reads))
+    copied = sum(block.size(i, lanes) * block.depth * product.reads[i].dtype.itemsize for i in range(2))
+    return (results + factors) * words + copied // (4 * block.threads) + _OTHER_REGISTERS
 
 
 def _cost(product: _Product, block: _Block, info: DeviceInfo) -> float:
     """Return the cost of a multiplication, relative to that of the instruction for it on a busy device."""
     groups = math.prod(range_.size for range_ in product.others[0])
-    waste = -(-product.depth.size // block.depth) * block.depth / product.depth.size
+    waste = -(-product.depth.size // block.depth) * (block.depth + _LOOP_COST) / product.depth.size
     copying = loading = 0.0
     for number, side in enumerate(product.sides):
         size = block.size(number, product.lanes)
@@ -218,7 +232,8 @@ def _cost(product: _Product, block: _Block, info: DeviceInfo) -> float:
         loading += _LOAD_COST / (block.parts[number] * product.lanes)
     rounds = -(-groups // info.units)
     busy = groups / (rounds * info.units) * min(1.0, rounds * block.threads / _BUSY)
-    return waste * (1 + copying + loading) / busy
+    room = max(1, _ALL_REGISTERS // ((_registers(product, block) + _ADDRESS_REGISTERS) * block.threads))
+    return waste * (1 + copying + loading) * (1 + _WAIT_COST / room) / busy
 
 
 # ---- how
