@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a vector load that pays.
 _VECTOR_BYTES: Final = 16
+#: Threads of a warp of NVIDIA's, whose numbers are neighbouring ones.
+_SUBGROUP: Final = 32
 #: Registers of a thread, which OpenCL does not tell: what NVIDIA's and AMD's compilers give before they spill.
 _REGISTERS: Final = 128
 #: Local memory that NVIDIA's driver counts to every kernel: 4 bytes were seen.
@@ -46,6 +48,7 @@ def features_of(device: ListedDevice) -> Features:
         has_i64=has_i64,
         has_i64_atomics=atomics <= extensions,
         has_fma=device.fuses_multiply_add,
+        subgroup_size=_SUBGROUP if device.query("warp_size_nv") == _SUBGROUP else 0,
     )
 
 
@@ -83,6 +86,8 @@ def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceIn
         max_group_threads=threads,
         max_group_shape=device.max_group_shape,
         warp_size=_warp_size(device),
+        subgroup_size=_SUBGROUP if dialect.swaps else 0,
+        swaps=frozenset(dialect.swaps),
         vector_bytes=_VECTOR_BYTES,
         registers=_REGISTERS,
         local_bytes=_local_bytes(device),

@@ -37,6 +37,19 @@ _ATOMICS: Final = {
 }  # fmt: skip
 
 
+#: NVIDIA's instruction by which the threads of a warp swap, which the language of its driver has no function for.
+_SWAPS: Final = """
+static inline uint zyx_swap(uint x, uint distance) {
+    uint other;
+    __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(other) : "r"(x), "r"(distance));
+    return other;
+}
+static inline ulong zyx_swap_64(ulong x, uint distance) {
+    return upsample(zyx_swap((uint)(x >> 32), distance), zyx_swap((uint)x, distance));
+}
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Features:
     """What a device adds to the least that OpenCL C has, or lacks of what almost all have.
@@ -47,6 +60,8 @@ class Features:
         has_i64: Whether it has ``long``: only embedded devices do without.
         has_i64_atomics: Whether these are indivisible operations on 64 bits.
         has_fma: Whether multiply-adds are rounded once without being slow.
+        subgroup_size: Threads that swap values, 0 if none do, or nobody knows which: the functions of OpenCL say which
+            threads of a subgroup do, and leave it to the driver which threads of a group are in one.
     """
 
     has_f16: bool = False
@@ -54,6 +69,7 @@ class Features:
     has_i64: bool = True
     has_i64_atomics: bool = True
     has_fma: bool = True
+    subgroup_size: int = 0
 
 
 def render(kernel: Kernel, dialect: Dialect) -> str:
@@ -101,6 +117,7 @@ def opencl_dialect(features: Features) -> Dialect:
         fma={dtype: "fma({x}, {y}, {z})" for dtype in reals if features.has_fma},
         atomics=_atomics(types, features),
         exchange=_exchange(features),
+        swaps=_swaps(types) if features.subgroup_size else {},
         vector=VectorAccess(
             type="{element}{lanes}",
             load="*(const __{space} {type} *)({pointer})",
@@ -121,7 +138,8 @@ def _preamble(types: dict[DType, str], features: Features) -> str:
     }
     lines = [f"#pragma OPENCL EXTENSION {name} : enable" for name, is_there in extensions.items() if is_there]
     text = "\n".join([*lines, "#pragma OPENCL FP_CONTRACT OFF"])
-    return text + half_functions(types, "static inline", "as_float", "as_uint")
+    text += half_functions(types, "static inline", "as_float", "as_uint")
+    return text + (_SWAPS if features.subgroup_size else "")
 
 
 def _casts(types: dict[DType, str], features: Features) -> dict[tuple[DType, DType], str]:
@@ -152,6 +170,17 @@ def _atomics(types: dict[DType, str], features: Features) -> dict[tuple[ReduceOp
         for dtype in types
         if dtype.is_integer and dtype.bits in prefixes
         for op, name in _ATOMICS.items()
+    }
+
+
+def _swaps(types: dict[DType, str]) -> dict[DType, str]:
+    """Return how values of 32 and 64 bits are swapped: as their bits."""
+    words = {32: ("uint", "zyx_swap"), 64: ("ulong", "zyx_swap_64")}
+    return {
+        dtype: f"as_{name}({function}(as_{bits}({{x}}), {{distance}}))"
+        for dtype, name in types.items()
+        if dtype.bits in words
+        for bits, function in [words[dtype.bits]]
     }
 
 
