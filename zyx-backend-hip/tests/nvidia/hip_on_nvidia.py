@@ -36,9 +36,9 @@ MAPPING: Final = (Path(__file__).parent / "hip_on_nvidia.h").read_text()
 HIP_ON_NVIDIA: Final = dataclasses.replace(DIALECT, name="HIP C++ on NVIDIA", preamble=MAPPING + DIALECT.preamble)
 
 
-def info_of(session: Session, dialect: Dialect, driver: str) -> DeviceInfo:
+def info_of(session: Session, dialect: Dialect, driver: str, *, tf32: bool = False) -> DeviceInfo:
     """Return the record of a device: NVIDIA's limits, and what the HIP backend computes with each dtype."""
-    own = device_info(session, dialect, driver)
+    own = device_info(session, dialect, driver, tf32=tf32)
     claimed = {
         # NVRTC 13.0 assembles more lanes than a load brings wrongly; see `zyx_backend_cuda.info`.
         dtype: dataclasses.replace(
