@@ -1,63 +1,51 @@
 """Memory of a device.
 
 Buffers that are given back are kept and used again, in the order of the streams: a buffer may be handed out while work
-on what was there before is still queued, and work on the same stream then waits for nothing. What is kept counts as
-free, and goes back to the driver when there is no room, or by `trim`.
+on what was there before is still queued, and work on the same stream then waits for nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
-from weakref import WeakSet
 
 import numpy as np
 
-from zyx.backend import Event, MemoryPool, PoolBuffer
-from zyx.backend.idle_memory import IdleMemory, rounded
+from zyx.backend.caching_pool import CachedBuffer, CachingPool
 from zyx.errors import (
     AllocationError,
     BackendError,
     DeviceLostError,
-    InvalidBufferError,
     InvalidEventError,
     TransferError,
 )
+from zyx_backend_cuda.driver import Address
 from zyx_backend_cuda.errors import LOST, NO_MEMORY, Fault, code_name, failure
 from zyx_backend_cuda.lanes import CompletedEvent, CudaEvent, Lane, finish_all
 from zyx_backend_cuda.staging import PIECE_BYTES, Staging
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Protocol
 
-    from zyx_backend_cuda.driver import Address, Session
+    from zyx.backend import Event, MemoryPool, PoolBuffer
+    from zyx_backend_cuda.driver import Session
     from zyx_backend_cuda.lanes import Tickets
-
-    class HoldsMemory(Protocol):
-        """Something that keeps memory of the driver, and can do without."""
-
-        def let_go(self) -> None:
-            """Drop it."""
-
 
 #: The kind of CUDA devices in DLPack.
 _DLPACK_CUDA: Final = 2
 
 
-class CudaBuffer(PoolBuffer):
+class CudaBuffer(CachedBuffer[Address]):
     """A piece of a device's memory.
 
     Attributes:
-        address: Where it begins.
-        capacity: Bytes there.
+        address: Where it begins, or began before it was freed.
     """
 
-    __slots__ = ("address", "capacity")
+    __slots__ = ("address",)
 
     def __init__(self, pool: MemoryPool, nbytes: int, address: Address, capacity: int) -> None:
-        super().__init__(pool, nbytes)
+        super().__init__(pool, nbytes, address, capacity)
         self.address = address
-        self.capacity = capacity
 
 
 class ForeignBuffer(CudaBuffer):
@@ -76,7 +64,7 @@ class ForeignBuffer(CudaBuffer):
         self.owner: object = owner
 
 
-class CudaPool(MemoryPool):
+class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
     """The memory of one device, and the streams that work on it.
 
     Args:
@@ -88,16 +76,12 @@ class CudaPool(MemoryPool):
         dlpack_device: Kind and number of the device in DLPack.
         compute: The stream of launches.
         capture_stream: A stream that is always idle, to record graphs on.
-        holders: Who else keeps memory of the driver.
     """
 
-    takes_target_events: ClassVar[bool] = True
-
     def __init__(self, name: str, session: Session, ordinal: int = 0) -> None:
-        super().__init__(name)
+        super().__init__(name, session.total_bytes)
         self.dlpack_device = (_DLPACK_CUDA, ordinal)
         self.session: Final = session
-        self.capacity_bytes: Final = session.total_bytes
         with session:
             self.compute: Final = Lane(session, name)
             self._uploads: Final = Lane(session, name)
@@ -106,17 +90,8 @@ class CudaPool(MemoryPool):
         self._lanes: Final = (self._uploads, self.compute, self._downloads)
         self._up: Final = Staging(session.pinned, self._uploads)
         self._down: Final = Staging(session.pinned, self._downloads)
-        self.holders: Final[WeakSet[HoldsMemory]] = WeakSet()
-        self._used_bytes = 0
-        self._idle: IdleMemory[tuple[int, Address, Tickets]] = IdleMemory()
         self._owned: set[Address] = set()  # everything the driver gave, idle or not
-        self._is_open = True
         self._peers: dict[Session, bool] = {}
-
-    @property
-    def free_bytes(self) -> int:
-        """Bytes that can still be allocated, as if this process were the only one on the device."""
-        return self.capacity_bytes - self._used_bytes
 
     @property
     def in_flight(self) -> int:
@@ -126,94 +101,54 @@ class CudaPool(MemoryPool):
 
     # ---- allocation
 
-    def allocate(self, nbytes: int) -> tuple[CudaBuffer, Event]:
-        if nbytes <= 0:
-            raise ValueError(f"pool {self.name} was asked for {nbytes} bytes; a buffer has at least one")
-        if not self._is_open:
-            raise AllocationError(f"pool {self.name} was asked for {nbytes} bytes after it was closed")
-        capacity = rounded(nbytes)
-        if capacity > self.free_bytes:
-            capacity = nbytes
-        if capacity > self.free_bytes:
-            raise AllocationError(f"pool {self.name} has no room for {nbytes} bytes: {self._room()}")
-        found = self._idle.take(capacity)
-        tickets: Tickets = ()
-        if found is None:
-            address = self._fresh(nbytes, capacity)
-        else:
-            capacity, (_, address, after) = found
-            tickets = tuple((lane, number) for lane, number in after if number > lane.done)
-        self._used_bytes += capacity
-        buffer = CudaBuffer(self, nbytes, address, capacity)
-        return buffer, CudaEvent(self, tickets) if tickets else CompletedEvent(self)
+    def make_buffer(self, nbytes: int, memory: Address, capacity: int) -> CudaBuffer:
+        return CudaBuffer(self, nbytes, memory, capacity)
 
     def deallocate(self, buffer: PoolBuffer, events: Sequence[Event] = ()) -> None:
-        """Give `buffer` back; it is kept for a request that then waits for `events`."""
+        """Give `buffer` back; it is kept for a request that then waits for `events`. What is shared is waited for."""
+        if not isinstance(buffer, ForeignBuffer):
+            super().deallocate(buffer, events)
+            return
         tickets = self.take(events)
         self.check_buffer(buffer)
-        assert isinstance(buffer, CudaBuffer)  # buffers of this pool are made by `allocate` alone
         buffer.freed = True
-        if isinstance(buffer, ForeignBuffer):
-            if tickets:
-                with self.session:
-                    finish_all(tickets, f"giving memory back that {self.name} shares")
-            buffer.owner = None
-            return
-        self._used_bytes -= buffer.capacity
-        if self._is_open:
-            self._idle.put(buffer.capacity, (buffer.capacity, buffer.address, tickets))
+        if tickets:
+            with self.session:
+                finish_all(tickets, f"giving memory back that {self.name} shares")
+        buffer.owner = None
 
     def trim(self) -> int:
         """Free idle memory, once nothing uses it any more; return how many bytes."""
-        for holder in list(self.holders):
-            holder.let_go()
-        freed = 0
-        what = f"freeing memory of {self.name}"
         try:
             with self.session:
-                for capacity, address, tickets in self._idle.clear():
-                    finish_all(tickets, what)
-                    self.session.free(address)
-                    self._owned.discard(address)
-                    freed += capacity
+                return super().trim()
         except Fault as error:
-            raise failure(what, error, BackendError, self.compute.last) from error
-        return freed
+            raise failure(f"freeing memory of {self.name}", error, BackendError, self.compute.last) from error
 
-    def _fresh(self, nbytes: int, capacity: int) -> Address:
-        """Return memory of the driver."""
-        address = self._ask(nbytes, capacity)
+    def obtain(self, nbytes: int) -> Address:
+        try:
+            with self.session:
+                address = self.session.allocate(nbytes)
+        except Fault as error:
+            if error.code in LOST:
+                raise DeviceLostError(f"pool {self.name}: the device is lost, {error}") from error
+            why = "the driver has none" if error.code in NO_MEMORY else "the driver refused"
+            raise AllocationError(f"{why}, {code_name(error.code)}") from error
         self._owned.add(address)
         return address
 
-    def _ask(self, nbytes: int, capacity: int) -> Address:
-        if capacity > self.free_bytes - self._idle.nbytes:
-            self.trim()
-        with self.session:
-            try:
-                return self.session.allocate(capacity)
-            except Fault as error:
-                if error.code not in LOST:
-                    self.trim()
-            try:
-                return self.session.allocate(capacity)
-            except Fault as error:
-                if error.code in LOST:
-                    raise DeviceLostError(f"pool {self.name}: the device is lost, {error}") from error
-                why = "the driver has none" if error.code in NO_MEMORY else "the driver refused"
-                raise AllocationError(
-                    f"pool {self.name} has no room for {nbytes} bytes: {why}, {code_name(error.code)}; {self._room()}"
-                ) from error
+    def discard(self, memory: Address, work: Tickets) -> None:
+        finish_all(work, f"freeing memory of {self.name}")
+        self.session.free(memory)
+        self._owned.discard(memory)
 
-    def _room(self) -> str:
-        return f"{self.free_bytes} of {self.capacity_bytes} bytes are free"
+    def unfinished(self, work: Tickets) -> Tickets:
+        return [(lane, number) for lane, number in work if number > lane.done]
 
     # ---- with other libraries
 
     def address(self, buffer: PoolBuffer) -> int:
-        self.check_buffer(buffer)
-        assert isinstance(buffer, CudaBuffer)
-        return buffer.address
+        return self.own(buffer).memory
 
     def selected(self) -> Session:
         """Return what makes the device current for all libraries of the process, in this thread."""
@@ -232,10 +167,9 @@ class CudaPool(MemoryPool):
 
     def host_to_pool(self, source: memoryview, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
         tickets = self.take(events)
-        self.check_buffer(target, source.nbytes)
-        assert isinstance(target, CudaBuffer)
+        address = self.own(target, source.nbytes).memory
         if not source.nbytes:
-            return CudaEvent(self, tickets)
+            return self.event(tickets)
         data = np.frombuffer(source, np.uint8)
         lane, place = self._uploads, 0
         try:
@@ -245,7 +179,7 @@ class CudaPool(MemoryPool):
                     part = data[start : start + PIECE_BYTES]
                     piece = self._up.piece(part.nbytes)
                     piece[:] = part
-                    self.session.upload(target.address + start, piece, lane.stream)
+                    self.session.upload(address + start, piece, lane.stream)
                     place = lane.queued("an upload")
                     self._up.sent(part.nbytes, place)
                 lane.mark()
@@ -258,12 +192,8 @@ class CudaPool(MemoryPool):
         self, source: PoolBuffer, target: memoryview, events: Sequence[Event] = (), offset: int = 0
     ) -> None:
         tickets = self.take(events)
-        if offset < 0:
-            raise InvalidBufferError(f"a read of pool {self.name} starts at byte {offset}")
-        self.check_buffer(source, offset + target.nbytes)
-        assert isinstance(source, CudaBuffer)
-        if target.readonly:
-            raise TransferError(f"a read of pool {self.name} has a target that is read-only")
+        self.check_read(source, target, offset)
+        address = self.own(source).memory + offset
         what = f"a download from {self.name}"
         with self.session:
             try:
@@ -271,7 +201,7 @@ class CudaPool(MemoryPool):
                     finish_all(tickets, what)
                     return
                 self._downloads.wait_for(tickets)
-                self._download(source.address + offset, np.frombuffer(target, np.uint8), what)
+                self._download(address, np.frombuffer(target, np.uint8), what)
             except Fault as error:
                 raise failure(what, error, TransferError, self.compute.last) from error
 
@@ -305,29 +235,25 @@ class CudaPool(MemoryPool):
         other = source.pool
         if isinstance(other, CudaPool) and other is not self:
             tickets = [*other.take(events), *self.take(target_events)]
-            other.check_buffer(source)
-            self.check_buffer(target, source.nbytes)
-            assert isinstance(source, CudaBuffer)
-            assert isinstance(target, CudaBuffer)
+            there, here = other.own(source).memory, self.own(target, source.nbytes).memory
             session, lane = self.session, self._uploads
             try:
                 with session:
                     if other.session not in self._peers:
                         self._peers[other.session] = session.enable_peer(other.session)
                     lane.wait_for(tickets)
-                    session.copy_from(other.session, target.address, source.address, source.nbytes, lane.stream)
+                    session.copy_from(other.session, here, there, source.nbytes, lane.stream)
                     place = lane.queued(f"a copy from {other.name}")
                     lane.mark()
             except Fault as error:
                 raise failure(f"a copy from {other.name} to {self.name}", error, TransferError) from error
             return CudaEvent(self, ((lane, place),))
-        array = getattr(source, "array", None)
-        if array is not None:  # host memory
-            other.sync_events(events)
-            return self.host_to_pool(memoryview(array), target, target_events)
         return super().pool_to_pool(source, target, events, target_events)
 
     # ---- events
+
+    def event(self, work: Tickets) -> Event:
+        return CudaEvent(self, work) if work else CompletedEvent(self)
 
     def completed(self) -> Event:
         return CompletedEvent(self)
@@ -337,9 +263,6 @@ class CudaPool(MemoryPool):
         if any(number > lane.done for lane, number in tickets):
             with self.session:
                 finish_all(tickets, f"waiting for {self.name}")
-
-    def release_events(self, events: Sequence[Event]) -> None:
-        self.take(events)
 
     def synchronize(self) -> None:
         if self._is_open:
