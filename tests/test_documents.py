@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import re
 from pathlib import Path
@@ -59,3 +60,33 @@ def test_every_environment_that_is_named_is_one_of_tox() -> None:
     environments = set(re.split(r",\s*", settings["tox"]["env_list"].strip()))
     for path in DOCUMENTS:
         assert set(re.findall(r"tox -e ([\w-]+)", path.read_text(encoding="utf-8"))) <= environments, path
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules of zyx that a file imports from, such as ``zyx.ir.kernel``."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.split(".")[0] == "zyx":
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                found.add(name if is_module(name) else node.module)
+    return found
+
+
+def is_module(name: str) -> bool:
+    path = SOURCE.parent / name.replace(".", "/")
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def test_the_interface_has_every_module_that_backends_import() -> None:
+    text = (ROOT / "docs" / "backend-api.md").read_text(encoding="utf-8")
+    section = text.split("## What belongs to it")[1].split("\n## ")[0]
+    listed: set[str] = set()
+    parent = ""
+    for name in re.findall(r"`([a-z_.]+)`", section):  # `zyx.backend.arguments`, `limits` and so on
+        parent = name.rpartition(".")[0] if "." in name else parent
+        listed.add(name if "." in name else f"{parent}.{name}")
+    used = {name: path for path in ROOT.glob("zyx-backend-*/src/*/*.py") for name in imported(path)}
+    assert {"zyx.backend.cache", "zyx.ir.kernel"} <= set(used)
+    missing = {name: path.name for name, path in used.items() if not name.startswith("zyx.render.")}
+    assert not {name: missing[name] for name in set(missing) - listed}
