@@ -69,7 +69,7 @@ def normalize_axes(axes: int | Iterable[int] | None, ndim: int) -> tuple[int, ..
     if axes is None:
         return tuple(range(ndim))
     listed = (axes,) if not hasattr(axes, "__iter__") else tuple(axes)
-    result = tuple([normalize_axis(axis, ndim) for axis in listed])
+    result = tuple([axis if type(axis) is int and 0 <= axis < ndim else normalize_axis(axis, ndim) for axis in listed])
     if len(set(result)) != len(result):
         raise ShapeError(f"an axis is named twice in {listed} for {ndim} dimensions")
     return result
@@ -81,15 +81,19 @@ def broadcast(*shapes: Shape) -> Shape:
     Raises:
         ShapeError: Two sizes differ and neither is 1.
     """
-    ndim = max((len(shape) for shape in shapes), default=0)
     result = []
-    for axis in range(-ndim, 0):
-        sizes = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
-        if len(sizes) > 1:
-            raise ShapeError(
-                f"shapes {', '.join(map(str, shapes))} do not broadcast: sizes {sorted(sizes)} meet at axis {axis}"
-            )
-        result.append(sizes.pop() if sizes else 1)
+    for axis in range(-max(map(len, shapes), default=0), 0):
+        size = 1
+        for shape in shapes:
+            other = shape[axis] if -axis <= len(shape) else 1
+            if other not in (1, size):
+                if size != 1:
+                    sizes = sorted({shape[axis] for shape in shapes if -axis <= len(shape)} - {1})
+                    raise ShapeError(
+                        f"shapes {', '.join(map(str, shapes))} do not broadcast: sizes {sizes} meet at axis {axis}"
+                    )
+                size = other
+        result.append(size)
     return tuple(result)
 
 

@@ -46,12 +46,16 @@ class Graph:
         return len(self._nodes)
 
     def _intern(self, node: n.Node) -> n.Node:
-        key = _key(node)
+        sources = node.sources
+        key = (type(node), node.attributes, node.shape, node.dtype, node.device, *map(id, sources))  # as `_key` has it
         known = self._nodes.get(key)
         found = None if known is None else known()
         if found is not None:
             return found
-        node.depth = _depth(node.sources)
+        for source in sources:  # as `_depth` has it
+            least = 1 if source.storage is not None else source.depth + 1
+            if least > node.depth:  # noqa: PLR1730  # max() takes three times as long
+                node.depth = least
         return self._keep(key, node)
 
     def _keep(self, key: object, node: n.Node) -> n.Node:
@@ -287,14 +291,17 @@ class Graph:
         """Return `x` combined along `axes`, which keep size 1. An empty axis gives the identity of `op`."""
         if op not in ops.reduce_ops(x.dtype):
             raise DTypeError(f"{op.value} is not defined for {x.dtype}")
-        axes = tuple(sorted(shapes.normalize_axes(axes, len(x.shape))))
-        shape = tuple([1 if axis in axes else size for axis, size in enumerate(x.shape)])
-        if shape == x.shape:
+        shape = list(x.shape)
+        combined: list[int] = []
+        for axis in sorted(shapes.normalize_axes(axes, len(shape))):
+            if shape[axis] != 1:
+                shape[axis] = 1
+                combined.append(axis)
+        if not combined:
             return x
         if 0 in x.shape:
-            return self.const(ops.identity(op, x.dtype), x.dtype, x.device, shape)
-        axes = tuple([axis for axis in axes if x.shape[axis] != 1])
-        return self._intern(n.Reduce(shape, x.dtype, x.device, (x,), op, axes))
+            return self.const(ops.identity(op, x.dtype), x.dtype, x.device, tuple(shape))
+        return self._intern(n.Reduce(tuple(shape), x.dtype, x.device, (x,), op, tuple(combined)))
 
     def scan(self, op: ReduceOp, x: n.Node, axis: int) -> n.Node:
         """Return the running combination of `x` along `axis`."""
@@ -411,8 +418,9 @@ def _alone(node: n.Node) -> n.Node:
 
 def check_devices(what: str, *nodes: n.Node) -> None:
     """Raise `DeviceError` unless all nodes are on one device."""
-    if len({node.device for node in nodes}) > 1:
-        raise DeviceError(
-            f"{what}: operands are on different devices, {', '.join(node.device for node in nodes)}; "
-            "move them with .to(...)"
-        )
+    for node in nodes:
+        if node.device != nodes[0].device:
+            raise DeviceError(
+                f"{what}: operands are on different devices, {', '.join(node.device for node in nodes)}; "
+                "move them with .to(...)"
+            )

@@ -153,7 +153,12 @@ class Permute(Node):
     def __init__(
         self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], order: tuple[int, ...]
     ) -> None:
-        super().__init__(shape, dtype, device, sources)
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.sources = sources
+        self.depth = 0
+        self.storage = None
         self.order = order
 
     @property
@@ -192,7 +197,12 @@ class Shrink(Node):
     def __init__(
         self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], bounds: tuple[tuple[int, int], ...]
     ) -> None:
-        super().__init__(shape, dtype, device, sources)
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.sources = sources
+        self.depth = 0
+        self.storage = None
         self.bounds = bounds
 
     @property
@@ -334,7 +344,12 @@ class Reduce(Node):
     def __init__(
         self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], op: ReduceOp, axes: tuple[int, ...]
     ) -> None:
-        super().__init__(shape, dtype, device, sources)
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.sources = sources
+        self.depth = 0
+        self.storage = None
         self.op = op
         self.axes = axes
 

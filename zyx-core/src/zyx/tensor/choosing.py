@@ -25,7 +25,7 @@ from zyx.tensor.operands import (
     wrap,
 )
 from zyx.tensor.reduction import all as all_of
-from zyx.tensor.term import expand_to
+from zyx.tensor.term import broadcast_shapes, expand_to
 
 if TYPE_CHECKING:
     from zyx.dtype import Scalar
@@ -46,8 +46,8 @@ def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
         dtype = common_dtype((x, y), "where")
     chooser = condition if is_tensor(condition) else wrap(node_of(condition, dtypes.bool_, like), like)
     nodes = [graph.cast(chooser.node, dtypes.bool_), node_of(x, dtype, like), node_of(y, dtype, like)]
-    shape = shapes.broadcast(*(node.shape for node in nodes))
-    return wrap(graph.where(*(expand_to(graph, node, shape) for node in nodes)), like)
+    shape = broadcast_shapes(*[node.shape for node in nodes])
+    return wrap(graph.where(*[expand_to(graph, node, shape) for node in nodes]), like)
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: Scalar | Tensor) -> Tensor:
