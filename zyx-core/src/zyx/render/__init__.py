@@ -9,5 +9,7 @@ divisors       what indices are known to be multiples of
 fences         barriers that pass something on in global memory
 seams          values that a driver must not see through
 vector_arrays  arrays that are made of vectors
+wide_values    values of 8 and 16 bits in languages without them
+half_bits      float16 and bfloat16 in these, by integer arithmetic
 words          params of small types where memory has words of 32 bits
 """
