@@ -72,7 +72,6 @@ def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceIn
         flops_per_s, bytes_per_s = _CPU_PART * units * clock_hz * 2 * lanes, _CPU_BYTES_PER_S
     else:
         flops_per_s, bytes_per_s = units * clock_hz * 2 * _GPU_LANES, _GPU_BYTES_PER_S
-    cache = device.query("global_mem_cache_size")
     threads = max(1, device.query("max_work_group_size", 1))
     address_bytes = device.query("address_bits", 64) // 8
     return DeviceInfo(
@@ -91,7 +90,7 @@ def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceIn
         vector_bytes=_VECTOR_BYTES,
         registers=_REGISTERS,
         local_bytes=_local_bytes(device),
-        cache_bytes=(cache,) if cache else (),
+        cache_bytes=_cache_bytes(device),
         max_params=max(1, device.query("max_parameter_size", 256) // address_bytes),
         max_buffer_bytes=device.query("max_mem_alloc_size", 1 << 27),
         has_fma=bool(dialect.fma),
@@ -105,6 +104,14 @@ def _local_bytes(device: ListedDevice) -> int:
     if not device.has_local_memory:
         return 0
     return device.query("local_mem_size") - (_TAKEN_BYTES if device.is_nvidia else 0)
+
+
+def _cache_bytes(device: ListedDevice) -> tuple[int, ...]:
+    """Return the cache that the device tells of: of GPUs, one behind another that is about as large as local memory."""
+    shared = device.query("global_mem_cache_size")
+    if not shared:
+        return ()
+    return (shared,) if device.is_cpu else (min(shared, device.query("local_mem_size")), shared)
 
 
 def _warp_size(device: ListedDevice) -> int:
