@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -40,8 +42,7 @@ def widened(kernel, small=SMALL):
 def word_of(argument, dtype):
     """Return an argument as it is given to a kernel in words: bits with zeros above, filled up to words."""
     data = np.asarray(argument, dtype.numpy).reshape(-1).tobytes()
-    words = np.frombuffer(data + bytes(-len(data) % 4), np.uint32).copy()
-    return words
+    return np.frombuffer(data + bytes(-len(data) % 4), np.uint32).copy()
 
 
 def check(kernel, arguments, small=SMALL):
@@ -86,11 +87,8 @@ def arrays(dtypes_, count):
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_integers_are_computed_as_their_type_says(dtype):
-    x, y = (
-        a.reshape(-1) for a in np.meshgrid(*[np.array([dtype.min, dtype.min + 1, 0, 1, 2, 3, 7, 8, 15, 16, 100, dtype.max
-        - 1, dtype.max], dtype.numpy)] * 2)
-    )  # fmt: skip
-    y = np.ascontiguousarray(y)
+    numbers = [dtype.min, dtype.min + 1, 0, 1, 2, 3, 7, 8, 15, 16, 100, dtype.max - 1, dtype.max]
+    x, y = np.array(list(itertools.product(numbers, numbers)), dtype.numpy).T.copy()
     for op in sorted(binary_ops(dtype) - {BinaryOp.POW}, key=str):
         target = dtypes.bool_ if op in (BinaryOp.LT, BinaryOp.LE, BinaryOp.EQ, BinaryOp.NE) else dtype
         kernel = elementwise(lambda b, x, y, op=op: b.binary(op, x, y), [dtype] * 2, target, len(x))
@@ -207,7 +205,7 @@ def test_what_there_is_no_form_for_is_refused():
         b = Builder()
         b.define(k.Memory.GLOBAL, dtypes.int32, 1)
         make(b)
-        with pytest.raises(UnsupportedError, match=rf"kernel refused, operation %\d: there is no native form of {what}"):
+        with pytest.raises(UnsupportedError, match=rf"kernel refused, operation %\d: .* no native form of {what}"):
             in_wide_values(b.finish("refused"), SMALL)
 
 
