@@ -90,3 +90,22 @@ def test_the_interface_has_every_module_that_backends_import() -> None:
     assert {"zyx.backend.cache", "zyx.ir.kernel"} <= set(used)
     missing = {name: path.name for name, path in used.items() if not name.startswith("zyx.render.")}
     assert not {name: missing[name] for name in set(missing) - listed}
+
+
+@pytest.mark.parametrize("folder", sorted(ROOT.glob("zyx-backend-*")), ids=name_of)
+def test_a_backend_says_how_it_is_installed_from_here(folder: Path) -> None:
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    assert re.search(rf"^    pip install \./zyx-core '?\./{folder.name}\b", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("zyx-*/tests/recorded/*.md")), ids=name_of)
+def test_a_record_has_its_date_commit_commands_and_what_they_printed_last(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("# ")
+    assert re.match(r"\d{4}-\d\d-\d\d, commit (`[0-9a-f]{7,40}`|not noted); ", lines[2]), lines[2]
+    start = next(number for number, line in enumerate(lines) if line.startswith("| command | pytest's last line"))
+    rows = [line.strip("| ").split(" | ") for line in lines[start + 2 : lines.index("", start)]]
+    assert rows
+    for command, *printed in rows:
+        assert command
+        assert any(re.match(r"(\d+ failed, )?\d+ passed|no failures", text) for text in printed), printed
