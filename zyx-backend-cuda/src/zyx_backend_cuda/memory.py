@@ -12,9 +12,7 @@ import numpy as np
 
 from zyx.backend.caching_pool import CachedBuffer, CachingPool
 from zyx.errors import (
-    AllocationError,
     BackendError,
-    DeviceLostError,
     InvalidEventError,
     TransferError,
 )
@@ -130,10 +128,8 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
             with self.session:
                 address = self.session.allocate(nbytes)
         except Fault as error:
-            if error.code in LOST:
-                raise DeviceLostError(f"pool {self.name}: the device is lost, {error}") from error
-            why = "the driver has none" if error.code in NO_MEMORY else "the driver refused"
-            raise AllocationError(f"{why}, {code_name(error.code)}") from error
+            code = code_name(error.code)
+            raise self.refusal(code, is_lost=error.code in LOST, is_full=error.code in NO_MEMORY) from error
         self._owned.add(address)
         return address
 

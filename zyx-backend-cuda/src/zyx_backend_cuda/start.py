@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.backend.disk_cache import DiskCache
+from zyx.backend.opening import open_each
 from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
 from zyx_backend_cuda.blas import candidates, open_blas
 from zyx_backend_cuda.device import CudaDevice
@@ -63,27 +64,21 @@ def open_pools(config: BackendConfig[CudaConfig]) -> Sequence[OpenPool]:
     missing = [ordinal for ordinal in asked if not 0 <= ordinal < count]
     if missing:
         raise NoDeviceError(f"there is no CUDA device {missing[0]}; there are {', '.join(map(str, range(count)))}")
-    pools: list[OpenPool] = []
-    refused: list[str] = []
-    for ordinal in asked:
+
+    def open_pool(number: int, ordinal: int) -> OpenPool:
         try:
             session = driver.open(ordinal)
         except Fault as error:
-            refused.append(f"CUDA device {ordinal} does not start: {error}")
-            continue
+            raise InitializationError(f"CUDA device {ordinal} does not start: {error}") from error
         try:
-            pool = OpenPool(f"cuda:{len(pools)} memory", session, ordinal)
+            pool = OpenPool(f"cuda:{number} memory", session, ordinal)
         except Fault as error:
-            refused.append(f"CUDA device {ordinal}, {session.name}, does not start: {error}")
             session.close()
-            continue
+            raise InitializationError(f"CUDA device {ordinal}, {session.name}, does not start: {error}") from error
         pool.driver, pool.tf32 = driver, config.section.tf32
-        pools.append(pool)
-    if not pools:
-        raise InitializationError("; ".join(refused))
-    for reason in refused:
-        config.note(f"left out: {reason}")
-    return pools
+        return pool
+
+    return open_each(asked, open_pool, config.note)
 
 
 def open_devices(config: BackendConfig[CudaConfig], pools: Mapping[str, MemoryPool]) -> Sequence[CudaDevice]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.backend.caching_pool import CachedBuffer, CachingPool
-from zyx.errors import AllocationError, DeviceLostError, TransferError
+from zyx.errors import TransferError
 from zyx_backend_hip.driver import Fault, Handle
 from zyx_backend_hip.errors import LOST, NO_MEMORY, code_name, failure
 from zyx_backend_hip.work import Command, Work
@@ -57,10 +57,8 @@ class HipPool(CachingPool[Handle, Command]):
         try:
             return self.reserve(nbytes)
         except Fault as error:
-            if error.code in LOST:
-                raise DeviceLostError(f"pool {self.name}: the device is lost, {code_name(error.code)}") from error
-            why = "the driver has none" if error.code in NO_MEMORY else "the driver refused"
-            raise AllocationError(f"{why}, {code_name(error.code)}") from error
+            code = code_name(error.code)
+            raise self.refusal(code, is_lost=error.code in LOST, is_full=error.code in NO_MEMORY) from error
 
     def discard(self, memory: Handle, work: Sequence[Command]) -> None:
         self._owned.discard(memory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.disk_cache import DiskCache
+from zyx.backend.opening import is_named, open_each
 from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_hip.blas import OLDEST, Blas, candidates
 from zyx_backend_hip.device import HipDevice
@@ -41,25 +42,13 @@ def open_pools(config: BackendConfig[HipConfig]) -> Sequence[HipPool]:
             listed.append(ListedDevice(runtime, number))
         except InitializationError as error:
             refused.append(str(error))
-    wanted = [device for device in listed if _is_named(f"{device.name} {device.arch}", section.devices)]
+    wanted = [device for device in listed if is_named(f"{device.name} {device.arch}", section.devices)]
     if listed and not wanted:
         have = "; ".join(f"{device.name} ({device.arch})" for device in listed)
         raise NoDeviceError(f"no device is asked for (devices {section.devices}); there are: {have}")
-    pools: list[HipPool] = []
-    for device in wanted:
-        try:
-            pools.append(HipPool(f"hip:{len(pools)} memory", Session(device)))
-        except InitializationError as error:
-            refused.append(str(error))
-    if not pools:
-        raise InitializationError("; ".join(refused))
-    for reason in refused:
-        config.note(f"left out: {reason}")
-    return pools
-
-
-def _is_named(name: str, parts: Sequence[str]) -> bool:
-    return not parts or any(part.lower() in name.lower() for part in parts)
+    return open_each(
+        wanted, lambda number, device: HipPool(f"hip:{number} memory", Session(device)), config.note, refused
+    )
 
 
 def open_devices(config: BackendConfig[HipConfig], pools: Mapping[str, MemoryPool]) -> Sequence[HipDevice]:

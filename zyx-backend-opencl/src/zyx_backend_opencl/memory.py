@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.backend.caching_pool import CachedBuffer, CachingPool
-from zyx.errors import AllocationError, DeviceLostError, TransferError
+from zyx.errors import TransferError
 from zyx_backend_opencl.driver import Fault, Memory
 from zyx_backend_opencl.errors import LOST, NO_BUFFER, code_name, failure
 from zyx_backend_opencl.work import Command, Work
@@ -40,10 +40,8 @@ class ClPool(CachingPool[Memory, Command]):
         try:
             return self.session.allocate(nbytes)
         except Fault as error:
-            if error.code in LOST:
-                raise DeviceLostError(f"pool {self.name}: the device is lost, {code_name(error.code)}") from error
-            why = "the driver has none" if error.code in NO_BUFFER else "the driver refused"
-            raise AllocationError(f"{why}, {code_name(error.code)}") from error
+            code = code_name(error.code)
+            raise self.refusal(code, is_lost=error.code in LOST, is_full=error.code in NO_BUFFER) from error
 
     def discard(self, memory: Memory, work: Sequence[Command]) -> None:
         pass  # the driver frees it with the last reference, when nothing uses it any more

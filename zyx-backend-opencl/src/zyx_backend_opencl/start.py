@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.disk_cache import DiskCache
+from zyx.backend.opening import is_named, open_each
 from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_opencl import driver
 from zyx_backend_opencl.device import ClDevice
@@ -36,7 +37,7 @@ def open_pools(config: BackendConfig[OpenclConfig]) -> Sequence[ClPool]:
     wanted = [
         device
         for device in listed
-        if _is_named(device.platform, section.platforms) and _is_named(device.name, section.devices)
+        if is_named(device.platform, section.platforms) and is_named(device.name, section.devices)
     ]
     if not wanted:
         have = "; ".join(f"{device.name} of {device.platform}" for device in listed)
@@ -46,29 +47,17 @@ def open_pools(config: BackendConfig[OpenclConfig]) -> Sequence[ClPool]:
             if listed
             else "; ".join(["the platforms there are have no device", *refused])
         )
-    pools: list[ClPool] = []
-    for device in wanted:
+
+    def open_pool(number: int, device: driver.ListedDevice) -> ClPool:
         if device.version < driver.LEAST_VERSION:
             have, least = (".".join(map(str, version)) for version in (device.version, driver.LEAST_VERSION))
             what = f"{device.name} of {device.platform} has OpenCL {have}"
-            refused.append(f"{what}, and at least {least} is needed: update its driver")
-            continue
-        try:
-            session = driver.Session(device, out_of_order=section.out_of_order)
-        except InitializationError as error:
-            refused.append(str(error))
-            continue
+            raise InitializationError(f"{what}, and at least {least} is needed: update its driver")
+        session = driver.Session(device, out_of_order=section.out_of_order)
         capacity, largest = device.query("global_mem_size"), device.query("max_mem_alloc_size", 1 << 27)
-        pools.append(ClPool(f"opencl:{len(pools)} memory", session, capacity, largest))
-    if not pools:
-        raise InitializationError("; ".join(refused))
-    for reason in refused:
-        config.note(f"left out: {reason}")
-    return pools
+        return ClPool(f"opencl:{number} memory", session, capacity, largest)
 
-
-def _is_named(name: str, parts: Sequence[str]) -> bool:
-    return not parts or any(part.lower() in name.lower() for part in parts)
+    return open_each(wanted, open_pool, config.note, refused)
 
 
 def open_devices(config: BackendConfig[OpenclConfig], pools: Mapping[str, MemoryPool]) -> Sequence[ClDevice]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from zyx.backend.opening import is_named, open_each
 from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_wgpu import driver, driver_vulkan
 from zyx_backend_wgpu.device import WgpuDevice
@@ -35,31 +36,18 @@ def open_pools(config: BackendConfig[WgpuConfig]) -> Sequence[WgpuPool]:
     """
     section = config.section
     listed = driver.list_adapters(opengl=section.opengl)
-    wanted = [adapter for adapter in listed if _is_named(str(adapter), section.adapters)]
+    wanted = [adapter for adapter in listed if is_named(str(adapter), section.adapters)]
     if not wanted:
         have = "; ".join(map(str, listed))
         raise NoDeviceError(f"no adapter is asked for (adapters {section.adapters}); there are: {have}")
-    pools: list[WgpuPool] = []
-    refused: list[str] = []
-    for adapter in wanted:
-        try:
-            what = (FEATURES, None) if section.extensions else ((), LEAST_LIMITS)
-            session = driver.Session(adapter, *what)
-        except InitializationError as error:
-            refused.append(str(error))
-            continue
-        name = f"wgpu:{len(pools)}"
+    what = (FEATURES, None) if section.extensions else ((), LEAST_LIMITS)
+
+    def open_pool(number: int, adapter: driver.ListedAdapter) -> WgpuPool:
+        session, name = driver.Session(adapter, *what), f"wgpu:{number}"
         capacity = section.memory_bytes or memory_bytes(adapter)
-        pools.append(WgpuPool(f"{name} memory", session, name, capacity, max_buffer_bytes(session.limits)))
-    if not pools:
-        raise InitializationError("; ".join(refused))
-    for reason in refused:
-        config.note(f"left out: {reason}")
-    return pools
+        return WgpuPool(f"{name} memory", session, name, capacity, max_buffer_bytes(session.limits))
 
-
-def _is_named(name: str, parts: Sequence[str]) -> bool:
-    return not parts or any(part.lower() in name.lower() for part in parts)
+    return open_each(wanted, open_pool, config.note)
 
 
 def memory_bytes(adapter: driver.ListedAdapter) -> int:

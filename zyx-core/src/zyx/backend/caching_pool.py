@@ -13,12 +13,13 @@ from weakref import WeakSet
 from zyx.backend.idle_memory import IdleMemory, rounded
 from zyx.backend.pool import MemoryPool, PoolBuffer
 from zyx.backend.work_event import CompletedEvent, WorkEvent
-from zyx.errors import AllocationError, InvalidBufferError, InvalidEventError
+from zyx.errors import AllocationError, DeviceLostError, InvalidBufferError, InvalidEventError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend.event import Event
+    from zyx.errors import BackendError
 
 MemoryT = TypeVar("MemoryT")
 WorkT = TypeVar("WorkT")
@@ -85,6 +86,18 @@ class CachingPool(MemoryPool, Generic[MemoryT, WorkT]):
                 back to the driver, and this is called once more.
             BackendError: For another reason, which is the caller's error.
         """
+
+    def refusal(self, code: str, *, is_lost: bool, is_full: bool) -> BackendError:
+        """Return what `obtain` is to raise where the driver answers with an error.
+
+        Args:
+            code: The error, as the driver calls it.
+            is_lost: Whether it says that the device is lost.
+            is_full: Whether it says that there is no memory.
+        """
+        if is_lost:
+            return DeviceLostError(f"pool {self.name}: the device is lost, {code}")
+        return AllocationError(f"{'the driver has none' if is_full else 'the driver refused'}, {code}")
 
     @abstractmethod
     def discard(self, memory: MemoryT, work: Sequence[WorkT]) -> None:
