@@ -4,7 +4,7 @@
     %5 = mad %4, %4, %2       =>     let v5 = fma(v4, v4, v2);
     %6 = store %1[%3], %5            p1[u32(v3)] = v5;
 
-Buffers of types that WGSL has no memory for (bool, 8 and 16 bits) are arrays of words: see `zyx.render.words`.
+Types of 8 and 16 bits, and bools in memory, are words of 32 bits by then: see `zyx.render.words` and `wide_values`.
 
 Numbers that are passed by value lie in one more buffer, of constants, ``u``, whose first word is 0: the zero that hides
 values from the driver's compiler (`zyx.render.seams`). Kernels that need neither do without it.
@@ -27,6 +27,7 @@ from zyx.render.dialect import Dialect
 from zyx.render.divisors import divisors
 from zyx.render.seams import hidden_values
 from zyx.render.vector_arrays import LANES, is_whole, vector_arrays
+from zyx.render.wide_values import in_wide_values
 from zyx.render.words import in_words
 from zyx_backend_wgpu import wgsl
 from zyx_backend_wgpu.bindings import READ, UNIFORM, WRITE
@@ -106,7 +107,7 @@ def render(kernel: Kernel, language: Language) -> Rendered:
         UnsupportedError: An operation or dtype that the device has no form for.
     """
     small = [dtype for dtype, type_ in language.types.items() if dtype.bits < _WORD_BITS and type_ != "f16"]
-    return WgslWriter(in_words(kernel, small), language).rendered()
+    return WgslWriter(in_wide_values(in_words(kernel, small), small), language).rendered()
 
 
 class WgslWriter(CWriter):
@@ -114,7 +115,6 @@ class WgslWriter(CWriter):
 
     Attributes:
         declarations: What stands before the function.
-        local_bytes: Memory that a group shares.
     """
 
     forms: ClassVar[Forms] = wgsl
@@ -123,7 +123,6 @@ class WgslWriter(CWriter):
         super().__init__(kernel, language.dialect())
         self.language = language
         self.declarations: list[str] = []
-        self.local_bytes = 0
         self._hidden = hidden_values(kernel)
         self._multiples = divisors(kernel)
         self._atomic = {op.target for op in kernel.ops if isinstance(op, k.Atomic)}
@@ -135,12 +134,12 @@ class WgslWriter(CWriter):
     def rendered(self) -> Rendered:
         """Return the text and the rest."""
         text = self.write("main")
-        return Rendered(text, tuple(self._bindings), self.local_bytes)
+        shared = (op for op in self.ops if isinstance(op, k.Define) and op.memory is Memory.LOCAL)
+        return Rendered(text, tuple(self._bindings), sum(op.length * op.dtype.itemsize for op in shared))
 
     def head(self, name: str) -> str:
         body = "\n".join(self.lines)
         lines = ["enable f16;"] if "f16" in self.language.types.values() else []
-        lines += [text for function, text in wgsl.FUNCTIONS.items() if f"{function}(" in body]
         lines += self.declarations
         first = []
         if re.search(r"\bzero\b", body) or self._constants > 1:
@@ -180,7 +179,7 @@ class WgslWriter(CWriter):
                 return template
             if isinstance(distance, k.Const):
                 return wgsl.shift_by(int(distance.value), op.op, dtype, self.dialect)
-            return wgsl.shift_within(op.op, dtype) if self._is_within(op.y, dtype.bits) else template
+            return wgsl.shift_within(op.op) if self._is_within(op.y, dtype.bits) else template
         if not dtype.is_float or (isinstance(op, k.Binary) and op.op not in (*_ARITHMETIC, *COMPARISONS)):
             return template
         type_ = self.element_name(dtype)
@@ -211,11 +210,9 @@ class WgslWriter(CWriter):
         dtype, type_ = op.type.dtype, self.type_name(op.type)
         word = f"u[{self._constants}].x"
         self._constants += 1
-        bits = wgsl.wrapped(f"bitcast<i32>({word})", dtype) if type_ == "i32" else word
-        if dtype.bits == 64:
-            bits = f"u64({word}) | (u64({word[:-1]}y) << 32u)"
-        forms = {"bool": f"{word} != 0u", "f16": f"f16(unpack2x16float({word}).x)"}
-        self.let(f"v{i}", "", forms.get(type_) or (bits if type_ in ("i32", "u32") else f"bitcast<{type_}>({bits})"))
+        bits = f"u64({word}) | (u64({word[:-1]}y) << 32u)" if dtype.bits == 64 else word
+        forms = {"bool": f"{word} != 0u", "u32": word, "f16": f"f16(unpack2x16float({word}).x)"}
+        self.let(f"v{i}", "", forms.get(type_) or f"bitcast<{type_}>({bits})")
         self.values[i] = (f"v{i}",)
 
     # ---- arrays
@@ -232,19 +229,11 @@ class WgslWriter(CWriter):
         self.line(f"var {name}: {self.type_name(type_)};")
 
     def declare(self, i: int, op: k.Define) -> None:
-        length = op.length * op.lanes
+        length = op.length * op.lanes // (LANES if i in self._vectors else 1)
         if op.memory is Memory.LOCAL:
-            self.local_bytes += length * (
-                op.dtype.itemsize if self.element_name(op.dtype) == "f16" else self._bytes(op)
-            )
-            length = length // LANES if i in self._vectors else length
             self.declarations.append(f"var<workgroup> m{i}: array<{self._cell(i)}, {length}>;")
         else:
             self.line(f"var m{i}: array<{self._cell(i)}, {length}>;")
-
-    @staticmethod
-    def _bytes(op: k.Define) -> int:
-        return max(op.dtype.itemsize, _WORD_BITS // 8)
 
     def _has_vectors(self, array: ValueId) -> bool:
         """Whether an array can be made of vectors: of 16 bytes, of numbers that have a word each."""
@@ -253,8 +242,6 @@ class WgslWriter(CWriter):
     def _cell(self, array: ValueId) -> str:
         """Return the type of an element of an array in memory."""
         type_ = self.element_name(self.array(array).dtype)
-        if type_ == "bool":  # drivers differ in what they keep bools as
-            type_ = "u32"
         if array in self._vectors:
             return f"vec{LANES}<{type_}>"
         return f"atomic<{wgsl.BITS.get(type_, type_)}>" if array in self._atomic else type_
@@ -293,13 +280,11 @@ class WgslWriter(CWriter):
             return f"{name}[{at} / {LANES}u][{at} % {LANES}u]"
         cell = f"{name}[{at}]"
         if array in self._atomic:
-            cell = f"bitcast<{type_}>(atomicLoad(&{cell}))" if type_ in wgsl.BITS else f"atomicLoad(&{cell})"
-        return f"{cell} != 0u" if type_ == "bool" else cell
+            return f"bitcast<{type_}>(atomicLoad(&{cell}))" if type_ in wgsl.BITS else f"atomicLoad(&{cell})"
+        return cell
 
     def write_element(self, array: ValueId, index: ValueId, lane: int, value: str) -> str:
         type_, place = self.element_name(self.array(array).dtype), self.element(array, index, lane)
-        if type_ == "bool":
-            value = f"select(0u, 1u, {value})"
         bits = f"bitcast<{wgsl.BITS[type_]}>({value})" if type_ in wgsl.BITS else value
         return f"atomicStore(&{place}, {bits});" if array in self._atomic else f"{place} = {value};"
 

@@ -1,7 +1,7 @@
 """Operations on one element as WGSL expressions, exactly as `zyx.ops` pins them.
 
-Templates have ``{x}``, ``{y}`` and ``{z}``, which are names or literals. Values of 8 and 16 bits are held as ``i32``
-and ``u32``, always in their range; bfloat16, and float16 where there is no ``f16``, as the ``u32`` of its bits.
+Templates have ``{x}``, ``{y}`` and ``{z}``, which are names or literals. There are values of 32 and 64 bits, bools, and
+where the device has it float16, which is only stored and converted: `zyx.render.wide_values` makes these of others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zyx.dtype import DType, Scalar
     from zyx.render.dialect import Dialect
 
-#: Types of values; float16 may be there or not.
+#: What values of each type are held as; float16 may be a type of its own.
 TYPES: Final = {
     dtypes.bool_: "bool", dtypes.uint8: "u32", dtypes.int8: "i32", dtypes.uint16: "u32", dtypes.int16: "i32",
     dtypes.uint32: "u32", dtypes.int32: "i32", dtypes.uint64: "u64", dtypes.int64: "i64", dtypes.bfloat16: "u32",
@@ -38,34 +38,6 @@ _OF_BOOLS: Final = {
 }  # fmt: skip
 _FUNCTIONS: Final = {UnaryOp.ABS: "abs", UnaryOp.SQRT: "sqrt", UnaryOp.FLOOR: "floor", UnaryOp.TRUNC: "trunc"}
 
-#: Functions that kernels use where they are named. They round to nearest, ties to even, and keep what is below the
-#: normal range of the smaller type, also where the device flushes that of float32 to zero.
-FUNCTIONS: Final = {
-    "zyx_from_bf16": """fn zyx_from_bf16(x: u32) -> f32 {
-    return bitcast<f32>(x << 16u);
-}""",
-    "zyx_to_bf16": """fn zyx_to_bf16(x: f32) -> u32 {
-    let b = bitcast<u32>(x);
-    let is_nan = (b & 0x7fffffffu) > 0x7f800000u;
-    return select((b + 0x7fffu + ((b >> 16u) & 1u)) >> 16u, (b >> 16u) | 64u, is_nan);
-}""",
-    "zyx_from_f16": """fn zyx_from_f16(x: u32) -> f32 {
-    let size = x & 0x7fffu;
-    let small = bitcast<u32>(f32(size) * 0x1p-24f);
-    let normal = (size << 13u) + select(112u << 23u, 224u << 23u, size >= 0x7c00u);
-    return bitcast<f32>(select(normal, small, size < 0x400u) | ((x & 0x8000u) << 16u));
-}""",
-    "zyx_to_f16": """fn zyx_to_f16(x: f32) -> u32 {
-    let b = bitcast<u32>(x);
-    let size = b & 0x7fffffffu;
-    let normal = (size - (112u << 23u) + 0xfffu + ((size >> 13u) & 1u)) >> 13u;
-    let small = bitcast<u32>(bitcast<f32>(size) + 0.5f) - (126u << 23u);
-    let finite = select(normal, small, size < (113u << 23u));
-    let large = select(0x7c00u, 0x7e00u, size > 0x7f800000u);
-    return select(finite, large, size >= (143u << 23u)) | ((b >> 16u) & 0x8000u);
-}""",
-}
-
 
 def hidden(type_: str, x: str) -> str:
     """Return a float or bool as one that the driver's compiler knows nothing of: see `zyx.render.seams`.
@@ -84,16 +56,13 @@ def literal(value: Scalar, dtype: DType, dialect: Dialect) -> str:
     type_ = dialect.type_name(dtype)
     if dtype.is_bool:
         return "true" if value else "false"
-    if dtype.is_float and type_ == "u32":
-        packed = struct.pack("<e", value) if dtype is dtypes.float16 else struct.pack("<f", value)[2:]
-        return f"{int.from_bytes(packed, 'little')}u"
     number = value if dtype.is_float else int(value)
     if not math.isfinite(number):
         wide = "f32" if type_ == "f16" else type_
         text = f"bitcast<{wide}>({_float_bits(number, wide)} ^ {BITS[wide]}(zero))"
         return f"f16({text})" if type_ == "f16" else text
     if isinstance(number, int):
-        if number == dtype.min and number < 0 and dtype.bits >= 32:  # its digits do not fit, before the minus
+        if number == dtype.min and number < 0:  # its digits do not fit, before the minus
             return f"({number + 1}{SUFFIXES[type_]} - 1{SUFFIXES[type_]})"
         text = f"{number}"
     else:
@@ -116,15 +85,6 @@ def is_nan(type_: str, x: str = "{x}") -> str:
     return f"(bitcast<{BITS[type_]}>({x}) & {magnitude}) > {_float_bits(math.inf, type_)}"
 
 
-def wrapped(text: str, dtype: DType) -> str:
-    """Return `text`, an ``i32`` or ``u32``, as a value of `dtype`, held in the same type; of floats, as their bits."""
-    if dtype.bits >= 32:
-        return text
-    if dtype.is_unsigned or dtype.is_float:
-        return f"({text}) & {(1 << dtype.bits) - 1}u"
-    return f"(({text}) << {32 - dtype.bits}u) >> {32 - dtype.bits}u"
-
-
 def unary(op: UnaryOp, dtype: DType, dialect: Dialect) -> str | None:
     """Return the template of `op`, or None if there is none."""
     type_ = dialect.type_name(dtype)
@@ -138,11 +98,11 @@ def unary(op: UnaryOp, dtype: DType, dialect: Dialect) -> str | None:
     zero = f"0{SUFFIXES[type_]}"
     match op:
         case UnaryOp.NOT:
-            return wrapped("~{x}", dtype)
+            return "~{x}"
         case UnaryOp.NEG:
-            return wrapped(f"{zero} - {{x}}", dtype)
+            return f"{zero} - {{x}}"
         case UnaryOp.ABS:
-            return "{x}" if dtype.is_unsigned else wrapped(f"select({{x}}, {zero} - {{x}}, {{x}} < {zero})", dtype)
+            return "{x}" if dtype.is_unsigned else f"select({{x}}, {zero} - {{x}}, {{x}} < {zero})"
         case _:
             return None
 
@@ -171,26 +131,17 @@ def binary(op: BinaryOp, dtype: DType, dialect: Dialect) -> str | None:
             return "select({x} / {y}, ({x} * 0.25f) / ({y} * 0.25f), abs({y}) > 0x1p+126f)"
         case BinaryOp.MOD if not dtype.is_unsigned:  # Vulkan leaves open what % gives for negative numbers
             return "{x} - {x} / {y} * {y}"
-        case BinaryOp.ADD | BinaryOp.SUB | BinaryOp.MUL if dtype.is_integer:
-            return wrapped(f"{{x}} {_INFIX[op]} {{y}}", dtype)
         case _:
             return f"{{x}} {_INFIX[op]} {{y}}"
 
 
 def _shift(op: BinaryOp, dtype: DType, type_: str) -> str:
-    width = max(dtype.bits, 32)
-    word = "u64" if width == 64 else "u32"
+    word = "u64" if dtype.bits == 64 else "u32"
     distance = f"{word}({{y}})"  # negative distances become large
     if op is BinaryOp.SHR and not dtype.is_unsigned:
-        return f"{{x}} >> u32(min({distance}, {width - 1}{SUFFIXES[word]}))"
-    shifted = f"{{x}} {'<<' if op is BinaryOp.SHL else '>>'} (u32({{y}}) & {width - 1}u)"
-    shifted = wrapped(shifted, dtype) if op is BinaryOp.SHL else shifted
+        return f"{{x}} >> u32(min({distance}, {dtype.bits - 1}{SUFFIXES[word]}))"
+    shifted = f"{{x}} {'<<' if op is BinaryOp.SHL else '>>'} (u32({{y}}) & {dtype.bits - 1}u)"
     return f"select(0{SUFFIXES[type_]}, {shifted}, {distance} < {dtype.bits}{SUFFIXES[word]})"
-
-
-def shift_within(op: BinaryOp, dtype: DType) -> str:
-    """Return the template of a shift by fewer bits than there are."""
-    return wrapped("{x} << u32({y})", dtype) if op is BinaryOp.SHL else "{x} >> u32({y})"
 
 
 def shift_by(distance: int, op: BinaryOp, dtype: DType, dialect: Dialect) -> str:
@@ -199,14 +150,19 @@ def shift_by(distance: int, op: BinaryOp, dtype: DType, dialect: Dialect) -> str
         if op is BinaryOp.SHL or dtype.is_unsigned:
             return f"0{SUFFIXES[dialect.type_name(dtype)]}"
         distance = dtype.bits - 1
-    return wrapped(f"{{x}} << {distance}u", dtype) if op is BinaryOp.SHL else f"{{x}} >> {distance}u"
+    return f"{{x}} {'<<' if op is BinaryOp.SHL else '>>'} {distance}u"
+
+
+def shift_within(op: BinaryOp) -> str:
+    """Return the template of a shift by fewer bits than there are."""
+    return f"{{x}} {'<<' if op is BinaryOp.SHL else '>>'} u32({{y}})"
 
 
 def multiply_add(dtype: DType, dialect: Dialect) -> str | None:
     """Return the template of ``x * y + z``, or None if there is none."""
     if dtype.is_float:
         return "fma({x}, {y}, {z})" if dialect.type_name(dtype) in BITS else None
-    return None if dtype.is_bool else wrapped("{x} * {y} + {z}", dtype)
+    return None if dtype.is_bool else "{x} * {y} + {z}"
 
 
 def cast(source: DType, target: DType, dialect: Dialect) -> str | None:
@@ -218,32 +174,14 @@ def cast(source: DType, target: DType, dialect: Dialect) -> str | None:
     if target.is_bool:
         if from_ in BITS:  # also what a comparison would flush to zero
             return f"(bitcast<{BITS[from_]}>({{x}}) << 1u) != 0{SUFFIXES[BITS[from_]]}"
-        if source.is_float:
-            return "({x} & 0x7fffu) != 0u" if from_ == "u32" else "!({x} == 0.0h)"
-        return f"{{x}} != 0{SUFFIXES[from_]}"
-    for half, other, type_, function in (
-        (source, target, from_, f"zyx_from_{source.short}"),
-        (target, source, to, f"zyx_to_{target.short}"),
-    ):
-        if half.is_float and half.bits == 16:
-            if other is dtypes.float32:
-                return f"{to}({{x}})" if type_ == "f16" else f"{function}({{x}})"
-            # float32 holds the integers of 16 bits; what it does not hold comes rounded already.
-            return _through_f32(source, target, dialect) if half is source or other.bits <= 16 else None
+        return "!({x} == 0.0h)" if from_ == "f16" else f"{{x}} != 0{SUFFIXES[from_]}"
     if target.is_integer and source.is_float:
         return _saturate(source, target, dialect)
     if target.is_float:
         return f"{to}({{x}})"
     if target.bits == 64 and source.bits < 64:  # a conversion that changes both size and sign takes the target's sign
         return f"{to}({'u64' if source.is_unsigned else 'i64'}({{x}}))"
-    if from_ == to:
-        return "{x}" if target.bits >= source.bits else wrapped("{x}", target)
-    return wrapped(f"{to}({{x}})", target)
-
-
-def _through_f32(source: DType, target: DType, dialect: Dialect) -> str | None:
-    first, second = cast(source, dtypes.float32, dialect), cast(dtypes.float32, target, dialect)
-    return None if first is None or second is None else second.replace("{x}", f"({first})")
+    return "{x}" if from_ == to else f"{to}({{x}})"
 
 
 def _saturate(source: DType, target: DType, dialect: Dialect) -> str:
@@ -260,12 +198,9 @@ def bitcast(source: DType, target: DType, dialect: Dialect) -> str | None:
     from_, to = dialect.type_name(source), dialect.type_name(target)
     if source.bits >= 32:
         return f"bitcast<{to}>({{x}})"
-    if source.is_bool or target.is_bool:
-        return "{x}" if source is target else None
     if to == "f16":
-        return "f16(unpack2x16float(bitcast<u32>({x}) & 0xffffu).x)"
-    text = "pack2x16float(vec2<f32>(f32({x}), 0.0f))" if from_ == "f16" else "{x}"
-    return wrapped(text if to == from_ or (from_, to) == ("f16", "u32") else f"bitcast<{to}>({text})", target)
+        return "f16(unpack2x16float({x}).x)"
+    return "pack2x16float(vec2<f32>(f32({x}), 0.0f))" if from_ == "f16" else None
 
 
 def held_types(*, has_f16: bool, has_f64: bool, has_i64: bool) -> dict[DType, str]:
