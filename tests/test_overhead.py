@@ -12,6 +12,8 @@ import pytest
 
 import zyx
 
+pytest.importorskip("zyx_backend_c", reason="the CPU backend, of which these counts are, is not installed")
+
 N = 100  # so that what is done once in a while, or once, counts as what it is for one
 
 
