@@ -8,7 +8,7 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend import Capability, DeviceInfo
-from zyx.backend.limits import check_limits
+from zyx.backend.limits import check_compiled, check_limits
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
 from zyx.ir.builder import Builder
@@ -93,3 +93,20 @@ def test_arrays_whose_indices_are_constant_are_registers(info):
     b.store(array, zero, b.load(x, zero))
     b.store(x, zero, b.load(array, zero))
     check_limits(b.finish("registers"), replace(info, private_bytes=0))
+
+
+def test_what_a_compiler_makes_too_large_is_refused():
+    b = Builder()
+    array = b.define(k.Memory.GLOBAL, dtypes.float32, 64)
+    for axis, size in ((0, 8), (1, 4)):
+        at = b.index(k.Axis.LOCAL, axis, size)
+    b.store(array, at, b.const(0, dtypes.float32))
+    kernel = b.finish("fill")
+    check_compiled(kernel, "acme:0", 32)
+    check_compiled(kernel, "acme:0", 32, 100, 100)
+    with pytest.raises(
+        UnsupportedError, match="fill has groups of 32 threads; as it is compiled for acme:0, at most 31"
+    ):
+        check_compiled(kernel, "acme:0", 31)
+    with pytest.raises(UnsupportedError, match="kernel fill takes 101 bytes of local memory; acme:0 has 100"):
+        check_compiled(kernel, "acme:0", 32, 101, 100)
