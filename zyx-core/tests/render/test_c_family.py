@@ -91,6 +91,7 @@ GPU = Dialect(
         make="make_{type}({items})",
         components=(".x", ".y", ".z", ".w"),
     ),
+    swaps={f32: "shfl_xor({x}, {distance})"},
     wmma={((16, 8, 8), dtypes.float16): "mma_16_8_8({d}, {a}, {b}, {c});"},
 )
 
@@ -216,6 +217,20 @@ def test_matrix_products_of_a_warp_take_the_lanes_apart() -> None:
     ]
     b.add(k.Wmma((16, 8, 16), a, second, c, k.Type(f32, 4)))
     with pytest.raises(UnsupportedError, match=r"kernel test, operation %7: GPU C has no matrix product \(16, 8, 16\)"):
+        written(b)
+
+
+def test_threads_swap_lane_by_lane() -> None:
+    b = Builder()
+    x = b.define(Memory.GLOBAL, f32, 64, mutable=False)
+    at = b.binary(BinaryOp.MUL, b.index(Axis.LOCAL, 0, 32, i32), b.const(2, i32))
+    b.swap(b.load(x, at, 2), 16)
+    assert written(b)[-2:] == [
+        "const float v5_0 = shfl_xor(v4_0, 16);",
+        "const float v5_1 = shfl_xor(v4_1, 16);",
+    ]
+    b.swap(at, 1)
+    with pytest.raises(UnsupportedError, match="kernel test, operation %6: GPU C: threads do not swap int32"):
         written(b)
 
 

@@ -93,6 +93,22 @@ def grids_end_at_16_bits(rewriter, op):
     return None
 
 
+def neighbours_swap_always(rewriter, op):
+    return rewriter.append(k.Swap(op.x, 1, op.type)) if isinstance(op, k.Swap) else None
+
+
+def values_of_64_bits_lose_half_in_swaps(rewriter, op):
+    """Swap the lower half alone, and keep one's own upper half."""
+    if not isinstance(op, k.Swap) or op.type.dtype.bits != 64:
+        return None
+    own = rewriter.bitcast(op.x, dtypes.uint64)
+    other = rewriter.append(k.Swap(own, op.distance, rewriter.type_of(own)))
+    upper = rewriter.like(-1 << 32 & (1 << 64) - 1, own)
+    lower = rewriter.like((1 << 32) - 1, own)
+    both = (rewriter.binary(BinaryOp.AND, own, upper), rewriter.binary(BinaryOp.AND, other, lower))
+    return rewriter.bitcast(rewriter.binary(BinaryOp.OR, *both), op.type.dtype)
+
+
 # ---- memory
 
 
@@ -229,6 +245,7 @@ BUGS = {
         rule.__name__: (device_with(staticmethod(rule)), Pool)
         for rule in (
             or_for_xor, nan_is_forgotten_by_minima, numbers_are_cut_down, bfloat16_is_cut_off,
+            neighbours_swap_always, values_of_64_bits_lose_half_in_swaps,
             masks_of_loads_are_ignored, masks_of_stores_are_ignored, updates_are_lost, grids_end_at_16_bits,
         )
     },
