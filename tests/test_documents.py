@@ -109,3 +109,11 @@ def test_a_record_has_its_date_commit_commands_and_what_they_printed_last(path: 
     for command, *printed in rows:
         assert command
         assert any(re.match(r"(\d+ failed, )?\d+ passed|no failures", text) for text in printed), printed
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_where_pytest_is_called_it_is_installed_before(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    called = re.search(r"^    (?:ZYX_\w+=\S+ )?pytest ", text, re.MULTILINE)
+    if called is not None:
+        assert re.search(r"^    pip install .*\[testing\]", text[: called.start()], re.MULTILINE)
