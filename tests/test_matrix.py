@@ -140,6 +140,53 @@ def test_what_is_noted_is_listed_once(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert skipped.report() == "nothing was skipped"
 
 
+def test_a_reason_is_listed_once_with_all_environments_and_last_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    skipped = load("skipped")
+    monkeypatch.setenv("ZYX_SKIPPED", str(tmp_path))
+    skipped.note("wgpu", "no GPU")
+    for environment in ("opencl", "wgpu"):
+        skipped.note_all(
+            environment, ["tests: x lacks int8", "tests: x lacks int8", "tests: x lacks bool", "long " * 99]
+        )
+    short = ("long " * 47).strip()
+    assert skipped.report().splitlines() == [
+        f"skipped in opencl, wgpu: {short} ...",
+        "skipped in opencl, wgpu: tests: x lacks int8, bool",
+        "skipped in wgpu: no GPU",
+    ]
+
+
+def test_pytest_notes_why_tests_of_an_environment_were_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "test_these.py"
+    file.write_text(
+        "import pytest, subprocess, sys\n"
+        "def test_one():\n    pytest.skip('there is no NVRTC')\n"
+        "@pytest.mark.skipif(True, reason='one GPU')\ndef test_two(): pass\n"
+        "@pytest.mark.slow\ndef test_three(): pass\n"
+        "@pytest.mark.parametrize('n', [0, 1])\ndef test_four(n):\n    pytest.skip('there is no NVRTC')\n"
+        "def test_five():\n"
+        "    script = __file__.replace('these', 'others')\n"
+        "    with open(script, 'w') as file:\n"
+        '        file.write(\'import pytest; pytest.importorskip("nonesuch", reason="of no concern")\')\n'
+        f"    subprocess.run([sys.executable, '-m', 'pytest', '-c', {str(TESTS.parent / 'pyproject.toml')!r},\n"
+        f"                    '-p', 'conftest', script], check=False)\n"
+    )
+    (tmp_path / "test_more.py").write_text("import pytest\npytest.importorskip('nonesuch', reason='no nonesuch')\n")
+    monkeypatch.setenv("ZYX_SKIPPED", str(tmp_path / "notes"))
+    monkeypatch.setenv("TOX_ENV_NAME", "cuda")
+    monkeypatch.setenv("PYTHONPATH", str(TESTS.parent))
+    settings = ["-c", str(TESTS.parent / "pyproject.toml"), "-p", "no:cacheprovider", "-p", "conftest"]
+    command = [sys.executable, "-m", "pytest", *settings, str(file), str(tmp_path / "test_more.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed, 6 skipped" in done.stdout
+    wanted = {"there is no NVRTC", "one GPU", "takes minutes; run with --slow", "no nonesuch"}
+    noted = (tmp_path / "notes" / "cuda.txt").read_text().splitlines()
+    assert sorted(noted) == sorted(f"tests: {reason}" for reason in wanted)
+
+
 def test_a_backend_that_is_not_there_is_a_failure() -> None:
     done = subprocess.run(
         [sys.executable, str(TESTS / "run_backend.py"), "nonesuch"], capture_output=True, text=True, check=False
