@@ -61,6 +61,13 @@ def test_rows_that_the_caches_do_not_hold_are_fused_only_if_nothing_is_read_agai
     assert len(bench.check(bench.add(bench.sum(long, 1), bench.max(long, 1))).parts) == 1
 
 
+def test_rows_that_fit_a_cache_behind_local_memory_are_read_again_from_there(device_with):
+    threads = {"max_group_threads": 256, "max_group_shape": (256, 256, 64), "warp_size": 32, "vector_bytes": 16}
+    for cache_bytes, parts in ((), 2), ((1 << 15, 1 << 20), 1):
+        bench = device_with(units=1, local_bytes=1 << 15, cache_bytes=cache_bytes, **threads)
+        assert len(bench.schedule(bench.softmax(bench.normal(16, 8192))).parts) == parts
+
+
 class TestMatrixProducts:
     def test_bias_and_activation_come_along(self, bench):
         product = bench.matmul(bench.normal(24, 16), bench.normal(16, 20))

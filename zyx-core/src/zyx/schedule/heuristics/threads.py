@@ -38,7 +38,9 @@ _SHARED_REDUCTION: Final = 64
 #: Fewest threads that share a row by vectors.
 _ROW_THREADS: Final = 64
 #: A thread keeps so many vectors of a row in registers: written out, all that is computed from them reads them once.
-_KEPT_VECTORS: Final = 8
+_KEPT_VECTORS: Final = 16
+#: Of longer rows it loads so many vectors at a time, or fewer if these do not divide the row.
+_VECTORS_AT_A_TIME: Final = (4, 3, 2)
 #: Elementwise work by vectors leaves each thread that a device can have so many of them.
 _VECTORS_OF_A_THREAD: Final = 1
 #: Threads along the columns, and along the rows, of a matrix whose columns are combined.
@@ -67,8 +69,8 @@ def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True, is_
             loop, local = plan.split(rest, min(together, 1 << (rest.size - 1).bit_length()))
             plan.mark(local, Kind.LOCAL)
             swap_along(plan, local, info)
-            if rest is not range_ and loop.size * local.size == rest.size and loop.size <= _KEPT_VECTORS:
-                plan.mark(loop, Kind.REPEAT)
+            if rest is not range_ and loop.size * local.size == rest.size:
+                _write_out(plan, loop, range_.size // rest.size, info)
         return
     if not parallel:
         return
@@ -83,6 +85,17 @@ def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True, is_
     group, local = plan.split(inner, threads)
     plan.mark(group, Kind.GROUP)
     plan.mark(local, Kind.LOCAL)
+
+
+def _write_out(plan: Plan, loop: Range, lanes: int, info: DeviceInfo) -> None:
+    """Let a thread keep its part of a row, a loop over vectors of `lanes`, if it fits; else load a few at a time."""
+    if loop.size <= _KEPT_VECTORS and loop.size * lanes <= info.registers // 2:
+        plan.mark(loop, Kind.REPEAT)
+        return
+    few = next((count for count in _VECTORS_AT_A_TIME if loop.size % count == 0), 1)
+    if few > 1:
+        _, inner = plan.split(loop, few)
+        plan.mark(inner, Kind.REPEAT)
 
 
 def _parallel(nest: Nest) -> list[Range]:
