@@ -11,6 +11,7 @@ from zyx.backend.library import Gemm, LibraryKernel
 from zyx.errors import UnsupportedError
 from zyx.runtime.candidates import Candidates
 from zyx.runtime.planner import Planner
+from zyx.schedule import library
 from zyx.settings.record import Autotune
 
 
@@ -26,13 +27,14 @@ def prepare(problem):
         raise UnsupportedError(f"vendor has no {problem}")
     program = VendorProgram("vendor")
     sizes = problem.m * problem.k, problem.k * problem.n, problem.m * problem.n
-    program.params = [SimpleNamespace(length=size, dtype=problem.dtype) for size in sizes]
+    dtypes = problem.dtype, problem.dtype, problem.out_dtype
+    program.params = [SimpleNamespace(length=size, dtype=dtype) for size, dtype in zip(sizes, dtypes, strict=True)]
 
     def executable(arrays):
         a, b, c = arrays
         a = a.reshape(problem.k, problem.m).T if problem.transpose_a else a.reshape(problem.m, problem.k)
         b = b.reshape(problem.n, problem.k).T if problem.transpose_b else b.reshape(problem.k, problem.n)
-        c[:] = (a @ b).ravel()
+        c[:] = (a.astype(np.float32) @ b.astype(np.float32)).ravel()
 
     program.executable = executable
     return program
@@ -86,3 +88,134 @@ def test_with_the_tuner_on_the_faster_one_is_taken(unmeasured, seconds, is_taken
 
 def test_what_the_library_cannot_do_is_generated(launched):
     assert launched(unmeasured=True, rows=3) != "vendor"
+
+
+# ---- products that something follows, element by element
+
+ROWS, DEPTH, COLUMNS = 8, 16, 12
+
+
+@pytest.fixture
+def problems(lab, monkeypatch):
+    """``problems(...)`` lets a library serve products, of which 8 x 16 x 12 are large; it returns those asked for."""
+
+    def offer(*, unmeasured=True, seconds=(), **autotune):
+        asked, times = [], iter(seconds)
+
+        def prepared(problem):
+            asked.append(problem)
+            return prepare(problem)
+
+        monkeypatch.setattr(library, "_LEAST_WORK", ROWS * DEPTH * COLUMNS)
+        monkeypatch.setattr(library, "_LEAST_DEPTH", COLUMNS)
+        monkeypatch.setattr(Candidates, "_time", lambda *_: next(times))
+        offered = [LibraryKernel("vendor 1.0", Gemm, prepared, unmeasured=unmeasured)]
+        candidates = Candidates(Autotune(**autotune), lambda _: offered, lab.memory)
+        lab._planner = Planner(lab.device, lab.compiler, candidates)
+        return asked
+
+    return offer
+
+
+def operands(rows=ROWS, depth=DEPTH, dtype="float32"):
+    random = np.random.default_rng(1)
+    arrays = [random.integers(-3, 4, shape).astype(np.float32) for shape in ((rows, depth), (depth, COLUMNS), COLUMNS)]
+    return arrays, [zyx.Tensor(array).astype(dtype).realize() for array in arrays]
+
+
+def launches_of(device, tensor):
+    """Return the names of the kernels that computing a tensor launches, and its values."""
+    device.launched.clear()
+    tensor.realize()
+    return list(device.launched), tensor.astype("float32").numpy()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_a_large_product_is_the_library_s_and_what_follows_is_one_kernel(problems, device, dtype):
+    asked = problems()
+    (x, w, b), (tx, tw, tb) = operands(dtype=dtype)
+    names, found = launches_of(device, (tx @ tw + tb).relu() * 0.5)
+    assert (names[0], len(names)) == ("vendor", 2)
+    assert asked[-1].out_dtype == getattr(zyx, dtype)  # rounded as by itself
+    np.testing.assert_array_equal(found, np.maximum(x @ w + b, 0) * 0.5)
+
+
+def test_sums_that_are_needed_before_they_are_rounded_stay_so(problems, device):
+    asked = problems()
+    (x, w, _), (tx, tw, _) = operands(dtype="float16")
+    names, found = launches_of(device, zyx.matmul(tx, tw, dtype="float32") + 1)
+    assert (names[0], len(names)) == ("vendor", 2)
+    assert asked[-1].out_dtype == zyx.float32
+    np.testing.assert_array_equal(found, x @ w + 1)
+
+
+def test_a_product_that_nothing_follows_stays_one_kernel(problems, device):
+    problems()
+    (x, w, _), (tx, tw, _) = operands()
+    names, found = launches_of(device, tx @ tw)
+    assert names == ["vendor"]
+    np.testing.assert_array_equal(found, x @ w)
+
+
+def test_several_products_of_one_graph_are_each_the_library_s(problems, device):
+    problems()
+    (x, w, b), (tx, tw, tb) = operands()
+    hidden = (tx @ tw + tb).relu()
+    names, found = launches_of(device, (hidden @ zyx.Tensor(w.T.copy()).realize()).relu() + tx)
+    assert names.count("vendor") == 2
+    assert len(names) == 4
+    np.testing.assert_array_equal(found, np.maximum(np.maximum(x @ w + b, 0) @ w.T, 0) + x)
+
+
+@pytest.mark.parametrize("size", [{"rows": ROWS - 1}, {"rows": 99, "depth": COLUMNS - 1}], ids=["work", "depth"])
+def test_small_and_shallow_products_take_along_what_follows(problems, device, size):
+    asked = problems()
+    (x, w, b), (tx, tw, tb) = operands(**size)
+    names, found = launches_of(device, tx @ tw + tb)
+    assert len(names) == 1
+    assert "vendor" not in names
+    assert asked == []
+    np.testing.assert_array_equal(found, x @ w + b)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"library_kernels": "off"}, {"unmeasured": False}, {"enabled": True, "seconds": (2.0, 1.0)}], ids=str
+)
+def test_where_the_library_is_not_taken_products_take_along_what_follows(problems, device, settings):
+    problems(**settings)
+    (x, w, b), (tx, tw, tb) = operands()
+    names, found = launches_of(device, tx @ tw + tb)
+    assert len(names) == 1
+    assert "vendor" not in names
+    np.testing.assert_array_equal(found, x @ w + b)
+
+
+def test_what_the_library_refuses_is_generated_as_a_whole(problems, device, monkeypatch):
+    problems()
+    monkeypatch.setattr(library, "_LEAST_WORK", 1)
+    (x, w, b), (tx, tw, tb) = operands(rows=3)
+    names, found = launches_of(device, tx @ tw + tb)
+    assert len(names) == 1
+    assert "vendor" not in names
+    np.testing.assert_array_equal(found, x @ w + b)
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_with_and_without_the_tuner_a_faster_library_is_taken(problems, device, enabled):
+    problems(enabled=enabled, seconds=(1.0, 2.0) * 2)
+    (x, w, b), (tx, tw, tb) = operands()
+    names, found = launches_of(device, tx @ tw + tb)
+    assert (names[0], len(names)) == ("vendor", 2)
+    np.testing.assert_array_equal(found, x @ w + b)
+
+
+def test_gradients_of_a_layer_are_the_library_s(problems, device):
+    problems()
+    (x, w, b), (tx, tw, tb) = operands()
+    with zyx.Tape() as tape:
+        loss = ((tx @ tw + tb).relu() ** 2).sum()
+    gradient = tape.gradient(loss, tw)
+    device.launched.clear()
+    upstream = 2 * np.maximum(x @ w + b, 0)
+    np.testing.assert_allclose(gradient.numpy(), x.T @ upstream, rtol=1e-5)
+    assert "vendor" in device.launched

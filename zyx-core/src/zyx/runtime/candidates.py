@@ -4,6 +4,9 @@ off        generated kernels
 prefer     the library's, where it has one
 measure    whichever is faster on scratch buffers, if tuning is on; without it nothing is timed, and what the backend
            says is taken (`LibraryKernel.unmeasured`)
+
+A generated product takes along what follows it element by element, a library's does not. Large products are separated
+from that where a library is taken for them; see `zyx.schedule.library.product_in`.
 """
 
 from __future__ import annotations
@@ -42,6 +45,14 @@ class Candidates:
         self._settings = settings
         self._offered = offered
         self._memory = memory
+
+    def serves_products(self, device: Device) -> bool:
+        """Whether a library may be taken for products of matrices on `device`."""
+        policy, is_measured = self._settings.library_kernels, self._settings.enabled
+        return policy != "off" and any(
+            kernel.serves is Gemm and (policy == "prefer" or is_measured or kernel.unmeasured)
+            for kernel in self._offered(device)
+        )
 
     def library_program(
         self, nest: Nest, device: Device, generated: Callable[[], Program]

@@ -16,6 +16,7 @@ from zyx.runtime.custom import CustomKernel
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
 from zyx.schedule.arrange import arrange, donate
 from zyx.schedule.build import build_nest
+from zyx.schedule.library import match_gemm, product_in
 from zyx.schedule.partition import partition
 from zyx.schedule.prepare import prepare
 from zyx.shape import size_of
@@ -127,7 +128,7 @@ class _Making:
             computed = [
                 node for node in dict.fromkeys(prepared) if node.storage is None and not isinstance(node, n.Leaf)
             ]
-            launches = arrange(partition(topological(computed), computed, device.info), device.info)
+            launches = arrange(self._parts(topological(computed), computed, device), device.info)
             if self._donations and not transfers:
                 offers = {wanted[node]: old for node, old in self._donations.items() if node in wanted}
                 self._donated.update(donate(launches, offers, set(wanted.values())))
@@ -160,6 +161,29 @@ class _Making:
             else:
                 new[node] = rebuild(self._graph, node, sources)
         return [new[node] for node in outputs]
+
+    def _parts(self, order: Sequence[Node], outputs: Sequence[Node], device: Device) -> list[Part]:
+        """Return the kernels that compute `outputs`; large products are by themselves where they are a library's."""
+        parts = partition(order, outputs, device.info)
+        products = {part: node for part in parts if (node := product_in(part)) is not None}
+        if not products or not self._candidates.serves_products(device):
+            return parts
+        apart = {node for part, node in products.items() if match_gemm(build_nest(part, {})) is None}
+        if not apart:
+            return parts
+        alone = partition(order, outputs, device.info, apart)
+        taken = {part.root for part in alone if part.root in apart and self._is_library_s(part, device)}
+        if taken == apart:
+            return alone
+        return partition(order, outputs, device.info, taken) if taken else parts
+
+    def _is_library_s(self, part: Part, device: Device) -> bool:
+        nest = build_nest(part, {})
+
+        def generated() -> Program:
+            return self._compiler.result(self._compiler.start([nest], _name([part]), device))
+
+        return self._candidates.library_program(nest, device, generated) is not None
 
     def _kernel(self, parts: Sequence[Part], device: Device) -> _Kernel:
         root = parts[0].root

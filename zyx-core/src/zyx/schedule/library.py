@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx.backend.library import Gemm
+from zyx.graph import node as n
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Store
 from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.heuristics.contraction import find_contraction
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
+from zyx.schedule.materialise import contraction_operands
+from zyx.shape import size_of
 
 if TYPE_CHECKING:
+    from zyx.graph.node import Node
     from zyx.ir.expr import Param, Range
     from zyx.ir.nest import Nest
+    from zyx.schedule.partition import Part
+
+#: What follows a product goes over its elements once more if the product is a library's. That takes less time than the
+#: library saves if each element is a sum of so many products, and if there are so many of these in all.
+_LEAST_DEPTH: Final = 256
+_LEAST_WORK: Final = 1 << 27
+
+
+def product_in(part: Part) -> Node | None:
+    """Return the product of matrices that `part` computes along with what follows it, if it is a large one.
+
+    It is the node after which the sums are of the dtype that they are rounded to, if nothing needs them before.
+    """
+    computed = [node for node in part.region.views if node not in part.region.inputs]
+    product = next((node for node in computed if contraction_operands(node) is not None), None)
+    if product is None:
+        return None
+    work, elements = size_of(product.sources[0].shape), size_of(product.shape)
+    if work < _LEAST_WORK or work < _LEAST_DEPTH * elements:
+        return None
+    last: Node = product
+    while not isinstance(last, n.Cast):
+        users = [node for node in computed if last in node.sources]
+        if len(users) != 1 or not isinstance(users[0], n.Cast | n.Reshape):
+            return product
+        last = users[0]
+    return last if last.dtype.bits < product.dtype.bits else product
 
 
 def match_gemm(nest: Nest) -> tuple[Gemm, tuple[Param, Param, Param]] | None:

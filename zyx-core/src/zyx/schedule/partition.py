@@ -9,7 +9,8 @@ each kernel takes in what it reads, where that
    have as many points as the device needs, or as the kernel has elements, unless the whole kernel is small;
 4. fits: one row of what is read again lies in the caches;
 5. is not computed again and again in inner loops, if it costs more than storing it;
-6. keeps products of matrices free of other loops: they take in what follows them element by element, and nothing else;
+6. keeps products of matrices free of other loops: they take in what follows them element by element, and nothing else
+   (large ones that a library computes are kept apart from that by the caller, too);
 7. leaves no more buffers to bind than the device can.
 
 So softmax or layer norm become one kernel over their rows, a product of matrices takes its bias and activation along,
@@ -32,7 +33,7 @@ from zyx.schedule.region import Region, follow
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from zyx.backend.info import DeviceInfo
     from zyx.graph.node import Node
@@ -66,15 +67,18 @@ class Part:
         return list(self.region.inputs)
 
 
-def partition(order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo) -> list[Part]:
+def partition(
+    order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo, by_themselves: Collection[Node] = ()
+) -> list[Part]:
     """Return the kernels that compute `outputs`, in an order in which they can run.
 
     Args:
         order: All nodes that `outputs` need, sources first.
         outputs: Nodes to store.
         info: The device.
+        by_themselves: Nodes that no kernel is to take in.
     """
-    apart: set[Node] = set()
+    apart: set[Node] = set(by_themselves)
     while True:
         partitioner = _Partitioner(order, outputs, info, apart)
         parts = partitioner.run()
