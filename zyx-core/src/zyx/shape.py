@@ -103,7 +103,7 @@ def resolve_reshape(shape: Shape, wanted: Sequence[int]) -> Shape:
     Raises:
         ShapeError: Two or more -1, or a different number of elements.
     """
-    target = tuple(operator.index(n) for n in wanted)
+    target = tuple(map(operator.index, wanted))
     size = size_of(shape)
     if target.count(-1) > 1:
         raise ShapeError(f"only one size of {target} may be -1")
@@ -112,7 +112,7 @@ def resolve_reshape(shape: Shape, wanted: Sequence[int]) -> Shape:
         if known == 0 or size % known:
             raise ShapeError(f"cannot reshape {shape} ({size} elements) to {target}: {size} is no multiple of {known}")
         target = tuple(size // known if n == -1 else n for n in target)
-    if any(n < 0 for n in target):
+    if target and min(target) < 0:
         raise ShapeError(f"negative size in shape {target}")
     if size_of(target) != size:
         raise ShapeError(f"cannot reshape {shape} ({size} elements) to {target} ({size_of(target)} elements)")

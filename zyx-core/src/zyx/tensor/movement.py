@@ -25,7 +25,7 @@ def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     """
     listed = given[0] if len(given) == 1 and hasattr(given[0], "__iter__") else given
     try:
-        return tuple(operator.index(size) for size in listed)
+        return tuple(map(operator.index, listed))
     except TypeError as error:
         raise ShapeError(f"sizes and axes are integers, not {listed!r}") from error
 
@@ -128,12 +128,12 @@ def permute_dims(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
     """Return `x` with axis ``axes[i]`` at position i."""
     tensor = require(x, "permute_dims")
     wanted = as_sizes(axes)
-    order = shapes.normalize_axes(wanted, tensor.node.ndim)
-    if len(order) != tensor.node.ndim:
-        raise ShapeError(
-            f"permute_dims: {wanted} names {len(order)} of the {tensor.node.ndim} axes of {tensor.node.shape}"
-        )
-    return wrap(tensor.runtime.graph.permute(tensor.node, order), tensor)
+    node = tensor.node
+    ndim = len(node.shape)
+    order = shapes.normalize_axes(wanted, ndim)
+    if len(order) != ndim:
+        raise ShapeError(f"permute_dims: {wanted} names {len(order)} of the {ndim} axes of {node.shape}")
+    return wrap(tensor.runtime.graph.permute(node, order), tensor)
 
 
 def transpose(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
