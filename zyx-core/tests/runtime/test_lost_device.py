@@ -130,6 +130,16 @@ def test_of_two_that_a_copy_concerns_it_is_the_one_that_does_not_answer(lab, mon
     assert_lost(lab, name, "lab:1" if name == "lab:0" else "lab:0")
 
 
+def test_it_is_known_from_an_upload(lab, monkeypatch):
+    def fail(*args):
+        raise Confusing("no answer")
+
+    monkeypatch.setattr(lab.device("lab:1").memory_pool, "host_to_pool", fail)
+    with pytest.raises(DeviceLostError, match="no answer"):
+        zyx.Tensor(values(8), device="lab:1")
+    assert_lost(lab, "lab:1", "lab:0")
+
+
 def test_it_is_known_from_an_allocation(lab, monkeypatch):
     def fail(nbytes):
         raise Confusing("no answer")

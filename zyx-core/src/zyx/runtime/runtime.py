@@ -132,19 +132,29 @@ class Runtime(Devices):
             return self.tracing.upload(array, device)
         source = np.ascontiguousarray(array)
         with self.lock:
-            buffer = self.allocate(device, source.nbytes)
-            pool = buffer.pool
-            if buffer.raw is not None:
-                events, taken = take_events((buffer,), pool)
-                try:
-                    event = pool.host_to_pool(source.reshape(-1).view(np.uint8).data, buffer.raw, events)
-                except BackendError:
-                    abandon(taken)
-                    raise
-                settle(event, pool, (buffer,), taken, (buffer,))
+            try:
+                buffer = self._uploaded(source, device)
                 if buffer.pending is not None and np.may_share_memory(source, array):
                     buffer.wait()  # the caller may change the array as soon as this returns
+            except DeviceLostError as error:
+                self.lose(error)
+                raise
         return self.graph.leaf(array.shape, dtype, device, buffer)
+
+    def _uploaded(self, source: np.ndarray, device: str) -> Buffer:
+        """Return a new buffer to which `source` is being copied."""
+        buffer = self.allocate(device, source.nbytes)
+        pool = buffer.pool
+        if buffer.raw is not None:
+            events, taken = take_events((buffer,), pool)
+            try:
+                event = pool.host_to_pool(source.reshape(-1).view(np.uint8).data, buffer.raw, events)
+            except BackendError as error:
+                locate(error, pool.name)
+                abandon(taken)
+                raise
+            settle(event, pool, (buffer,), taken, (buffer,))
+        return buffer
 
     def download(self, handle: Handle) -> np.ndarray:
         """Return the values of `handle` as a new array, computing them first.
@@ -177,8 +187,12 @@ class Runtime(Devices):
             raise self.tracing.refusal(handle)
         self.realize([handle])
         with self.lock:
-            buffer = self.buffer_of(self.copy(handle._node) if copy else handle._node)
-            buffer.wait()
+            try:
+                buffer = self.buffer_of(self.copy(handle._node) if copy else handle._node)
+                buffer.wait()
+            except DeviceLostError as error:
+                self.lose(error)
+                raise
         return buffer
 
     def adopt(self, address: int, owner: object, shape: Shape, dtype: DType, device: Device) -> Node:
