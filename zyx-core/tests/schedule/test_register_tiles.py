@@ -41,6 +41,8 @@ def product(m, n, depth, dtype=dtypes.float32, *, layout="NN", batch=(), epilogu
         node = leaf((*batch, columns, rows) if is_turned else (*batch, rows, columns))
         if is_turned:
             node = graph.permute(node, (*range(len(batch)), len(batch) + 1, len(batch)))
+        if dtype.bits < 32:
+            node = graph.cast(node, dtypes.float32 if dtype.is_float else dtypes.int32)
         return graph.expand(graph.reshape(node, (*batch, *shape)), (*batch, m, n, depth))
 
     a = factor(m, depth, (m, 1, depth), layout[0] == "T")
@@ -114,11 +116,24 @@ def test_sizes_need_not_fit(shape):
     assert copies
 
 
-@pytest.mark.parametrize("dtype", [dtypes.float64, dtypes.int32, dtypes.uint8, dtypes.int64], ids=str)
+@pytest.mark.parametrize("dtype", [dtypes.float64, dtypes.int32, dtypes.bfloat16, dtypes.int64], ids=str)
 def test_other_dtypes_have_tiles_too(dtype):
     info = replace(CARD, vector_bytes=16)
     _, _, copies = scheduled(product(64, 64, 32, dtype, info=info), info)
     assert copies
+
+
+@pytest.mark.parametrize("layout", ["NN", "TT"])
+@pytest.mark.parametrize(
+    ("dtype", "wide"), [(dtypes.float16, dtypes.float32), (dtypes.uint8, dtypes.int32)], ids=("f16", "u8")
+)
+def test_factors_of_small_dtypes_are_converted_once_and_copied_so(dtype, wide, layout):
+    _, kernel, copies = scheduled(product(64, 64, 32, dtype, layout=layout))
+    assert all(copy.converted for copy in copies)
+    assert {kernel.ops[array].dtype for array in arrays(kernel, k.Memory.LOCAL)} == {wide}
+    start = next(i for i, op in enumerate(kernel.ops) if isinstance(op, k.Loop))
+    converted = [op for op in kernel.ops[start:] if isinstance(op, k.Cast) and op.type.dtype is wide]
+    assert len(converted) <= 8
 
 
 def test_batches_are_groups():

@@ -203,7 +203,7 @@ def _nested(choices: Choices, nest: Nest) -> Move:
 def _stage(choices: Choices, nest: Nest, label: str) -> Move:
     order = _statement(nest, label).order
     tile = tuple(range_.label for range_ in order if choices.chance(50))
-    return Stage(label, choices.pick(nest.params).number, tile)
+    return Stage(label, choices.pick(nest.params).number, tile, converted=choices.chance(50))
 
 
 def _statement(nest: Nest, label: str) -> Compute | Scan | Store:

@@ -31,6 +31,7 @@ from zyx.schedule.heuristics.plan import serial_ranges
 from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves import Merge, Split, Stage
 from zyx.schedule.moves.ranges import find_statement
+from zyx.schedule.moves.values import conversion_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,6 +79,7 @@ class _Product:
         value: Label of the sum.
         sides: Rows and columns.
         reads: Their factors.
+        itemsizes: Bytes of an element of each, as it is copied.
         depth: What is summed up in steps.
         others: Other ranges of the results, and of the sum.
         lanes: Of vectors.
@@ -86,6 +88,7 @@ class _Product:
     value: str
     sides: tuple[Range, Range]
     reads: tuple[e.Read, e.Read]
+    itemsizes: tuple[int, int]
     depth: Range
     others: tuple[Sequence[Range], Sequence[Range]]
     lanes: int
@@ -170,7 +173,8 @@ def _product(nest: Nest, found: Contraction, info: DeviceInfo) -> _Product | Non
     (rows, left), (columns, right) = pairs
     depth = max(summed, key=_size)
     others = tuple(r for r in kept if r not in (rows, columns)), tuple(r for r in statement.reduced if r is not depth)
-    return _Product(repr(statement.value), (rows, columns), (left, right), depth, others, lanes)
+    itemsizes = (conversion_of(statement, left).dtype.itemsize, conversion_of(statement, right).dtype.itemsize)
+    return _Product(repr(statement.value), (rows, columns), (left, right), itemsizes, depth, others, lanes)
 
 
 def _size(range_: Range) -> int:
@@ -197,7 +201,7 @@ def _blocks() -> Iterator[_Block]:
 
 def _fits(product: _Product, block: _Block, info: DeviceInfo) -> bool:
     lanes, threads = product.lanes, block.threads
-    copied = sum(block.size(i, lanes) * block.depth * product.reads[i].dtype.itemsize for i in range(2))
+    copied = sum(block.size(i, lanes) * block.depth * product.itemsizes[i] for i in range(2))
     shape = (_WARP[1], _WARP[0], *(count for count in block.warps if count > 1))
     shape = shape if len(shape) <= len(info.max_group_shape) else (threads,)
     return (
@@ -213,8 +217,8 @@ def _registers(product: _Product, block: _Block) -> int:
     """Return the registers that a thread needs: results, a row and a column of factors, and what it copies."""
     lanes = product.lanes
     results, factors = (function(parts * lanes for parts in block.parts) for function in (math.prod, sum))
-    words = max(1, *(read.dtype.itemsize // 4 for read in product.reads))
-    copied = sum(block.size(i, lanes) * block.depth * product.reads[i].dtype.itemsize for i in range(2))
+    words = max(4, *product.itemsizes) // 4
+    copied = sum(block.size(i, lanes) * block.depth * product.itemsizes[i] for i in range(2))
     return (results + factors) * words + copied // (4 * block.threads) + _OTHER_REGISTERS
 
 
@@ -273,7 +277,8 @@ def _copy(
     read = next(r for r in reads_in(statement) if any(r.free & range_.bit for range_ in side))
     same = [other for other in reads_in(statement) if other.param is read.param]
     labels = tuple(range_.label for range_ in tile)
-    plan.do(Stage(product.value, read.param.number, labels, same.index(read) if len(same) > 1 else None))
+    place = same.index(read) if len(same) > 1 else None
+    plan.do(Stage(product.value, read.param.number, labels, place, converted=True))
     user = find_statement(plan.nest, product.value)
     copy = plan.nest.statements[plan.nest.statements.index(user) - 1]
     assert isinstance(copy, Compute)

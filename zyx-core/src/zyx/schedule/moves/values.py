@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind, Nest, Statement, Store
+from zyx.schedule.accesses import expressions_of
 from zyx.schedule.moves.ranges import find_range, find_statement
 from zyx.schedule.moves.rebuild import mask_reads, roots_of, transform, with_roots
 
@@ -61,6 +62,8 @@ class Stage:
     With ``skew=(a, b, step)``, point (a, b) of these two ranges of the tile lies at ``(b + step * a) % size of b``
     along b. So threads with neighbouring points of a, and others with neighbouring points of b, can both use different
     banks of the memory.
+
+    With `converted`, the copy holds what the statement converts the read to, if it does: once, not at every use.
     """
 
     statement: str
@@ -68,6 +71,7 @@ class Stage:
     tile: tuple[str, ...]
     place: int | None = None
     skew: tuple[str, str, int] | None = None
+    converted: bool = False
 
     def apply(self, nest: Nest) -> Nest:
         """Return the nest after the move.
@@ -85,7 +89,9 @@ class Stage:
         if len(reads) != 1 if self.place is None else not 0 <= self.place < len(reads):
             wanted = "one" if self.place is None else f"{self.place + 1} or more"
             raise ScheduleError(f"{self.statement} reads p{self.param} at {len(reads)} positions, not {wanted}")
-        read = reads[self.place or 0]
+        read: e.Expr = reads[self.place or 0]
+        if self.converted:
+            read = conversion_of(statement, reads[self.place or 0])
         around = [r for r in statement.order if r not in tile and read.free & r.bit]
         value = pool.value(read.dtype, ())
         copies = [pool.range(range_.size, f"{range_.label}@{value}") for range_ in tile]
@@ -190,6 +196,13 @@ class SwapReduce:
         if self.threads < 2 or self.threads & (self.threads - 1):
             raise ScheduleError(f"threads swap values in groups of 2, 4, 8 or so, not of {self.threads}")
         return replace(nest, swapping={**nest.swapping, range_: self.threads})
+
+
+def conversion_of(statement: Statement, read: e.Read) -> e.Expr:
+    """Return what a statement converts `read` to wherever it uses it, or `read` itself if there is no such."""
+    users = [expr for expr in expressions_of(statement) if any(child is read for child in e.children(expr))]
+    is_one = len(users) == 1 and isinstance(users[0], e.Convert) and users[0].dtype is not e.INDEX
+    return users[0] if is_one else read
 
 
 def _reads(statement: Statement) -> list[e.Read]:
