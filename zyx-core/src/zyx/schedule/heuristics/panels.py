@@ -46,6 +46,8 @@ def copy_columns(plan: Plan, tile: Tile, reduced: list[Range], rows: int, info: 
     far = reach * read.dtype.itemsize >= info.cache_bytes[1] and lines >= _LINES_TO_COPY and rows >= _ROWS_TO_COPY_FOR
     if not turned and not far:
         return
+    if turned and not any(stride_along(read.index, range_) == 1 for range_ in along):
+        return  # it lies side by side along what was divided until one point was left
     inner = [range_ for range_ in tile.inner if read.index.free & range_.bit]
     copy = _stage(plan, statement, read, [*along, *inner])
     for range_ in inner:
