@@ -56,6 +56,18 @@ def test_every_group_of_a_folded_grid_runs_once(device: WgpuDevice, groups: tupl
     np.testing.assert_array_equal(result, np.arange(count, dtype=np.int32) + 1)
 
 
+@pytest.mark.parametrize("dtype", [dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64], ids=str)
+def test_constants_of_any_type_are_positions(device: WgpuDevice, dtype: DType):
+    if not device.info.can_compute(dtype):
+        pytest.skip(f"{device.name} has no {dtype}")
+    b = Builder()
+    out = b.define(k.Memory.GLOBAL, dtypes.float32, 6)
+    b.store(out, b.index(k.Axis.GROUP, 0, 1, dtype), b.const(2.0, dtypes.float32))
+    b.store(out, b.const(2, dtype), b.load(out, b.const(4, dtype), 2))
+    (result,) = run_on(device, b.finish("constants"), [np.arange(6, dtype=np.float32)])
+    np.testing.assert_array_equal(result, np.array([2, 1, 4, 5, 4, 5], np.float32))
+
+
 # ---- words that threads share
 
 

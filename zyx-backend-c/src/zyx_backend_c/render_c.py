@@ -32,7 +32,7 @@ from zyx_backend_c.toolchain import SYMBOL
 if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.ir.kernel import Kernel, ValueId
-    from zyx.render.c_family import Parts
+    from zyx.render.c_text import Parts
     from zyx.render.dialect import Dialect
     from zyx_backend_c.analysis import Analysis
     from zyx_backend_c.target import Target

@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
-from zyx.ir.bounds import Bounds
-from zyx.ir.kernel import Axis, Memory
+from zyx.ir.kernel import Memory
 from zyx.ops import COMPARISONS, BinaryOp, ReduceOp
 from zyx.render.c_family import CWriter
-from zyx.render.dialect import Dialect
-from zyx.render.divisors import divisors
-from zyx.render.seams import hidden_values
+from zyx.render.dialect import Dialect, VectorAccess
+from zyx.render.seams import hidden_operands, hidden_values
 from zyx.render.vector_arrays import LANES, is_whole, vector_arrays
 from zyx.render.wide_values import in_wide_values
 from zyx.render.words import in_words
@@ -34,10 +32,9 @@ from zyx_backend_wgpu.bindings import READ, UNIFORM, WRITE
 from zyx_backend_wgpu.subgroups import SWAPS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from zyx.dtype import DType, Scalar
-    from zyx.ir.intervals import Range
     from zyx.ir.kernel import Kernel, Op, Type, ValueId
     from zyx.render.dialect import Forms
 
@@ -46,7 +43,13 @@ _ATOMICS: Final = {
     ReduceOp.SUM: "atomicAdd", ReduceOp.MAX: "atomicMax", ReduceOp.MIN: "atomicMin", ReduceOp.OR: "atomicOr",
     ReduceOp.AND: "atomicAnd", ReduceOp.XOR: "atomicXor",
 }  # fmt: skip
-_ARITHMETIC: Final = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV)
+_VECTORS: Final = VectorAccess(
+    type=f"vec{LANES}",
+    load=f"{{array}}[{{position}} / {LANES}u]",
+    store=f"{{array}}[{{position}} / {LANES}u] = {{value}};",
+    make="{type}({items})",
+    components=(".x", ".y", ".z", ".w"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class Language:
         """Return what the writer of the C family needs to know."""
         return Dialect(
             "WGSL", self.types, {}, {}, "", "",
+            group_index=("group_id.x", "group_id.y", "group_id.z"),
+            local_index=("thread.x", "thread.y", "thread.z"),
             barrier="storageBarrier(); workgroupBarrier();",
             local_barrier="workgroupBarrier();",
             atomics={
@@ -80,8 +85,11 @@ class Language:
                 for op, name in _ATOMICS.items()
             },
             swaps={dtype: "subgroupShuffleXor({x}, {distance}u)" for dtype in SWAPS if self.subgroup_size},
+            vector=_VECTORS,
             choice="select({z}, {y}, {x})",
             conditional="if ({condition}) {{ {statement} }}",
+            definition="let {name} = {value};",
+            variable="var {name}: {type};",
         )  # fmt: skip
 
 
@@ -124,10 +132,8 @@ class WgslWriter(CWriter):
         self.language = language
         self.declarations: list[str] = []
         self._hidden = hidden_values(kernel)
-        self._multiples = divisors(kernel)
         self._atomic = {op.target for op in kernel.ops if isinstance(op, k.Atomic)}
-        self._vectors = {array for array in vector_arrays(kernel, self._multiples) if self._has_vectors(array)}
-        self._ranges: Sequence[Range | None] | None = None
+        self._vectors = vector_arrays(kernel, self.multiples)
         self._bindings: list[str] = []
         self._constants = 1
 
@@ -157,54 +163,29 @@ class WgslWriter(CWriter):
     def literal(self, value: Scalar, dtype: DType) -> str:
         return wgsl.literal(value, dtype, self.dialect)
 
-    def let(self, name: str, type_: str, expression: str) -> None:
-        del type_
-        self.line(f"let {name} = {expression};")
+    def converted(self, type_: str, value: str) -> str:
+        return f"{type_}({value})"
 
     def elementwise(self, i: int, type_: Type, template: str | None, what: str, *operands: ValueId) -> None:
         if template is not None:
-            template = self._guarded(self.ops[i], template)
-            if i in self._hidden:
-                template = wgsl.hidden(self.type_name(type_), template)
+            template = self.loaded(i, self._guarded(self.ops[i], self.type_name(type_), template))
         super().elementwise(i, type_, template, what, *operands)
 
-    def _guarded(self, op: Op, template: str) -> str:
-        """Hide operands that a driver would see as the same, or as 0; look at the distance of a shift."""
-        if not isinstance(op, k.Binary | k.Mad):
-            return template
-        dtype = self.type_of(op.x).dtype
-        if isinstance(op, k.Binary) and not dtype.is_float:
-            distance = self.ops[op.y]
-            if op.op not in (BinaryOp.SHL, BinaryOp.SHR):
-                return template
+    def _guarded(self, op: Op, type_: str, template: str) -> str:
+        """Hide operands of `type_` from a driver that would see through them; look at the distance of a shift."""
+        if isinstance(op, k.Binary) and op.op in (BinaryOp.SHL, BinaryOp.SHR):
+            distance, dtype = self.ops[op.y], self.type_of(op.x).dtype
             if isinstance(distance, k.Const):
                 return wgsl.shift_by(int(distance.value), op.op, dtype, self.dialect)
-            return wgsl.shift_within(op.op) if self._is_within(op.y, dtype.bits) else template
-        if not dtype.is_float or (isinstance(op, k.Binary) and op.op not in (*_ARITHMETIC, *COMPARISONS)):
-            return template
-        type_ = self.element_name(dtype)
-        if isinstance(op, k.Binary) and op.op in COMPARISONS:
-            if op.x != op.y or op.op is BinaryOp.LT:
-                return template
-            return wgsl.is_nan(type_) if op.op is BinaryOp.NE else f"!({wgsl.is_nan(type_)})"
-        for name, operand in zip(("{x}", "{y}", "{z}"), k.operands(op), strict=False):
-            constant = self.ops[operand]
-            is_zero = isinstance(constant, k.Const) and constant.value == 0
-            if is_zero or (isinstance(op, k.Binary) and op.x == op.y and name == "{x}"):
-                template = template.replace(name, wgsl.hidden(type_, name))
+            return wgsl.shift_within(op.op) if self.is_within(op.y, dtype.bits) else template
+        if isinstance(op, k.Binary) and op.op in COMPARISONS and op.x == op.y and op.op is not BinaryOp.LT:
+            dtype = self.type_of(op.x).dtype
+            is_nan = wgsl.is_nan(self.element_name(dtype)) if dtype.is_float else ""
+            return template if not is_nan else is_nan if op.op is BinaryOp.NE else f"!({is_nan})"
+        for number in hidden_operands(self.kernel, op):
+            name = ("{x}", "{y}", "{z}")[number]
+            template = template.replace(name, wgsl.hidden(type_, name))
         return template
-
-    def _is_within(self, value: ValueId, end: int) -> bool:
-        """Whether an integer is known to be from 0 to `end` - 1."""
-        if self._ranges is None:
-            self._ranges = Bounds(self.ops).ranges
-        low, high = self._ranges[value] or (0, end)
-        return low >= 0 and high < end
-
-    def index(self, i: int, op: k.Index) -> None:
-        self.values[i] = (f"v{i}",)
-        text = f"{'thread' if op.axis is Axis.LOCAL else 'group_id'}.{'xyz'[op.number]}"
-        self.let(f"v{i}", "", f"{self.type_name(op.type)}({text})")
 
     def variable(self, i: int, op: k.Variable) -> None:
         dtype, type_ = op.type.dtype, self.type_name(op.type)
@@ -225,19 +206,12 @@ class WgslWriter(CWriter):
             self.declarations.append(f"{place} var<storage, {kind}> p{i}: array<{self._cell(i)}>;")
             self._bindings.append(kind)
 
-    def declare_variable(self, name: str, type_: Type) -> None:
-        self.line(f"var {name}: {self.type_name(type_)};")
-
     def declare(self, i: int, op: k.Define) -> None:
         length = op.length * op.lanes // (LANES if i in self._vectors else 1)
         if op.memory is Memory.LOCAL:
             self.declarations.append(f"var<workgroup> m{i}: array<{self._cell(i)}, {length}>;")
         else:
             self.line(f"var m{i}: array<{self._cell(i)}, {length}>;")
-
-    def _has_vectors(self, array: ValueId) -> bool:
-        """Whether an array can be made of vectors: of 16 bytes, of numbers that have a word each."""
-        return self.element_name(self.array(array).dtype) in ("f32", "i32", "u32")
 
     def _cell(self, array: ValueId) -> str:
         """Return the type of an element of an array in memory."""
@@ -246,36 +220,28 @@ class WgslWriter(CWriter):
             return f"vec{LANES}<{type_}>"
         return f"atomic<{wgsl.BITS.get(type_, type_)}>" if array in self._atomic else type_
 
-    def _at(self, array: ValueId, index: ValueId, lane: int, mask: str | None = None) -> str:
-        """Return the position of an element; 0, which is always there, where `mask` does not hold."""
-        position, type_ = self.values[index][0], self.type_name(self.type_of(index))
-        lanes, suffix = self.array(array).lanes, wgsl.SUFFIXES[type_]
+    def position(self, array: ValueId, index: ValueId, lane: int) -> str:
+        position, lanes = self.values[index][0], self.array(array).lanes
+        suffix = wgsl.SUFFIXES[self.type_name(self.type_of(index))]
+        if position.endswith(("li", "lu")):  # compilers do not convert literals of 64 bits
+            return f"{int(position[:-2]) * lanes + lane}u"
         if lanes > 1:
             position = f"({position}) * {lanes}{suffix}"
-        position = f"u32({position}{f' + {lane}{suffix}' if lane else ''})"
-        return position if mask is None else f"select(0u, {position}, {mask})"
-
-    def element(self, array: ValueId, index: ValueId, lane: int = 0) -> str:
-        return f"{self.values[array][0]}[{self._at(array, index, lane)}]"
+        return f"u32({position}{f' + {lane}{suffix}' if lane else ''})"
 
     # ---- memory
 
     def loaded(self, i: int, text: str) -> str:
         return wgsl.hidden(self.element_name(self.type_of(i).dtype), text) if i in self._hidden else text
 
-    def load_together(self, i: int, op: k.Load, names: Sequence[str]) -> bool:
-        if op.source not in self._vectors or not is_whole(len(names), self._multiples[op.index]):
-            return False
-        for first in range(0, len(names), LANES):
-            at = self._at(op.source, op.index, first)
-            self.let(f"w{i}_{first}", "", f"{self.values[op.source][0]}[{at} / {LANES}u]")
-            for name, component in zip(names[first:], "xyzw", strict=False):
-                self.let(name, "", f"w{i}_{first}.{component}")
-        return True
+    def pieces(self, array: ValueId, index: ValueId, lanes: int) -> int:
+        return LANES if array in self._vectors and is_whole(lanes, self.multiples[index]) else 1
 
     def read(self, array: ValueId, index: ValueId, lane: int, mask: str | None) -> str:
         type_, name = self.element_name(self.array(array).dtype), self.values[array][0]
-        at = self._at(array, index, lane, mask)
+        at = self.position(array, index, lane)
+        if mask is not None:  # the first element is always there
+            at = f"select(0u, {at}, {mask})"
         if array in self._vectors:
             return f"{name}[{at} / {LANES}u][{at} % {LANES}u]"
         cell = f"{name}[{at}]"
@@ -287,15 +253,6 @@ class WgslWriter(CWriter):
         type_, place = self.element_name(self.array(array).dtype), self.element(array, index, lane)
         bits = f"bitcast<{wgsl.BITS[type_]}>({value})" if type_ in wgsl.BITS else value
         return f"atomicStore(&{place}, {bits});" if array in self._atomic else f"{place} = {value};"
-
-    def store_together(self, op: k.Store, values: Sequence[str]) -> bool:
-        """Write lanes that fill vectors."""
-        if op.target not in self._vectors:
-            return False
-        for first in range(0, len(values), LANES):
-            place = f"{self.values[op.target][0]}[{self._at(op.target, op.index, first)} / {LANES}u]"
-            self.line(f"{place} = vec{LANES}({', '.join(values[first : first + LANES])});")
-        return True
 
     def exchange(self, i: int, op: k.Atomic, dtype: DType, value: str) -> None:
         """Combine by compare-and-exchange: again and again, until nobody was faster."""
@@ -316,13 +273,6 @@ class WgslWriter(CWriter):
 
     # ---- control flow
 
-    def loop(self, i: int, op: k.Loop) -> None:
-        dtype, type_ = op.type.dtype, self.type_name(op.type)
-        self.values[i] = (f"v{i}",)
-        fits = op.size <= int(dtype.max)  # else the counter would wrap around before it reached the end
-        name, counter = (f"v{i}", type_) if fits else (f"n{i}", "u32" if dtype.bits < 32 else "u64")
-        start, end, step = (f"{number}{wgsl.SUFFIXES[counter]}" for number in (0, op.size, 1))
-        self.line(f"for (var {name} = {start}; {name} < {end}; {name} += {step}) {{")
-        self.depth += 1
-        if not fits:
-            self.let(f"v{i}", "", f"{type_}({name})")
+    def count(self, name: str, dtype: DType, size: int) -> str:
+        start, end, step = (f"{number}{wgsl.SUFFIXES[self.element_name(dtype)]}" for number in (0, size, 1))
+        return f"for (var {name} = {start}; {name} < {end}; {name} += {step}) {{"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.ops import BinaryOp, UnaryOp
+from zyx.render.literals import digits
 
 if TYPE_CHECKING:
     from zyx.dtype import DType, Scalar
@@ -56,20 +57,13 @@ def literal(value: Scalar, dtype: DType, dialect: Dialect) -> str:
     type_ = dialect.type_name(dtype)
     if dtype.is_bool:
         return "true" if value else "false"
-    number = value if dtype.is_float else int(value)
-    if not math.isfinite(number):
+    if dtype.is_float and not math.isfinite(value):
         wide = "f32" if type_ == "f16" else type_
-        text = f"bitcast<{wide}>({_float_bits(number, wide)} ^ {BITS[wide]}(zero))"
+        text = f"bitcast<{wide}>({_float_bits(value, wide)} ^ {BITS[wide]}(zero))"
         return f"f16({text})" if type_ == "f16" else text
-    if isinstance(number, int):
-        if number == dtype.min and number < 0:  # its digits do not fit, before the minus
-            return f"({number + 1}{SUFFIXES[type_]} - 1{SUFFIXES[type_]})"
-        text = f"{number}"
-    else:
-        text = repr(number)
-        if len(text) > 8 or not text.replace(".", "", 1).replace("-", "", 1).isdecimal():
-            text = number.hex()
-    text += SUFFIXES[type_]
+    if dtype.is_integer and value == dtype.min < 0:  # its digits do not fit, before the minus
+        return f"({int(value) + 1}{SUFFIXES[type_]} - 1{SUFFIXES[type_]})"
+    text = f"{digits(value) if dtype.is_float else int(value)}{SUFFIXES[type_]}"
     return f"({text})" if text.startswith("-") else text
 
 

@@ -52,6 +52,11 @@ def test_without_whole_vectors_an_array_stays_one_of_numbers():
     assert not found(WHOLE_LOAD, array="global f32[62]")
 
 
+def test_other_types_than_of_32_bits_stay_numbers():
+    assert not found(WHOLE_LOAD.replace("f32", "i64"), array="global i64[64]")
+    assert found(WHOLE_LOAD.replace("f32", "u32"), array="global u32[64]")
+
+
 def test_vectors_are_four_numbers_from_a_multiple_of_four_on():
     assert is_whole(4, 4)
     assert is_whole(8, 16)

@@ -5,6 +5,8 @@ literals       constants
 scalar         operations on one element, as expressions
 halves         float16 and bfloat16 for languages without them
 c_family       the emitter
+c_memory       its part for arrays
+c_text         its part for statements, names and types
 divisors       what indices are known to be multiples of
 fences         barriers that pass something on in global memory
 seams          values that a driver must not see through

@@ -23,8 +23,8 @@ class VectorAccess:
 
     Attributes:
         type: Type of such a vector, with ``{element}`` and ``{lanes}``.
-        load: Expression for one at ``{pointer}``; has ``{type}``, ``{lanes}``, ``{element}``, and ``{space}``:
-            ``global`` or ``local``, where the memory lies.
+        load: Expression for one at ``{pointer}``, which is ``{position}`` of ``{array}``; has ``{type}``, ``{lanes}``,
+            ``{element}``, and ``{space}``: ``global`` or ``local``, where the memory lies.
         store: Statement that writes ``{value}`` to ``{pointer}``; has the same names.
         make: Expression for one of ``{items}``, separated by commas.
         components: Suffix of each lane.
@@ -79,6 +79,8 @@ class Dialect:
         signed_wraps: Whether overflow of signed integers is defined to wrap.
         choice: Expression for ``{y}`` where ``{x}`` holds, else ``{z}``.
         conditional: A statement that runs where a condition holds; has ``{condition}`` and ``{statement}``.
+        definition: Definition of a variable that keeps its ``{value}``; has ``{type}`` and ``{name}``.
+        variable: Declaration of a variable that can be written; has ``{type}`` and ``{name}``.
     """
 
     name: str
@@ -111,6 +113,8 @@ class Dialect:
     signed_wraps: bool = False
     choice: str = "{x} ? {y} : {z}"
     conditional: str = "if ({condition}) {statement}"
+    definition: str = "const {type} {name} = {value};"
+    variable: str = "{type} {name};"
 
     def type_name(self, dtype: DType) -> str:
         """Return the type of a value.

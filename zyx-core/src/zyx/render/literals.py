@@ -26,7 +26,7 @@ def literal(value: Scalar, dtype: DType, dialect: Dialect) -> str:
             return dialect.nan[dtype]
         if math.isinf(number):
             return f"({'-' if number < 0 else ''}{dialect.infinity[dtype]})"
-        return _float(number) + suffix
+        return digits(number) + suffix
     integer = int(value)
     if integer == dtype.min and integer < 0:  # its digits do not fit the type, before the minus is applied
         return f"({dialect.type_name(dtype)})({integer + 1}{suffix} - 1{suffix})"
@@ -43,7 +43,7 @@ def _half(number: float, dtype: DType, dialect: Dialect) -> str:
     return f"({name}){int.from_bytes(packed, 'little')}"
 
 
-def _float(number: float) -> str:
-    """Return decimal digits if few are exact, else hexadecimal ones, which always are."""
+def digits(number: float) -> str:
+    """Return the text of a finite number: decimal digits if few are exact, else hexadecimal ones, which always are."""
     text = repr(number)
     return text if len(text) <= 8 and text.replace(".", "", 1).replace("-", "", 1).isdecimal() else number.hex()

@@ -38,6 +38,26 @@ def hidden_values(kernel: Kernel) -> frozenset[ValueId]:
     return frozenset(i for i, op in enumerate(kernel.ops) if _is_hidden(kernel, op, users[i], gathered))
 
 
+def hidden_operands(kernel: Kernel, op: Op) -> list[int]:
+    """Return the numbers of operands to be hidden from arithmetic on floats: of zeros, and of the first of two equals.
+
+    To a compiler that does not know better, ``x * 0`` and ``x - x`` are 0.
+    """
+    match op:
+        case k.Binary(op=kind, x=x, y=y) if kind in _ARITHMETIC and _is_float(kernel, x):
+            operands: tuple[ValueId, ...] = (x, y)
+        case k.Mad(x=x, y=y, z=z) if _is_float(kernel, x):
+            operands = (x, y, z)
+        case _:
+            return []
+    return [
+        number
+        for number, operand in enumerate(operands)
+        if (isinstance(constant := kernel.ops[operand], k.Const) and constant.value == 0)
+        or (number == 0 and operands == (operand, operand))
+    ]
+
+
 def _is_hidden(kernel: Kernel, op: Op, users: list[Op], gathered: AbstractSet[ValueId]) -> bool:
     match op:
         case k.Binary(op=kind, type=type_) if kind in _ARITHMETIC and type_.dtype.is_float:

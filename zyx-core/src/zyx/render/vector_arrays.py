@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from zyx.ir.kernel import Kernel, ValueId
 
-#: Numbers in a vector.
+#: Numbers in a vector, of so many bits each.
 LANES: Final = 4
+_BITS: Final = 32
 
 
 def vector_arrays(kernel: Kernel, multiples: Sequence[int]) -> frozenset[ValueId]:
@@ -61,4 +62,5 @@ def is_whole(lanes: int, multiple: int) -> bool:
 def _has_vectors(kernel: Kernel, array: ValueId) -> bool:
     define = kernel.ops[array]
     assert isinstance(define, k.Define)
-    return define.memory is not Memory.REGISTER and define.length % LANES == 0 and define.lanes == 1
+    is_vectors = define.dtype.bits == _BITS and define.length % LANES == 0
+    return define.memory is not Memory.REGISTER and define.lanes == 1 and is_vectors
