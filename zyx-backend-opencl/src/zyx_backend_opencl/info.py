@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from zyx import ops
 from zyx.backend import Capability, DeviceInfo
 from zyx.ops import BinaryOp
-from zyx_backend_opencl.render import LANES, Features
+from zyx_backend_opencl.render import LANES, SUBGROUPS, Features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a vector load that pays.
 _VECTOR_BYTES: Final = 16
-#: Threads of a warp of NVIDIA's, whose numbers are neighbouring ones.
-_SUBGROUP: Final = 32
+#: By these, the threads of a subgroup can shuffle, and a subgroup has as many as a kernel says.
+_SUBGROUP_EXTENSIONS: Final = {"cl_khr_subgroup_shuffle", "cl_intel_required_subgroup_size"}
 #: Registers of a thread, which OpenCL does not tell: what NVIDIA's and AMD's compilers give before they spill.
 _REGISTERS: Final = 128
 #: Local memory that NVIDIA's driver counts to every kernel: 4 bytes were seen.
@@ -48,8 +48,15 @@ def features_of(device: ListedDevice) -> Features:
         has_i64=has_i64,
         has_i64_atomics=atomics <= extensions,
         has_fma=device.fuses_multiply_add,
-        subgroup_size=_SUBGROUP if device.query("warp_size_nv") == _SUBGROUP else 0,
+        subgroups=_subgroups(device),
     )
+
+
+def _subgroups(device: ListedDevice) -> str:
+    """Return by whose means threads can swap values."""
+    if device.query("warp_size_nv") == SUBGROUPS["nvidia"]:
+        return "nvidia"
+    return "khr" if device.extensions >= _SUBGROUP_EXTENSIONS else ""
 
 
 def build_options(device: ListedDevice) -> str:
@@ -57,13 +64,14 @@ def build_options(device: ListedDevice) -> str:
     return "-cl-std=CL1.2" + (" -cl-fp32-correctly-rounded-divide-sqrt" if device.divides_exactly else "")
 
 
-def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceInfo:
+def device_info(device: ListedDevice, dialect: Dialect, driver: str, subgroup_size: int = 0) -> DeviceInfo:
     """Return the record of a device.
 
     Args:
         device: The device.
         dialect: The language of its kernels.
         driver: Versions of this package and of pyopencl.
+        subgroup_size: Threads that swap values, if the dialect says how.
     """
     units = max(1, device.query("max_compute_units", 1))
     clock_hz = 1e6 * (device.query("max_clock_frequency") or 1000)  # some drivers say 0
@@ -85,7 +93,7 @@ def device_info(device: ListedDevice, dialect: Dialect, driver: str) -> DeviceIn
         max_group_threads=threads,
         max_group_shape=device.max_group_shape,
         warp_size=_warp_size(device),
-        subgroup_size=_SUBGROUP if dialect.swaps else 0,
+        subgroup_size=subgroup_size if dialect.swaps else 0,
         swaps=frozenset(dialect.swaps),
         vector_bytes=_VECTOR_BYTES,
         registers=_REGISTERS,

@@ -5,10 +5,11 @@ Version 1.2 of the language is enough for everything, so that is what is written
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
+from zyx.ir.kernel import Swap
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.render import c_family
 from zyx.render.dialect import Dialect, VectorAccess
@@ -37,8 +38,15 @@ _ATOMICS: Final = {
 }  # fmt: skip
 
 
-#: NVIDIA's instruction by which the threads of a warp swap, which the language of its driver has no function for.
-_SWAPS: Final = """
+#: Threads of a subgroup, by whose means they swap. With OpenCL's functions they are as many as a kernel says: 16 is
+#: what Intel's GPUs can do, and its processors.
+SUBGROUPS: Final = {"nvidia": 32, "khr": 16}
+_SIZED: Final = f"__attribute__((intel_reqd_sub_group_size({SUBGROUPS['khr']})))"
+
+#: What stands before a kernel. NVIDIA's driver has no function for the instruction by which the threads of a warp swap.
+_SWAPS: Final = {
+    "khr": "\n#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable\n",
+    "nvidia": """
 static inline uint zyx_swap(uint x, uint distance) {
     uint other;
     __asm__ volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(other) : "r"(x), "r"(distance));
@@ -47,7 +55,8 @@ static inline uint zyx_swap(uint x, uint distance) {
 static inline ulong zyx_swap_64(ulong x, uint distance) {
     return upsample(zyx_swap((uint)(x >> 32), distance), zyx_swap((uint)x, distance));
 }
-"""
+""",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +69,7 @@ class Features:
         has_i64: Whether it has ``long``: only embedded devices do without.
         has_i64_atomics: Whether these are indivisible operations on 64 bits.
         has_fma: Whether multiply-adds are rounded once without being slow.
-        subgroup_size: Threads that swap values, 0 if none do, or nobody knows which: the functions of OpenCL say which
-            threads of a subgroup do, and leave it to the driver which threads of a group are in one.
+        subgroups: By whose means threads swap values, one of `SUBGROUPS`; empty if they do not.
     """
 
     has_f16: bool = False
@@ -69,7 +77,12 @@ class Features:
     has_i64: bool = True
     has_i64_atomics: bool = True
     has_fma: bool = True
-    subgroup_size: int = 0
+    subgroups: str = ""
+
+    @property
+    def subgroup_size(self) -> int:
+        """Threads that swap values; 0 if none do."""
+        return SUBGROUPS.get(self.subgroups, 0)
 
 
 def render(kernel: Kernel, dialect: Dialect) -> str:
@@ -78,6 +91,8 @@ def render(kernel: Kernel, dialect: Dialect) -> str:
     Raises:
         UnsupportedError: An operation or dtype that the device has no form for.
     """
+    if _SWAPS["khr"] in dialect.preamble and any(isinstance(op, Swap) for op in kernel.ops):
+        dialect = replace(dialect, kernel=f"{_SIZED} {dialect.kernel}")
     return c_family.render(kernel, dialect, SYMBOL)
 
 
@@ -117,7 +132,7 @@ def opencl_dialect(features: Features) -> Dialect:
         fma={dtype: "fma({x}, {y}, {z})" for dtype in reals if features.has_fma},
         atomics=_atomics(types, features),
         exchange=_exchange(features),
-        swaps=_swaps(types) if features.subgroup_size else {},
+        swaps=_swaps(types, features),
         vector=VectorAccess(
             type="{element}{lanes}",
             load="*(const __{space} {type} *)({pointer})",
@@ -139,7 +154,7 @@ def _preamble(types: dict[DType, str], features: Features) -> str:
     lines = [f"#pragma OPENCL EXTENSION {name} : enable" for name, is_there in extensions.items() if is_there]
     text = "\n".join([*lines, "#pragma OPENCL FP_CONTRACT OFF"])
     text += half_functions(types, "static inline", "as_float", "as_uint")
-    return text + (_SWAPS if features.subgroup_size else "")
+    return text + _SWAPS.get(features.subgroups, "")
 
 
 def _casts(types: dict[DType, str], features: Features) -> dict[tuple[DType, DType], str]:
@@ -173,9 +188,13 @@ def _atomics(types: dict[DType, str], features: Features) -> dict[tuple[ReduceOp
     }
 
 
-def _swaps(types: dict[DType, str]) -> dict[DType, str]:
-    """Return how values of 32 and 64 bits are swapped: as their bits."""
+def _swaps(types: dict[DType, str], features: Features) -> dict[DType, str]:
+    """Return how values of 32 and 64 bits are swapped: as their bits, where there is no function for each type."""
+    if not features.subgroups:
+        return {}
     words = {32: ("uint", "zyx_swap"), 64: ("ulong", "zyx_swap_64")}
+    if features.subgroups == "khr":
+        return {dtype: "sub_group_shuffle_xor({x}, {distance}u)" for dtype in types if dtype.bits in words}
     return {
         dtype: f"as_{name}({function}(as_{bits}({{x}}), {{distance}}))"
         for dtype, name in types.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.disk_cache import DiskCache
@@ -12,6 +13,7 @@ from zyx_backend_opencl.device import ClDevice
 from zyx_backend_opencl.info import build_options, device_info, features_of
 from zyx_backend_opencl.memory import ClPool
 from zyx_backend_opencl.render import opencl_dialect
+from zyx_backend_opencl.subgroups import swap_in_order
 from zyx_backend_opencl.version import __version__
 
 if TYPE_CHECKING:
@@ -73,9 +75,13 @@ def open_devices(config: BackendConfig[OpenclConfig], pools: Mapping[str, Memory
     devices = []
     for number, pool in enumerate(ours):
         listed = pool.session.device
-        dialect = opencl_dialect(features_of(listed))
+        features = features_of(listed)
+        dialect = opencl_dialect(features)
         try:
-            info = device_info(listed, dialect, _VERSIONS)
+            if features.subgroups and not swap_in_order(pool.session, dialect, build_options(listed), features):
+                features = replace(features, subgroups="")
+                dialect = opencl_dialect(features)
+            info = device_info(listed, dialect, _VERSIONS, features.subgroup_size)
         except driver.Fault as error:
             raise InitializationError(f"{listed.name} of {listed.platform} does not answer: {error}") from error
         recorder = None
