@@ -143,9 +143,21 @@ def test_a_driver_that_the_loader_was_not_told_of_is_named(monkeypatch: pytest.M
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libintelocl.so").touch()
     monkeypatch.setattr(driver.sys, "prefix", str(tmp_path))
-    report = report_of(open_with(monkeypatch, FakeCl(NO_PLATFORM)))
+    with monkeypatch.context() as patch:
+        patch.setattr(driver.ctypes, "CDLL", lambda path: None)
+        report = report_of(open_with(monkeypatch, FakeCl(NO_PLATFORM)))
     assert "set the variable OCL_ICD_VENDORS to that path" in report.reason
     assert str(tmp_path / "lib" / "libintelocl.so") in report.reason
+
+
+def test_of_a_driver_that_does_not_load_it_is_said_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Any):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libintelocl.so").touch()
+    monkeypatch.setattr(driver.sys, "prefix", str(tmp_path))
+    report = report_of(open_with(monkeypatch, FakeCl(NO_PLATFORM)))
+    assert f"{tmp_path / 'lib' / 'libintelocl.so'} does not load: " in report.reason
+    assert "file too short" in report.reason
+    assert "pip install intel-cmplr-lib-rt" in report.reason
 
 
 def test_a_loader_that_fails_is_a_driver_that_refused(monkeypatch: pytest.MonkeyPatch):

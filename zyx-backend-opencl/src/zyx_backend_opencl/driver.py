@@ -143,7 +143,7 @@ def list_devices() -> tuple[list[ListedDevice], list[str]]:
 
 
 def _advice() -> str:
-    """Return which package brings a driver; one that only has to be announced to the loader goes first."""
+    """Return which package brings a driver; one that is there, and only has to be announced or to load, goes first."""
     candidates = [
         Path(sys.prefix) / "lib" / "libintelocl.so",
         Path("/usr/lib/x86_64-linux-gnu/libnvidia-opencl.so.1"),
@@ -151,11 +151,15 @@ def _advice() -> str:
     ]
     for path in candidates:
         if path.exists():
+            try:
+                ctypes.CDLL(str(path))
+            except OSError as error:  # such as a library that it needs in turn
+                return f"{path} does not load: {error}. For Intel's, pip install intel-cmplr-lib-rt"
             return f"{path} is one that the loader was not told of: set the variable OCL_ICD_VENDORS to that path"
     return (
         "A GPU's comes with its vendor's driver package (for NVIDIA and Debian: nvidia-opencl-icd). Any CPU can do "
-        "with PoCL (Debian: apt install pocl-opencl-icd), or pip install intel-opencl-rt, and set OCL_ICD_VENDORS to "
-        "its libintelocl.so"
+        "with PoCL (Debian: apt install pocl-opencl-icd), or pip install intel-opencl-rt intel-cmplr-lib-rt, and set "
+        "OCL_ICD_VENDORS to its libintelocl.so"
     )
 
 
