@@ -39,3 +39,13 @@ def test_a_sequence_is_no_part_of_another(device, pool, sequence, new_pool, new_
         device.check_capture([Launch(sequence, ())])
     with pytest.raises(LaunchError, match="another device"):
         device.check_capture([Launch(new_program("add", new_pool(), ()), ())])
+
+
+def test_programs_of_another_class_on_the_same_pool_are_another_devices(device, pool, sequence, new_program):
+    class Picky(type(device)):
+        program_type = new_program
+
+    picky = Picky(pool)
+    assert picky.own(new_program("add", pool, ())).name == "add"
+    with pytest.raises(LaunchError, match="two steps is a program of another device"):
+        picky.own(sequence)

@@ -2,60 +2,59 @@
 
 import ctypes
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from zyx import dtype as dtypes
 from zyx import ops
-from zyx.backend import STORAGE_ONLY, Argument, Device, DeviceInfo, Event, Program, full_capability
+from zyx.backend import STORAGE_ONLY, Argument, DeviceInfo, Event, Program, full_capability
 from zyx.backend.arguments import check_arguments, parameters_of, scalar_bytes
+from zyx.backend.device_program import DeviceProgram
+from zyx.backend.driver_device import DriverDevice
 from zyx.backend.limits import check_limits
 from zyx.builtin.host import HostPool
-from zyx.errors import LaunchError
 from zyx.ir.kernel import Kernel
 from zyx_backend_tcc.driver import Compiler
 from zyx_backend_tcc.render import SYMBOL, render
 
 
-class TccProgram(Program):
-    """A function in memory; `state` owns it, and is None once it is freed."""
+class TccProgram(DeviceProgram):
+    """A function in memory; `state` owns it, until `free` is called with it."""
 
-    def __init__(self, kernel: Kernel, source: str, state: ctypes.c_void_p, address: int) -> None:
-        super().__init__(kernel.name, source)
-        self.state: ctypes.c_void_p | None = state
+    def __init__(self, kernel: Kernel, source: str, device: "TccDevice", state: ctypes.c_void_p, address: int) -> None:
+        what = f"kernel {kernel.name} on {device.name}"
+        super().__init__(kernel.name, source, what, device.memory_pool, parameters_of(kernel))
         self.function: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
-        self.parameters = parameters_of(kernel)
+        self._free = partial(device.compiler.free, state)
+
+    def release(self) -> None:
+        super().release()
+        self._free()
 
 
-class TccDevice(Device):
+class TccDevice(DriverDevice[TccProgram]):
     """One core of the processor. What its capabilities leave out, core makes of the rest."""
 
+    program_type = TccProgram
+
     def __init__(self, name: str, pool: HostPool) -> None:
-        super().__init__(name, pool)
-        self._pool = pool
-        self._compiler = Compiler()
         capabilities = {
             dtype: full_capability(dtype, atomic=ops.reduce_ops(dtype), transcendental=False) for dtype in dtypes.ALL
         }
         capabilities |= dict.fromkeys((dtypes.float16, dtypes.bfloat16), STORAGE_ONLY)
-        self._info = DeviceInfo("one core", "tcc 0.1.0", capabilities, max_groups=((1 << 31) - 1,) * 3, has_fma=False)
-
-    @property
-    def info(self) -> DeviceInfo:
-        return self._info
+        info = DeviceInfo("one core", "tcc 0.1.0", capabilities, max_groups=((1 << 31) - 1,) * 3, has_fma=False)
+        super().__init__(name, pool, info)
+        self._pool = pool
+        self.compiler = Compiler()
 
     def compile(self, kernel: Kernel) -> TccProgram:
-        check_limits(kernel, self._info)
-        return TccProgram(kernel, text := render(kernel), *self._compiler.build(text, SYMBOL))
-
-    def release(self, program: Program) -> None:
-        own = self._own(program)
-        self._compiler.free(own.state)
-        own.state = None
+        check_limits(kernel, self.info)
+        return TccProgram(kernel, text := render(kernel), self, *self.compiler.build(text, SYMBOL))
 
     def launch(self, program: Program, args: Sequence[Argument], events: Sequence[Event] = ()) -> Event:
         self._pool.sync_events(events)
-        own = self._own(program)
-        check_arguments(args, own.parameters, self._pool, f"kernel {own.name} on {self.name}")
+        own = self.own(program)
+        check_arguments(args, own.parameters, self._pool, own.what)
         words = (ctypes.c_uint64 * len(args))()
         for number, (arg, parameter) in enumerate(zip(args, own.parameters, strict=True)):
             if parameter.scalar is None:
@@ -64,11 +63,3 @@ class TccDevice(Device):
                 words[number] = int.from_bytes(scalar_bytes(arg, parameter.scalar, own.name), "little")
         own.function(words)
         return self._pool.completed()
-
-    def close(self) -> None:
-        pass  # nothing is queued, and programs are freed by `release`
-
-    def _own(self, program: Program) -> TccProgram:
-        if not isinstance(program, TccProgram) or program.state is None:
-            raise LaunchError(f"program {program.name} is not one of device {self.name}, or was released")
-        return program

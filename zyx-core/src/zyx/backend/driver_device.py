@@ -1,9 +1,8 @@
-"""What devices behind a driver have in common: whose programs they take, and until when."""
+"""What devices of backends have in common: whose programs they take, and until when."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from zyx.backend.device import Device
 from zyx.backend.device_program import DeviceProgram
@@ -20,13 +19,16 @@ ProgramT = TypeVar("ProgramT", bound=DeviceProgram)
 
 
 class DriverDevice(Device, Generic[ProgramT]):
-    """A device whose programs are all of a class that the backend derives from `DeviceProgram`.
+    """A device whose programs are of classes that the backend derives from `DeviceProgram`.
 
     Args:
         name: Such as ``acme:0``.
-        pool: Its memory, which is no other device's.
+        pool: Its memory.
         info: What it is and can do.
     """
+
+    #: What its programs are, where devices of others work on the same pool.
+    program_type: ClassVar[type[DeviceProgram]] = DeviceProgram
 
     def __init__(self, name: str, pool: MemoryPool, info: DeviceInfo) -> None:
         super().__init__(name, pool)
@@ -38,9 +40,9 @@ class DriverDevice(Device, Generic[ProgramT]):
         return self._info
 
     @property
-    @abstractmethod
     def in_flight(self) -> int:
-        """How many pieces of work are not known to be done."""
+        """How many pieces of work are not known to be done; by default none, as where launches are done at once."""
+        return 0
 
     @property
     def free_compute(self) -> float:
@@ -56,9 +58,8 @@ class DriverDevice(Device, Generic[ProgramT]):
             self._is_open = False
             self.stop()
 
-    @abstractmethod
-    def stop(self) -> None:
-        """Wait for all work. Called once; nothing is launched any more."""
+    def stop(self) -> None:  # devices whose work is done when a call returns have nothing to wait for
+        """Wait for all work. Called once, by `close`; nothing is launched any more."""
 
     def own(self, program: Program) -> ProgramT:
         """Return `program`, checked.
@@ -66,13 +67,13 @@ class DriverDevice(Device, Generic[ProgramT]):
         Raises:
             LaunchError: It is another device's, or was released, or the device is closed.
         """
-        if not isinstance(program, DeviceProgram) or program.pool is not self.memory_pool:
+        if not isinstance(program, self.program_type) or program.pool is not self.memory_pool:
             raise LaunchError(f"{program.name} is a program of another device than {self.name}")
         if program.is_released:
             raise LaunchError(f"{program.name} was released before, on {self.name}")
         if not self._is_open:
             raise LaunchError(f"{program.name} was launched on {self.name}, which is closed")
-        return program  # type: ignore[return-value]  # all programs on its pool are of that class
+        return program  # type: ignore[return-value]  # such programs are
 
     def check_capture(self, launches: Iterable[Launch]) -> None:
         """Raise `LaunchError` unless `launches` can be captured: of programs of this device, none a sequence itself."""
