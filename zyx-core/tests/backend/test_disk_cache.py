@@ -41,6 +41,16 @@ def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_cache_that_nobody_holds_closes_its_file(tmp_path: Path) -> None:
+    cache = open_cache(tmp_path / "folder")
+    cache.put("a", b"one")
+    connection = cache._connection
+    assert connection is not None
+    del cache
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
+
+
 def test_the_folder_and_the_key_are_the_users_alone(tmp_path: Path) -> None:
     cache = open_cache(tmp_path / "folder")
     cache.put("a", b"one")

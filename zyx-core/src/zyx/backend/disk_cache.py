@@ -155,6 +155,12 @@ class DiskCache:
         with self._lock:
             self._close()
 
+    def __del__(self) -> None:
+        # From Python 3.13 on, sqlite3 complains of connections that nobody closed. One of a parent is not to be closed.
+        connection = getattr(self, "_connection", None)
+        if connection is not None and self._process == os.getpid():
+            connection.close()
+
     # ---- the file
 
     def _open(self) -> sqlite3.Connection | None:
