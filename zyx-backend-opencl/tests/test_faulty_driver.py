@@ -16,7 +16,7 @@ from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import OpenedBackends
 from zyx.plugins.state import BackendState
 from zyx.settings.load import load_settings
-from zyx_backend_opencl import driver
+from zyx_backend_opencl import driver, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -261,6 +261,7 @@ def test_what_a_device_tells_becomes_its_info(monkeypatch: pytest.MonkeyPatch):
         local_mem_type=0,
     )  # fmt: skip
     large = FakeDevice("large", extensions=FakeDevice.extensions + " cl_khr_fp16", warp_size_nv=32)
+    monkeypatch.setattr(start, "swap_in_order", lambda *given: True)  # paper computes nothing
     backends = open_with(monkeypatch, FakeCl([FakePlatform("Paper", [small, large])]))
     poor, rich = (backends.devices[f"opencl:{number}"].info for number in range(2))
     names = {dtype.short for dtype in poor.capabilities}
@@ -275,6 +276,7 @@ def test_what_a_device_tells_becomes_its_info(monkeypatch: pytest.MonkeyPatch):
     assert orders == [True, False]  # NVIDIA's queues keep an order, whatever the driver says
     assert rich.max_group_shape == (64, 64, 64)
     assert rich.max_buffer_bytes == 1 << 28
+    assert (poor.subgroup_size, rich.subgroup_size, len(poor.swaps), len(rich.swaps)) == (0, 32, 0, 6)
     backends.close()
 
 
