@@ -13,7 +13,7 @@ from zyx.errors import DTypeError
 from zyx.ops import BinaryOp
 from zyx.runtime.handle import Handle
 from zyx.tensor.formulas import copy_sign, is_finite
-from zyx.tensor.operands import NUMBERS, align, is_operand, is_tensor, require, term_of, wrap
+from zyx.tensor.operands import NUMBERS, OPERANDS, align, is_tensor, require, term_of, wrap
 from zyx.tensor.term import broadcast_shapes, expand_to
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ def operate(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
     """Return `op` of two operands, aligned."""
     # First the common cases, a fraction of the general one: two tensors of one dtype, and a float with a number.
     if isinstance(x, Handle):
-        first, runtime = x.node, x.runtime
+        runtime = x.runtime
+        first = runtime.current_node(x)
         if isinstance(y, Handle):
-            second = y.node
+            second = y.runtime.current_node(y)
             if first.dtype is second.dtype and not first.dtype.is_bool:
                 graph = runtime.graph
                 if first.shape != second.shape:
@@ -44,7 +45,8 @@ def operate(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
             number = runtime.graph.const(y, first.dtype, first.device, first.shape)
             return x.of(runtime.graph.binary(op, first, number), runtime)
     elif isinstance(y, Handle) and isinstance(x, NUMBERS):
-        second, runtime = y.node, y.runtime
+        runtime = y.runtime
+        second = runtime.current_node(y)
         if second.dtype.is_float:
             number = runtime.graph.const(x, second.dtype, second.device, second.shape)
             return y.of(runtime.graph.binary(op, number, second), runtime)
@@ -309,8 +311,8 @@ def operator(op: BinaryOp) -> Callable[[Tensor, Operand], Tensor]:
             dtype = first.dtype
             if dtype is second.dtype and first.shape == second.shape and dtype is not dtypes.bool_:
                 return x.of(runtime.graph.binary(op, first, second), runtime)
-        elif not is_operand(y):
-            return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
+        elif not isinstance(y, OPERANDS):
+            return NotImplemented  # Python asks the other operand
         return operate(op, x, y)
 
     return apply
@@ -320,7 +322,7 @@ def forward(function: Callable[[Operand, Operand], Tensor]) -> Callable[[Tensor,
     """Return the method of an operator that `function` computes; it leaves other classes to their own operator."""
 
     def apply(x: Tensor, y: Operand) -> Tensor:
-        return function(x, y) if is_operand(y) else NotImplemented
+        return function(x, y) if isinstance(y, OPERANDS) else NotImplemented
 
     return apply
 
@@ -329,6 +331,6 @@ def reflected(function: Callable[[Operand, Operand], Tensor]) -> Callable[[Tenso
     """Return the method of an operator whose left operand is no tensor."""
 
     def apply(x: Tensor, y: Operand) -> Tensor:
-        return function(y, x) if is_operand(y) else NotImplemented
+        return function(y, x) if isinstance(y, OPERANDS) else NotImplemented
 
     return apply

@@ -33,7 +33,7 @@ LN_2: Final = math.log(2)
 
 
 def _float_unary(op: UnaryOp, x: object) -> Tensor:
-    tensor = require(x, op.value)
+    tensor = require(x, op._value_)  # `value` is two calls
     graph, node = tensor.runtime.graph, tensor.node
     if not node.dtype.is_float:
         node = graph.cast(node, float_dtype(node.dtype))

@@ -33,7 +33,7 @@ Operand: TypeAlias = "Tensor | Array | np.generic | Scalar"
 
 NUMBERS: Final = (int, float)  # bool is an int
 ARRAYS: Final = (np.ndarray, np.generic)
-_OPERANDS: Final = (Handle, *NUMBERS, *ARRAYS)
+OPERANDS: Final = (Handle, *NUMBERS, *ARRAYS)
 
 
 def is_tensor(x: object) -> TypeGuard[Tensor]:
@@ -43,7 +43,7 @@ def is_tensor(x: object) -> TypeGuard[Tensor]:
 
 def is_operand(x: object) -> TypeGuard[Operand]:
     """Tell whether `x` is something that tensors compute with."""
-    return isinstance(x, _OPERANDS)
+    return isinstance(x, OPERANDS)
 
 
 def wrap(node: Node, like: Tensor) -> Tensor:
