@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import configparser
 import importlib.util
+import os
+import platform
 import re
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from zyx.plugins.state import KNOWN
+from zyx.plugins.state import KNOWN, BackendReport, BackendState
 
 TESTS = Path(__file__).parent
 
@@ -42,6 +44,10 @@ def test_every_backend_has_an_environment_and_one_with_the_oldest_core() -> None
 
 def test_the_list_of_what_was_skipped_comes_last() -> None:
     assert environments()[-1] == "skipped"
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read(TESTS.parent / "tox.ini", encoding="utf-8")
+    awaited = re.split(r",\s*", settings["testenv:skipped"]["depends"].strip())
+    assert {*awaited, "lint", "types", "layers", "skipped"} == set(environments())
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -185,6 +191,41 @@ def test_pytest_notes_why_tests_of_an_environment_were_skipped(monkeypatch: pyte
     wanted = {"there is no NVRTC", "one GPU", "takes minutes; run with --slow", "no nonesuch"}
     noted = (tmp_path / "notes" / "cuda.txt").read_text().splitlines()
     assert sorted(noted) == sorted(f"tests: {reason}" for reason in wanted)
+
+
+@pytest.fixture
+def run_backend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("ZYX_SKIPPED", str(tmp_path))
+    monkeypatch.setenv("OCL_ICD_VENDORS", "")
+    monkeypatch.setitem(sys.modules, "skipped", load("skipped"))
+    return load("run_backend")
+
+
+def test_where_intels_runtime_has_no_wheel_its_environment_is_skipped_and_says_so(
+    run_backend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run_backend.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(run_backend.platform, "system", lambda: "Linux")
+    assert run_backend.main("opencl-intel", []) == 0
+    noted = (tmp_path / "opencl-intel.txt").read_text()
+    assert noted == "all of it, since the package intel-opencl-rt has no wheel for Linux on riscv64\n"
+
+
+def test_where_intels_runtime_has_a_wheel_it_must_be_a_device(
+    run_backend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def state_of(name: str) -> BackendReport:
+        asked.append((name, os.environ["OCL_ICD_VENDORS"]))
+        return BackendReport("opencl", BackendState.NO_DRIVER, reason="no OpenCL driver is installed")
+
+    monkeypatch.setattr(run_backend, "INTEL_PLATFORM", (platform.system(), platform.machine()))
+    monkeypatch.setattr(run_backend, "state_of", state_of)
+    monkeypatch.setenv("ZYX_REQUIRE_DEVICES", "c")
+    assert run_backend.main("opencl-intel", []) == 1
+    assert asked == [("opencl", str(run_backend.INTEL))]
+    assert "a device of opencl is required" in capsys.readouterr().out
 
 
 def test_a_backend_that_is_not_there_is_a_failure() -> None:
