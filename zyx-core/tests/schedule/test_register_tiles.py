@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.backend.info import STORAGE_ONLY
 from zyx.backend.limits import check_limits
 from zyx.graph import Graph
 from zyx.ir import interpreter
@@ -17,13 +18,19 @@ from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics import choose_schedule, register_tiles
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import Stage
 from zyx.testing.graphs import GraphCase
 from zyx.testing.nests import MACHINES, kernels_of
 
 CARD = replace(MACHINES[2], units=1, registers=128)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Let products that an interpreter can compute be worth tiles."""
+    monkeypatch.setattr(register_tiles, "_SMALL", 0)
 
 
 def product(m, n, depth, dtype=dtypes.float32, *, layout="NN", batch=(), epilogue=False, info=CARD):
@@ -91,7 +98,7 @@ def test_threads_load_and_store_vectors_in_local_memory(layout):
 
 
 def test_a_thread_multiplies_all_its_rows_by_all_its_columns():
-    nest, kernel, _ = scheduled(product(64, 64, 32))
+    nest, kernel, _ = scheduled(product(64, 64, 256))
     start = next(i for i, op in enumerate(kernel.ops) if isinstance(op, k.Loop))
     end = next(i for i, op in enumerate(kernel.ops) if isinstance(op, k.EndLoop))
     shared = arrays(kernel, k.Memory.LOCAL)
@@ -105,7 +112,7 @@ def test_a_thread_multiplies_all_its_rows_by_all_its_columns():
 
 
 def test_copies_are_made_for_the_next_steps():
-    _, kernel, _ = scheduled(product(64, 64, 64))
+    _, kernel, _ = scheduled(product(64, 64, 256))
     start = next(i for i, op in enumerate(kernel.ops) if isinstance(op, k.Loop))
     assert sum(isinstance(op, k.Barrier) for op in kernel.ops[start:]) == 1
 
@@ -128,12 +135,14 @@ def test_other_dtypes_have_tiles_too(dtype):
     ("dtype", "wide"), [(dtypes.float16, dtypes.float32), (dtypes.uint8, dtypes.int32)], ids=("f16", "u8")
 )
 def test_factors_of_small_dtypes_are_converted_once_and_copied_so(dtype, wide, layout):
-    _, kernel, copies = scheduled(product(64, 64, 32, dtype, layout=layout))
+    _, kernel, copies = scheduled(product(64, 64, 256, dtype, layout=layout))
     assert all(copy.converted for copy in copies)
     assert {kernel.ops[array].dtype for array in arrays(kernel, k.Memory.LOCAL)} == {wide}
     start = next(i for i, op in enumerate(kernel.ops) if isinstance(op, k.Loop))
-    converted = [op for op in kernel.ops[start:] if isinstance(op, k.Cast) and op.type.dtype is wide]
-    assert len(converted) <= 8
+    body = kernel.ops[start:]
+    converted = sum(op.type.lanes for op in body if isinstance(op, k.Cast) and op.type.dtype is wide)
+    stored = [op for op in body if isinstance(op, k.Store) and op.target in arrays(kernel, k.Memory.LOCAL)]
+    assert converted == sum(kernel.ops[op.value].type.lanes for op in stored)
 
 
 def test_batches_are_groups():
@@ -145,7 +154,6 @@ def test_batches_are_groups():
 @pytest.mark.parametrize(
     ("shape", "changes"),
     {
-        "few results": ((16, 16, 64), {"units": 100}),
         "no threads in step": ((64, 64, 32), {"warp_size": 1}),
         "no local memory": ((64, 64, 32), {"local_bytes": 0}),
         "few registers": ((64, 64, 32), {"registers": 32}),
@@ -155,6 +163,19 @@ def test_batches_are_groups():
 def test_others_stay(shape, changes):
     info = replace(CARD, **changes)
     _, _, copies = scheduled(product(*shape, info=info), info)
+    assert not copies
+
+
+def test_products_that_are_rounded_by_many_operations_stay():
+    capabilities = {**CARD.capabilities, dtypes.float32: STORAGE_ONLY}
+    info = replace(CARD, capabilities=capabilities)
+    _, moves = choose_schedule(product(64, 64, 32).nests[0], info)
+    assert not [move for move in moves if isinstance(move, Stage)]
+
+
+def test_small_products_stay(monkeypatch):
+    monkeypatch.setattr(register_tiles, "_SMALL", 64 * 64 * 32 + 1)
+    _, _, copies = scheduled(product(64, 64, 32))
     assert not copies
 
 

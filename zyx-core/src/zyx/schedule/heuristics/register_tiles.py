@@ -25,8 +25,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.schedule.accesses import reads_in, stride_along
+from zyx.schedule.accesses import expressions_of, reads_in, stride_along
 from zyx.schedule.heuristics.plan import serial_ranges
 from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves import Merge, Split, Stage
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir import expr as e
     from zyx.ir.expr import Range
     from zyx.ir.nest import Nest
     from zyx.schedule.heuristics.contraction import Contraction
@@ -48,27 +48,30 @@ _WARP: Final = (4, 8)
 #: Fewest threads that run in step for which local memory is as fast as these schedules need it.
 _LEAST_WARP: Final = 16
 #: Points of the sum that are copied at a time, and those that a thread turns over.
-_DEPTHS: Final = (16, 8)
+_DEPTHS: Final = (16, 8, 32, 64)
 _TURNED: Final = 2
+#: Most multiplications that are written out, and fewest in all that are worth it.
+_WRITTEN_OUT: Final = 1 << 10
+_SMALL: Final = 1 << 20
 _MOST_LANES: Final = 4
 _MOST_THREADS: Final = 256
 #: Registers of a thread beside results, factors, and what it copies; and what compilers take for addresses.
 _OTHER_REGISTERS: Final = 24
 _ADDRESS_REGISTERS: Final = 24
-#: Registers of all threads of a processor.
+#: Registers of all threads of a processor, and its local memory relative to that of a group.
 _ALL_REGISTERS: Final = 1 << 16
-#: What it costs to load a factor from local memory, and to copy an element there, relative to a multiplication; to go
-#: on to the next steps, relative to one; and to wait for others while no other group has room beside. They rank blocks
-#: as their times were for products of 1024 x 1024 to 4096 x 4096 matrices, on a card that found room for one to ten
-#: groups a processor.
+_ALL_LOCAL: Final = 4
+#: What it costs to load a factor from local memory, and to copy an element there, relative to a multiplication.
 _LOAD_COST: Final = 1.5
-_COPY_COST: Final = 12.0
-_LOOP_COST: Final = 2.0
-_WAIT_COST: Final = 0.3
+_COPY_COST: Final = 16.0
+#: Cycles until memory answers, and multiplications of a processor in a cycle: a group waits where the other groups that
+#: have room beside it do not compute for so long. With the costs above, they rank blocks as their times were on a card.
+_LATENCY: Final = 700
+_MULTIPLICATIONS: Final = 128
 #: Threads that keep a processor busy, by tiles and where each has a result; and what a multiplication costs there.
 _BUSY: Final = 128
-_BUSY_ALONE: Final = 512
-_COST_ALONE: Final = 8.0
+_BUSY_ALONE: Final = 1024
+_COST_ALONE: Final = 18.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,8 @@ def _product(nest: Nest, found: Contraction, info: DeviceInfo) -> _Product | Non
     are_free = all(r in s.order and r not in serial_ranges(s) for r in kept for s in nest.statements)
     if len(sums) != 1 or len(reads) != 2 or lanes < 2 or info.warp_size < _LEAST_WARP or not are_free:
         return None
+    if not all(info.can_compute(expr.dtype) for expr in expressions_of(statement) if isinstance(expr, e.Apply2)):
+        return None  # a multiplication is many operations: too many to write them out
     x, y = reads
     of_x = [range_ for range_ in kept if x.free & range_.bit and not y.free & range_.bit]
     of_y = [range_ for range_ in kept if y.free & range_.bit and not x.free & range_.bit]
@@ -186,8 +191,10 @@ def _size(range_: Range) -> int:
 
 def _choose_block(product: _Product, info: DeviceInfo) -> _Block | None:
     """Return the block that costs least, by a rough count; None if one thread a result costs less, or none fits."""
-    costs = {block: _cost(product, block, info) for block in _blocks() if _fits(product, block, info)}
     results = math.prod(r.size for r in (*product.sides, *product.others[0]))
+    if results * product.depth.size * math.prod(r.size for r in product.others[1]) < _SMALL:
+        return None
+    costs = {block: _cost(product, block, info) for block in _blocks() if _fits(product, block, info)}
     alone = _COST_ALONE / min(1.0, results / (info.units * _BUSY_ALONE))
     best = min(costs, key=lambda block: costs[block], default=None)
     return best if best is not None and costs[best] < alone else None
@@ -201,13 +208,13 @@ def _blocks() -> Iterator[_Block]:
 
 def _fits(product: _Product, block: _Block, info: DeviceInfo) -> bool:
     lanes, threads = product.lanes, block.threads
-    copied = sum(block.size(i, lanes) * block.depth * product.itemsizes[i] for i in range(2))
     shape = (_WARP[1], _WARP[0], *(count for count in block.warps if count > 1))
     shape = shape if len(shape) <= len(info.max_group_shape) else (threads,)
     return (
         threads <= min(_MOST_THREADS, info.max_group_threads)
         and all(size <= most for size, most in zip(shape, info.max_group_shape, strict=False))
-        and copied <= info.local_bytes
+        and 2 * _copied_bytes(product, block) <= info.local_bytes
+        and math.prod(block.parts) * lanes**2 * block.depth <= _WRITTEN_OUT
         and _registers(product, block) <= info.registers
         and all(block.vectors(i, lanes, is_turned=product.is_turned(i)) % threads == 0 for i in range(2))
     )
@@ -218,26 +225,40 @@ def _registers(product: _Product, block: _Block) -> int:
     lanes = product.lanes
     results, factors = (function(parts * lanes for parts in block.parts) for function in (math.prod, sum))
     words = max(4, *product.itemsizes) // 4
-    copied = sum(block.size(i, lanes) * block.depth * product.itemsizes[i] for i in range(2))
-    return (results + factors) * words + copied // (4 * block.threads) + _OTHER_REGISTERS
+    return (results + factors) * words + _copied_bytes(product, block) // (4 * block.threads) + _OTHER_REGISTERS
+
+
+def _copied_bytes(product: _Product, block: _Block) -> int:
+    """Return the bytes that are copied at a time."""
+    return sum(block.size(i, product.lanes) * block.depth * product.itemsizes[i] for i in range(2))
+
+
+def _room(product: _Product, block: _Block, info: DeviceInfo) -> int:
+    """Return how many groups one processor has registers and memory for."""
+    registers = (_registers(product, block) + _ADDRESS_REGISTERS) * block.threads
+    return max(
+        1, min(_ALL_REGISTERS // registers, _ALL_LOCAL * info.local_bytes // (2 * _copied_bytes(product, block)))
+    )
 
 
 def _cost(product: _Product, block: _Block, info: DeviceInfo) -> float:
     """Return the cost of a multiplication, relative to that of the instruction for it on a busy device."""
     groups = math.prod(range_.size for range_ in product.others[0])
-    waste = -(-product.depth.size // block.depth) * (block.depth + _LOOP_COST) / product.depth.size
+    waste = -(-product.depth.size // block.depth) * block.depth / product.depth.size
+    step = block.depth / _MULTIPLICATIONS
     copying = loading = 0.0
     for number, side in enumerate(product.sides):
         size = block.size(number, product.lanes)
         count = -(-side.size // size)
         groups *= count
         waste *= count * size / side.size
+        step *= size
         copying += _COPY_COST / size
         loading += _LOAD_COST / (block.parts[number] * product.lanes)
     rounds = -(-groups // info.units)
     busy = groups / (rounds * info.units) * min(1.0, rounds * block.threads / _BUSY)
-    room = max(1, _ALL_REGISTERS // ((_registers(product, block) + _ADDRESS_REGISTERS) * block.threads))
-    return waste * (1 + copying + loading) * (1 + _WAIT_COST / room) / busy
+    waiting = _LATENCY / (step * min(rounds, _room(product, block, info)) ** 2)
+    return waste * (1 + copying + loading) * (1 + waiting) / busy
 
 
 # ---- how

@@ -4,7 +4,7 @@
     softmax over the rows of f32[m, n]     r0 groups;  r1 = r1.0 loop, r1.1 threads, which reduce the row together,
                                            r1.2 < 4 vectors
     sums of the columns of f32[m, n]       r0 = r0.0 groups, r0.1 < 32 threads;  r1 = r1.0 loop, r1.1 < 16 threads
-    products of matrices                   one thread a result
+    small products of matrices             one thread a result
 
 1. Ranges that no statement combines over, and that all have, become groups.
 2. If what is inside is combined over one range, the threads of a group share that range, and those that run in step

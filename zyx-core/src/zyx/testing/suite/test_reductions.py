@@ -133,7 +133,9 @@ def test_softmax_of_rows_agrees_with_the_oracle(runner: GraphRunner, shape: tupl
     runner.check(case_of(runner.device, [_array(dtypes.float32, shape)], softmax))
 
 
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 5, 2), (17, 33, 9), (64, 64, 64), (65, 129, 127)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (3, 5, 2), (17, 33, 9), (64, 64, 64), (65, 129, 127), (130, 128, 260)], ids=str
+)
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.int32], ids=lambda dtype: dtype.short)
 def test_products_of_matrices_agree_with_the_oracle(
     device: Device, runner: GraphRunner, dtype: DType, sizes: Sequence[int]
