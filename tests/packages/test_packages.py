@@ -79,3 +79,15 @@ def test_what_was_built_passes_a_part_of_the_kit_without_this_repository(
         pytest.skip(f"no device: {line}")
     kit = ["--pyargs", "zyx.testing", "--zyx-device", name, "-k", "test_pool or test_launches"]
     assert " passed" in run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *kit, cwd=tmp_path)
+
+
+def test_devices_of_several_vendors_are_parts_of_one_graph(python: Path, tmp_path: Path, run: Run) -> None:
+    found = run(python, "-c", "import zyx; print(*zyx.devices())", cwd=tmp_path).split()
+    backends = {name.partition(":")[0] for name in found}
+    ours = {package.removeprefix("zyx-backend-").replace("zyx-core", "interpreter") for package in PACKAGES}
+    required = ours & set(os.environ.get("ZYX_REQUIRE_DEVICES", "").split(","))
+    assert {"c", "interpreter", *required} <= backends
+    test = f"{ROOT / 'tests' / 'test_lifetime.py'}::test_all_devices_may_be_parts_of_one_graph"
+    assert "1 passed" in run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", test, cwd=tmp_path)
+    if len(backends) < 4:
+        pytest.skip(f"of {' and '.join(sorted(ours - backends))} there is no device to be part of the graph")
