@@ -82,6 +82,22 @@ def test_the_commands_of_the_guide_make_a_new_backend_that_passes_the_kit(core: 
         run(core, "-m", "pip", "uninstall", "-y", "zyx-backend-acme", cwd=tmp_path)
 
 
+@pytest.mark.slow
+def test_tox_as_a_new_backend_has_it_builds_the_package_and_passes_the_kit(
+    core: Path, wheels: dict[str, Path], tmp_path: Path, run: Run
+) -> None:
+    run(core.with_name("zyx"), "new-backend", "acme", cwd=tmp_path)
+    project = tmp_path / "zyx-backend-acme"
+    # As if zyx-core were in the registry.
+    told = run(sys.executable, "-m", "tox", cwd=project, PIP_FIND_LINKS=str(wheels["zyx-core"].parent))
+    assert "5 passed" in told
+    assert "skipped" not in told
+    assert re.search(r"^ +py: OK ", told, re.MULTILINE)
+    (core_there,) = project.glob(".tox/py/**/site-packages/zyx")
+    assert (core_there / "version.py").exists()
+    assert list((core_there.parent / "zyx_backend_acme").glob("plugin.py"))
+
+
 def test_the_backend_among_the_examples_installs_and_computes(core: Path, tmp_path: Path, run: Run) -> None:
     project = ROOT / "examples" / "zyx-backend-tcc"
     run(core, "-m", "pip", "wheel", "--no-deps", "-w", tmp_path, project, cwd=tmp_path)
