@@ -110,7 +110,8 @@ def test_every_file_is_complete(tmp_path: Path) -> None:
         assert all(len(line) <= 130 for line in text.splitlines()), name
         if name.endswith(".py"):
             ast.parse(text)
-    assert "class MyGpuDevice(DriverDevice[MyGpuProgram]):" in (folder / "src/zyx_backend_my_gpu/device.py").read_text(encoding="utf-8")
+    device = (folder / "src/zyx_backend_my_gpu/device.py").read_text(encoding="utf-8")
+    assert "class MyGpuDevice(DriverDevice[MyGpuProgram]):" in device
     assert list(read_expected_failures(folder / "tests/expected_failures.txt")) == []
 
 
