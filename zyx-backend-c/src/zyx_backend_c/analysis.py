@@ -1,17 +1,14 @@
 """What a renderer must know of a kernel before it writes the first line.
 
-Register arrays whose every access has a constant index need no memory: each element is a value of its own, a *slot*.
-Where control flow joins (the head of a loop, the end of an If), a slot written inside gets a new name, so `written`
-lists, for each `Loop` and `If`, the slots written in its region.
-
-Other register arrays, and local arrays, lie in memory of the thread: small ones on its stack, the rest in its scratch
-memory, at the offsets in `scratch`.
+Register arrays whose every access has a constant index need no memory: see `zyx.render.llvm.slots`. Other register
+arrays, and local arrays, lie in memory of the thread: small ones on its stack, the rest in its scratch memory, at the
+offsets in `scratch`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from zyx.errors import UnsupportedError
 from zyx.ir.kernel import (
@@ -20,7 +17,6 @@ from zyx.ir.kernel import (
     Binary,
     Bitcast,
     Cast,
-    Const,
     Define,
     Devectorize,
     EndIf,
@@ -42,12 +38,10 @@ from zyx.ir.kernel import (
     Where,
     Wmma,
 )  # fmt: skip
+from zyx.render.llvm.slots import Slots, find_slots
 
 if TYPE_CHECKING:
     from zyx_backend_c.target import Target
-
-#: An element of a register array: the array, and the index.
-Slot: TypeAlias = "tuple[ValueId, int]"
 
 #: Bytes. Register arrays that need memory go to the stack up to this size together; threads have megabytes of it.
 STACK_BYTES: Final = 16384
@@ -64,8 +58,7 @@ class Analysis:
     """Facts about one kernel.
 
     Attributes:
-        slots: Register arrays that need no memory.
-        written: For each `Loop` and `If`, the slots that its region writes, in order.
+        slots: Elements of register arrays that need no memory.
         scratch: Byte offset in scratch memory of each array that lies there.
         scratch_bytes: Scratch memory that a thread needs.
         groups: Number of groups along each axis.
@@ -74,8 +67,7 @@ class Analysis:
         is_streaming: Whether any store goes past the caches.
     """
 
-    slots: set[ValueId] = field(default_factory=set)
-    written: dict[ValueId, tuple[Slot, ...]] = field(default_factory=dict)
+    slots: Slots
     scratch: dict[ValueId, int] = field(default_factory=dict)
     scratch_bytes: int = 0
     groups: tuple[int, ...] = ()
@@ -99,42 +91,28 @@ def analyse(kernel: Kernel, target: Target) -> Analysis:
         UnsupportedError: More than one thread a group, or matrix fragments of a warp.
     """
     ops = kernel.ops
-    result = Analysis()
-    result.slots = {i for i, op in enumerate(ops) if type(op) is Define and op.memory is Memory.REGISTER}
-    regions: list[tuple[ValueId, dict[Slot, None]]] = []
+    result = Analysis(find_slots(kernel))
     times, outer = 1.0, [1.0]
     work = 0.0
     moved: dict[ValueId, float] = {}
     vector_bits = target.vector_bytes * 8
     groups: dict[int, int] = {}
-    for i, op in enumerate(ops):
+    for op in ops:
         if isinstance(op, _ARITHMETIC):
             lanes, bits = op.type.lanes, op.type.dtype.bits
             work += times if lanes == 1 else times * max(1, lanes * bits // vector_bits)
         elif isinstance(op, _ACCESSES):
-            is_load = isinstance(op, Load)
             array = op.source if isinstance(op, Load) else op.target
             work += times
             moved[array] = moved.get(array, 0.0) + times
-            if array in result.slots:
-                index = ops[op.index]
-                if not isinstance(index, Const):
-                    result.slots.discard(array)
-                elif not is_load and regions:
-                    regions[-1][1][array, int(index.value)] = None
             if isinstance(op, Store):
                 result.is_streaming |= op.streaming
         elif isinstance(op, (Loop, If)):
-            regions.append((i, {}))
             outer.append(times)
             if isinstance(op, Loop):
                 times *= op.size
         elif isinstance(op, (EndLoop, EndIf)):
-            start, slots = regions.pop()
             times = outer.pop()
-            result.written[start] = tuple(slots)
-            if regions:
-                regions[-1][1].update(slots)
         elif isinstance(op, Index):
             if op.axis is Axis.GROUP:
                 groups[op.number] = op.size
@@ -148,7 +126,6 @@ def analyse(kernel: Kernel, target: Target) -> Analysis:
     result.work = work
     result.traffic = _traffic(ops, moved, target)
     result.groups = tuple(groups.get(number, 1) for number in range(max(groups, default=-1) + 1))
-    result.written = {i: tuple(s for s in slots if s[0] in result.slots) for i, slots in result.written.items()}
     _lay_out(ops, result)
     return result
 
@@ -159,7 +136,7 @@ def _lay_out(ops: tuple[Op, ...], result: Analysis) -> None:
     for i, op in enumerate(ops):
         if not isinstance(op, (Define, Variable)):
             break
-        if not isinstance(op, Define) or op.memory is Memory.GLOBAL or i in result.slots:
+        if not isinstance(op, Define) or op.memory is Memory.GLOBAL or i in result.slots.arrays:
             continue
         nbytes = -(-op.length * op.lanes * op.dtype.itemsize // ALIGNMENT) * ALIGNMENT
         if op.memory is Memory.REGISTER and nbytes <= stack_left:

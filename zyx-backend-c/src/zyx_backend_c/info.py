@@ -10,7 +10,7 @@ from zyx import dtype as dtypes
 from zyx import ops
 from zyx.backend import Capability, DeviceInfo
 from zyx.ops import BinaryOp, UnaryOp
-from zyx_backend_c.llvm_types import LANES
+from zyx.render.llvm.types import LANES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,9 +23,9 @@ from zyx.ir import kernel as k
 from zyx.ir.kernel import Axis, Memory, Type
 from zyx.render import scalar
 from zyx.render.c_family import CWriter
+from zyx.render.llvm.types import LANES
 from zyx_backend_c.analysis import analyse
 from zyx_backend_c.c_dialect import c_dialect
-from zyx_backend_c.llvm_types import LANES
 from zyx_backend_c.program import Rendered
 from zyx_backend_c.toolchain import SYMBOL
 

@@ -16,27 +16,26 @@ may move loads across stores. Operation ``%12`` of the kernel is ``%v12`` in the
                                            %v4 = load <16 x float>, ptr %a4, align 4
 
 Control flow is structured, so the text is in static single assignment form as it is written: slots of register arrays
-(`zyx_backend_c.analysis`) are renamed at every store, and joined by phis where regions start and end.
+(`zyx.render.llvm.slots`) are renamed at every store, and joined by phis where regions start and end.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
-from zyx_backend_c import llvm_atomics, llvm_control, llvm_memory, llvm_values
+from zyx.render.llvm.operations import OPERATIONS
+from zyx.render.llvm.templates import Templates
+from zyx.render.llvm.types import LANES
+from zyx_backend_c import llvm_cpu
 from zyx_backend_c.analysis import analyse
-from zyx_backend_c.llvm_templates import Templates
-from zyx_backend_c.llvm_types import LANES
-from zyx_backend_c.llvm_writer import Writer
 from zyx_backend_c.program import Rendered
 from zyx_backend_c.toolchain import SYMBOL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from zyx.ir.kernel import Kernel
+    from zyx.render.llvm.operations import WriteOperation
     from zyx_backend_c.target import Target
 
 # Some processors are tuned for half their vector width; kernels are scheduled for all of it.
@@ -58,29 +57,12 @@ attributes #0 = {{ nounwind "min-legal-vector-width"="{bits}" "prefer-vector-wid
 !0 = !{{i32 1}}
 """
 
-# A table, not a match: an arm costs 0.1 us, and a kernel may have a thousand operations. `Any`: each takes its own op.
-_WRITERS: Final[dict[type, Callable[[Writer, int, Any], None]]] = {
-    k.Define: llvm_memory.define,
-    k.Variable: llvm_memory.variable,
-    k.Const: llvm_values.const,
-    k.Index: llvm_values.index,
-    k.Loop: llvm_control.loop,
-    k.EndLoop: llvm_control.end_loop,
-    k.If: llvm_control.open_if,
-    k.EndIf: llvm_control.end_if,
-    k.Barrier: llvm_control.barrier,
-    k.Load: llvm_memory.load,
-    k.Store: llvm_memory.store,
-    k.Atomic: llvm_atomics.atomic,
-    k.Unary: llvm_values.unary,
-    k.Binary: llvm_values.binary,
-    k.Where: llvm_values.where,
-    k.Cast: llvm_values.cast,
-    k.Bitcast: llvm_values.bitcast,
-    k.Mad: llvm_values.mad,
-    k.Vectorize: llvm_values.vectorize,
-    k.Devectorize: llvm_values.devectorize,
-    k.Shuffle: llvm_values.shuffle,
+_WRITERS: Final[dict[type, WriteOperation]] = {
+    **OPERATIONS,
+    k.Define: llvm_cpu.define,
+    k.Variable: llvm_cpu.variable,
+    k.Index: llvm_cpu.index,
+    k.Barrier: llvm_cpu.barrier,
 }
 
 
@@ -98,7 +80,7 @@ class LlvmRenderer:
             UnsupportedError: An operation, dtype or number of lanes that there is no form for.
         """
         analysis = analyse(kernel, self.target)
-        w = Writer(kernel, analysis, self._templates)
+        w = llvm_cpu.CpuWriter(kernel, analysis, self._templates)
         ops, writers, lines = kernel.ops, _WRITERS, w.lines
         body = next((i for i, op in enumerate(ops) if not isinstance(op, (k.Define, k.Variable))), len(ops))
         i = -1
@@ -113,7 +95,7 @@ class LlvmRenderer:
                 writers[type(ops[i])](w, i, ops[i])
         except UnsupportedError as error:
             raise UnsupportedError(f"kernel {kernel.name}, operation %{i}: {error}") from error
-        except KeyError as error:  # the tables of `zyx_backend_c.llvm_types` have every type there is
+        except KeyError as error:  # the tables of `zyx.render.llvm.types` have every type there is
             raise UnsupportedError(
                 f"kernel {kernel.name}, operation %{i}: no native form of {ops[i]}; lanes may be {LANES}"
             ) from error

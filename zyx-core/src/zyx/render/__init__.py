@@ -1,4 +1,4 @@
-"""Kernels to source text. The languages of the C family share one emitter.
+"""Kernels to source text. The languages of the C family share one emitter, and the processors that LLVM knows another.
 
 dialect        what differs between the languages, as data
 literals       constants
@@ -14,4 +14,5 @@ vector_arrays  arrays that are made of vectors
 wide_values    values of 8 and 16 bits in languages without them
 half_bits      float16 and bfloat16 in these, by integer arithmetic
 words          params of small types where memory has words of 32 bits
+llvm           LLVM IR
 """

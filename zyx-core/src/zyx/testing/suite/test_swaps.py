@@ -158,7 +158,7 @@ def test_threads_that_do_not_run_in_step_are_refused_to_swap(device: Device) -> 
         pytest.skip(f"{device.name} has no groups of {threads} threads")
     b = Builder()
     out, x = (b.define(k.Memory.GLOBAL, dtypes.int32, threads) for _ in range(2))
-    thread = b.index(k.Axis.LOCAL, 0, threads)
+    thread = b.index(k.Axis.LOCAL, 0, threads, dtypes.int32)
     b.store(out, thread, b.swap(b.load(x, thread), threads // 2))
     data = np.arange(threads, dtype=np.int32)
     wanted = data[data ^ (threads // 2)]

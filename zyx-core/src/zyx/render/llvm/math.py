@@ -14,12 +14,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.ops import COMPARISONS, BinaryOp, UnaryOp
-from zyx_backend_c.llvm_types import SUFFIX, VALUE, literal, vector
+from zyx.render.llvm.types import SUFFIX, VALUE, literal, vector
 
 if TYPE_CHECKING:
     from zyx.dtype import Scalar
     from zyx.ir.kernel import Type
-    from zyx_backend_c.target import Target
+    from zyx.render.llvm.machine import Machine
 
 _FLOAT_ARITHMETIC: Final = {
     BinaryOp.ADD: "fadd",
@@ -151,13 +151,13 @@ def _divide(op: BinaryOp, type_: Type, y: Scalar | None) -> str:
     return "\n".join(lines)
 
 
-def multiply_add(type_: Type, target: Target) -> str | None:
+def multiply_add(type_: Type, machine: Machine) -> str | None:
     """Return the template of ``$x * $y + $z``, or None if there is none."""
     t, dtype = VALUE[type_], type_.dtype
     if dtype.is_bool or (dtype.is_float and dtype.bits == 16):
         return None
     if not dtype.is_float:
         return f"$n.p = mul {t} $x, $y\n$n = add {t} $n.p, $z"
-    if target.has_fma:
+    if machine.has_fma:
         return f"$n = call {t} @llvm.fma.{SUFFIX[type_]}({t} $x, {t} $y, {t} $z)"
     return f"$n.p = fmul {t} $x, $y\n$n = fadd {t} $n.p, $z"

@@ -1,23 +1,16 @@
-"""The text of one kernel while it is written: what the writers of operations share.
-
-llvm_writer     this: names, lines, slots, blocks
-llvm_values     arithmetic, conversions, lanes, grid positions
-llvm_memory     arrays, loads, stores
-llvm_atomics    atomic updates
-llvm_control    loops and conditions
-"""
+"""The text of one kernel while it is written: what the writers of operations share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from zyx.ir import kernel as k
-from zyx_backend_c.llvm_types import ELEMENT, MEMORY, MEMORY_ELEMENT, VALUE
+from zyx.render.llvm.types import ELEMENT, MEMORY, MEMORY_ELEMENT, VALUE
 
 if TYPE_CHECKING:
     from zyx.ir.kernel import Kernel, Type, ValueId
-    from zyx_backend_c.analysis import Analysis, Slot
-    from zyx_backend_c.llvm_templates import Templates
+    from zyx.render.llvm.slots import Slot, Slots
+    from zyx.render.llvm.templates import Templates
 
 
 class Region:
@@ -40,31 +33,25 @@ class Region:
 
 
 class Writer:
-    """The text of one kernel.
+    """The text of one kernel. A backend derives from it, to keep more.
 
     Attributes:
         names: How each operation's result is spelled as an operand; for arrays, the pointer.
         lines: The body so far.
+        found: The slots that there are.
         slots: The value that each slot has now.
         block: Label of the block being written, for phis.
-        unpacking: Lines of the outer function.
-        parameters: Parameters of the inner function.
-        arguments: What the outer one calls it with.
         open: Regions that have not ended yet, outermost first.
     """
 
-    def __init__(self, kernel: Kernel, analysis: Analysis, templates: Templates) -> None:
+    def __init__(self, kernel: Kernel, found: Slots, templates: Templates) -> None:
         self.templates = templates
         self.ops = kernel.ops
-        self.analysis = analysis
+        self.found = found
         self.names = [""] * len(kernel.ops)
         self.lines: list[str] = []
         self.slots: dict[Slot, str] = {}
         self.block = "entry"
-        self.params = 0
-        self.unpacking: list[str] = []
-        self.parameters: list[str] = []
-        self.arguments: list[str] = []
         self.open: list[Region] = []
 
     def type_of(self, value: ValueId) -> Type:

@@ -4,39 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir.kernel import Axis
-from zyx_backend_c.llvm_types import ELEMENT, VALUE, literal
+from zyx.render.llvm.types import ELEMENT, VALUE, literal
 
 if TYPE_CHECKING:
     from zyx.ir import kernel as k
-    from zyx_backend_c.llvm_writer import Writer
+    from zyx.render.llvm.writer import Writer
 
 
 def const(w: Writer, i: int, op: k.Const) -> None:
     """A literal is its own name."""
     w.names[i] = literal(op.value, op.type)
-
-
-def index(w: Writer, i: int, op: k.Index) -> None:
-    """Take a grid position out of the number of the group, in which axis 0 runs fastest."""
-    if op.axis is Axis.LOCAL or op.size == 1:
-        w.names[i] = "0"
-        return
-    sizes = w.analysis.groups
-    step = 1
-    for size in sizes[: op.number]:
-        step *= size
-    name = "%group"
-    if step > 1:
-        w.lines.append(f"  %q{i} = udiv i64 {name}, {step}")
-        name = f"%q{i}"
-    if any(size > 1 for size in sizes[op.number + 1 :]):
-        w.lines.append(f"  %r{i} = urem i64 {name}, {op.size}")
-        name = f"%r{i}"
-    if op.type.dtype.bits < 64:
-        w.lines.append(f"  %v{i} = trunc i64 {name} to {VALUE[op.type]}")
-        name = f"%v{i}"
-    w.names[i] = name
 
 
 def unary(w: Writer, i: int, op: k.Unary) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.ir import kernel as k
-from zyx_backend_c.llvm_types import VALUE
-from zyx_backend_c.llvm_writer import Region
+from zyx.render.llvm.types import VALUE
+from zyx.render.llvm.writer import Region
 
 if TYPE_CHECKING:
-    from zyx_backend_c.llvm_writer import Writer
+    from zyx.render.llvm.writer import Writer
 
 
 def loop(w: Writer, i: int, op: k.Loop) -> None:
@@ -22,7 +22,7 @@ def loop(w: Writer, i: int, op: k.Loop) -> None:
     w.names[i] = f"%v{i}"
     region = Region(i, w.block, len(w.lines), {})
     w.lines.append("")
-    for number, slot in enumerate(w.analysis.written[i]):
+    for number, slot in enumerate(w.found.written[i]):
         region.before[slot] = w.slot_value(slot)
         w.slots[slot] = f"%p{i}.{number}"
     w.open.append(region)
@@ -63,7 +63,7 @@ def end_if(w: Writer, _: int, __: k.EndIf) -> None:
 
 
 def _open_where(w: Writer, i: int, condition: str) -> None:
-    before = {slot: w.slot_value(slot) for slot in w.analysis.written[i]}
+    before = {slot: w.slot_value(slot) for slot in w.found.written[i]}
     w.open.append(Region(i, w.block, len(w.lines), before))
     w.begin_where(i, condition)
 
@@ -76,7 +76,3 @@ def _close_where(w: Writer) -> None:
         incoming = f"[ {w.slots[slot]}, %{last} ], [ {before}, %{region.block} ]"
         w.lines.append(f"  %p{i}.{number} = phi {w.slot_type(slot)} {incoming}")
         w.slots[slot] = f"%p{i}.{number}"
-
-
-def barrier(_: Writer, __: int, ___: k.Barrier) -> None:
-    """Do nothing: a group is one thread."""

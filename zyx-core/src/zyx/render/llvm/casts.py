@@ -1,4 +1,4 @@
-"""Conversions as LLVM IR, in templates as in `zyx_backend_c.llvm_math`.
+"""Conversions as LLVM IR, in templates as in `zyx.render.llvm.math`.
 
 Conversions round once, also from types that hold more than float32 to float16 and bfloat16: those go through a float32
 that was rounded to odd (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.ir.kernel import Type
-from zyx_backend_c.llvm_types import SUFFIX, VALUE, literal, vector
+from zyx.render.llvm.types import SUFFIX, VALUE, literal, vector
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx_backend_c.target import Target
+    from zyx.render.llvm.machine import Machine
 
 
-def cast(source: Type, target: DType, machine: Target) -> str:
+def cast(source: Type, target: DType, machine: Machine) -> str:
     """Return the template that converts a value of `source` to `target`, another dtype."""
     lanes, given = source.lanes, source.dtype
     result = Type(target, lanes)
@@ -109,7 +109,7 @@ def _saturate(source: Type, result: Type) -> str:
 # ---- half floats
 
 
-def _decode(dtype: DType, lanes: int, machine: Target) -> str:
+def _decode(dtype: DType, lanes: int, machine: Machine) -> str:
     """float16 or bfloat16 to float32, which holds both exactly."""
     h, i, f = vector("i16", lanes), vector("i32", lanes), vector("float", lanes)
 
@@ -143,7 +143,7 @@ def _decode(dtype: DType, lanes: int, machine: Target) -> str:
     )
 
 
-def _to_half(source: Type, target: DType, machine: Target) -> str:
+def _to_half(source: Type, target: DType, machine: Machine) -> str:
     given, lanes = source.dtype, source.lanes
     encoded = _encode(target, lanes, machine)
     if given is dtypes.float32:
@@ -159,7 +159,7 @@ def _to_half(source: Type, target: DType, machine: Target) -> str:
     return _then(_then(to_double, _round_to_odd(lanes)), encoded)
 
 
-def _encode(dtype: DType, lanes: int, machine: Target) -> str:
+def _encode(dtype: DType, lanes: int, machine: Machine) -> str:
     """float32 to float16 or bfloat16, rounding to nearest, ties to even."""
     h, i, f, flag = vector("i16", lanes), vector("i32", lanes), vector("float", lanes), vector("i1", lanes)
 

@@ -1,55 +1,23 @@
-"""Arrays, arguments, loads and stores, as LLVM IR."""
+"""Loads and stores as LLVM IR."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from zyx.ir.kernel import Memory, Type
-from zyx_backend_c.analysis import ALIGNMENT
-from zyx_backend_c.llvm_types import MEMORY, MEMORY_SUFFIX, VALUE, literal
+from zyx.render.llvm.types import MEMORY, MEMORY_SUFFIX, VALUE, literal
 
 if TYPE_CHECKING:
     from zyx.ir import kernel as k
-    from zyx.ir.kernel import ValueId
-    from zyx_backend_c.llvm_writer import Writer
+    from zyx.ir.kernel import Type, ValueId
+    from zyx.render.llvm.writer import Writer
 
-
-def define(w: Writer, i: int, op: k.Define) -> None:
-    """Give an array its pointer. Slots have none."""
-    if op.memory is Memory.GLOBAL:
-        _parameter(w, i, "ptr", "ptr noalias" if op.mutable else "ptr noalias readonly")
-    elif i in w.analysis.scratch:
-        w.unpacking.append(f"  %v{i} = getelementptr i8, ptr %scratch, i64 {w.analysis.scratch[i]}")
-        w.parameters.append(f"ptr noalias %v{i}")
-        w.arguments.append(f"ptr %v{i}")
-        w.names[i] = f"%v{i}"
-    elif i not in w.analysis.slots:
-        element = MEMORY[Type(op.dtype, op.lanes)]
-        w.lines.append(f"  %v{i} = alloca [{op.length} x {element}], align {ALIGNMENT}")
-        w.names[i] = f"%v{i}"
-
-
-def variable(w: Writer, i: int, op: k.Variable) -> None:
-    """Unpack a scalar argument."""
-    _parameter(w, i, MEMORY[op.type], MEMORY[op.type])
-    if op.type.dtype.is_bool:
-        w.lines.append(f"  %v{i}.b = icmp ne i8 %v{i}, 0")
-        w.names[i] = f"%v{i}.b"
-
-
-def _parameter(w: Writer, i: int, type_: str, declared: str) -> None:
-    w.unpacking.append(
-        f"  %a{i} = getelementptr i8, ptr %args, i64 {8 * w.params}\n  %v{i} = load {type_}, ptr %a{i}, align 8"
-    )
-    w.params += 1
-    w.parameters.append(f"{declared} %v{i}")
-    w.arguments.append(f"{type_} %v{i}")
-    w.names[i] = f"%v{i}"
+#: Bytes of a cache line, which the widest streaming store fills.
+_LINE: Final = 64
 
 
 def load(w: Writer, i: int, op: k.Load) -> None:
     """Read a slot, an element, or neighbouring ones."""
-    if op.source in w.analysis.slots:
+    if op.source in w.found.arrays:
         _load_slot(w, i, op)
         return
     name = w.names[i] = f"%v{i}"
@@ -116,7 +84,7 @@ def store(w: Writer, i: int, op: k.Store) -> None:
     """Write a slot, an element, or neighbouring ones."""
     given = w.type_of(op.value)
     value = w.names[op.value]
-    if op.target in w.analysis.slots:
+    if op.target in w.found.arrays:
         slot = w.slot(op.target, op.index)
         if op.mask is not None:
             type_ = VALUE[given]
@@ -131,8 +99,8 @@ def store(w: Writer, i: int, op: k.Store) -> None:
         value = f"%b{i}"
     if op.mask is None:
         hint = ""
-        if op.streaming and w.templates.target.has_streaming:
-            size, hint = min(size * given.lanes, ALIGNMENT), ", !nontemporal !0"
+        if op.streaming and w.templates.machine.has_streaming:
+            size, hint = min(size * given.lanes, _LINE), ", !nontemporal !0"
         pointer = w.address(i, op.target, op.index)
         w.lines.append(f"  store {memory} {value}, ptr {pointer}, align {size}{hint}")
     elif given.lanes > 1:

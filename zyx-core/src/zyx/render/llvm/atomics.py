@@ -8,13 +8,13 @@ from zyx.dtype import Kind
 from zyx.errors import UnsupportedError
 from zyx.ir.kernel import Memory, Type
 from zyx.ops import ReduceOp
-from zyx_backend_c import llvm_math
-from zyx_backend_c.llvm_templates import compiled
-from zyx_backend_c.llvm_types import MEMORY, VALUE
+from zyx.render.llvm import math
+from zyx.render.llvm.templates import compiled
+from zyx.render.llvm.types import MEMORY, VALUE
 
 if TYPE_CHECKING:
     from zyx.ir import kernel as k
-    from zyx_backend_c.llvm_writer import Writer
+    from zyx.render.llvm.writer import Writer
 
 #: Read-modify-write instructions, by reduction and family of the dtype.
 _INSTRUCTIONS: Final = {
@@ -85,7 +85,7 @@ def _exchange_loop(w: Writer, i: int, op: k.Atomic, type_: Type, pointer: str) -
 
 
 def _combined(w: Writer, i: int, op: k.Atomic, type_: Type, old: str) -> str:
-    template = compiled(llvm_math.binary(op.op.binary, type_), f"atomic {op.op.value} of {type_}")
+    template = compiled(math.binary(op.op.binary, type_), f"atomic {op.op.value} of {type_}")
     w.lines.append(template.format(f"%c{i}", old, w.names[op.value]))
     return f"%c{i}"
 

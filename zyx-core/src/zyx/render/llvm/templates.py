@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
 from zyx.ops import BinaryOp
-from zyx_backend_c import llvm_casts, llvm_math
+from zyx.render.llvm import casts, math
 
 if TYPE_CHECKING:
     from zyx.dtype import DType, Scalar
     from zyx.ir.kernel import Type, ValueId
-    from zyx_backend_c.target import Target
+    from zyx.render.llvm.machine import Machine
 
 #: Operations whose template depends on whether the second operand is a constant.
 _GUARDED: Final = frozenset(op.value for op in (BinaryOp.DIV, BinaryOp.MOD, BinaryOp.SHL, BinaryOp.SHR))
@@ -21,8 +21,8 @@ _GUARDED: Final = frozenset(op.value for op in (BinaryOp.DIV, BinaryOp.MOD, Bina
 class Templates:
     """Templates for one processor. Keys hold names of operations, since hashing an enum's member takes longer."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
         self._unary: dict[tuple[str, Type], str] = {}
         self._binary: dict[tuple[object, ...], str] = {}
         self._mad: dict[Type, str] = {}
@@ -34,7 +34,7 @@ class Templates:
         key = (op.op._value_, op.type)
         found = self._unary.get(key)
         if found is None:
-            found = self._unary[key] = compiled(llvm_math.unary(op.op, op.type), f"{op.op.value} of {op.type}")
+            found = self._unary[key] = compiled(math.unary(op.op, op.type), f"{op.op.value} of {op.type}")
         return found
 
     def binary(self, op: k.Binary, type_: Type, ops: tuple[k.Op, ...]) -> str:
@@ -49,7 +49,7 @@ class Templates:
             key = (*key, constant)
             found = self._binary.get(key)
         if found is None:
-            template = llvm_math.binary(op.op, type_, constant)
+            template = math.binary(op.op, type_, constant)
             found = self._binary[key] = compiled(template, f"{op.op.value} of {type_}")
         return found
 
@@ -57,14 +57,14 @@ class Templates:
         """Return the template of a multiply-add."""
         found = self._mad.get(type_)
         if found is None:
-            found = self._mad[type_] = compiled(llvm_math.multiply_add(type_, self.target), f"mad of {type_}")
+            found = self._mad[type_] = compiled(math.multiply_add(type_, self.machine), f"mad of {type_}")
         return found
 
     def cast(self, source: Type, target: DType) -> str:
         """Return the template of a conversion."""
         found = self._casts.get((source, target, False))
         if found is None:
-            found = compiled(llvm_casts.cast(source, target, self.target), "cast")
+            found = compiled(casts.cast(source, target, self.machine), "cast")
             self._casts[source, target, False] = found
         return found
 
@@ -72,7 +72,7 @@ class Templates:
         """Return the template of a reading of bits as another dtype."""
         found = self._casts.get((source, target, True))
         if found is None:
-            found = self._casts[source, target, True] = compiled(llvm_casts.bitcast(source, target), "bitcast")
+            found = self._casts[source, target, True] = compiled(casts.bitcast(source, target), "bitcast")
         return found
 
     def shuffle_mask(self, lanes: tuple[int, ...]) -> str:

@@ -1,0 +1,130 @@
+"""LLVM IR text of operations, without LLVM: what a backend gets from core, and adds to it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.errors import UnsupportedError
+from zyx.ir import kernel as k
+from zyx.ir.kernel import Type
+from zyx.ir.parser import parse_kernel
+from zyx.ops import BinaryOp
+from zyx.render.llvm.operations import OPERATIONS
+from zyx.render.llvm.slots import find_slots
+from zyx.render.llvm.templates import Templates
+from zyx.render.llvm.types import literal
+from zyx.render.llvm.writer import Writer
+
+
+def machine(**differs):
+    return SimpleNamespace(**({"has_fma": True, "has_half_conversion": False, "has_streaming": False} | differs))
+
+
+def name(w, i, op):
+    w.names[i] = f"%v{i}"
+
+
+def written(text, **differs):
+    """Return the lines of a kernel whose arrays and positions are names."""
+    kernel = parse_kernel(text)
+    w = Writer(kernel, find_slots(kernel), Templates(machine(**differs)))
+    writers = {**OPERATIONS, k.Define: name, k.Index: name}
+    for i, op in enumerate(kernel.ops):
+        writers[type(op)](w, i, op)
+    return "\n".join(w.lines).splitlines()
+
+
+KERNEL = """
+    kernel k
+    %x = global f32[64] readonly
+    %o = global f32[64]
+    %i = group 0 < 64 : i32
+    %a = load %x[%i] : f32
+    %b = mad %a, %a, %a : f32
+    store %o[%i] = %b
+"""
+
+
+def test_loads_arithmetic_and_stores_are_lines():
+    assert written(KERNEL) == [
+        "  %a3 = getelementptr inbounds float, ptr %v0, i32 %v2",
+        "  %v3 = load float, ptr %a3, align 4",
+        "  %v4 = call float @llvm.fma.f32(float %v3, float %v3, float %v3)",
+        "  %a5 = getelementptr inbounds float, ptr %v1, i32 %v2",
+        "  store float %v4, ptr %a5, align 4",
+    ]
+
+
+def test_a_machine_that_does_not_fuse_rounds_twice():
+    assert written(KERNEL, has_fma=False)[2:4] == ["  %v4.p = fmul float %v3, %v3", "  %v4 = fadd float %v4.p, %v3"]
+
+
+LOOP = """
+    kernel k
+    %o = global i32[1]
+    %r = register i32[2]
+    %m = register i32[4]
+    %z = const 0 : i32
+    %n = const 1 : i32
+    store %r[%z] = %z
+    store %r[%n] = %n
+    store %m[%z] = %n
+    %i = loop < 8 : i32
+        %s = load %r[%z] : i32
+        %t = add %s, %i : i32
+        store %r[%z] = %t
+        %c = lt %t, %i : i32
+        if %c
+            store %r[%n] = %t
+        endif
+        %g = const 3 : i32
+        %h = and %i, %g : i32
+        %u = load %m[%h] : i32
+    endloop
+    %w = load %r[%n] : i32
+    store %o[%z] = %w
+"""
+
+
+def test_slots_are_the_elements_of_arrays_at_constant_places_and_regions_know_what_they_write():
+    found = find_slots(parse_kernel(LOOP))
+    assert found.arrays == {1}
+    loop, branch = (i for i, op in enumerate(parse_kernel(LOOP).ops) if isinstance(op, k.Loop | k.If))
+    assert found.written == {branch: ((1, 1),), loop: ((1, 0), (1, 1))}
+
+
+def test_slots_are_joined_by_phis_where_control_flow_meets():
+    lines = written(LOOP)
+    loop, branch = (i for i, op in enumerate(parse_kernel(LOOP).ops) if isinstance(op, k.Loop | k.If))
+    phis = [line for line in lines if " phi " in line]
+    assert f"  %v{loop} = phi i32 [ 0, %entry ], [ %n{loop}, " in phis[0]
+    assert phis[1].startswith(f"  %p{loop}.0 = phi i32 [ 0, %entry ], [ ")
+    assert phis[2].startswith(f"  %p{loop}.1 = phi i32 [ 1, %entry ], [ ")
+    assert phis[3].startswith(f"  %p{branch}.0 = phi i32 [ %v")
+    assert len(phis) == 4
+    assert lines[-1] == f"  store i32 %p{branch}.0, ptr %v0, align 4"  # loops are left at their end
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "text"),
+    [
+        (True, Type(dtypes.bool_), "true"),
+        (-3, Type(dtypes.int8), "-3"),
+        (1.5, Type(dtypes.float32), "1.5"),
+        (float("inf"), Type(dtypes.float64), "0x7FF0000000000000"),
+        (1.0, Type(dtypes.float16), "15360"),
+        (1.0, Type(dtypes.bfloat16), "16256"),
+        (2, Type(dtypes.uint16, 4), "splat (i16 2)"),
+    ],
+)
+def test_constants(value, type_, text):
+    assert literal(value, type_) == text
+
+
+def test_what_there_is_no_form_for_is_refused():
+    half = Type(dtypes.float16)
+    with pytest.raises(UnsupportedError, match="there is no native form of add of f16"):
+        Templates(machine()).binary(k.Binary(BinaryOp.ADD, 0, 0, half), half, ())
