@@ -52,7 +52,7 @@ _DEPTHS: Final = (16, 8, 32, 64)
 _TURNED: Final = 2
 #: Most multiplications that are written out, and fewest in all that are worth it.
 _WRITTEN_OUT: Final = 1 << 10
-_SMALL: Final = 1 << 20
+_SMALL: Final = 1 << 22
 _MOST_LANES: Final = 4
 _MOST_THREADS: Final = 256
 #: Registers of a thread beside results, factors, and what it copies; and what compilers take for addresses.
@@ -62,11 +62,11 @@ _ADDRESS_REGISTERS: Final = 24
 _ALL_REGISTERS: Final = 1 << 16
 _ALL_LOCAL: Final = 4
 #: What it costs to load a factor from local memory, and to copy an element there, relative to a multiplication.
-_LOAD_COST: Final = 1.5
+_LOAD_COST: Final = 2.0
 _COPY_COST: Final = 16.0
 #: Cycles until memory answers, and multiplications of a processor in a cycle: a group waits where the other groups that
 #: have room beside it do not compute for so long. With the costs above, they rank blocks as their times were on a card.
-_LATENCY: Final = 700
+_LATENCY: Final = 400
 _MULTIPLICATIONS: Final = 128
 #: Threads that keep a processor busy, by tiles and where each has a result; and what a multiplication costs there.
 _BUSY: Final = 128
