@@ -153,7 +153,8 @@ def test_memory_of_the_dead_is_given_back_while_the_device_is_at_work(
             x = (x.sum() * zyx.ones(length) / float(x.shape[0])).realize()
         return x
 
-    assert chain().tolist() == [2.0] * lengths[-1]  # compiled from now on
+    twos = pytest.approx([2.0] * lengths[-1])  # quotients need not be the nearest ones
+    assert chain().tolist() == twos  # compiled from now on
     bound.memory.reclaim()
     waits: list[str] = []
     for name in ("sync_events", "synchronize", "pool_to_host", "trim"):
@@ -168,7 +169,7 @@ def test_memory_of_the_dead_is_given_back_while_the_device_is_at_work(
     x = chain()
     bound.memory.reclaim()
     assert not waits
-    assert x.tolist() == [2.0] * lengths[-1]
+    assert x.tolist() == twos
     assert waits
 
 
