@@ -279,7 +279,7 @@ def take_events(buffers: Iterable[Buffer], pool: MemoryPool) -> tuple[list[Event
             last = last.successor
         if last.error is not None or last.pool is not pool:
             buffer.wait()
-        else:
+        elif not waiting or waiting[-1] is not last:  # what was used together has one
             waiting.append(last)
     for last in waiting:
         if last.event is not None:

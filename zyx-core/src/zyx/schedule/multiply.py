@@ -71,7 +71,7 @@ class Multiplication:
         return self._emitter.emit_wide(fixed)
 
     def _interleaved(self, rows: Sequence[ValueId], start: int, count: int, together: int) -> ValueId:
-        """Return `count` elements of each of two rows from `start` on, in turn: `together` of one, then of the other."""
+        """Return `count` elements of each of two rows from `start` on, in turn, `together` of each."""
         first, second = rows
         width = self._builder.type_of(first).lanes
         lanes = [
