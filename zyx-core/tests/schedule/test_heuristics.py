@@ -12,11 +12,11 @@ from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
 from zyx.ir.verify import verify
-from zyx.ops import ReduceOp
+from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.lower import lower
-from zyx.schedule.moves import apply_moves
+from zyx.schedule.moves import Inline, apply_moves
 
 DEVICES = {
     "scalar": {"units": 1, "lanes": ()},
@@ -175,6 +175,26 @@ def test_threads_keep_what_fits_of_a_row_and_load_some_of_longer_ones_at_a_time(
     chosen, _ = choose_schedule(nest, bench.info)
     assert {range_.size for range_ in chosen.ranges if chosen.kind(range_) is Kind.REPEAT} == {written_out}
     assert sum(isinstance(op, k.Loop) for op in lower(chosen, "rows").ops) == loops
+
+
+def turned_softmax(bench):
+    """Return the softmax over two axes that do not lie as the results do: no threads share it."""
+    x = bench.graph.permute(bench.normal(3, 20, 17), (0, 2, 1))
+    shape = (3, 17, 20)
+    powers = bench.exp(bench.sub(x, bench.expand(bench.max(x, 1, 2), *shape)))
+    return bench.graph.binary(BinaryOp.DIV, powers, bench.expand(bench.sum(powers, 1, 2), *shape))
+
+
+@pytest.mark.parametrize("most", [1 << 20, 1000])
+def test_threads_keep_no_more_than_they_can_have(device_with, most):
+    bench = device_with(**DEVICES["threads with vectors"], private_bytes=most)
+    (nest,) = bench.schedule(turned_softmax(bench)).nests
+    chosen, moves = choose_schedule(nest, bench.info)
+    kernel = lower(chosen, "rows")
+    arrays = [op for op in kernel.ops if isinstance(op, k.Define) and op.memory is k.Memory.REGISTER]
+    assert any(isinstance(move, Inline) for move in moves) == (most == 1000)
+    assert (sum(op.length * op.dtype.itemsize for op in arrays) > 1000) == (most != 1000)
+    bench.check(turned_softmax(bench), run=bench.run_kernels, tolerance=1e-4)
 
 
 def test_neighbouring_threads_combine_neighbouring_columns(device_with):

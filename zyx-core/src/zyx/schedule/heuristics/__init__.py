@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zyx.schedule.heuristics.contraction import find_contraction, schedule_contraction
 from zyx.schedule.heuristics.loops import schedule_loops
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
+from zyx.schedule.heuristics.private_arrays import keep_arrays_small
 from zyx.schedule.heuristics.register_tiles import schedule_register_tiles
 from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
 from zyx.schedule.heuristics.threads import schedule_threads
@@ -35,6 +36,7 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
             is_done = schedule_register_tiles(plan, found, info)
         if not is_done:
             schedule_threads(plan, info, can_meet=can_meet, is_alone=is_alone)
+        keep_arrays_small(plan, info)
     elif found is not None:
         schedule_contraction(plan, found, info)
     else:
