@@ -156,7 +156,7 @@ def test_memory_of_others_gets_an_algorithm_for_its_alignment(device: CudaDevice
     storage, _ = device.pool.allocate(4096)
     starts, buffers = (4, 1040, 2056), []
     for start, array in zip(starts, (a, b, wanted), strict=True):
-        buffer, _ = device.pool.wrap(storage.address + start, array.nbytes, storage)
+        buffer, _ = device.pool.wrap(storage.memory + start, array.nbytes, storage)
         device.pool.sync_events([device.pool.host_to_pool(memoryview(array.reshape(-1).view(np.uint8)), buffer)])
         buffers.append(buffer)
     for _ in range(2):
@@ -170,7 +170,7 @@ def test_memory_of_others_gets_an_algorithm_for_its_alignment(device: CudaDevice
 def test_where_no_algorithm_takes_such_memory_the_launch_says_so(device: CudaDevice, library: FakeBlas):
     program = prepared(device, GEMM)
     (a, b, c), _ = buffers_for(device, GEMM)
-    odd, _ = device.pool.wrap(c.address + 4, c.nbytes, c)
+    odd, _ = device.pool.wrap(c.memory + 4, c.nbytes, c)
     library.finds = False
     with pytest.raises(LaunchError, match=r"cublaslt_1x5x7x9 on cuda:0: cublasLtMatmulAlgoGetHeuristic: no algorithm"):
         device.launch(program, [a, b, odd])

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
-from zyx.backend import Program
 from zyx.backend.library import Gemm, LibraryKernel
 from zyx.backend.lt_library import WORKSPACE_BYTES, LtError, LtLibrary, LtNames
 from zyx.errors import DriverNotFoundError, InitializationError, UnsupportedError
 from zyx_backend_cuda.errors import NO_MEMORY, Fault, failure
 from zyx_backend_cuda.libraries import load_library
+from zyx_backend_cuda.program import CudaProgram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,38 +151,22 @@ class Blas:
         return self._workspace
 
 
-class GemmProgram(Program):
-    """One product, or a batch of them.
+class GemmProgram(CudaProgram):
+    """One product, or a batch of them. Its arguments are a, b, c."""
 
-    Attributes:
-        what: The product and its device, for error texts.
-        pool: Memory of that device.
-        parameters: The launch arguments: a, b, c.
-        is_released: Whether it was given back.
-    """
-
-    __slots__ = ("_blas", "_product", "is_released", "parameters", "pool", "what")
+    __slots__ = ("_blas", "_product")
 
     def __init__(self, blas: Blas, product: LtProduct) -> None:
-        super().__init__(product.name)
-        self.what = f"{product.name} on {blas.device}"
-        self.pool = blas.pool
-        self.parameters = product.parameters
-        self.is_released = False
+        super().__init__(product.name, "", f"{product.name} on {blas.device}", blas.pool, product.parameters)
         self._blas = blas
         self._product = product
 
     def enqueue(self, natives: Sequence[Native], stream: Stream) -> None:
-        """Queue it. Raises `Fault`."""
         a, b, c = natives
         try:
             self._product.queue(a, b, c, self.pool.session.stream_handle(stream))  # type: ignore[arg-type]  # addresses
         except LtError as error:
             raise self._blas.fault(error) from error
-
-    def release(self) -> None:
-        """Note that it must not be launched; captured sequences keep what they need."""
-        self.is_released = True
 
 
 def open_blas(pool: CudaPool, device: str, majors: Sequence[int], *, tf32: bool = False) -> Blas:

@@ -1,4 +1,4 @@
-"""Work that was queued: streams, how far they have come, and the events that stand for places in them.
+"""Work that was queued: streams, and how far they have come.
 
 A stream does things in the order in which it was given them. So work on it needs no event of its own: a number says
 where in the stream it is, and work on the same stream that comes after it need not wait for it. A driver's event is
@@ -9,9 +9,8 @@ and launches cheaper. Every so many pieces of work one is made in any case, so t
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from zyx.backend import Event
 from zyx.errors import LaunchError
 from zyx_backend_cuda.errors import Fault, failure
 
@@ -24,35 +23,6 @@ if TYPE_CHECKING:
 _MARK_EVERY: Final = 32
 
 Tickets: TypeAlias = "Sequence[tuple[Lane, int]]"
-
-
-class CudaEvent(Event):
-    """Places in streams.
-
-    Attributes:
-        owner: The pool that the event belongs to.
-        tickets: The places.
-    """
-
-    __slots__ = ("owner", "tickets")
-
-    complete_when_made: ClassVar[bool] = False
-
-    def __init__(self, owner: object, tickets: Tickets = ()) -> None:
-        self._used = False
-        self.owner = owner
-        self.tickets = tickets
-
-    def again(self) -> CudaEvent:
-        return type(self)(self.owner, self.tickets)
-
-
-class CompletedEvent(CudaEvent):
-    """Work that was done before anybody could wait for it."""
-
-    __slots__ = ()
-
-    complete_when_made: ClassVar[bool] = True
 
 
 class Lane:

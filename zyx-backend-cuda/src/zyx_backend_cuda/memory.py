@@ -6,19 +6,16 @@ on what was there before is still queued, and work on the same stream then waits
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 import numpy as np
 
 from zyx.backend.caching_pool import CachedBuffer, CachingPool
-from zyx.errors import (
-    BackendError,
-    InvalidEventError,
-    TransferError,
-)
+from zyx.backend.work_event import WorkEvent
+from zyx.errors import BackendError, TransferError
 from zyx_backend_cuda.driver import Address
 from zyx_backend_cuda.errors import LOST, NO_MEMORY, Fault, code_name, failure
-from zyx_backend_cuda.lanes import CompletedEvent, CudaEvent, Lane, finish_all
+from zyx_backend_cuda.lanes import Lane, finish_all
 from zyx_backend_cuda.staging import PIECE_BYTES, Staging
 
 if TYPE_CHECKING:
@@ -32,21 +29,10 @@ if TYPE_CHECKING:
 _DLPACK_CUDA: Final = 2
 
 
-class CudaBuffer(CachedBuffer[Address]):
-    """A piece of a device's memory.
-
-    Attributes:
-        address: Where it begins, or began before it was freed.
-    """
-
-    __slots__ = ("address",)
-
-    def __init__(self, pool: MemoryPool, nbytes: int, address: Address, capacity: int) -> None:
-        super().__init__(pool, nbytes, address, capacity)
-        self.address = address
+CudaBuffer: TypeAlias = CachedBuffer[Address]
 
 
-class ForeignBuffer(CudaBuffer):
+class ForeignBuffer(CachedBuffer[Address]):
     """Memory of another library.
 
     Attributes:
@@ -63,7 +49,7 @@ class ForeignBuffer(CudaBuffer):
 
 
 class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
-    """The memory of one device, and the streams that work on it.
+    """The memory of one device, and the streams that work on it. What the driver knows a piece by is its address.
 
     Args:
         name: Such as ``cuda:0 memory``.
@@ -98,9 +84,6 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
             return self.compute.pending
 
     # ---- allocation
-
-    def make_buffer(self, nbytes: int, memory: Address, capacity: int) -> CudaBuffer:
-        return CudaBuffer(self, nbytes, memory, capacity)
 
     def deallocate(self, buffer: PoolBuffer, events: Sequence[Event] = ()) -> None:
         """Give `buffer` back; it is kept for a request that then waits for `events`. What is shared is waited for."""
@@ -157,7 +140,7 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
     def wrap(self, address: int, nbytes: int, owner: object) -> tuple[ForeignBuffer, Event]:
         with self.session:
             place = self.compute.queued(f"work of another library on memory that {self.name} shares")
-        return ForeignBuffer(self, nbytes, address, owner), CudaEvent(self, ((self.compute, place),))
+        return ForeignBuffer(self, nbytes, address, owner), WorkEvent(self, ((self.compute, place),))
 
     # ---- transfers
 
@@ -182,7 +165,7 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
         except Fault as error:
             what = f"an upload of {source.nbytes} bytes to {self.name}"
             raise failure(what, error, TransferError, self.compute.last) from error
-        return CudaEvent(self, ((lane, place),))
+        return WorkEvent(self, ((lane, place),))
 
     def pool_to_host(
         self, source: PoolBuffer, target: memoryview, events: Sequence[Event] = (), offset: int = 0
@@ -243,16 +226,10 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
                     lane.mark()
             except Fault as error:
                 raise failure(f"a copy from {other.name} to {self.name}", error, TransferError) from error
-            return CudaEvent(self, ((lane, place),))
+            return WorkEvent(self, ((lane, place),))
         return super().pool_to_pool(source, target, events, target_events)
 
     # ---- events
-
-    def event(self, work: Tickets) -> Event:
-        return CudaEvent(self, work) if work else CompletedEvent(self)
-
-    def completed(self) -> Event:
-        return CompletedEvent(self)
 
     def sync_events(self, events: Sequence[Event]) -> None:
         tickets = self.take(events)
@@ -266,24 +243,6 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
                 if lane.done != lane.issued:
                     with self.session:
                         lane.finish()
-
-    def take(self, events: Sequence[Event]) -> Tickets:
-        """Use `events` up, and return the places that they stand for.
-
-        Raises:
-            InvalidEventError: One is of another pool, or was used before.
-        """
-        tickets: list[tuple[Lane, int]] = []
-        foreign: Event | None = None
-        for event in events:
-            event.take()
-            if isinstance(event, CudaEvent) and event.owner is self:
-                tickets += event.tickets
-            else:
-                foreign = event
-        if foreign is not None:
-            raise InvalidEventError(f"pool {self.name} was given an event of another pool: {type(foreign).__name__}")
-        return tickets
 
     def close(self) -> None:
         """Wait for all work, free everything, and give the device back."""

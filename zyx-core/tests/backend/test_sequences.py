@@ -91,7 +91,7 @@ class TestRecordings:
         recordings: Recordings[int] = Recordings(2, is_on=True)
         for _ in range(2):
             recordings.find(1, lambda: 1)
-        recordings.clear()
+        assert recordings.clear() == [1]
         assert len(recordings) == 0
         assert recordings.find(1, lambda: 1) is None  # as if it were new
 

@@ -151,7 +151,9 @@ class Recordings(Generic[RecordingT]):
             self._kept.popitem(last=False)
         return made
 
-    def clear(self) -> None:
-        """Let go of all recordings."""
+    def clear(self) -> Sequence[RecordingT]:
+        """Let go of all recordings, and return them."""
+        kept = list(self._kept.values())
         self._kept.clear()
         self._seen.clear()
+        return kept
