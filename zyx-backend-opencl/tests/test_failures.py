@@ -120,6 +120,17 @@ def test_a_failure_is_not_told_to_those_who_wait_for_something_else(work: Work, 
         work.wait([culprit])
 
 
+def test_work_whose_state_the_driver_does_not_tell_counts_as_failed(work: Work, session: PaperSession):
+    first = work.add(session.event(), "kernel first on opencl:7")
+    session.is_lost = True
+    second = work.add(session.event(), "kernel second on opencl:7", [first])
+    with pytest.raises(DeviceLostError, match=r"kernel third on opencl:7 did not run.*kernel first on opencl:7"):
+        work.natives([first], "kernel third on opencl:7")
+    with pytest.raises(DeviceLostError, match=r"kernel second on opencl:7 did not run.*kernel first on opencl:7"):
+        work.wait([second])
+    work.finish()  # told
+
+
 @pytest.mark.parametrize(
     ("code", "kind"), [(LOST, DeviceLostError), (-2, DeviceLostError), (-4, AllocationError), (-5, LaunchError)]
 )

@@ -318,3 +318,48 @@ def test_calls_that_a_driver_refuses_are_errors_of_the_right_kind_and_change_not
     pool.sync_events([device.launch(program, [buffer])])
     assert values(buffer) == {6}
     pool.deallocate(buffer)
+
+
+@pytest.mark.parametrize(
+    ("code", "queued", "allocated"),
+    [
+        (LOST, DeviceLostError, DeviceLostError),
+        (-4, AllocationError, AllocationError),
+        (OUT_OF_RESOURCES, LaunchError, AllocationError),
+    ],
+)
+def test_a_driver_that_does_not_tell_the_state_of_work_fails_that_work_and_keeps_its_memory_from_others(
+    device: ClDevice, pool: ClPool, add: Callable[..., Kernel], integers: Callable[[int], ClBuffer],
+    values: Callable[[ClBuffer], set[int]], monkeypatch: pytest.MonkeyPatch, code: int,
+    queued: type[Exception], allocated: type[Exception],
+):  # fmt: skip
+    pool.synchronize()
+    program = device.compile(add(1, "untold"))
+    other, dead = integers(5), integers(7)
+    free = pool.free_bytes
+    event = device.launch(program, [dead])
+    pool.deallocate(dead, [event.again()])  # type: ignore[list-item]  # there is another
+    with monkeypatch.context() as patch:
+        patch.setitem(vars(pool.session), "status", refuse(code))
+        with pytest.raises(queued, match=rf"kernel untold on opencl:0 did not run.*kernel untold.*\({code}\)"):
+            device.launch(program, [other], [event])
+        with pytest.raises(allocated, match=rf"looking at work on memory of {pool.name}.*\({code}\)"):
+            pool.allocate(4 * 64)
+    assert pool.free_bytes == free + dead.capacity
+    pool.synchronize()
+    assert values(other) == {5}
+    pool.sync_events([device.launch(program, [other])])
+    assert values(other) == {6}
+    pool.deallocate(other)
+
+
+def test_a_driver_that_cannot_wait_for_memory_that_was_given_back_has_none(
+    pool: ClPool, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as patch:
+        patch.setitem(vars(pool.session), "allocate", refuse(-4))
+        patch.setitem(vars(pool.session), "finish", refuse(OUT_OF_RESOURCES))
+        with pytest.raises(AllocationError, match=rf"waiting for memory of {pool.name}.*\({OUT_OF_RESOURCES}\)"):
+            pool.allocate(12345)
+    buffer, _ = pool.allocate(12345)
+    pool.deallocate(buffer)

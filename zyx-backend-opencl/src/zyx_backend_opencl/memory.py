@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.backend.caching_pool import CachedBuffer, CachingPool
-from zyx.errors import TransferError
+from zyx.errors import AllocationError, TransferError
 from zyx_backend_opencl.driver import Fault, Memory
 from zyx_backend_opencl.errors import LOST, NO_BUFFER, code_name, failure
 from zyx_backend_opencl.work import Command, Work
@@ -47,10 +47,16 @@ class ClPool(CachingPool[Memory, Command]):
         pass  # the driver frees it with the last reference, when nothing uses it any more
 
     def settle(self) -> None:
-        self.session.finish()
+        try:
+            self.session.finish()
+        except Fault as error:
+            raise failure(f"waiting for memory of {self.name}", error.code, AllocationError) from error
 
     def unfinished(self, work: Sequence[Command]) -> Sequence[Command]:
-        return [command for command in work if self.session.status(command.native) > 0]
+        try:
+            return [command for command in work if self.session.status(command.native) > 0]
+        except Fault as error:  # nobody knows whether the memory is in use, so nobody gets it
+            raise failure(f"looking at work on memory of {self.name}", error.code, AllocationError) from error
 
     # ---- transfers
 

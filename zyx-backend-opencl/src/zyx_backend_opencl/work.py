@@ -188,7 +188,10 @@ class Work:
         while commands:
             first = commands[0]
             if not first.is_complete:
-                code = status(first.native)
+                try:
+                    code = status(first.native)
+                except Fault as error:  # it counts as failed with that, as in `_look`
+                    code = error.code
                 if code > 0:
                     return
                 self._end(first, code)
