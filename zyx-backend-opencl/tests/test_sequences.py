@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from refused import Refused
 
 from zyx.backend import Launch, Slot, SupportsCapture, SupportsTiming
 from zyx.errors import LaunchError
 from zyx_backend_opencl.driver import RecordingError
+from zyx_backend_opencl.sequence import ClSequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from zyx_backend_opencl.device import ClDevice
     from zyx_backend_opencl.memory import ClBuffer, ClPool
     from zyx_backend_opencl.program import ClProgram
-    from zyx_backend_opencl.sequence import ClSequence
 
     Make = Callable[[int], ClBuffer]
     Read = Callable[[ClBuffer], set[int]]
@@ -142,6 +143,33 @@ def test_what_cannot_be_recorded_or_played_is_queued(
         run(device, sequence, buffer)
     assert log == ["launch", "flush"] * 3
     assert values(buffer) == {3}
+    pool.deallocate(buffer)
+
+
+@pytest.mark.parametrize(("owner", "step"), [("sequence", "_bind"), ("session", "flush")])
+def test_a_driver_that_refuses_a_step_of_recording_or_playing_is_an_error_that_names_the_sequence(
+    device: ClDevice, pool: ClPool, programs: list[ClProgram], integers: Make, values: Read,
+    monkeypatch: pytest.MonkeyPatch, owner: str, step: str,
+):  # fmt: skip
+    if device._recorder is None:
+        pytest.skip(f"{device.name} has no command buffers")
+
+    def refuse(*args: object) -> None:
+        raise Refused(-5)
+
+    sequence = device.capture([Launch(programs[0], (Slot(0),))], 1)
+    buffer = integers(0)
+    run(device, sequence, buffer)
+    with monkeypatch.context() as patch:
+        if owner == "sequence":
+            patch.setattr(ClSequence, step, refuse)
+        else:
+            patch.setitem(vars(pool.session), step, refuse)
+        with pytest.raises(LaunchError, match=r"a sequence of 1 kernels on opencl:0.*\(-5\)"):
+            device.launch(sequence, [buffer])
+    pool.synchronize()
+    run(device, sequence, buffer)
+    assert values(buffer) == {2 if owner == "sequence" else 3}  # what was played before the flush runs
     pool.deallocate(buffer)
 
 

@@ -115,6 +115,8 @@ class ClSequence(DeviceProgram):
                     return self.pool.work.add(native, self.what, behind, kept=found)
                 except RecordingError as error:
                     logger.debug("%s is queued launch by launch: %s", self.what, error)
+                except Fault as error:
+                    raise failure(self.what, error.code, LaunchError) from error
         return self._queue(natives, behind)
 
     def timed(self, args: Sequence[Argument]) -> float:
@@ -189,14 +191,16 @@ class ClSequence(DeviceProgram):
         """Return the recording for these buffers, with them; None if the driver cannot record it."""
         assert self._recorder is not None
         kernels = [self._kernel(step) for step in self._steps]
-        for slot, native in enumerate(natives):
-            self._bind(kernels, slot, native)
         try:
+            for slot, native in enumerate(natives):
+                self._bind(kernels, slot, native)
             # With the buffers: were one freed, another might get its place, and be taken for it.
             return self._recorder.record(self._launches(kernels)), natives
         except RecordingError as error:
             logger.info("%s cannot be recorded, and is queued launch by launch: %s", self.what, error)
             return None
+        except Fault as error:
+            raise failure(self.what, error.code, LaunchError) from error
 
 
 def _ready(step: Step[ClProgram]) -> Ready:
