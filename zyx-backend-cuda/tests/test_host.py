@@ -77,11 +77,29 @@ def test_a_captured_sequence_is_one_call_from_its_third_launch_on(
             assert made == (["launch"] * 3, ["capture", *["launch"] * 3, "play"], ["play"])[min(turn, 2)]
     assert values(one) == values(other) == {55}
     assert values(kept) == {100}
+    session.calls.clear()
     device.pool.trim()
-    assert "drop" in session.calls
+    assert session.calls.count("drop") == 2
     device.pool.sync_events([device.launch(captured, [one])])
     assert values(one) == {66}
     device.release(captured)
+
+
+def test_of_many_graphs_the_one_not_played_for_longest_is_dropped_once_it_has_run(
+    device: CudaDevice, session: FakeSession, add: Callable[..., Kernel], integers, values
+):
+    captured = device.capture([Launch(device.compile(add(1)), (Slot(0),))] * 2, 1)
+    buffers = [integers(device.pool, 0) for _ in range(9)]
+    session.calls.clear()
+    events = [device.launch(captured, [buffer]) for buffer in buffers for _ in range(3)]
+    assert session.calls.count("capture") == 9
+    assert session.calls.count("drop") == 1
+    assert "drain" in session.calls[: session.calls.index("drop")]
+    device.pool.sync_events(events)
+    assert [values(buffer) for buffer in buffers] == [{6}] * 9
+    session.calls.clear()
+    device.release(captured)
+    assert session.calls.count("drop") == 8
 
 
 def test_a_driver_that_cannot_record_gets_the_launches_one_by_one(
