@@ -6,8 +6,8 @@ That core is taken from the history of this repository (`tests/oldest_core.toml`
 apart from the tree, into the environment of the Python that runs this. Then run a part of that core's own conformance
 kit on the backend's device, and those of the backend's own tests that do what the kit does not; or, without a device,
 all of its own tests, which have something that stands in for the driver. The status is 1 if a test fails, or if the
-backend is broken there; and if there is no device, or not that core, although the variable ZYX_REQUIRE_DEVICES names
-the backend.
+backend is broken there; and if there is no device although the variable ZYX_REQUIRE_DEVICES names the backend, or not
+that core although it names ``history``.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ PART: Final = "test_pool or test_events or test_launches or test_limits or test_
 #: A backend's own tests that call what the kit does not: hooks, libraries, drivers that fail. Not each backend has all.
 OWN: Final = ("test_plugin.py", "test_blas.py", "test_faulty_driver.py")
 
-#: What stands for a backend among the devices that must be there, besides its own name.
-STAND_INS: Final = {"hip": "hip-on-cpu"}
+#: What stands, among the devices that must be there, for commits of all oldest cores.
+HISTORY: Final = "history"
 
 #: Prints the state of a backend, whether it is broken, and why. Runs beside that core, so it uses what core always had.
 STATE: Final = """
@@ -68,8 +68,8 @@ def main(name: str, arguments: list[str]) -> int:
         try:
             core = export(commit, folder)
         except Missing as missing:
-            if is_required(name):
-                print(f"ZYX_REQUIRE_DEVICES names {name}, so this is a failure: {missing}", flush=True)
+            if HISTORY in required():
+                print(f"ZYX_REQUIRE_DEVICES names {HISTORY}, so this is a failure: {missing}", flush=True)
                 return 1
             skipped.note(environment, f"all of it, since {missing}")
             return 0
@@ -108,11 +108,6 @@ def absent(name: str, environment: str, why: str) -> int:
 def required() -> list[str]:
     """Return the devices that must be there."""
     return os.environ.get("ZYX_REQUIRE_DEVICES", "").split(",")
-
-
-def is_required(name: str) -> bool:
-    """Return whether a backend, or what stands in for its device, must be there."""
-    return not {name, STAND_INS.get(name, name)}.isdisjoint(required())
 
 
 def own_package(name: str) -> str:
