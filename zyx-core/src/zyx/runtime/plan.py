@@ -55,20 +55,6 @@ class Slice:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """A whole plan as one launch: its program, the numbers of the buffers it is given, and of those that it writes to.
-
-    Plans of one launch are so by nature; of others a device makes a program, which is the plan's own.
-    """
-
-    device: Device
-    program: Program
-    buffers: tuple[int, ...]
-    written: tuple[int, ...]
-    is_own: bool
-
-
 @dataclass(slots=True)
 class Plan:
     """A plan; see the module.
@@ -89,7 +75,8 @@ class Plan:
     steps: tuple[Step, ...]
     placed: Mapping[str, Device] = field(default_factory=dict)
     _runs: int = 0
-    _whole: _Whole | None = field(default=None)
+    #: All steps as one launch: the only one there is, or that of a program which a device made of them.
+    _whole: LaunchStep | None = None
 
     @property
     def launches(self) -> int:
@@ -138,38 +125,25 @@ class Plan:
     def queue(self, buffers: Sequence[Buffer], trace: Trace) -> None:
         """Queue the steps on the buffers of a run. From the second run on, a device that can captures them as one."""
         if not trace.launches:
-            whole = self._whole
-            if whole is None:
+            if self._whole is None:
                 self._runs += 1
-                if self._runs == 2 and self.capture():
-                    whole = self._whole
-            if whole is not None:
-                self._launch(whole, buffers)
+                if self._runs == 2:
+                    self.capture()
+            if self._whole is not None:
+                _launch(self._whole, buffers)
                 return
         for step in self.steps:
             if isinstance(step, CopyStep):
                 copy_buffer(buffers[step.source], buffers[step.target])
             else:
-                args = [buffers[number] for number in step.args]
-                pool = step.device.memory_pool
-                events, taken = take_events(args, pool)
-                started = trace.before_launch(step)
-                try:
-                    event = step.device.launch(step.program, _raw(args), events)
-                    event = trace.after_launch(step, event, started)
-                except BackendError as error:
-                    locate(error, step.device.name)
-                    abandon(taken)
-                    raise
-                settle(event, pool, args, taken, [buffers[number] for number in step.written])
+                _launch(step, buffers, trace)
 
     def capture(self) -> bool:
         """Turn the steps into one program, if they are launches on one device that can; return whether it is done."""
         if self._whole is not None:
             return True
         if len(self.steps) == 1 and isinstance(self.steps[0], LaunchStep):
-            only = self.steps[0]
-            self._whole = _Whole(only.device, only.program, only.args, only.written, is_own=False)
+            self._whole = self.steps[0]
             return True
         devices = {step.device for step in self.steps if isinstance(step, LaunchStep)}
         if len(devices) != 1 or any(isinstance(step, CopyStep) for step in self.steps):
@@ -182,46 +156,49 @@ class Plan:
         slot = {number: Slot(position) for position, number in enumerate(buffers)}
         sequence = [SequenceLaunch(step.program, tuple(slot[number] for number in step.args)) for step in launches]
         written = tuple({number for step in launches for number in step.written})
-        self._whole = _Whole(device, device.capture(sequence, len(buffers)), buffers, written, is_own=True)
+        moved = sum(step.bytes_moved for step in launches)
+        self._whole = LaunchStep(device, device.capture(sequence, len(buffers)), buffers, moved, written)
         return True
-
-    @staticmethod
-    def _launch(whole: _Whole, buffers: Sequence[Buffer]) -> None:
-        """Queue a whole plan. This is done for every tensor of a program that computes each by itself."""
-        device = whole.device
-        pool = device.memory_pool
-        args: list[Buffer] = []
-        raw: list[PoolBuffer] = []
-        events: list[Event] = []
-        taken: list[Pending] = []
-        is_busy = False
-        for number in whole.buffers:
-            buffer = buffers[number]
-            args.append(buffer)
-            if buffer.raw is not None:
-                raw.append(buffer.raw)
-            if buffer.pending is not None:
-                is_busy = True
-        if is_busy:
-            events, taken = take_events(args, pool)
-        try:
-            event = device.launch(whole.program, raw, events)
-        except BackendError as error:
-            locate(error, device.name)
-            abandon(taken)
-            raise
-        if is_busy or not event.complete_when_made:
-            settle(event, pool, args, taken, [buffers[number] for number in whole.written])
-        else:
-            event.take()
 
     def close(self) -> None:
         """Release what was captured."""
         whole, self._whole = self._whole, None
-        if whole is not None and whole.is_own:
+        if whole is not None and whole is not self.steps[0]:
             whole.device.release(whole.program)
 
 
-def _raw(buffers: Sequence[Buffer]) -> list[PoolBuffer]:
-    """Return the pools' handles of buffers, none of which is empty: what has no elements takes no part in a kernel."""
-    return [buffer.raw for buffer in buffers if buffer.raw is not None]
+def _launch(step: LaunchStep, buffers: Sequence[Buffer], trace: Trace | None = None) -> None:
+    """Queue a launch on the buffers of a run, and show it if there is a trace.
+
+    This is done for every tensor of a program that computes each by itself.
+    """
+    device = step.device
+    pool = device.memory_pool
+    args: list[Buffer] = []
+    raw: list[PoolBuffer] = []  # but for what is empty, which takes no part in a kernel
+    events: list[Event] = []
+    taken: list[Pending] = []
+    is_busy = False
+    for number in step.args:
+        buffer = buffers[number]
+        args.append(buffer)
+        if buffer.raw is not None:
+            raw.append(buffer.raw)
+        if buffer.pending is not None:
+            is_busy = True
+    if is_busy:
+        events, taken = take_events(args, pool)
+    try:
+        if trace is None:
+            event = device.launch(step.program, raw, events)
+        else:
+            started = trace.before_launch(step)
+            event = trace.after_launch(step, device.launch(step.program, raw, events), started)
+    except BackendError as error:
+        locate(error, device.name)
+        abandon(taken)
+        raise
+    if is_busy or not event.complete_when_made:
+        settle(event, pool, args, taken, [buffers[number] for number in step.written])
+    else:
+        event.take()
