@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from zyx.backend.event import Event
     from zyx.backend.pool import PoolBuffer
 
@@ -12,9 +14,6 @@ if TYPE_CHECKING:
 @runtime_checkable
 class SupportsSharing(Protocol):
     """A pool whose buffers other libraries can use where they are, and that can use theirs.
-
-    A pool may have a method ``selected()``, too: within a ``with`` block of what it returns, its device is the one that
-    libraries of the process take for the current one of this thread.
 
     Attributes:
         dlpack_device: Kind and number of its device, as DLPack counts them: (2, 0) is the first CUDA device.
@@ -37,3 +36,11 @@ class SupportsSharing(Protocol):
 
         Nothing is copied. `owner` is kept until the buffer is given back, and `is_foreign` of the buffer is true.
         """
+
+
+@runtime_checkable
+class SupportsSelection(Protocol):
+    """A pool whose device libraries can be on or not: they share what is on the current one alone."""
+
+    def selected(self) -> AbstractContextManager[object]:
+        """Make the device the current one of this thread, for the length of a ``with`` block."""

@@ -16,16 +16,14 @@
     comparisons give bool, and the operation exists for the dtype (`zyx.ops`). Vectors have at least 2 lanes. What is
     swapped has 32 or 64 bits, and a distance of 1 at least.
 10. Accesses have an integer scalar as index, a value of the array's dtype, and a mask of bool with as many lanes.
-Vectors in
-    register memory are accessed whole. What is written to is mutable. `Atomic` combines scalars in global or local
-    memory by an operation that their dtype has; only global memory takes streaming stores.
+    Vectors in register memory are accessed whole. What is written to is mutable. `Atomic` combines scalars in global
+    or local memory by an operation that their dtype has; only global memory takes streaming stores.
 11. The condition of an `If` is a scalar bool.
 12. All threads of a group take part in a `Barrier`, in a `Swap` and in a `Wmma`: no `If` around it has a condition that
     depends on the position within the group, or on data in memory. The size of local axis 0 is a multiple of 32 with
     `Wmma`, and of the threads that swap (the power of two above the distance) with `Swap`.
-13. No access reaches outside of its array, whatever the data: the index is within bounds by its range, by an `If`
-around,
-    or in every lane that the mask lets through (`zyx.ir.bounds` says what is understood).
+13. No access reaches outside of its array, whatever the data: the index is within bounds by its range, by an
+    `If` around, or in every lane that the mask lets through (`zyx.ir.bounds` says what is understood).
 """
 
 from __future__ import annotations

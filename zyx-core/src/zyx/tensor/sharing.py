@@ -163,7 +163,7 @@ def from_device(data: Any, runtime: Runtime) -> Node | None:  # noqa: ANN401  # 
         SharingError: Its library does not share it; or it has gaps or another order than row-major, or a dtype that
             tensors lack.
     """
-    from zyx.backend.sharing import SupportsSharing
+    from zyx.backend.sharing import SupportsSelection, SupportsSharing
 
     place = tuple(int(part) for part in data.__dlpack_device__())
     if place == HOST:
@@ -172,7 +172,7 @@ def from_device(data: Any, runtime: Runtime) -> Node | None:  # noqa: ANN401  # 
         pool = device.memory_pool
         if isinstance(pool, SupportsSharing) and pool.dlpack_device == place:
             try:
-                with getattr(pool, "selected", nullcontext)():  # PyTorch shares what is on the current device alone
+                with pool.selected() if isinstance(pool, SupportsSelection) else nullcontext():
                     capsule = data.__dlpack__(stream=pool.stream_number())
             except BufferError as error:
                 raise SharingError(f"from_dlpack: this {type(data).__name__} is not shared: {error}") from error
