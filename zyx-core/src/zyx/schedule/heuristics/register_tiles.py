@@ -26,12 +26,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir import expr as e
-from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.schedule.accesses import expressions_of, reads_in, stride_along
-from zyx.schedule.heuristics.plan import serial_ranges
+from zyx.ir.nest import Compute, Kind, Scan
+from zyx.schedule.accesses import expressions_of, stride_along
+from zyx.schedule.heuristics.products import find_matrices, merge, stage_factor
 from zyx.schedule.heuristics.vectors import lanes_of
-from zyx.schedule.moves import Merge, Split, Stage
-from zyx.schedule.moves.ranges import find_statement
+from zyx.schedule.moves import Split
 from zyx.schedule.moves.values import conversion_of
 
 if TYPE_CHECKING:
@@ -160,30 +159,18 @@ def _product(nest: Nest, found: Contraction, info: DeviceInfo) -> _Product | Non
     statement, reads = found.statement, found.reads
     lanes = min(_MOST_LANES, *(lanes_of(other, info) for other in nest.statements))
     sums = [s for s in nest.statements if isinstance(s, Scan) or (isinstance(s, Compute) and s.op is not None)]
-    kept = statement.value.ranges
-    are_free = all(r in s.order and r not in serial_ranges(s) for r in kept for s in nest.statements)
-    if len(sums) != 1 or len(reads) != 2 or lanes < 2 or info.warp_size < _LEAST_WARP or not are_free:
+    if len(sums) != 1 or len(reads) != 2 or lanes < 2 or info.warp_size < _LEAST_WARP:
         return None
     if not all(info.can_compute(expr.dtype) for expr in expressions_of(statement) if isinstance(expr, e.Apply2)):
         return None  # a multiplication is many operations: too many to write them out
-    x, y = reads
-    of_x = [range_ for range_ in kept if x.free & range_.bit and not y.free & range_.bit]
-    of_y = [range_ for range_ in kept if y.free & range_.bit and not x.free & range_.bit]
-    summed = [range_ for range_ in statement.reduced if x.index.free & y.index.free & range_.bit]
-    if not of_x or not of_y or not summed:
+    matrices = find_matrices(nest, statement, *reads)
+    if matrices is None:
         return None
-    pairs = [(max(of_x, key=_size), x), (max(of_y, key=_size), y)]
-    if any(isinstance(s, Store) and stride_along(s.index, pairs[0][0]) == 1 for s in nest.statements):
-        pairs.reverse()  # a thread has neighbouring results in a row
-    (rows, left), (columns, right) = pairs
-    depth = max(summed, key=_size)
-    others = tuple(r for r in kept if r not in (rows, columns)), tuple(r for r in statement.reduced if r is not depth)
+    left, right = matrices.reads
     itemsizes = (conversion_of(statement, left).dtype.itemsize, conversion_of(statement, right).dtype.itemsize)
-    return _Product(repr(statement.value), (rows, columns), (left, right), itemsizes, depth, others, lanes)
-
-
-def _size(range_: Range) -> int:
-    return range_.size
+    return _Product(
+        repr(statement.value), matrices.sides, matrices.reads, itemsizes, matrices.depth, matrices.others, lanes
+    )
 
 
 # ---- how large
@@ -294,25 +281,12 @@ def _copy(
         tile = [depth[1], part, warp, depth[0], thread, neighbours]
     else:
         tile = [*depth, part, warp, thread, neighbours]
-    statement = find_statement(plan.nest, product.value)
-    read = next(r for r in reads_in(statement) if any(r.free & range_.bit for range_ in side))
-    same = [other for other in reads_in(statement) if other.param is read.param]
-    labels = tuple(range_.label for range_ in tile)
-    place = same.index(read) if len(same) > 1 else None
-    plan.do(Stage(product.value, read.param.number, labels, place, converted=True))
-    user = find_statement(plan.nest, product.value)
-    copy = plan.nest.statements[plan.nest.statements.index(user) - 1]
-    assert isinstance(copy, Compute)
-    *ranges, vector = copy.value.ranges[-len(tile) :]
+    *ranges, vector = stage_factor(plan, product.value, side, tile, converted=True)
     plan.mark(vector, Kind.VECTOR)
     if is_turned:
         turned, *ranges = ranges
         plan.mark(turned, Kind.UNROLL)
-    label = ranges[0].label
-    for range_ in ranges[1:]:
-        plan.do(Merge(label, range_.label))
-        label = f"{label}+{range_.label}"
-    rest = plan.range(label)
+    rest = plan.range(merge(plan, ranges))
     for count in (_WARP[1], _WARP[0], block.warps[1], block.warps[0]):
         if count > 1:
             rest, threads = _split(plan, rest, count)

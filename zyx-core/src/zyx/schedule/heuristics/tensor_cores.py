@@ -32,14 +32,13 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
-from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.ir.nest import Compute, Kind, Scan
 from zyx.ir.wmma import WARP
 from zyx.ops import ReduceOp
 from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.fragments import factors_of
-from zyx.schedule.heuristics.plan import serial_ranges
-from zyx.schedule.moves import Merge, Stage, TensorCore
-from zyx.schedule.moves.ranges import find_statement
+from zyx.schedule.heuristics.products import find_matrices, merge, stage_factor
+from zyx.schedule.moves import TensorCore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,7 +154,7 @@ def schedule_tensor_cores(plan: Plan, info: DeviceInfo) -> bool:
     for side in sides:
         _copy(plan, product, side, parts, block)
     rows, columns = (side.inner.label for side in sides)
-    plan.do(TensorCore(product.value, rows, columns, _merge(plan, parts)))
+    plan.do(TensorCore(product.value, rows, columns, merge(plan, parts)))
     return True
 
 
@@ -175,34 +174,17 @@ def _find(nest: Nest, info: DeviceInfo) -> _Product | None:
     except ScheduleError:
         return None
     depths = [dims for dims, dtype in info.wmma if dtype is x.dtype]
-    kept = statement.value.ranges
-    are_free = all(r in s.order and r not in serial_ranges(s) for r in kept for s in nest.statements)
-    if not isinstance(x, e.Read) or not isinstance(y, e.Read) or not depths or not are_free:
+    if not isinstance(x, e.Read) or not isinstance(y, e.Read) or not depths:
         return None
     if len(reads_in(statement)) != 2:
         return None  # a position is read from memory too
-    of_x = [range_ for range_ in kept if x.index.free & range_.bit and not y.free & range_.bit]
-    of_y = [range_ for range_ in kept if y.index.free & range_.bit and not x.free & range_.bit]
-    summed = [range_ for range_ in statement.reduced if x.index.free & y.index.free & range_.bit]
-    if not of_x or not of_y or not summed:
+    found = find_matrices(nest, statement, x, y)
+    if found is None:
         return None
-    pairs = [(max(of_x, key=_size), x), (max(of_y, key=_size), y)]
-    if _is_stored_along(nest, pairs[0][0]):
-        pairs.reverse()  # a thread has neighbouring results in a row
-    (rows, left), (columns, right) = pairs
-    depth = max(summed, key=_size)
-    others = tuple(r for r in kept if r not in (rows, columns)), tuple(r for r in statement.reduced if r is not depth)
+    (rows, columns), (left, right), depth = found.sides, found.reads, found.depth
     dims = max(depths, key=lambda dims: (dims[2] <= depth.size, dims[2] if dims[2] <= depth.size else -dims[2]))
     turned = (_is_turned(left, rows, depth), _is_turned(right, columns, depth))
-    return _Product(repr(statement.value), (rows, columns), depth, others, dims, x.dtype.itemsize, turned)
-
-
-def _size(range_: Range) -> int:
-    return range_.size
-
-
-def _is_stored_along(nest: Nest, range_: Range) -> bool:
-    return any(isinstance(s, Store) and stride_along(s.index, range_) == 1 for s in nest.statements)
+    return _Product(repr(statement.value), found.sides, depth, found.others, dims, x.dtype.itemsize, turned)
 
 
 def _is_turned(factor: e.Read, side: Range, depth: Range) -> bool:
@@ -303,39 +285,18 @@ def _split_side(plan: Plan, product: _Product, block: _Block, number: int) -> _S
 
 def _copy(plan: Plan, product: _Product, side: _Side, depth: Sequence[Range], block: _Block) -> None:
     """Let the threads of a group copy what they need of the rows' factor, or of the columns'."""
-    *blocks, along = _stage(plan, product, side, depth)
-    plan.mark(along, Kind.VECTOR)
-    if side.turn is not None:
-        turn, *blocks = blocks
-        plan.mark(turn, Kind.UNROLL)
-    _share_out(plan, _merge(plan, blocks), block)
-
-
-def _stage(plan: Plan, product: _Product, side: _Side, depth: Sequence[Range]) -> list[Range]:
-    """Copy the factor of a side, and return the ranges of the copy."""
-    statement = find_statement(plan.nest, product.value)
-    (read,) = (r for r in reads_in(statement) if any(r.index.free & range_.bit for range_ in side.ranges))
-    same = [other for other in reads_in(statement) if other.param is read.param]
+    skew = None
     if side.turn is None:
         tile = [*side.ranges, *depth]
     else:
         tile = [side.turn, side.warp, depth[0], side.tile, side.inner, depth[1]]
-    labels = tuple(range_.label for range_ in tile)
-    skew = None if side.turn is None else (depth[0].label, side.inner.label, _SKEW)
-    plan.do(Stage(product.value, read.param.number, labels, same.index(read) if len(same) > 1 else None, skew))
-    user = find_statement(plan.nest, product.value)
-    copy = plan.nest.statements[plan.nest.statements.index(user) - 1]
-    assert isinstance(copy, Compute)
-    return list(copy.value.ranges[-len(tile) :])
-
-
-def _merge(plan: Plan, ranges: Sequence[Range]) -> str:
-    """Make one range of neighbours, and return its label."""
-    label = ranges[0].label
-    for range_ in ranges[1:]:
-        plan.do(Merge(label, range_.label))
-        label = f"{label}+{range_.label}"
-    return label
+        skew = (depth[0].label, side.inner.label, _SKEW)
+    *blocks, along = stage_factor(plan, product.value, side.ranges, tile, skew=skew)
+    plan.mark(along, Kind.VECTOR)
+    if side.turn is not None:
+        turn, *blocks = blocks
+        plan.mark(turn, Kind.UNROLL)
+    _share_out(plan, merge(plan, blocks), block)
 
 
 def _share_out(plan: Plan, label: str, block: _Block) -> None:
