@@ -125,6 +125,15 @@ def test_tensors_are_multiplied_by_the_library_where_nothing_is_measured(runtime
     assert library.counts["Matmul"] == 1
 
 
+def test_factors_of_different_dtypes_are_not_the_library_s(runtime: Runtime, library: FakeBlas):
+    with use(runtime):
+        a, b = (zyx.Tensor(np.ones(shape, dtype)) for shape, dtype in (((5, 9), np.float16), ((9, 7), np.float32)))
+        (a @ b.astype("float16")).realize()
+        assert library.counts["Matmul"] == 0
+        (a @ b.softmax(axis=0).astype("float16")).realize()  # computed, and so stored as it is rounded
+        assert library.counts["Matmul"] == 1
+
+
 def test_a_launch_is_one_call_and_an_algorithm_is_asked_for_once(
     device: CudaDevice, library: FakeBlas, session: FakeSession
 ):

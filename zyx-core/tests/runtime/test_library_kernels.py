@@ -219,3 +219,29 @@ def test_gradients_of_a_layer_are_the_library_s(problems, device):
     upstream = 2 * np.maximum(x @ w + b, 0)
     np.testing.assert_allclose(gradient.numpy(), x.T @ upstream, rtol=1e-5)
     assert "vendor" in device.launched
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_a_library_gets_factors_as_they_are_stored(problems, device, dtype):
+    asked = problems()
+    (x, w, _), (tx, tw, _) = operands(dtype=dtype)
+    weights = (tw * 0.5).softmax(axis=0)  # in float32, then rounded
+    names, found = launches_of(device, tx @ weights)
+    assert "vendor" in names
+    assert asked[-1].dtype == getattr(zyx, dtype)
+    exponentials = np.exp(w * 0.5)
+    tolerance = {"float16": 2e-2, "bfloat16": 2e-1, "float32": 1e-5}[dtype]
+    np.testing.assert_allclose(found, x @ (exponentials / exponentials.sum(axis=0)), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_factors_that_are_rounded_while_they_are_read_are_not_the_library_s(problems, device, turned):
+    asked = problems()
+    (x, w, _), (tx, tw, _) = operands()
+    factors = (tx.astype("float16").realize(), tw.astype("float16"))
+    wanted = x @ w
+    if turned:
+        factors, wanted = (factors[1].T, factors[0].T), wanted.T
+    _, found = launches_of(device, factors[0] @ factors[1])
+    np.testing.assert_array_equal(found, wanted)
+    assert asked == []

@@ -84,3 +84,44 @@ def test_the_transpose_of_a_product_is_the_product_of_the_transposes(cpu):
     assert (problem.m, problem.n, problem.k) == (8, 4, 6)
     assert (problem.transpose_a, problem.transpose_b) == (True, True)
     assert (first.length, second.length) == (48, 24)
+
+
+@pytest.mark.parametrize(("first", "second"), [(np.float16, np.float32), (np.float32, np.float16)])
+def test_factors_that_are_stored_in_different_dtypes_are_left_to_generated_kernels(cpu, first, second):
+    a, b = (
+        cpu.graph.cast(cpu.graph.cast(cpu.normal(*shape, dtype=dtype), dtypes.float16), dtypes.float32)
+        for shape, dtype in (((4, 6), first), ((6, 8), second))
+    )
+    assert matched(cpu, cpu.graph.cast(product(cpu, a, b), dtypes.float16)) is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "added_up", "out"),
+    [
+        ("float32", "float64", "float64"),  # more digits than the library has
+        ("float32", "float16", "float16"),
+        ("int8", "float32", "float32"),
+        ("float16", "float32", "bfloat16"),
+        ("float32", "float32", "int32"),
+    ],
+)
+def test_products_in_other_dtypes_than_a_library_s_are_left_to_generated_kernels(cpu, stored, added_up, out):
+    a, b = (cpu.graph.cast(cpu.leaf(np.ones(shape, stored)), getattr(dtypes, added_up)) for shape in ((4, 6), (6, 8)))
+    assert matched(cpu, cpu.graph.cast(product(cpu, a, b), getattr(dtypes, out))) is None
+
+
+def test_factors_that_are_rounded_on_the_way_are_left_to_generated_kernels(cpu):
+    a, b = (
+        cpu.graph.cast(cpu.graph.cast(cpu.normal(*shape), dtypes.float16), dtypes.float32) for shape in ((4, 6), (6, 8))
+    )
+    assert matched(cpu, product(cpu, a, b)) is None
+
+
+def test_a_factor_that_is_computed_is_stored_as_it_is_rounded(cpu):
+    graph = cpu.graph
+    a = graph.cast(cpu.normal(4, 6, dtype=np.float16), dtypes.float32)
+    b = graph.cast(graph.cast(cpu.tanh(cpu.normal(6, 8)), dtypes.float16), dtypes.float32)
+    *_, nest = cpu.schedule(graph.cast(product(cpu, a, b), dtypes.float16)).nests
+    found = match_gemm(nest)
+    assert found is not None
+    assert [param.dtype for param in found[1]] == [dtypes.float16] * 3

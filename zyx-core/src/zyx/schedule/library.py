@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.library import Gemm
+from zyx.dtype import bfloat16, float16, float32
 from zyx.graph import node as n
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Store
@@ -15,6 +16,7 @@ from zyx.schedule.materialise import contraction_operands
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
+    from zyx.dtype import DType
     from zyx.graph.node import Node
     from zyx.ir.expr import Param, Range
     from zyx.ir.nest import Nest
@@ -61,6 +63,8 @@ def match_gemm(nest: Nest) -> tuple[Gemm, tuple[Param, Param, Param]] | None:
     statement, store = nest.statements
     if not isinstance(statement, Compute) or not isinstance(store, Store) or not _is_plain(statement, store):
         return None
+    if not _has_library_types(statement, store):
+        return None
     (inner,) = statement.reduced
     first, second = found.reads
     kept = [range_ for range_ in statement.order if range_ is not inner]
@@ -84,6 +88,29 @@ def _is_plain(statement: Compute, store: Store) -> bool:
     return whole and store.combine is None and not any(starts) and all(read.mask is None for read in reads)
 
 
+def _has_library_types(statement: Compute, store: Store) -> bool:
+    """Whether the products are of the factors as they are stored, both of one dtype, and are added up as `Gemm` says.
+
+    A factor may be stored in another dtype than the one that it has in the graph: rounding that the kernel does itself
+    while it reads is not what a library does.
+    """
+    product = statement.expr
+    if not isinstance(product, e.Apply2):  # what is rounded before it is added up is no library's
+        return False
+    dtypes = [_stored_dtype(factor) for factor in (product.x, product.y)]
+    stored, added_up = dtypes[0], statement.value.dtype
+    if stored is None or stored is not dtypes[1] or product.dtype is not added_up:
+        return False
+    wanted = float32 if stored in (float16, bfloat16) else stored
+    return added_up is wanted and store.param.dtype in (stored, added_up)
+
+
+def _stored_dtype(factor: e.Expr) -> DType | None:
+    """Return the dtype of the buffer whose elements are `factor`, converted at most once and to hold them exactly."""
+    read = factor.x if isinstance(factor, e.Convert) else factor
+    return read.param.dtype if isinstance(read, e.Read) else None
+
+
 def _problem(store: Store, a: e.Read, b: e.Read, batch: list[Range], i: Range, j: Range, k: Range) -> Gemm | None:
     m, n, size = i.size, j.size, k.size
     group = batch[0] if batch else None
@@ -101,4 +128,4 @@ def _problem(store: Store, a: e.Read, b: e.Read, batch: list[Range], i: Range, j
     b_step = size * n if group else 0
     if in_a not in (straight, turned) or in_b not in ([b_step, n, 1], [b_step, 1, size]):
         return None
-    return Gemm(groups, m, n, size, a.dtype, store.param.dtype, in_a != straight, in_b != [b_step, n, 1])
+    return Gemm(groups, m, n, size, a.param.dtype, store.param.dtype, in_a != straight, in_b != [b_step, n, 1])

@@ -5,7 +5,7 @@ Kept are
 1. what is asked for, `Contiguous`, `ToDevice` and `Scatter` nodes and scans, `Custom` nodes and what these read;
 2. every reduction;
 3. a node that costs something and is repeated by an `Expand` many times: it is computed once, not for every repetition;
-4. what a product of matrices multiplies, if it has to be computed at all;
+4. what a product of matrices multiplies, if it has to be computed at all; rounded, if that takes less memory;
 5. a node that several kept nodes need, if computing it again for each costs more than storing it and reading it back;
 6. what a reduction combines, if that needs several other reductions at the same points: see `row_summaries`.
 
@@ -139,8 +139,24 @@ def _keep_expanded(node: Node, kept: set[Node]) -> None:
 
 def _keep_operand(operand: Node, kept: set[Node]) -> None:
     below = _below_movement(operand)
-    if not _is_source(below):
-        kept.add(below)
+    if _is_source(below):
+        return
+    # Of a chain of conversions the smallest result is stored: it is what a library takes for a factor, too.
+    rounded, node = below, operand
+    while node is not below:
+        if isinstance(node, n.Cast) and _is_whole(node, below) and node.dtype.bits < rounded.dtype.bits:
+            rounded = node
+        node = node.sources[0]
+    kept.add(rounded)
+
+
+def _is_whole(node: Node, below: Node) -> bool:
+    """Whether `node` has each element of `below` once, converted and moved."""
+    while node is not below:
+        if isinstance(node, MOVEMENT) and not isinstance(node, n.Reshape | n.Permute | n.Flip):
+            return False
+        node = node.sources[0]
+    return True
 
 
 def _keep_shared(order: Sequence[Node], kept: set[Node]) -> None:
