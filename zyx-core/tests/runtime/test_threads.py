@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 
 import numpy as np
@@ -104,3 +105,127 @@ def test_memory_is_all_given_back(runtime):
     runtime._drop_plans()
     runtime.memory.reclaim()
     assert runtime.memory.live_bytes == 0
+
+
+class Traced:
+    """A traced function that stops half way until it is told to go on, in a thread of its own."""
+
+    def __init__(self, function, *args) -> None:
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        self.result: list[object] = []
+
+        def stopping(*args):
+            result = function(*args)
+            self.reached.set()
+            assert self.go_on.wait(60)
+            return result
+
+        self.function = zyx.jit(stopping)
+        self.args = args
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=lambda: self.result.append(self.function(*self.args)))
+        self.thread.start()
+        assert self.reached.wait(60)
+        return self
+
+    def __exit__(self, *_):
+        self.go_on.set()
+        self.thread.join(60)
+
+
+def elsewhere(work):
+    """Return what ``work()`` does in another thread, which is not to be held up by anybody."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert found, "the other thread waits, or has failed"
+    return found[0]
+
+
+def test_threads_make_compute_and_read_tensors_while_another_one_traces(runtime):
+    x = zyx.Tensor(np.arange(4, dtype=np.float32), device=place(runtime))
+    with Traced(lambda v: v * 2.0, x) as traced:
+        assert elsewhere(lambda: zyx.Tensor(np.ones(3, np.float32), device=place(runtime)).exp().shape) == (3,)
+        assert elsewhere(x.tolist) == [0, 1, 2, 3]
+        assert elsewhere(lambda: repr(x)).startswith("Tensor([0., 1., 2., 3.]")
+        assert elsewhere(lambda: zyx.jit(lambda v: v + 5.0)(x).tolist()) == [5, 6, 7, 8]
+    assert traced.result[0].tolist() == [0, 2, 4, 6]
+    assert (x + 1.0).tolist() == [1, 2, 3, 4]
+    assert not runtime.traces
+
+
+def test_what_another_thread_assigns_is_no_part_of_a_trace(runtime):
+    x, state = (zyx.Tensor(np.zeros(4, np.float32), device=place(runtime)) for _ in range(2))
+    with Traced(lambda v: v * 2.0 + state, x) as traced:
+        elsewhere(lambda: state.assign(state + 1.0))
+    assert state.tolist() == [1] * 4
+    for _ in range(3):
+        assert traced.function(x).tolist() == [1] * 4  # what the state is at the time of the call
+    assert state.tolist() == [1] * 4
+
+
+def test_two_threads_trace_one_function_at_the_same_time(runtime):
+    x = zyx.Tensor(np.arange(4, dtype=np.float32), device=place(runtime))
+    together_inside = threading.Barrier(2)
+
+    @zyx.jit
+    def double(v):
+        together_inside.wait(60)
+        return v * 2.0
+
+    results = {}
+
+    def work(number: int) -> None:
+        results[number] = double(x).tolist()
+
+    together(2, work)
+    assert results == {0: [0, 2, 4, 6], 1: [0, 2, 4, 6]}
+    assert len(double.traces) == 1
+    assert elsewhere(lambda: double(x).tolist()) == [0, 2, 4, 6]
+
+
+def test_a_trace_is_made_again_if_another_thread_has_changed_its_state_s_dtype_meanwhile(runtime):
+    network = zyx.nn.Module()
+    network.weight = zyx.nn.Parameter(zyx.Tensor(np.ones(4, np.float32), device=place(runtime)))
+    with Traced(lambda: network.weight + 1.0) as traced:
+        elsewhere(lambda: network.to(dtype="float64"))
+    assert traced.result[0].dtype is zyx.float64
+    assert traced.result[0].tolist() == [2] * 4
+
+
+def test_an_error_in_a_trace_leaves_no_trace_behind(runtime):
+    x = zyx.Tensor(np.ones(4, np.float32), device=place(runtime))
+
+    @zyx.jit
+    def fails(v):
+        raise KeyError(v * 2.0)
+
+    with pytest.raises(KeyError):
+        fails(x)
+    assert not runtime.traces
+    assert runtime.tracing is None
+    assert (x + 1.0).tolist() == [2] * 4
+
+
+def test_steps_of_training_go_on_beside_a_thread_that_makes_batches(runtime):
+    device = place(runtime)
+    weight = zyx.Tensor(np.zeros(3, np.float32), device=device)
+    batches: queue.Queue = queue.Queue(4)
+
+    def fetch() -> None:
+        for number in range(60):
+            batches.put(zyx.Tensor(np.full(3, number, np.float32), device=device) * 2.0)
+
+    @zyx.jit
+    def step(batch):
+        weight.assign(weight + batch)
+        return batch.sum()
+
+    thread = threading.Thread(target=fetch, daemon=True)
+    thread.start()
+    losses = [step(batches.get(timeout=60)).item() for _ in range(60)]
+    thread.join(60)
+    assert losses == [6.0 * number for number in range(60)]
+    assert weight.tolist() == [2.0 * sum(range(60))] * 3

@@ -13,11 +13,9 @@ from zyx.runtime.tracing import Tracing
 
 @contextmanager
 def tracing(runtime):
-    runtime.tracing = Tracing(runtime)
-    try:
-        yield runtime.tracing
-    finally:
-        runtime.tracing = None
+    trace = Tracing(runtime)
+    with runtime.traced_by(trace):
+        yield trace
 
 
 @pytest.mark.parametrize("start", [0, 2**32 - 2, 2**64 - 3])

@@ -34,6 +34,9 @@ class Entry:
 
     A run computes new buffers for what the function returns. What it assigns is stored over the old values where the
     plan allows it and no other tensor shares them. Its temporaries are kept from run to run.
+
+    The function runs here, once, and without the runtime's lock: it may take its time, and wait for other threads. Runs
+    of the trace, and all questions about it, are for whoever holds the lock.
     """
 
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, runtime: Runtime) -> None:  # noqa: ANN401
@@ -47,15 +50,18 @@ class Entry:
             placeholders.append(leaf)
             return type(handle).of(leaf, runtime)
 
-        runtime.tracing = tracing
-        try:
+        with runtime.traced_by(tracing):
             put_together((args, kwargs), SupportsTraceKey, tracing.depends_on)  # type: ignore[type-abstract]  # only tested for
             traced_args, traced_kwargs = put_together((args, kwargs), Handle, placeholder)
             result = function(*traced_args, **traced_kwargs)
             returned: list[Node] = []
             self._result = put_together(result, Handle, lambda handle: _result(handle, returned))
-        finally:
-            runtime.tracing = None
+        with runtime.lock:
+            self._compile(tracing, placeholders, returned)
+
+    def _compile(self, tracing: Tracing, placeholders: Sequence[Leaf], returned: Sequence[Node]) -> None:
+        """Make a plan of what the function did; nobody may change what it captured meanwhile."""
+        runtime = self._runtime
         self._watched = [(watched, watched.trace_key) for watched in tracing.watched.values()]
         self._captured = list(tracing.captured.values())
         self._outside = [handle for handle, _ in self._captured]
@@ -107,13 +113,14 @@ class Entry:
         """Whether what the function found outside still is as it was, but for the values of tensors."""
         if not self._captured and not self._watched:
             return True
-        return self._fit_tensors() and all(watched.trace_key == key for watched, key in self._watched)
+        return self.fits_tensors() and all(watched.trace_key == key for watched, key in self._watched)
 
     def is_stale(self) -> bool:
         """Whether the trace will not be used again."""
-        return not self._fit_tensors() or any(watched.trace_key[0] != key[0] for watched, key in self._watched)
+        return not self.fits_tensors() or any(watched.trace_key[0] != key[0] for watched, key in self._watched)
 
-    def _fit_tensors(self) -> bool:
+    def fits_tensors(self) -> bool:
+        """Whether the tensors that the function found outside have the shapes, dtypes and devices that they had."""
         for handle, leaf in self._captured:
             node = handle._node
             if node.shape != leaf.shape or node.dtype is not leaf.dtype or node.device != leaf.device:

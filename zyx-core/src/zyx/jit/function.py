@@ -64,23 +64,27 @@ class Jit(Generic[P, R]):
         tensors: list[Handle] = []
         structure = take_apart((args, kwargs), tensors) if kwargs else take_apart(args, tensors)
         key = (runtime, structure, modes.state(), runtime.default_device)
-        with runtime.lock:
-            for entry in self._entries.get(key, ()):
-                if entry.fits():
-                    return entry.run(tensors)  # type: ignore[no-any-return]
-            return self._trace(key, args, kwargs).run(tensors)  # type: ignore[no-any-return]
+        traced: Entry | None = None
+        while True:
+            with runtime.lock:
+                for entry in self._entries.get(key, ()):
+                    if entry.fits():
+                        if traced is not None:  # another thread was first
+                            traced.close()
+                        return entry.run(tensors)  # type: ignore[no-any-return]
+                if traced is not None:
+                    self._keep(key, traced)
+                    if traced.fits_tensors():  # or another thread has changed one meanwhile
+                        return traced.run(tensors)  # type: ignore[no-any-return]
+            traced = Entry(self._function, args, kwargs, runtime)
 
-    def _trace(
-        self, key: tuple[Runtime, Structure, Structure, str], args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> Entry:
-        """Return a new trace, and forget those of its signature that will not be used again."""
+    def _keep(self, key: tuple[Runtime, Structure, Structure, str], traced: Entry) -> None:
+        """Keep a new trace, and forget those of its signature that will not be used again."""
         kept = [entry for entry in self._entries.get(key, ()) if not entry.is_stale()][1 - _MOST_TRACES :]
         for entry in self._entries.get(key, ()):
             if entry not in kept:
                 entry.close()
-        self._entries[key] = kept
-        kept.append(Entry(self._function, args, kwargs, key[0]))
-        return kept[-1]
+        self._entries[key] = [*kept, traced]
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]:
         """Bind to an object, as a method does."""

@@ -29,7 +29,7 @@ class Handle:
     def __init__(self, node: Node, runtime: Runtime) -> None:
         self._node = node
         self.runtime = runtime
-        self.tracing: Tracing | None = runtime.tracing
+        self.tracing: Tracing | None = runtime.tracing if runtime.traces else None
         runtime.created(self)
 
     @classmethod
@@ -38,7 +38,7 @@ class Handle:
         handle = cls.__new__(cls)
         handle._node = node
         handle.runtime = runtime
-        handle.tracing = runtime.tracing
+        handle.tracing = runtime.tracing if runtime.traces else None
         runtime.created(handle)
         return handle
 

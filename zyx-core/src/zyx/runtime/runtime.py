@@ -8,6 +8,7 @@ import time
 import weakref
 from collections import OrderedDict
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -58,14 +59,16 @@ class Runtime(Devices):
     Attributes:
         graph: Makes the nodes of all tensors.
         observers: Who follows what becomes of handles.
-        tracing: The trace of a function that is under way, if one is.
+        traces: The traces of functions that are under way, in whatever thread. Mostly there is none, so what every
+            tensor goes through asks for this first: `tracing` takes longer.
     """
 
     def __init__(self, settings: Settings | Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)
         self.graph = Graph()
         self.observers = Observers()
-        self.tracing: Tracing | None = None
+        self.traces: set[Tracing] = set()
+        self._tracing: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
         self._compiler: Compiler | None = None
         self._planner: Planner | None = None
         self._plans: OrderedDict[object, Plan] = OrderedDict()
@@ -74,26 +77,46 @@ class Runtime(Devices):
         self.memory.droppers.append(self._drop_plans)
         lifetime.begin(self)
 
+    # ---- traces
+
+    @property
+    def tracing(self) -> Tracing | None:
+        """The trace of a function that is under way in this thread or task, if one is; others have nothing of it."""
+        return self._tracing.get()
+
+    @contextmanager
+    def traced_by(self, tracing: Tracing | None) -> Iterator[None]:
+        """Let a trace take what this thread does with tensors, or none, for the length of a ``with`` block."""
+        token = self._tracing.set(tracing)
+        begun = set() if tracing is None else {tracing} - self.traces
+        self.traces |= begun
+        try:
+            yield
+        finally:
+            self._tracing.reset(token)
+            self.traces -= begun
+
     # ---- handles
 
     def created(self, handle: Handle) -> None:
         """Note a new handle, which belongs to the trace that is under way, if one is."""
         if self.observers.references:
             self.observers.created(handle)
-        if handle._node.depth > MAX_DEPTH and self.tracing is None:
+        if handle._node.depth > MAX_DEPTH and handle.tracing is None:
             self.realize([handle])
 
     def current_node(self, handle: Handle) -> Node:
         """Return the node of `handle`; once it is computed, a leaf that has forgotten how."""
         node = handle._node
-        if handle.tracing is not self.tracing:
-            if self.tracing is not None:
-                return self.tracing.node_of(handle)
+        tracing = self._tracing.get() if self.traces else None
+        if handle.tracing is not tracing:
+            if tracing is not None:
+                return tracing.node_of(handle)
             raise TraceError(
                 f"{node!r} was made while a function was being traced, and has no values: return it from that "
                 "function instead of keeping it"
             )
-        if node.storage is not None and node.sources and self.tracing is None:
+        if node.storage is not None and node.sources and tracing is None:
             leaf = self.graph.leaf(node.shape, node.dtype, node.device, node.storage, history_lost=True)
             handle._node = leaf
             if self.observers.references:
@@ -103,21 +126,12 @@ class Runtime(Devices):
 
     def assign(self, handle: Handle, node: Node) -> None:
         """Let `handle` stand for `node` from now on."""
-        if self.tracing is not None:
-            self.tracing.assign(handle, node)
+        if self.traces and (tracing := self._tracing.get()) is not None:
+            tracing.assign(handle, node)
             return
         old = handle._node
         handle._node = node
         self.observers.assigned(handle, old)
-
-    @contextmanager
-    def untraced(self) -> Iterator[None]:
-        """Work outside of the trace that is under way, for the length of a ``with`` block."""
-        tracing, self.tracing = self.tracing, None
-        try:
-            yield
-        finally:
-            self.tracing = tracing
 
     # ---- data
 
@@ -128,8 +142,8 @@ class Runtime(Devices):
             AllocationError: The device has no room.
         """
         dtype = dtypes.as_dtype(array.dtype)
-        if self.tracing is not None:
-            return self.tracing.upload(array, device)
+        if self.traces and (tracing := self._tracing.get()) is not None:
+            return tracing.upload(array, device)
         source = np.ascontiguousarray(array)
         with self.lock:
             try:
@@ -163,8 +177,8 @@ class Runtime(Devices):
             TraceError: A function is being traced: there are no values.
             BackendError: The work failed.
         """
-        if self.tracing is not None:
-            raise self.tracing.refusal(handle)
+        if self.traces and (tracing := self._tracing.get()) is not None:
+            raise tracing.refusal(handle)
         self.realize([handle])
         node = handle._node
         result = np.empty(node.shape, node.dtype.numpy)
@@ -183,8 +197,8 @@ class Runtime(Devices):
 
     def shared_buffer(self, handle: Handle, *, copy: bool = False) -> Buffer:
         """Return the buffer of `handle`, or a copy of it, all work on it done. Raises as `download` does."""
-        if self.tracing is not None:
-            raise self.tracing.refusal(handle)
+        if self.traces and (tracing := self._tracing.get()) is not None:
+            raise tracing.refusal(handle)
         self.realize([handle])
         with self.lock:
             try:
@@ -217,7 +231,7 @@ class Runtime(Devices):
         Raises:
             BackendError: A kernel was refused or memory ran out. Then no handle has changed.
         """
-        if self.tracing is not None:
+        if self.traces and self._tracing.get() is not None:
             return
         for handle in handles:
             if handle._node.storage is None or handle._node.sources:

@@ -8,6 +8,8 @@ Every tensor that the function is given, or finds, is represented by a leaf with
 
 What the function assigns to a captured tensor is kept as its new value at the end. Handles from outside are not
 changed while the function runs, so an error in the middle leaves them as they were.
+
+A trace is of the thread, or task, that runs the function: what others do meanwhile is none of its business.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class Tracing:
         known = self.captured.get(id(handle))
         if known is not None:
             return known[1]
-        with self._runtime.untraced():
+        with self._runtime.traced_by(None):
             self._runtime.realize([handle])
         node = handle._node
         leaf = self._runtime.graph.leaf(node.shape, node.dtype, node.device)
@@ -91,7 +93,7 @@ class Tracing:
 
     def upload(self, array: np.ndarray, device: str) -> Leaf:
         """Return a placeholder of an array that the function makes a tensor of."""
-        with self._runtime.untraced():
+        with self._runtime.traced_by(None):
             uploaded = self._runtime.upload(array, device)
         leaf = self._runtime.graph.leaf(uploaded.shape, uploaded.dtype, uploaded.device)
         self.constants.append((leaf, uploaded.storage))  # type: ignore[arg-type]  # an uploaded leaf has a buffer

@@ -99,7 +99,7 @@ def default_generator() -> Generator:
         # It is kept among the attributes of the runtime, so that the two die together.
         found = vars(runtime).get(_ATTRIBUTE)
         if not isinstance(found, Generator):
-            with runtime.untraced():
+            with runtime.traced_by(None):
                 found = vars(runtime)[_ATTRIBUTE] = Generator(runtime=runtime)
     return found
 
