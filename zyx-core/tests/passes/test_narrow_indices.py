@@ -129,3 +129,68 @@ def test_comparisons_choices_and_conversions_are_short_too():
     """)
     result = check_pass(narrow_indices, kernel)
     assert not any(isinstance(op, k.Value) and op.type.dtype is dtypes.int64 for op in result.ops)
+
+
+# ---- the limits of 32 bits, to the last value
+
+MOST, LEAST = 2**31 - 1, -(2**31)
+
+
+def sum_to(highest):
+    """Return a kernel that stores a sum that reaches `highest` exactly."""
+    return stored(f"%c = const {highest - 7} : i64\n%s = add %i, %c : i64")
+
+
+def difference_to(lowest):
+    """Return a kernel that stores a difference that reaches `lowest` exactly."""
+    return stored(f"%c = const {lowest + 7} : i64\n%s = sub %c, %i : i64")
+
+
+def stored(text):
+    return parse_kernel(f"kernel k\n%o = global i64[8]\n%i = group 0 < 8 : i64\n{text}\nstore %o[%i] = %s")
+
+
+def types_of(kernel, kinds):
+    return [op.type.dtype.short for op in kernel.ops if isinstance(op, k.Binary) and op.op.value in kinds]
+
+
+def test_a_sum_is_narrowed_up_to_the_largest_value_of_32_bits_and_no_further():
+    assert types_of(check_pass(narrow_indices, sum_to(MOST)), {"add"}) == ["i32"]
+    assert types_of(check_pass(narrow_indices, sum_to(MOST + 1)), {"add"}) == ["i64"]
+
+
+def test_a_difference_is_narrowed_down_to_the_least_value_of_32_bits_and_no_further():
+    assert types_of(check_pass(narrow_indices, difference_to(LEAST)), {"sub"}) == ["i32"]
+    assert types_of(check_pass(narrow_indices, difference_to(LEAST - 1)), {"sub"}) == ["i64"]
+
+
+def test_a_constant_of_2_to_the_31_stays_long_where_the_index_that_it_makes_would_fit():
+    """``2**31 - 1 - 2**31 + i``: each index fits, and what it is made of does not."""
+    for constant in (MOST, MOST + 1, LEAST, LEAST - 1):
+        kernel = parse_kernel(f"""
+            kernel k
+            %o = global i64[8]
+            %i = group 0 < 8 : i64
+            %c = const {constant} : i64
+            %x = xor %i, %c : i64
+            %d = sub %c, %x : i64
+            store %o[%i] = %d
+        """)
+        check_pass(narrow_indices, kernel)
+        fits = LEAST <= constant <= MOST
+        found = next(op for op in narrow_indices(kernel).ops if isinstance(op, k.Const))
+        assert fits or found.type.dtype is dtypes.int64
+
+
+def test_a_group_of_exactly_2_to_the_31_is_counted_in_32_bits_and_of_one_more_is_not():
+    for size, expected in ((2**31, "i32"), (2**31 + 1, "i64")):
+        kernel = parse_kernel(f"""
+            kernel k
+            %x = global f32[{size}] readonly
+            %o = global f32[{size}]
+            %i = group 0 < {size} : i64
+            %v = load %x[%i] : f32
+            store %o[%i] = %v
+        """)
+        (index,) = (op for op in narrow_indices(kernel).ops if isinstance(op, k.Index))
+        assert index.type.dtype.short == expected

@@ -11,6 +11,8 @@ import zyx
 from zyx.graph import Graph
 from zyx.graph.walk import topological
 from zyx.runtime import runtime as runtimes
+from zyx.runtime.plan import Slice
+from zyx.runtime.planner import _Making
 from zyx.runtime.signature import signature
 
 
@@ -149,6 +151,50 @@ class TestMemory:
             lab.memory.reclaim()
             used.append(pool.used)
         assert used[2:] == [used[2]] * 10
+
+
+class TestPlaces:
+    """Places of temporaries are made once a plan, so that each must fit everything it ever holds."""
+
+    @pytest.mark.parametrize("seed", range(40))
+    def test_a_place_has_room_for_all_it_holds_and_no_more_for_what_is_copied_as_a_whole(self, lab, seed):
+        rng = np.random.default_rng(seed)
+        pools = [lab.device(f"lab:{number}").memory_pool for number in (0, 1)]
+        slices, free, exact, held, taken = [], [], set(), {}, []
+        for _ in range(60):
+            if taken and rng.random() < 0.45:
+                free.append(taken.pop(int(rng.integers(len(taken)))))
+                continue
+            wanted = Slice(pools[int(rng.random() < 0.3)], int(rng.choice([4, 8, 12, 16, 64])))
+            is_copied = bool(rng.random() < 0.4)
+            place = _Making._find_place(wanted, slices, free, exact, is_copied)
+            assert place not in taken
+            assert place not in free
+            taken.append(place)
+            held.setdefault(place, []).append((wanted, is_copied))
+        assert len(slices) == len(held)
+        assert len(slices) < sum(map(len, held.values()))  # some are used again
+        for place, contents in held.items():
+            for wanted, is_copied in contents:
+                assert slices[place].pool is wanted.pool
+                assert slices[place].nbytes == wanted.nbytes if is_copied else slices[place].nbytes >= wanted.nbytes
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_what_is_copied_to_another_device_is_copied_whole_and_is_no_more_than_it(self, lab, seed):
+        rng = np.random.default_rng(seed)
+        x, array, expected = zyx.Tensor(np.ones(4, np.float32)), np.ones(4, np.float32), []
+        for _ in range(8):
+            size = int(rng.choice([2, 3, 4, 8, 16, 64]))
+            array = np.resize(array, size) * 2
+            x = (x.tile((-(-size // x.size),))[:size] * 2.0).contiguous()
+            target = f"lab:{rng.integers(2)}"
+            if target != x.device:
+                x = x.to(target)
+                expected.append(("copy", size * 4))
+        np.testing.assert_array_equal(x.numpy(), array)
+        pools = [lab.device(f"lab:{number}").memory_pool for number in (0, 1)]
+        copies = [copy for pool in pools for copy in pool.copies if copy[0] == "copy"]
+        assert sorted(copies) == sorted(expected)
 
 
 class TestDeepGraphs:

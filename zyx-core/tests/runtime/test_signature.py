@@ -1,10 +1,15 @@
 """Keys of plans, on random graphs: equal for equal structures, and for no others."""
 
+import inspect
 from collections import defaultdict
 
+import pytest
+
+import zyx
 from zyx.graph import node as n
 from zyx.graph.printer import format_graph
 from zyx.graph.walk import topological
+from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.runtime.signature import signature
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case
@@ -51,3 +56,106 @@ def test_values_in_memory_end_a_key_as_leaves_do():
         _, leaves, order = signature(outputs)
         assert order == topological(outputs), seed
         assert leaves == [node for node in order if isinstance(node, n.Leaf) or node in computed], seed
+
+
+# ---- each field of each kind of node, varied by itself
+
+#: What the attributes of each kind of node are, and for each something else that it might be.
+ATTRIBUTES = {
+    n.Const: {"value": (1.0, 2.0)},
+    n.Iota: {"axis": (0, 1)},
+    n.Leaf: {"history_lost": None},  # says how gradients end, not what is computed
+    n.Reshape: {},
+    n.Expand: {},
+    n.Permute: {"order": ((0, 1), (1, 0))},
+    n.Pad: {"widths": (((1, 0), (0, 0)), ((0, 1), (0, 0))), "value": (0.0, -0.0)},
+    n.Shrink: {"bounds": (((0, 2), (0, 2)), ((1, 3), (0, 2)))},
+    n.Flip: {"axes": ((0,), (1,))},
+    n.Slide: {"axis": (0, 1), "window": (2, 3), "stride": (1, 2), "dilation": (1, 2)},
+    n.Unslide: {"axis": (0, 1), "window": (2, 3), "stride": (1, 2), "dilation": (1, 2)},
+    n.Unary: {"op": (UnaryOp.NEG, UnaryOp.EXP2)},
+    n.Binary: {"op": (BinaryOp.ADD, BinaryOp.MUL)},
+    n.Where: {},
+    n.Cast: {},
+    n.Bitcast: {},
+    n.Reduce: {"op": (ReduceOp.SUM, ReduceOp.MAX), "axes": ((0,), (1,))},
+    n.Scan: {"op": (ReduceOp.SUM, ReduceOp.MAX), "axis": (0, 1)},
+    n.Gather: {"axis": (0, 1)},
+    n.Scatter: {"op": (ReduceOp.SUM, ReduceOp.MAX), "axis": (0, 1)},
+    n.RandomBits: {"offset": (0, 1)},
+    n.Contiguous: {},
+    n.ToDevice: {},
+    n.Alias: {"detached": (False, True)},
+    n.Custom: {"kernel": ("one", "another"), "output": (0, 1)},
+}
+SOURCES = {n.Const: 0, n.Iota: 0, n.Leaf: 0, n.Binary: 2, n.Where: 3, n.Gather: 2, n.Scatter: 3, n.Custom: 3}
+#: Shape, dtype and device of a node with two operands element by element are those of its operands.
+FOLLOWS = {n.Binary}
+KINDS = [kind for _, kind in inspect.getmembers(n, inspect.isclass) if issubclass(kind, n.Node) and kind is not n.Node]
+
+
+def leaf(shape=(2, 2), dtype=zyx.float32, device="one:0", stored=True):
+    node = n.Leaf(shape, dtype, device, ())
+    node.storage = object() if stored else None
+    return node
+
+
+def key_of(kind, shape=(2, 2), dtype=zyx.float32, device="one:0", sources=None, **attributes):
+    if sources is None:
+        sources = tuple(leaf() for _ in range(SOURCES.get(kind, 1)))
+    chosen = {name: values[0] for name, values in ATTRIBUTES[kind].items() if values is not None} | attributes
+    return signature([kind(shape, dtype, device, sources, **chosen)])[0]
+
+
+def test_the_table_has_every_kind_of_node_and_every_attribute():
+    assert ATTRIBUTES.keys() == set(KINDS)
+    for kind in KINDS:
+        assert set(ATTRIBUTES[kind]) == {name for name in kind.__slots__ if not name.startswith("__")}, kind
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_key_tells_apart_whatever_a_kernel_depends_on(kind):
+    same = key_of(kind)
+    assert key_of(kind) == same
+    others = [key_of(kind, **{name: values[1]}) for name, values in ATTRIBUTES[kind].items() if values is not None]
+    if kind not in FOLLOWS:
+        others += [key_of(kind, shape=(4, 1)), key_of(kind, dtype=zyx.int32), key_of(kind, device="two:0")]
+    for number in range(SOURCES.get(kind, 1)):
+        for stored in (True, False):
+            plain = leaf(stored=stored)
+            for other in (
+                leaf(shape=(4, 1), stored=stored),
+                leaf(dtype=zyx.int32, stored=stored),
+                leaf(device="two:0", stored=stored),
+            ):
+                sources = [leaf() for _ in range(SOURCES.get(kind, 1))]
+                sources[number] = plain
+                assert key_of(kind, sources=tuple(sources)) == same
+                sources[number] = other
+                others.append(key_of(kind, sources=tuple(sources)))
+        x = leaf()
+        if SOURCES.get(kind, 1) > 1:
+            others.append(key_of(kind, sources=(x,) * SOURCES[kind]))  # one leaf is not as many
+    assert same not in others
+    assert len(set(others)) >= len(others) / 2  # a leaf that is stored has the key of one that is not
+
+
+def test_a_key_says_which_operand_is_which_and_what_is_asked_for():
+    x, y = leaf(), leaf()
+    first = n.Binary((2, 2), zyx.float32, "one:0", (x, y), BinaryOp.SUB)
+    second = n.Binary((2, 2), zyx.float32, "one:0", (first, x), BinaryOp.SUB)
+    third = n.Binary((2, 2), zyx.float32, "one:0", (x, first), BinaryOp.SUB)
+    keys = [signature(outputs)[0] for outputs in ([second], [third], [first, second], [second, first], [first])]
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_program_of_one_device_runs_there_and_not_where_its_twin_ran(lab):
+    devices = [lab.device(f"lab:{number}") for number in (0, 1)]
+    tensors = [zyx.Tensor([1.0, 2.0], device=device.name) for device in devices]
+    launched = []
+    for x, device in zip(tensors, devices, strict=True):
+        before = [len(other.launched) for other in devices]
+        y = (x + x).realize()
+        launched.append([len(other.launched) - count for other, count in zip(devices, before, strict=True)])
+        assert (y.device, y.tolist()) == (device.name, [2.0, 4.0])
+    assert launched == [[1, 0], [0, 1]]

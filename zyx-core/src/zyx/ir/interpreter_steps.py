@@ -53,8 +53,11 @@ def run_region(region: Region, machine: Machine, active: Array | None) -> None:
             values[value] = None
 
 
-def translate(kernel: Kernel) -> Region:
-    """Return the steps of the kernel's body; Defines, Variables and Indices are set before they run."""
+def translate(kernel: Kernel, at_barrier: Step | None = None) -> Region:
+    """Return the steps of the kernel's body; Defines, Variables and Indices are set before they run.
+
+    `at_barrier` runs where groups meet: nothing has to be done there, but somebody may want to know.
+    """
     ops = kernel.ops
     dead = _dead_after(ops)
     regions: list[Region] = [[]]
@@ -73,8 +76,12 @@ def translate(kernel: Kernel) -> Region:
                 else:
                     assert isinstance(head, k.If)
                     step = _branch(head, body)
-            case k.Define() | k.Variable() | k.Index() | k.Barrier():
+            case k.Define() | k.Variable() | k.Index():
                 continue
+            case k.Barrier():
+                if at_barrier is None:
+                    continue
+                step = at_barrier
             case k.Load() | k.Store() | k.Atomic():
                 step = _with_place(kernel, number, _access(number, op))
             case k.Swap():

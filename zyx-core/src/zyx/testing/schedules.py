@@ -1,7 +1,7 @@
 """Random schedules: any sequence of moves that apply leaves a nest's values as they were.
 
     moves = random_moves(choices, nest)         those that applied, in order, and the nest after them
-    run_lowered([nest], buffers)                lowered, verified, run by the interpreter of kernels
+    run_lowered([nest], buffers)                lowered, verified, run by the interpreter of kernels, which sees races
 
 A move that does not apply, and kinds of ranges that do not go together, raise `ScheduleError` and nothing else.
 
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError, VerifyError
-from zyx.ir import interpreter
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
@@ -39,6 +38,7 @@ from zyx.schedule.moves import (
     TensorCore,
 )
 from zyx.schedule.moves.ranges import find_range, statement_labels
+from zyx.testing.races import run_without_races
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -236,9 +236,9 @@ def run_nests(nests: Sequence[Nest], buffers: Mapping[Param, Array]) -> None:
 
 
 def run_kernel(kernel: Kernel, nests: Sequence[Nest], buffers: Mapping[Param, Array]) -> None:
-    """Run a kernel made of `nests` by the interpreter of kernels."""
+    """Run a kernel made of `nests` by the interpreter of kernels, and see races between its threads."""
     params = dict.fromkeys(param for nest in nests for param in nest.params)
-    interpreter.run(kernel, [buffers[param] for param in params])
+    run_without_races(kernel, [buffers[param] for param in params])
 
 
 def run_lowered(nests: Sequence[Nest], buffers: Mapping[Param, Array]) -> bool:
