@@ -1,7 +1,7 @@
 """Each identity of index arithmetic on exactly its left-hand side, and on all that nearly is: against plain arithmetic.
 
-Random expressions seldom have the coefficients that a rule looks for, and hardly ever those that it must refuse: one sign
-or one factor away. Here all coefficients around those of each rule are tried.
+Random expressions seldom have the coefficients that a rule looks for, and hardly ever those that it must refuse: one
+sign or one factor away. Here all coefficients around those of each rule are tried.
 """
 
 from __future__ import annotations
