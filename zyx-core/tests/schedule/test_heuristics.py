@@ -15,6 +15,7 @@ from zyx.ir.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.contraction import find_contraction
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import Inline, apply_moves
 
@@ -143,6 +144,32 @@ def test_products_are_scheduled_however_small_the_caches_are(device_with):
     bench = device_with(units=1, vector_bytes=16, cache_bytes=(128, 256), local_bytes=512)
     factor = bench.graph.permute(bench.normal(20, 13), (1, 0))
     bench.check(bench.matmul(bench.normal(33, 13), factor), run=bench.run_kernels, tolerance=1e-4)
+
+
+def pairs(bench, first, second, size):
+    """Return the squared distances between `first` points and `second` others, of so many coordinates."""
+    a, b = bench.normal(first, 1, size), bench.normal(1, second, size)
+    difference = bench.sub(a, b)
+    return bench.sum(bench.mul(difference, difference), 2)
+
+
+SLOW_SIZES = [pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((64, 130), (83, 61))]
+
+
+@pytest.mark.parametrize(("first", "second"), [(10, 7), (200, 128), *SLOW_SIZES])
+def test_distances_between_pairs_may_be_combined_again(bench, first, second):
+    for axis in (0, 1):
+        nearest = bench.graph.reduce(ReduceOp.MIN, pairs(bench, first, second, 9), (axis,))
+        bench.check(nearest, run=bench.run_kernels, tolerance=1e-4)
+        closeness = bench.exp(bench.mul(pairs(bench, first, second, 3), bench.constant(-1.0, (1, 1, 1))))
+        bench.check(bench.sum(closeness, axis), run=bench.run_kernels, tolerance=1e-4)
+
+
+def test_a_sum_of_products_whose_results_are_combined_again_is_no_product_of_matrices(cpu):
+    (nest,) = cpu.schedule(cpu.max(cpu.matmul(cpu.normal(33, 64), cpu.normal(64, 48)), 1)).nests[:1]
+    assert find_contraction(nest) is not None
+    (nest,) = cpu.schedule(cpu.max(pairs(cpu, 100, 100, 13), 1)).nests
+    assert find_contraction(nest) is None
 
 
 def test_rows_are_reduced_by_the_threads_of_a_group(gpu):

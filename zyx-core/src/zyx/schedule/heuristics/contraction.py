@@ -23,7 +23,7 @@ from zyx.ir.nest import Compute, Kind, Store
 from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp
 from zyx.schedule.accesses import expressions_of, stride_along
 from zyx.schedule.heuristics.panels import ROWS_TO_TURN_FOR, copy_columns, copy_rows
-from zyx.schedule.heuristics.plan import Plan, work_of
+from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
 from zyx.schedule.heuristics.tile import Tile
 from zyx.schedule.heuristics.vectors import cost, lanes_of
 from zyx.schedule.moves import Nested
@@ -58,7 +58,11 @@ class Contraction:
 
 
 def find_contraction(nest: Nest) -> Contraction | None:
-    """Return the sum of products of a nest whose reads are each used for several results, if it has one."""
+    """Return the sum of products of a nest whose reads are each used for several results, if it has one.
+
+    A sum whose results other statements combine again is none: the tiles of its results would be shared out over groups
+    and lanes that have to meet. So are the distances between pairs of points, of which the nearest is wanted.
+    """
     for statement in nest.statements:
         if not isinstance(statement, Compute) or statement.op is not ReduceOp.SUM:
             continue
@@ -69,7 +73,8 @@ def find_contraction(nest: Nest) -> Contraction | None:
             continue
         reads = tuple(expr for expr in expressions_of(statement) if isinstance(expr, e.Read))
         kept = [range_ for range_ in statement.order if range_ not in statement.reduced and range_.size > 1]
-        if len(reads) < 2 or len(kept) < 2:
+        combined = {range_ for other in nest.statements for range_ in serial_ranges(other)}
+        if len(reads) < 2 or len(kept) < 2 or not combined.isdisjoint(kept):
             continue
         if all(any(not read.index.free & range_.bit for range_ in kept) for read in reads):
             return Contraction(statement, reads)
