@@ -109,6 +109,46 @@ INTEGER = [
     ("%z = const 0 : i32\n%r = mad %a, %b, %z : i32", "mul(a, b)"),
     ("%p = lt %a, %b : bool\n%r = where %p, %a, %a : i32", "a"),
     ("%p = lt %a, %b : bool\n%q = not %p : bool\n%r = where %q, %a, %b : i32", "where(le(b, a), a, b)"),
+    (
+        "%c = const 5 : i32\n%z = const 2 : i32\n%s = add %a, %c : i32\n"
+        "%p = eq %s, %z : bool\n%r = where %p, %a, %b : i32",
+        "where(eq(a, -3), a, b)",
+    ),
+    (
+        "%c = const -2147483648 : i32\n%s = add %a, %c : i32\n"
+        "%p = ne %s, %c : bool\n%r = where %p, %a, %b : i32",
+        "where(ne(a, 0), a, b)",
+    ),
+    (
+        "%n = neg %a : i32\n%c = const 26 : i32\n%s = add %n, %c : i32\n"
+        "%z = const 0 : i32\n%p = eq %s, %z : bool\n%r = where %p, %a, %b : i32",
+        "where(eq(a, 26), a, b)",
+    ),
+    (
+        "%z = const 0 : i32\n%s = sub %a, %b : i32\n%p = eq %z, %s : bool\n"
+        "%r = where %p, %a, %b : i32",
+        "where(eq(a, b), a, b)",
+    ),
+    (
+        "%z = const 0 : i32\n%s = xor %a, %b : i32\n%p = ne %s, %z : bool\n"
+        "%r = where %p, %a, %b : i32",
+        "where(ne(a, b), a, b)",
+    ),
+    (
+        "%m = neg %a : i32\n%n = neg %b : i32\n%p = eq %m, %n : bool\n"
+        "%r = where %p, %a, %b : i32",
+        "where(eq(a, b), a, b)",
+    ),
+    (
+        "%z = const 0 : i32\n%s = sub %a, %b : i32\n%p = lt %s, %z : bool\n"
+        "%r = where %p, %a, %b : i32",
+        "where(lt(sub(a, b), 0), a, b)",
+    ),
+    (
+        "%c = const 5 : i32\n%s = add %a, %c : i32\n%p = lt %s, %c : bool\n"
+        "%r = where %p, %a, %b : i32",
+        "where(lt(add(a, 5), 5), a, b)",
+    ),
     ("%p = const false : bool\n%r = where %p, %a, %b : i32", "b"),
     ("%p = lt %a, %a : bool\n%r = where %p, %a, %b : i32", "b"),
     ("%w = cast %a : i64\n%r = cast %w : i32", "a"),
@@ -218,6 +258,18 @@ INDEX = [
     ("%w = cast %i : i8\n%r = cast %w : i64", "i"),
     ("%c = const 9 : i64\n%p = lt %i, %c : bool\n%r = cast %p : i64", "1"),
     ("%c = const 3 : i64\n%s = add %i, %c : i64\n%p = lt %i, %s : bool\n%r = cast %p : i64", "1"),
+    (
+        "%c = const 3 : i64\n%s = add %i, %c : i64\n%d = const 7 : i64\n"
+        "%p = lt %s, %d : bool\n%r = cast %p : i64",
+        "cast(lt(i, 4))",
+    ),
+    (
+        TILE + "%n = neg %t : i64\n%d = const 3 : i64\n%u = add %n, %d : i64\n"
+        "%z = const 0 : i64\n%p = le %z, %u : bool\n%r = cast %p : i64",
+        "cast(le(t, 3))",
+    ),
+    (TILE + "%d = sub %i, %t : i64\n%z = const 0 : i64\n%p = lt %d, %z : bool\n%r = cast %p : i64", "cast(lt(i, t))"),
+    (TILE + "%d = sub %i, %t : i64\n%z = const 0 : i64\n%p = le %z, %d : bool\n%r = cast %p : i64", "cast(le(t, i))"),
 ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.ir import kernel as k
 from zyx.ir.rewriter import DROPPED
 from zyx.ops import COMMUTATIVE, COMPARISONS, BinaryOp
-from zyx.passes.algebra import booleans, casts, floats, integers, vectors
+from zyx.passes.algebra import booleans, casts, comparisons, floats, integers, vectors
 from zyx.passes.algebra.simplifier import Simplifier
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _binary(s: Simplifier, op: k.Binary) -> ValueId | None:
     if dtype.is_bool:
         return booleans.simplify_binary(s, op)
     if kind in COMPARISONS:
-        return None if dtype.is_float else integers.simplify_comparison(s, op)
+        return None if dtype.is_float else comparisons.simplify_comparison(s, op)
     return floats.simplify_binary(s, op) if dtype.is_float else integers.simplify_binary(s, op)
 
 

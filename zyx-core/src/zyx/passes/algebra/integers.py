@@ -237,15 +237,6 @@ def _power(s: Simplifier, op: k.Binary, constant: int | None) -> ValueId | None:
     return s.binary(MUL, op.x, op.x) if constant == 2 else None
 
 
-def simplify_comparison(s: Simplifier, op: k.Binary) -> ValueId | None:
-    """Return the bool that a comparison of integers always is, or None."""
-    lanes = op.type.lanes
-    known = s.bounds.decide(op.op, op.x, op.y)
-    if known is None or any(s.bounds.decide(op.op, op.x, op.y, lane) is not known for lane in range(1, lanes)):
-        return None
-    return s.const(known, op.type.dtype, lanes)
-
-
 _RULES: Final[dict[BinaryOp, Callable[[Simplifier, k.Binary, int | None], ValueId | None]]] = {
     ADD: _add,
     SUB: _subtract,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ops import ReduceOp, reduce_ops
+from zyx.ops import BinaryOp, ReduceOp, reduce_ops
 from zyx.testing.graph_runs import case_of
 from zyx.testing.values import random_array
 
@@ -55,6 +55,38 @@ def test_gathering_from_the_end_and_outside_is_as_pinned(
         np.array([x[row] for row in range(4)])[np.nonzero((arrays[1] >= -11) & (arrays[1] < 11))[0], inside],
     )
     assert not along[(arrays[1] < -11) | (arrays[1] >= 11)].any(), "what lies outside is 0"
+
+
+@pytest.mark.parametrize("op", [BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE], ids=lambda op: op.value)
+@pytest.mark.parametrize("turned", [False, True], ids=["", "turned"])
+def test_computed_positions_are_compared_as_they_are(
+    device: Device, runner: GraphRunner, op: BinaryOp, turned: bool
+) -> None:
+    """Compilers of drivers are at work on this: some fold ``26 - clamp(i, 0, 26) == 0`` to true."""
+    _need(device, dtypes.int32)
+    name = runner.device
+
+    def chosen(graph: Graph, index: Node, numbers: Node) -> list[Node]:
+        outputs = []
+        for limit in (0, 20, 26):
+            place = graph.iota((27,), 0, dtypes.int32, name)
+            if turned:
+                place = graph.flip(place, (0,))
+            limits = graph.const(limit, dtypes.int32, name, (27,))
+            for first, second in ((place, limits), (limits, place)):
+                values = graph.where(
+                    graph.binary(op, first, second), graph.const(400, dtypes.int32, name, (27,)), place
+                )
+                outputs.append(graph.gather(values, index, 0))
+            limits, zeros = (graph.const(number, dtypes.int32, name, index.shape) for number in (limit, 0))
+            differences = graph.binary(BinaryOp.SUB, limits, graph.gather(place, index, 0))
+            above = graph.binary(BinaryOp.MAX, differences, zeros)
+            outputs += [graph.binary(op, above, zeros), graph.binary(op, differences, numbers)]
+        return outputs
+
+    some = np.arange(-30, 30, dtype=np.int32)
+    for indices in (some, *(np.full(3, at, np.int32) for at in (0, 20, 26))):
+        runner.check(case_of(name, [indices, np.zeros(len(indices), np.int32)], chosen))
 
 
 @BY_DTYPE
