@@ -105,10 +105,12 @@ class BackendConfig(Generic[SectionT]):
 
 @dataclass(frozen=True, slots=True)
 class KernelPass:
-    """A schedule move that only some devices know, for the tuner to try.
+    """A schedule move that only some devices know.
+
+    Nothing calls it yet: core chooses schedules by rule. It is here for authors to see what is coming.
 
     Attributes:
-        name: Key under which results are kept, unique in the backend.
+        name: Unique in the backend.
         choices: Returns the arguments with which the move may be applied to a nest; each is a tuple of numbers.
         apply: Returns another nest that computes the same values. Raises `ScheduleError` if the move does not apply.
     """
@@ -226,7 +228,9 @@ def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:  # type: ign
 
 @hookspec
 def zyx_kernel_passes(device: Device) -> Sequence[KernelPass]:  # type: ignore[empty-body]
-    """Return the schedule moves that the tuner should try on `device` besides core's.
+    """Return the schedule moves that may be tried on `device` besides core's.
+
+    Not called yet: schedules are chosen by rule, and nothing tries others.
 
     Example::
 
@@ -244,6 +248,8 @@ def zyx_kernel_passes(device: Device) -> Sequence[KernelPass]:  # type: ignore[e
 @hookspec
 def zyx_collectives(devices: Sequence[Device]) -> Collectives:  # type: ignore[empty-body]
     """Return what combines buffers across `devices`, at least two of this backend's, or raise `UnsupportedError`.
+
+    Not called yet: no operation spreads over several devices.
 
     Example::
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from zyx.errors import SettingsError
@@ -34,17 +35,17 @@ def test_the_readme_lists_every_key_with_its_variable_and_default() -> None:
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     for variable, key in variables.KEY_OF.items():
         assert f"| `{key}` | `{variable}` |" in text
+    defaults = msgspec.to_builtins(Settings())
     for key in (
-        "n_launches",
-        "n_seeds",
-        "n_added_per_step",
-        "n_removed_per_step",
-        "n_total_opts",
-        "seed",
-        "time_budget_s",
+        "autotune.enabled",
+        "autotune.n_launches",
+        "autotune.library_kernels",
+        "cache.enabled",
+        "cache.max_bytes",
     ):
-        row = next(line for line in text.splitlines() if line.startswith(f"| `autotune.{key}` |"))
-        assert row.endswith(f"| {getattr(Settings().autotune, key)} |")
+        section, leaf = key.split(".")
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{key}` |"))
+        assert row.endswith(f"| {str(defaults[section][leaf]).replace('True', 'true').replace('False', 'false')} |")
 
 
 def test_values_are_parsed_by_the_type_of_their_key() -> None:
@@ -55,8 +56,9 @@ def test_values_are_parsed_by_the_type_of_their_key() -> None:
             "ZYX_BACKENDS": "c",
             "ZYX_DEBUG": "source,launches",
             "ZYX_AUTOTUNE": "on",
-            "ZYX_AUTOTUNE_SAVE_TO_DISK": "0",
-            "ZYX_AUTOTUNE_TIME_BUDGET_S": "2.5",
+            "ZYX_AUTOTUNE_LIBRARY_KERNELS": "off",
+            "ZYX_CACHE": "0",
+            "ZYX_CACHE_MAX_BYTES": "25",
             "ZYX_NUM_THREADS": "3",
         }
     )
@@ -65,8 +67,9 @@ def test_values_are_parsed_by_the_type_of_their_key() -> None:
     assert settings.devices.backends == ("c",)
     assert settings.debug == Debug.SOURCE | Debug.LAUNCHES
     assert settings.autotune.enabled is True
-    assert settings.autotune.save_to_disk is False
-    assert settings.autotune.time_budget_s == 2.5
+    assert settings.autotune.library_kernels == "off"
+    assert settings.cache.enabled is False
+    assert settings.cache.max_bytes == 25
     assert settings.threads == 3
     assert settings.sources.origins["devices.default"] == "ZYX_DEVICE"
 
@@ -90,7 +93,7 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
         ),
         ("ZYX_NUM_THREADS", "-1", "key threads: '-1' is not accepted"),
         ("ZYX_AUTOTUNE", "maybe", "key autotune.enabled: 'maybe' is not accepted; it takes true or false"),
-        ("ZYX_AUTOTUNE_TIME_BUDGET_S", "nan", "it takes a number (at least 0)"),
+        ("ZYX_CACHE_MAX_BYTES", "nan", "it takes a whole number (at least 0)"),
         ("ZYX_DEBUG", "0x10", "there is no subject '0x10'"),
         ("ZYX_DEBUG", "1024", "1024 is out of range"),
         ("ZYX_AUTOTUNE_LIBRARY_KERNELS", "always", "'measure', 'off', 'prefer'"),
@@ -107,17 +110,19 @@ def test_a_wrong_value_is_an_error_with_variable_key_reason_and_what_is_accepted
 
 def test_code_beats_the_environment_which_beats_the_file_which_beats_defaults(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
-    file.write_text(json.dumps({"autotune": {"n_launches": 1, "n_seeds": 1, "seed": 1}}), encoding="utf-8")
-    environ = {"ZYX_AUTOTUNE_N_LAUNCHES": "2", "ZYX_AUTOTUNE_N_SEEDS": "2"}
+    file.write_text(
+        json.dumps({"autotune": {"n_launches": 1, "enabled": True}, "cache": {"max_bytes": 1}}), encoding="utf-8"
+    )
+    environ = {"ZYX_AUTOTUNE_N_LAUNCHES": "2", "ZYX_CACHE_MAX_BYTES": "2"}
     settings = load_settings({"autotune": {"n_launches": 3}}, environ, file)
     assert settings.autotune.n_launches == 3
-    assert settings.autotune.n_seeds == 2
-    assert settings.autotune.seed == 1
-    assert settings.autotune.n_total_opts == Settings().autotune.n_total_opts
+    assert settings.cache.max_bytes == 2
+    assert settings.autotune.enabled is True
+    assert settings.autotune.library_kernels == Settings().autotune.library_kernels
     assert settings.sources.origins == {
         "autotune.n_launches": "code",
-        "autotune.n_seeds": "ZYX_AUTOTUNE_N_SEEDS",
-        "autotune.seed": str(file),
+        "autotune.enabled": str(file),
+        "cache.max_bytes": "ZYX_CACHE_MAX_BYTES",
     }
 
 

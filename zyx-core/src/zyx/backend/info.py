@@ -1,4 +1,4 @@
-"""What a device is and can do: the record that schedules, passes and the tuner work from.
+"""What a device is and can do: the record that schedules and passes work from.
 
 Limits are what the driver reports, never assumptions. Times and rates are estimates for choosing, not promises.
 """

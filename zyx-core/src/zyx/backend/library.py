@@ -1,7 +1,9 @@
 """Library kernels: what a vendor's library computes in one call, offered as a candidate beside generated kernels.
 
-A backend says which family of problems a library kernel serves; core finds such problems in the graph, asks for a
-program of each, and times it against its own. Where nothing is timed, the backend says which of the two is taken.
+A backend says which family of problems a library kernel serves. Core finds products of matrices (`Gemm`) in the graph,
+asks for a program of each, and times it against its own if ``autotune.enabled`` says so; where nothing is timed, the
+backend says which of the two is taken. Core looks for no `Convolution` and no `Attention` yet: they are what it will
+offer, and a kernel that serves them is never asked for.
 """
 
 from __future__ import annotations
@@ -113,12 +115,12 @@ class LibraryKernel:
     """A vendor's implementation of a family of problems.
 
     Attributes:
-        name: For people, and part of the key under which measured times are kept, such as ``cublasLt 13.0``.
+        name: For people, such as ``cublasLt 13.0``.
         serves: The family.
         prepare: Makes the program of one problem of that family; the device launches it as any other. Raises
             `UnsupportedError` for what the library cannot do. Called when a plan is made, so it may be slow.
-        unmeasured: Whether it is taken where nothing is measured, that is, with the tuner off: True for a library
-            that is about as fast as generated kernels at its worst, and many times as fast at its best.
+        unmeasured: Whether it is taken where nothing is measured, that is, unless ``autotune.enabled``: True for a
+            library that is about as fast as generated kernels at its worst, and many times as fast at its best.
     """
 
     name: str

@@ -14,7 +14,6 @@ from zyx.settings.debug import NOTHING, Debug
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Devices(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,36 +32,24 @@ class Devices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Autotune(msgspec.Struct, frozen=True, kw_only=True):
-    """The search for better schedules.
+    """Whether what could compute the same is timed, and the faster one taken.
+
+    Schedules are chosen by rule, and not searched: what is timed is a vendor's kernel beside the generated one.
 
     Attributes:
-        enabled: Whether to search. Without, a kernel gets a good schedule at once, by rule.
+        enabled: Whether to time.
         n_launches: Timed launches of each candidate.
-        n_seeds: Schedules that the search starts from.
-        n_added_per_step: Schedules that one step adds.
-        n_removed_per_step: Schedules that one step drops, the slowest first.
-        n_total_opts: Most schedules that are tried for a kernel.
-        save_to_disk: Whether results are kept in the cache.
-        seed: Of the search; equal seeds try equal schedules.
-        time_budget_s: Most time spent on one kernel.
         library_kernels: ``off``: generated kernels only. ``measure``: a vendor's kernel is taken where it is faster; if
             `enabled` is false, where its backend says so, unmeasured. ``prefer``: it is taken where there is one.
     """
 
     enabled: bool = False
     n_launches: Positive = 20
-    n_seeds: Positive = 100
-    n_added_per_step: Positive = 10
-    n_removed_per_step: Count = 5
-    n_total_opts: Positive = 1000
-    save_to_disk: bool = True
-    seed: Count = 0
-    time_budget_s: Seconds = 60.0
     library_kernels: Literal["off", "measure", "prefer"] = "measure"
 
 
 class Cache(msgspec.Struct, frozen=True, kw_only=True):
-    """Compiled programs and measured times, kept on disk.
+    """Compiled programs, kept on disk.
 
     Attributes:
         enabled: Whether anything is read or written.
@@ -95,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         devices: Which devices are used.
         debug: What is shown.
-        autotune: The search for better schedules.
+        autotune: Whether vendors' kernels are timed beside generated ones.
         cache: What is kept on disk.
         threads: Host threads to use; null means one for each processor that this process may run on.
         backends: The sections of backends by name, as they were given; `zyx.settings.section` checks them. The key

@@ -7,9 +7,9 @@
     Stream                  store past the caches
     TensorCore              let warps multiply tiles of matrices
 
-Moves name ranges and statements by label (`zyx.schedule.moves.ranges`), so a schedule can be written down and read
-back. Any sequence of moves that apply gives the same values, up to the order in which floats are combined; one that
-does not apply raises `ScheduleError`.
+Moves name ranges and statements by label (`zyx.schedule.moves.ranges`), so a schedule can be written down, and
+applied again. Any sequence of moves that apply gives the same values, up to the order in which floats are combined;
+one that does not apply raises `ScheduleError`.
 """
 
 from __future__ import annotations
