@@ -12,7 +12,8 @@ PUT_OFF = {
     *("rich", "safetensors", "sqlite3", "string", "urllib.parse"),
     *("zyx.autograd", "zyx.autotune", "zyx.backend", "zyx.cli", "zyx.compute", "zyx.graph.evaluate", "zyx.hookspecs"),
     *("zyx.io", "zyx.ir.kernel", "zyx.ir.nest", "zyx.nn", "zyx.optim", "zyx.passes", "zyx.plugins", "zyx.render"),
-    *("zyx.runtime.compiler", "zyx.runtime.plan", "zyx.runtime.planner", "zyx.schedule", "zyx.settings", "zyx.testing"),
+    *("zyx.runtime.compiler", "zyx.runtime.plan", "zyx.runtime.planner", "zyx.schedule", "zyx.testing"),
+    *("zyx.settings.check", "zyx.settings.debug", "zyx.settings.load", "zyx.settings.record", "zyx.tensor.control"),
 }
 
 #: Most modules of ours that `import zyx` may load, and most dataclasses that it may make: each of these compiles half a

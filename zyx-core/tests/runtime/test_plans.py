@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx.errors import DTypeError
 from zyx.graph import Graph
 from zyx.graph.walk import topological
 from zyx.runtime import runtime as runtimes
@@ -223,3 +224,14 @@ class TestDeepGraphs:
                 y = y * 1.001
             loss = y.sum()
         np.testing.assert_allclose(tape.gradient(loss, x).numpy(), [1.001**200] * 2, 1e-4)
+
+
+def test_tensors_in_any_nesting_are_computed_by_one_plan(lab, device):
+    x = zyx.Tensor(np.arange(4, dtype=np.float32))
+    a, b, c, d = (x + number for number in range(1, 5))
+    zyx.realize(a, [b, (c, None)], {"d": d, "again": iter([a])})
+    assert len(device.launched) == 1
+    assert all(each.node.storage is not None for each in (a, b, c, d))
+    zyx.realize()
+    with pytest.raises(DTypeError, match="not str"):
+        zyx.realize([x + 9, "text"])

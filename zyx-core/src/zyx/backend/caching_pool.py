@@ -118,6 +118,10 @@ class CachingPool(MemoryPool, Generic[MemoryT, WorkT]):
         """Bytes that can still be allocated, as far as other processes leave them."""
         return self.capacity_bytes - self._used_bytes
 
+    @property
+    def cached_bytes(self) -> int:
+        return self._idle.nbytes
+
     def allocate(self, nbytes: int) -> tuple[CachedBuffer[MemoryT], Event]:
         if nbytes <= 0:
             raise ValueError(f"pool {self.name} was asked for {nbytes} bytes; a buffer has at least one")

@@ -61,6 +61,11 @@ class MemoryPool(ABC):
     def free_bytes(self) -> int:
         """Bytes that can still be allocated: falls with every allocation, rises with every deallocation."""
 
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes that the pool keeps for buffers to come; `trim` gives them back."""
+        return 0
+
     @abstractmethod
     def allocate(self, nbytes: int) -> tuple[PoolBuffer, Event]:
         """Return a buffer of `nbytes` > 0 bytes with undefined contents, and the event after which it may be used.

@@ -107,6 +107,10 @@ class HostPool(MemoryPool):
         return self.capacity_bytes - self._used_bytes
 
     @property
+    def cached_bytes(self) -> int:
+        return self.statistics.idle_bytes
+
+    @property
     def statistics(self) -> MemoryStatistics:
         """What the allocator did and holds."""
         with self._lock:

@@ -79,10 +79,14 @@ class PluginManager:
     """
 
     def __init__(self, settings: Settings, found: Sequence[Found] | None = None) -> None:
-        self.settings: Final = settings
+        self.settings = settings
         self.damaged_packages: Sequence[str] = ()
         self._found = found
         self._backends: dict[str, Backend] | None = None
+
+    def with_settings(self, settings: Settings) -> PluginManager:
+        """Return another manager of the same packages, none of which is loaded there yet."""
+        return PluginManager(settings, self._found)
 
     def load(self) -> Mapping[str, Backend]:
         """Import the plugin modules, at the first call, and return all backends: built-in ones first, then by name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from zyx.backend import Event, MemoryPool, PoolBuffer
+    from zyx.runtime.trace import Trace
 
 
 class Pending:
@@ -147,6 +148,48 @@ Retired = deque["tuple[MemoryPool, PoolBuffer, Pending | None]"]
 _MOST_APART: Final = 2
 
 
+class MemoryUse(NamedTuple):
+    """What tensors hold of one pool.
+
+    Attributes:
+        live_bytes: In buffers now.
+        peak_bytes: The most there were at once.
+        cached_bytes: Kept by the pool for buffers to come, and free.
+        free_bytes: That can still be allocated, those that are kept among them.
+        live_buffers: Number of buffers now.
+        allocations: Number of buffers that the pool was asked for so far; what was used again is not among them.
+    """
+
+    live_bytes: int
+    peak_bytes: int
+    cached_bytes: int
+    free_bytes: int
+    live_buffers: int
+    allocations: int
+
+
+class _Count:
+    """Bytes and buffers of one pool."""
+
+    __slots__ = ("allocations", "live_buffers", "live_bytes", "peak_bytes")
+
+    def __init__(self) -> None:
+        self.live_bytes = self.peak_bytes = self.live_buffers = self.allocations = 0
+
+    def add(self, nbytes: int) -> None:
+        """Count a buffer more."""
+        self.allocations += 1
+        self.live_buffers += 1
+        self.live_bytes += nbytes
+        if self.live_bytes > self.peak_bytes:  # noqa: PLR1730  # max() takes three times as long
+            self.peak_bytes = self.live_bytes
+
+    def remove(self, nbytes: int) -> None:
+        """Count a buffer less."""
+        self.live_buffers -= 1
+        self.live_bytes -= nbytes
+
+
 class Memory:
     """Allocates buffers, and gives them back after their last use.
 
@@ -154,9 +197,12 @@ class Memory:
         live_bytes: Bytes in buffers now.
         peak_bytes: The most there were since `reset_peak`.
         lost: Pools that must not be touched, since they are those of the process that this one was forked from.
+        trace: What is told of allocations, if anything is.
     """
 
     def __init__(self) -> None:
+        self.trace: Trace | None = None
+        self._counts: dict[MemoryPool, _Count] = {}
         self.live_bytes = 0
         self.peak_bytes = 0
         self.lost: set[MemoryPool] = set()
@@ -187,6 +233,8 @@ class Memory:
             if dead[0] is pool and dead[1].nbytes == nbytes and is_sound:  # as in a loop: no need to ask, or to wait
                 buffer = Buffer(pool, dead[1], nbytes, retired)
                 buffer.pending = dead[2]
+                if self.trace is not None:
+                    self.trace.reused(pool, nbytes)
                 return buffer
             self._give_back(*dead)
         if self.lost:
@@ -198,6 +246,8 @@ class Memory:
         except DeviceLostError as error:
             locate(error, pool.name)
             raise
+        if self.trace is not None:
+            self.trace.allocated(pool, nbytes)
         return self.adopt(pool, raw, event)
 
     def adopt(self, pool: MemoryPool, raw: PoolBuffer, event: Event) -> Buffer:
@@ -205,6 +255,10 @@ class Memory:
         self.live_bytes += raw.nbytes
         if self.live_bytes > self.peak_bytes:  # noqa: PLR1730  # max() takes three times as long
             self.peak_bytes = self.live_bytes
+        count = self._counts.get(pool)
+        if count is None:
+            count = self._counts[pool] = _Count()
+        count.add(raw.nbytes)
         buffer = Buffer(pool, raw, raw.nbytes, self._retired)
         if event.complete_when_made:
             event.take()
@@ -220,6 +274,18 @@ class Memory:
                 "survive that: start processes by multiprocessing's method spawn, or use devices only after the fork",
                 pool.name,
             )
+
+    def use_of(self, pool: MemoryPool) -> MemoryUse:
+        """Return what is held of a pool, after `reclaim`."""
+        count = self._counts.get(pool) or _Count()
+        return MemoryUse(
+            live_bytes=count.live_bytes,
+            peak_bytes=count.peak_bytes,
+            cached_bytes=pool.cached_bytes,
+            free_bytes=pool.free_bytes,
+            live_buffers=count.live_buffers,
+            allocations=count.allocations,
+        )
 
     def reclaim(self) -> None:
         """Give the buffers that died back to their pools."""
@@ -245,6 +311,9 @@ class Memory:
         # Nobody holds the result any more; if the work fails, what was made of it fails by itself.
         pool.deallocate(raw, () if pending is None else pending.events_for(pool))
         self.live_bytes -= raw.nbytes
+        self._counts[pool].remove(raw.nbytes)
+        if self.trace is not None:
+            self.trace.deallocated(pool, raw.nbytes)
 
     def _allocate_again(self, pool: MemoryPool, nbytes: int) -> tuple[PoolBuffer, Event]:
         """Ask once more, after everything that can be dropped was dropped."""
@@ -254,6 +323,10 @@ class Memory:
             self.reclaim()
             pool.trim()
             return pool.allocate(nbytes)
+        except AllocationError:
+            if self.trace is not None:
+                self.trace.not_allocated(pool, nbytes)
+            raise
         except DeviceLostError as error:
             locate(error, pool.name)
             raise

@@ -2,8 +2,8 @@
 
 off        generated kernels
 prefer     the library's, where it has one
-measure    whichever is faster on scratch buffers, if tuning is on; without it nothing is timed, and what the backend
-           says is taken (`LibraryKernel.unmeasured`)
+measure    whichever is faster on scratch buffers, if ``autotune.enabled``; without it nothing is timed, and what the
+           backend says is taken (`LibraryKernel.unmeasured`)
 
 A generated product takes along what follows it element by element, a library's does not. Large products are separated
 from that where a library is taken for them; see `zyx.schedule.library.product_in`.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from zyx.backend.library import Gemm
 from zyx.errors import BackendError, UnsupportedError
+from zyx.runtime.trace import Trace
 from zyx.schedule.library import match_gemm
 
 if TYPE_CHECKING:
@@ -34,17 +35,23 @@ class Candidates:
     """Library kernels as candidates.
 
     Args:
-        settings: Of the tuner.
+        settings: What is timed, and how often.
         offered: What the backend of a device offers.
         memory: For scratch buffers.
+        trace: What is told of times.
     """
 
     def __init__(
-        self, settings: Autotune, offered: Callable[[Device], Sequence[LibraryKernel]], memory: Memory
+        self,
+        settings: Autotune,
+        offered: Callable[[Device], Sequence[LibraryKernel]],
+        memory: Memory,
+        trace: Trace | None = None,
     ) -> None:
         self._settings = settings
         self._offered = offered
         self._memory = memory
+        self._trace = trace or Trace()
 
     def serves_products(self, device: Device) -> bool:
         """Whether a library may be taken for products of matrices on `device`."""
@@ -76,10 +83,18 @@ class Candidates:
                 program = kernel.prepare(problem)
             except UnsupportedError:
                 continue
-            if is_measured and self._time(program, params, device) >= self._time(generated(), nest.params, device):
+            if is_measured and not self._is_faster(program, params, generated(), nest.params, device):
                 continue
             return program, params
         return None
+
+    def _is_faster(
+        self, program: Program, params: Sequence[Param], other: Program, others: Sequence[Param], device: Device
+    ) -> bool:
+        """Whether a library's program takes less time than the generated one."""
+        seconds, seconds_generated = self._time(program, params, device), self._time(other, others, device)
+        self._trace.measured(device, program.name, seconds, other.name, seconds_generated)
+        return seconds < seconds_generated
 
     def _time(self, program: Program, params: Sequence[Param], device: Device) -> float:
         """Return the median time of a launch on scratch buffers, in seconds; infinity if it fails."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import BackendError
@@ -54,7 +55,7 @@ class Compiler:
             return found
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="zyx-compile")
-        future = self._thread.submit(self._compile, kernel, device)
+        future = self._thread.submit(copy_context().run, self._compile, kernel, device)
         self._programs[key] = future
         self._devices[device.name] = device
         return future

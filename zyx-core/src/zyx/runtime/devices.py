@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zyx.backend import Device
     from zyx.errors import DeviceLostError
     from zyx.plugins.opening import OpenedBackends
-    from zyx.runtime.buffer import Buffer
+    from zyx.runtime.buffer import Buffer, MemoryUse
     from zyx.runtime.placement import DeviceLike, Placement
     from zyx.settings.record import Settings
 
@@ -58,6 +58,7 @@ class Devices:
             with self.lock:
                 if self._opened is None:
                     self._opened = OpenedBackends(PluginManager(load_settings(self._given_settings)))
+                    _ = self.trace  # memory has it from then on
         return self._opened
 
     @property
@@ -65,11 +66,47 @@ class Devices:
         """What is in force."""
         return self.backends.manager.settings
 
+    def take_settings(self, settings: Settings) -> None:
+        """Let `settings` be in force from now on, instead of those that are.
+
+        Raises:
+            SettingsError: Something would change that devices are opened with, and one is open. Nothing has changed.
+        """
+        from zyx.errors import SettingsError
+        from zyx.plugins.opening import OpenedBackends
+
+        with self.lock:
+            backends = self.backends
+            fixed = self.fixed_changes(settings)
+            if fixed and backends.devices:
+                raise SettingsError(
+                    f"{', '.join(fixed)}: devices are opened with it, and {', '.join(backends.devices)} are open "
+                    "already; say it before the first tensor is made, or in the configuration"
+                )
+            if fixed:
+                backends.close()
+                self._opened = OpenedBackends(backends.manager.with_settings(settings))
+            else:
+                backends.manager.settings = settings
+            self._default = None
+            self.trace.configured = int(settings.debug)
+
+    def fixed_changes(self, settings: Settings) -> list[str]:
+        """Return the keys that differ between `settings` and those in force, and that devices are opened with."""
+        before = self.settings
+        pairs = {
+            "devices.backends": (before.devices.backends, settings.devices.backends),
+            "threads": (before.threads, settings.threads),
+            "cache": (before.cache, settings.cache),
+            "backends": (before.backends, settings.backends),
+        }
+        return [key for key, (old, new) in pairs.items() if old != new]
+
     @property
     def trace(self) -> Trace:
         """Where debugging output goes."""
         if self._trace is None:
-            self._trace = Trace(self.settings.debug)
+            self._trace = self.memory.trace = Trace(self.settings.debug)
         return self._trace
 
     @property
@@ -140,8 +177,11 @@ class Devices:
         from zyx.plugins.choose import choose_device
 
         with self.lock:
-            choice = choose_device(name, self.backends)
-            self._note_opened()
+            backends = self.backends
+            try:
+                choice = choose_device(name, backends)
+            finally:
+                self._note_opened()
             self.trace.chosen(choice.device, choice.reason)
             return choice.device
 
@@ -182,6 +222,7 @@ class Devices:
         self._forget_placement()
 
     def _note_opened(self) -> None:
+        self.trace.opened(self.backends)
         count = len(self.backends.devices)
         if count != self._device_count:
             self._device_count = count
@@ -201,6 +242,21 @@ class Devices:
         if GROUP in device:
             return self.placement.allocate(device, nbytes)
         return self.memory.allocate(self.device(device).memory_pool, nbytes)
+
+    def memory_stats(self) -> dict[str, MemoryUse]:
+        """Return what is held of each open pool that can be allocated from, by the pool's name."""
+        with self.lock:
+            pools = [pool for pool in self.backends.pools.values() if pool.is_allocatable]
+            self.memory.reclaim()
+            return {pool.name: self.memory.use_of(pool) for pool in pools}
+
+    def empty_cache(self) -> int:
+        """Give memory that pools keep for buffers to come back to the system; return how many bytes."""
+        with self.lock:
+            if self._opened is None:
+                return 0
+            self.memory.reclaim()
+            return sum(pool.trim() for pool in self._opened.pools.values())
 
 
 #: The default devices of the ``with`` blocks that this thread or task is in, innermost last.

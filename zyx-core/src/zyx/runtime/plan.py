@@ -134,7 +134,12 @@ class Plan:
                 return
         for step in self.steps:
             if isinstance(step, CopyStep):
-                copy_buffer(buffers[step.source], buffers[step.target])
+                source, target = buffers[step.source], buffers[step.target]
+                started = trace.before_launch()
+                copy_buffer(source, target)
+                if trace.launches:
+                    target.wait()
+                    trace.copied(source.pool.name, target.pool.name, target.nbytes, started)
             else:
                 _launch(step, buffers, trace)
 
@@ -192,8 +197,8 @@ def _launch(step: LaunchStep, buffers: Sequence[Buffer], trace: Trace | None = N
         if trace is None:
             event = device.launch(step.program, raw, events)
         else:
-            started = trace.before_launch(step)
-            event = trace.after_launch(step, device.launch(step.program, raw, events), started)
+            started = trace.before_launch()
+            event = trace.after_launch(step, device.launch(step.program, raw, events), started, buffers)
     except BackendError as error:
         locate(error, device.name)
         abandon(taken)

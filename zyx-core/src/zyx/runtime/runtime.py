@@ -77,6 +77,14 @@ class Runtime(Devices):
         self.memory.droppers.append(self._drop_plans)
         lifetime.begin(self)
 
+    def take_settings(self, settings: Settings) -> None:
+        with self.lock:
+            is_timed_anew = settings.autotune != self.settings.autotune
+            super().take_settings(settings)
+            if is_timed_anew:
+                self._drop_plans()
+                self._planner = None
+
     # ---- traces
 
     @property
@@ -147,7 +155,11 @@ class Runtime(Devices):
         source = np.ascontiguousarray(array)
         with self.lock:
             try:
+                started = self.trace.before_launch()
                 buffer = self._uploaded(source, device)
+                if self.trace.launches:
+                    buffer.wait()
+                    self.trace.copied("an array", buffer.pool.name, buffer.nbytes, started)
                 if buffer.pending is not None and np.may_share_memory(source, array):
                     buffer.wait()  # the caller may change the array as soon as this returns
             except DeviceLostError as error:
@@ -188,7 +200,9 @@ class Runtime(Devices):
             with self.lock:
                 try:
                     buffer.wait()
+                    started = self.trace.before_launch()
                     buffer.pool.pool_to_host(buffer.raw, result.reshape(-1).view(np.uint8).data, [])
+                    self.trace.copied(buffer.pool.name, "an array", buffer.nbytes, started)
                 except DeviceLostError as error:
                     locate(error, buffer.pool.name)
                     self.lose(error)
@@ -397,7 +411,7 @@ class Runtime(Devices):
             from zyx.runtime.candidates import Candidates
             from zyx.runtime.planner import Planner
 
-            candidates = Candidates(self.settings.autotune, self.backends.library_kernels, self.memory)
+            candidates = Candidates(self.settings.autotune, self.backends.library_kernels, self.memory, self.trace)
             self._planner = Planner(self.device, self.compiler, candidates)
         return self._planner
 

@@ -1,4 +1,4 @@
-"""Show what the runtime does, as far as ``ZYX_DEBUG`` asks for it; costs next to nothing where it does not."""
+"""Show what the runtime does, as far as ``ZYX_DEBUG`` or `zyx.debug` asks; costs next to nothing where they do not."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
+from zyx.modes import shown
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.backend import Device, Event, Program
+    from zyx.backend import Device, Event, MemoryPool, Program
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
-    from zyx.runtime.plan import LaunchStep, Plan
+    from zyx.plugins.opening import OpenedBackends
+    from zyx.plugins.state import BackendReport
+    from zyx.runtime.buffer import Buffer
+    from zyx.runtime.plan import LaunchStep, Plan, Step
     from zyx.schedule.moves import Move
 
 DEVICES: Final = 1
@@ -21,7 +26,9 @@ SCHEDULE: Final = 4
 IR: Final = 8
 SOURCE: Final = 16
 LAUNCHES: Final = 32
+MEMORY: Final = 64
 COMPILE: Final = 128
+AUTOTUNE: Final = 256
 
 
 def _to_stderr(text: str) -> None:
@@ -32,21 +39,68 @@ class Trace:
     """Writes what happens.
 
     Attributes:
-        bits: The subjects to show, by the numbers of `zyx.settings.debug.Debug`.
-        launches: Whether every launch is waited for and shown; then nothing is captured.
-        checks: Whether kernels are verified after every pass.
+        configured: The subjects to show where `zyx.debug` says nothing, by the numbers of `zyx.settings.debug.Debug`.
     """
 
-    def __init__(self, bits: int = 0, write: Callable[[str], None] = _to_stderr) -> None:
-        self.bits: Final = int(bits)
-        self.launches: Final = bool(self.bits & LAUNCHES)
-        self.checks: Final = bool(self.bits & IR)
+    def __init__(self, configured: int = 0, write: Callable[[str], None] = _to_stderr) -> None:
+        self.configured = int(configured)
         self._write: Final = write
+        self._reported: dict[str, BackendReport] = {}
+
+    @property
+    def bits(self) -> int:
+        """The subjects to show in this thread or task."""
+        scoped = shown()
+        return self.configured if scoped is None else scoped
+
+    @property
+    def launches(self) -> bool:
+        """Whether every launch is waited for and shown; then nothing is run as captured."""
+        return bool(self.bits & LAUNCHES)
+
+    @property
+    def checks(self) -> bool:
+        """Whether kernels are verified after every pass."""
+        return bool(self.bits & IR)
+
+    # ---- devices
+
+    def opened(self, backends: OpenedBackends) -> None:
+        """Show what became of backends since the last call: their devices, or why they have none."""
+        if not self.bits & DEVICES:
+            return
+        from textwrap import shorten
+
+        from zyx.plugins.describe import explanation, rate, size
+
+        for report in backends.reports:
+            if report.name == "host" or self._reported.get(report.name) == report:
+                continue
+            self._reported[report.name] = report
+            self._write(f"backend {report.name}: {report.state.value}: {explanation(report)}".rstrip(": "))
+            for device in filter(None, map(backends.devices.get, report.devices)):
+                info, room = device.info, size(device.memory_pool.free_bytes)
+                rates = f"{rate(info.flops_per_s, 'FLOP/s')}, {rate(info.bytes_per_s, 'B/s')}"
+                driver = shorten(info.driver, 60, placeholder=" ...")
+                self._write(f"    {device.name}: {info.model}, {rates}, {room} free, {driver}")
 
     def chosen(self, device: Device, reason: str) -> None:
         """Show which device was chosen, and why."""
         if self.bits & DEVICES:
             self._write(f"device {device.name}: {reason}")
+
+    # ---- making programs
+
+    def planned(self, plan: Plan, seconds: float) -> None:
+        """Show a new plan."""
+        if self.bits & PLAN:
+            size = sum(slice_.nbytes for slice_ in plan.temporaries)
+            self._write(
+                f"plan of {plan.launches} launches and {len(plan.steps) - plan.launches} copies, "
+                f"{size} bytes of temporaries, made in {seconds * 1e3:.1f} ms"
+            )
+            for step in plan.steps:
+                self._write(f"    {_in_words(step)}")
 
     def scheduled(self, name: str, before: Nest, after: Nest, moves: Sequence[Move]) -> None:
         """Show a nest, the moves, and the scheduled nest."""
@@ -64,32 +118,80 @@ class Trace:
         if self.bits & COMPILE:
             self._write(f"compiled {program.name} for {device.name} in {seconds * 1e3:.1f} ms")
         if self.bits & SOURCE:
-            self._write(program.source)
+            self._write(program.source or f"{program.name} has no source: {device.name} is given the kernel itself")
 
-    def planned(self, plan: Plan, seconds: float) -> None:
-        """Show a new plan."""
-        if self.bits & PLAN:
-            size = sum(slice_.nbytes for slice_ in plan.temporaries)
+    def measured(self, device: Device, name: str, seconds: float, generated: str, seconds_generated: float) -> None:
+        """Show how long a launch of a library's kernel takes, and one of the generated kernel beside it."""
+        if self.bits & AUTOTUNE:
+            faster = name if seconds < seconds_generated else generated
             self._write(
-                f"plan of {plan.launches} launches and {len(plan.steps) - plan.launches} copies, "
-                f"{size} bytes of temporaries, made in {seconds * 1e3:.1f} ms"
+                f"candidates on {device.name}: {name} {seconds * 1e6:.1f} us, "
+                f"{generated} {seconds_generated * 1e6:.1f} us; {faster} is taken"
             )
-            for step in plan.steps:
-                self._write(f"    {step}")
 
-    def before_launch(self, step: LaunchStep) -> float:
-        """Return the time before a launch that is to be shown."""
+    # ---- running them
+
+    def before_launch(self) -> float:
+        """Return the time before a launch or a copy that is to be shown."""
         return time.perf_counter() if self.bits & LAUNCHES else 0.0
 
-    def after_launch(self, step: LaunchStep, event: Event, started: float) -> Event:
-        """Wait for a launch, show its time and rates, and return an event in place of its own."""
+    def after_launch(self, step: LaunchStep, event: Event, started: float, buffers: Sequence[Buffer]) -> Event:
+        """Wait for a launch, show its time, bytes and rate, and return an event in place of its own."""
         if not self.bits & LAUNCHES:
             return event
+        from zyx.plugins.describe import rate
+
         pool = step.device.memory_pool
         pool.sync_events([event])
         seconds = max(time.perf_counter() - started, 1e-9)
+        written = sum(buffers[number].nbytes for number in step.written)
+        read = sum(buffers[number].nbytes for number in step.args if number not in step.written)
         self._write(
-            f"{step.device.name} {step.program.name}: {seconds * 1e6:.1f} us, "
-            f"{step.bytes_moved / seconds / 1e9:.1f} GB/s"
+            f"{step.device.name} {step.program.name}: {seconds * 1e6:.1f} us, reads {read} bytes, writes {written}, "
+            f"{rate((read + written) / seconds, 'B/s')}"
         )
         return pool.completed()
+
+    def copied(self, source: str, target: str, nbytes: int, started: float) -> None:
+        """Show a copy that is over, between places by name: its time, bytes and rate."""
+        if self.bits & LAUNCHES:
+            from zyx.plugins.describe import rate
+
+            seconds = max(time.perf_counter() - started, 1e-9)
+            speed = rate(nbytes / seconds, "B/s")
+            self._write(f"copy {source} -> {target}: {seconds * 1e6:.1f} us, {nbytes} bytes, {speed}")
+
+    # ---- memory
+
+    def allocated(self, pool: MemoryPool, nbytes: int) -> None:
+        """Show that a pool gave memory."""
+        if self.bits & MEMORY:
+            self._write(f"[{pool.name}] allocate {nbytes} -> free {pool.free_bytes} B")
+
+    def reused(self, pool: MemoryPool, nbytes: int) -> None:
+        """Show that memory which nobody needs any more was used again, without asking its pool."""
+        if self.bits & MEMORY:
+            self._write(f"[{pool.name}] allocate {nbytes}, used before -> free {pool.free_bytes} B")
+
+    def not_allocated(self, pool: MemoryPool, nbytes: int) -> None:
+        """Show that a pool had no room."""
+        if self.bits & MEMORY:
+            self._write(f"[{pool.name}] allocate {nbytes} FAILED, free {pool.free_bytes} B")
+
+    def deallocated(self, pool: MemoryPool, nbytes: int) -> None:
+        """Show that memory was given back to a pool."""
+        if self.bits & MEMORY:
+            self._write(f"[{pool.name}] deallocate {nbytes} -> free {pool.free_bytes} B")
+
+
+def _in_words(step: Step) -> str:
+    """Return a line about a step of a plan, whose buffers have numbers."""
+    from zyx.runtime.plan import CopyStep
+
+    if isinstance(step, CopyStep):
+        return f"copy: buffer {step.source} -> buffer {step.target}"
+    read = ", ".join(str(number) for number in step.args if number not in step.written)
+    written = ", ".join(map(str, step.written))
+    return (
+        f"launch {step.program.name} on {step.device.name}: {read or 'nothing'} -> {written}; {step.bytes_moved} bytes"
+    )

@@ -11,14 +11,14 @@ class Debug(enum.IntFlag):
     """One bit a subject; they add up."""
 
     DEVICES = 1  # the devices found, why others failed, and which one was chosen
-    PLAN = 2  # the steps of every plan, with times
+    PLAN = 2  # the steps of every plan, and how long it took to make
     SCHEDULE = 4  # the nests before and after scheduling, and the moves
     IR = 8  # the linear kernels after the passes
     SOURCE = 16  # the generated source
-    LAUNCHES = 32  # launches and copies
-    MEMORY = 64  # allocations and deallocations
-    COMPILE = 128  # every compilation
-    AUTOTUNE = 256  # every candidate that the tuner tries
+    LAUNCHES = 32  # launches and copies, each of which is waited for, with its time, bytes and rate
+    MEMORY = 64  # allocations and deallocations, and what is free after them
+    COMPILE = 128  # every compilation, with its time
+    AUTOTUNE = 256  # the times of every vendor's kernel that was measured, and of the generated one beside it
 
 
 NOTHING: Final = Debug(0)

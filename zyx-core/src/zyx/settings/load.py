@@ -68,6 +68,45 @@ def load_settings(
     return msgspec.structs.replace(settings, sources=sources)
 
 
+def with_changes(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """Return `settings` with what a program says over them; the environment and the file are not read again.
+
+    Args:
+        settings: Those in force.
+        given: With the keys of the configuration file.
+
+    Raises:
+        SettingsError: There is no such key, or it does not take the value.
+    """
+    values = _check_code(given)
+    merged = {key: value for key, value in msgspec.to_builtins(settings).items() if key != "sources"}
+    origins = dict(settings.sources.origins)
+    _merge(merged, values, origins, "", lambda _: CODE)
+    sources = msgspec.structs.replace(settings.sources, origins=origins)
+    return msgspec.structs.replace(msgspec.convert(merged, Settings), sources=sources)
+
+
+def nested(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `given` with keys such as ``cache.enabled`` as sections: ``{"cache": {"enabled": ...}}``.
+
+    Raises:
+        SettingsError: Something is given both as a section and as a value.
+    """
+    result: dict[str, Any] = {}
+    for key, value in given.items():
+        *sections, leaf = str(key).split(".")
+        inner = result
+        for section in sections:
+            inner = inner.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise SettingsError(f"{CODE}: key {key}: {section} is given the value {inner!r}, too")
+        if isinstance(value, Mapping) and isinstance(inner.get(leaf), dict):
+            inner[leaf].update(value)
+        else:
+            inner[leaf] = dict(value) if isinstance(value, Mapping) else value
+    return result
+
+
 def read_file(file: Path) -> dict[str, Any]:
     """Return the object in a configuration file, unchecked; an empty one if the file is not there.
 

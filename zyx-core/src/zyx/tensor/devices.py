@@ -1,17 +1,23 @@
-"""Devices as users meet them: their names, which one is the default, and waiting for them."""
+"""Devices as users meet them: their names, which one is the default, waiting for them, and the settings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, ValuesView
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, overload
 
 from zyx.runtime.runtime import current
 from zyx.tensor.operands import require
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from contextlib import AbstractContextManager
+    from types import TracebackType
 
     from zyx.plugins.state import BackendReport
     from zyx.runtime.placement import DeviceLike
+    from zyx.runtime.runtime import Runtime
+    from zyx.settings.record import Settings
     from zyx.tensor.tensor import Tensor
 
 
@@ -63,7 +69,93 @@ def synchronize() -> None:
     current().synchronize()
 
 
-def realize(*tensors: Tensor) -> None:
-    """Compute the values of `tensors` together, what they share once; return before the work is done."""
-    if tensors:
-        require(tensors[0], "realize").runtime.realize([require(x, "realize") for x in tensors])
+def realize(*tensors: Tensor | Iterable[Any]) -> None:
+    """Compute the values of `tensors` together, what they share once; return before the work is done.
+
+    Tensors may stand in lists, tuples, sets, dicts (as values) and iterators, however deep: ``zyx.realize(loss,
+    model.state_dict())``. None is passed over.
+
+    Raises:
+        DTypeError: Something else stands there. Nothing is computed then.
+    """
+    found = list(_tensors_in(tensors))
+    if found:
+        found[0].runtime.realize(found)
+
+
+def _tensors_in(given: object) -> Iterator[Tensor]:
+    if isinstance(given, Mapping):
+        given = given.values()
+    if isinstance(given, list | tuple | AbstractSet | ValuesView | Iterator):
+        for item in given:
+            yield from _tensors_in(item)
+    elif given is not None:
+        yield require(given, "realize")
+
+
+class SettingsChange:
+    """Settings that were changed; a ``with`` block puts those of before back at its end."""
+
+    __slots__ = ("_before", "_runtime")
+
+    def __init__(self, runtime: Runtime, before: Settings) -> None:
+        self._runtime = runtime
+        self._before = before
+
+    def __enter__(self) -> Settings:
+        """Begin the block, and return the settings in force, which are changed already.
+
+        Raises:
+            SettingsError: What was changed cannot be put back once a device is open. It is put back now.
+        """
+        from zyx.errors import SettingsError
+
+        fixed = self._runtime.fixed_changes(self._before)
+        if fixed:
+            self._runtime.take_settings(self._before)
+            raise SettingsError(
+                f"{', '.join(fixed)}: devices are opened with it, so it cannot be put back at the end of a with block; "
+                "call zyx.settings without one, before the first tensor is made"
+            )
+        return self._runtime.settings
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runtime.take_settings(self._before)
+
+
+@overload
+def settings() -> Settings: ...
+@overload
+def settings(given: Mapping[str, Any], /, **sections: object) -> SettingsChange: ...
+@overload
+def settings(**sections: object) -> SettingsChange: ...
+def settings(given: Mapping[str, Any] | None = None, /, **sections: object) -> Settings | SettingsChange:
+    """Change settings, from now on or for the length of a ``with`` block; without arguments, return those in force.
+
+        zyx.settings(threads=4)                                   before the first tensor is made
+        zyx.settings({"autotune.enabled": True})                  keys as in the table of settings
+        with zyx.settings(autotune={"library_kernels": "off"}):   or nested, as in the configuration file
+            ...
+        zyx.settings().cache.directory                            what is in force
+
+    What code says beats environment variables and the configuration file. It holds for all threads.
+    ``devices.default``, ``devices.order``, ``debug`` and ``autotune`` may change at any time; what was computed, and
+    what `zyx.jit` has traced, stays as it is. ``threads``, ``cache``, ``backends`` and ``devices.backends`` are what
+    devices are opened with: they can change until the first device is open, and not for a block. `zyx.debug` and
+    `zyx.device` do what ``debug`` and ``devices.default`` do for one thread.
+
+    Raises:
+        SettingsError: There is no such key, it does not take the value, or it cannot change any more. Nothing has
+            changed then.
+    """
+    runtime = current()
+    if given is None and not sections:
+        return runtime.settings
+    from zyx.settings.load import nested, with_changes
+
+    with runtime.lock:
+        before = runtime.settings
+        runtime.take_settings(with_changes(before, nested({**(given or {}), **sections})))
+    return SettingsChange(runtime, before)

@@ -1,0 +1,216 @@
+"""What each row of the table of settings does: a function each, and a test that none is missing."""
+
+import contextlib
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zyx
+from zyx.backend import Program
+from zyx.backend.library import Gemm, LibraryKernel
+from zyx.builtin.interpreter import InterpreterDevice
+from zyx.hookspecs import API_VERSION, BackendConfig, BackendInfo, hookimpl
+from zyx.plugins.discover import Found
+from zyx.plugins.manager import PluginManager
+from zyx.plugins.opening import OpenedBackends
+from zyx.runtime.runtime import Runtime, use
+from zyx.settings import variables
+from zyx.settings.load import load_settings
+
+EFFECTS = {}
+
+
+def shows(key):
+    """Mark a function as what shows the effect of a key."""
+
+    def mark(function):
+        assert key not in EFFECTS
+        EFFECTS[key] = function
+        return function
+
+    return mark
+
+
+@dataclass(frozen=True)
+class Section:
+    size: int = 1
+
+
+class Backend:
+    """A backend that notes what it is configured with, and offers a library for products."""
+
+    def __init__(self) -> None:
+        self.config: BackendConfig | None = None
+        self.library: list[LibraryKernel] = []
+
+    @hookimpl
+    def zyx_backend_info(self) -> BackendInfo:
+        return BackendInfo("toy", "1.0", API_VERSION, "notes things", works_on_host_memory=True)
+
+    @hookimpl
+    def zyx_config_section(self) -> type:
+        return Section
+
+    @hookimpl
+    def zyx_devices(self, config, pools):
+        self.config = config
+        return [InterpreterDevice("toy:0", pools["host"])]
+
+    @hookimpl
+    def zyx_library_kernels(self, device):
+        return self.library
+
+
+@contextlib.contextmanager
+def opened(given, environ=None):
+    """Open a runtime with some settings, the backend among its packages, and make it the current one."""
+    backend = Backend()
+    settings = load_settings(given, environ or {}, Path("/nonexistent/config.json"))
+    runtime = Runtime(settings)
+    found = [Found("toy", "toy", "zyx-backend-toy", "1.0", lambda: backend)]
+    runtime._opened = OpenedBackends(PluginManager(settings, found))
+    with use(runtime), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield runtime, backend
+    runtime.close()
+
+
+def configured(given):
+    with opened(given) as (runtime, backend):
+        runtime.device("toy")
+        assert backend.config is not None
+        return backend.config
+
+
+@shows("devices.default")
+def default_device():
+    with opened({"devices": {"default": "interpreter"}}):
+        assert zyx.default_device() == "interpreter:0"
+    with opened({}):
+        assert zyx.default_device() == "toy:0"
+
+
+@shows("devices.order")
+def order():
+    with opened({"devices": {"order": ["cuda", "dummy"]}, "backends": {"dummy": {"enabled": True}}}):
+        assert zyx.default_device() == "dummy:0"
+
+
+@shows("devices.backends")
+def backends():
+    with opened({"devices": {"backends": ["interpreter"]}}):
+        assert zyx.devices() == ["interpreter:0"]
+
+
+@shows("debug")
+def debug(capsys):
+    with opened({"debug": "compile"}):
+        zyx.ones(3, device="toy").sum().numpy()
+    assert capsys.readouterr().err.startswith("compiled")
+
+
+class Product(Program):
+    __slots__ = ()
+
+
+def launches_of_a_product(settings, *, unmeasured):
+    """Return how often kernels of a library and generated ones were launched to compute a product."""
+    launched = {"library": 0, "generated": 0}
+
+    with opened(settings) as (runtime, backend), pytest.MonkeyPatch.context() as patch:
+        a, b = (zyx.Tensor(np.ones(shape, np.float32), device="toy") for shape in ((8, 16), (16, 8)))
+        device = runtime.device("toy")
+        launch = device.launch
+
+        def counted(program, args, events=()):
+            if isinstance(program, Product):
+                launched["library"] += 1
+                return runtime.device("toy").memory_pool.completed()
+            launched["generated"] += 1
+            return launch(program, args, events)
+
+        patch.setattr(device, "launch", counted)
+        backend.library = [LibraryKernel("vendor", Gemm, lambda _: Product("vendor"), unmeasured=unmeasured)]
+        (a @ b).realize()
+    return launched
+
+
+@shows("autotune.enabled")
+def autotune_enabled():
+    without = launches_of_a_product({}, unmeasured=False)
+    assert without == {"library": 0, "generated": 1}
+    measured = launches_of_a_product({"autotune": {"enabled": True}}, unmeasured=False)
+    assert measured == {"library": 22, "generated": 21}
+
+
+@shows("autotune.n_launches")
+def autotune_n_launches():
+    measured = launches_of_a_product({"autotune": {"enabled": True, "n_launches": 3}}, unmeasured=False)
+    assert measured == {"library": 5, "generated": 4}  # each once to warm up, and the faster one for its result
+
+
+@shows("autotune.library_kernels")
+def autotune_library_kernels():
+    taken = {"library": 1, "generated": 0}
+    refused = {"library": 0, "generated": 1}
+    for policy, unmeasured, launched in [
+        ("off", True, refused), ("measure", True, taken), ("measure", False, refused), ("prefer", False, taken)
+    ]:  # fmt: skip
+        given = {"autotune": {"library_kernels": policy}}
+        assert launches_of_a_product(given, unmeasured=unmeasured) == launched
+
+
+@shows("cache.enabled")
+def cache_enabled():
+    assert configured({"cache": {"enabled": False}}).cache_directory is None
+    assert configured({}).cache_directory is not None
+
+
+@shows("cache.directory")
+def cache_directory():
+    assert configured({"cache": {"directory": "/somewhere"}}).cache_directory == Path("/somewhere")
+
+
+@shows("cache.max_bytes")
+def cache_max_bytes():
+    assert configured({"cache": {"max_bytes": 7}}).cache_bytes == 7
+    assert configured({}).cache_bytes == 1 << 30
+
+
+@shows("threads")
+def threads():
+    assert configured({"threads": 3}).threads == 3
+    assert configured({}).threads >= 1
+
+
+@shows("backends.<name>.enabled")
+def backend_enabled():
+    with opened({"backends": {"toy": {"enabled": False}}}):
+        assert "toy:0" not in zyx.devices()
+    with opened({}, {"ZYX_TOY_ENABLED": "0"}):
+        assert "toy:0" not in zyx.devices()
+
+
+@shows("backends.<name>.<field>")
+def backend_field():
+    assert configured({"backends": {"toy": {"size": 5}}}).section == Section(5)
+    with opened({}, {"ZYX_TOY_SIZE": "6"}) as (runtime, backend):
+        runtime.device("toy")
+        assert backend.config.section == Section(6)
+
+
+@pytest.mark.parametrize("key", EFFECTS)
+def test_a_setting_does_what_the_table_says(key, request):
+    function = EFFECTS[key]
+    function(*([request.getfixturevalue("capsys")] if "capsys" in function.__code__.co_varnames else []))
+
+
+def test_every_row_of_the_table_is_shown_here():
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w.<>]+)` \| `ZYX_", text, re.MULTILINE)
+    assert sorted(rows) == sorted(EFFECTS)
+    assert set(variables.KEY_OF.values()) <= set(rows)
