@@ -230,19 +230,6 @@ def test_two_tensors_that_share_their_values_part_when_one_is_assigned():
     assert y.tolist() == [0, 0]
 
 
-def test_an_argument_that_is_state_too_is_read_before_it_is_changed():
-    x = zyx.Tensor([1.0])
-
-    @zyx.jit
-    def step(y):
-        x.assign(x * 2)
-        return y + 1
-
-    for value in (1, 2, 4):
-        assert step(x).tolist() == [value + 1]
-    assert x.tolist() == [8]
-
-
 def test_what_a_step_returns_of_its_state_keeps_its_value():
     x = zyx.Tensor([0.0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from zyx.errors import BackendError, DeviceLostError, TraceError
@@ -9,14 +10,15 @@ from zyx.jit.structure import put_together
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
 from zyx.runtime.ownership import is_sole_owner
-from zyx.runtime.tracing import SupportsTraceKey, Tracing
+from zyx.runtime.tracing import SupportsTraceKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from zyx.graph.node import Leaf, Node
     from zyx.runtime.plan import Plan
     from zyx.runtime.runtime import Runtime
+    from zyx.runtime.tracing import Tracing
 
 
 class _Result:
@@ -32,69 +34,96 @@ class _Result:
 class Entry:
     """A function traced for one signature.
 
-    A run computes new buffers for what the function returns. What it assigns is stored over the old values where the
-    plan allows it and no other tensor shares them. Its temporaries are kept from run to run.
+    A run computes new buffers for what the function returns, and for what it assigns to its arguments. What it assigns
+    to tensors that it finds outside is stored over their old values where the plan allows it, and where these belong to
+    nothing else: no other tensor, and no argument. Its temporaries are kept from run to run.
+
+    It keeps no tensor and no object alive that the function found outside. Once one of these is gone, the function
+    could not find it again either, and the trace does not fit any more.
 
     The function runs here, once, and without the runtime's lock: it may take its time, and wait for other threads. Runs
     of the trace, and all questions about it, are for whoever holds the lock.
+
+    Args:
+        function: What to trace.
+        args: Its arguments by position.
+        kwargs: Its arguments by name.
+        tensors: The tensors in `args` and `kwargs`.
+        tracing: A new trace, which has found nothing yet.
+        runtime: What they belong to.
     """
 
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, runtime: Runtime) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Any,  # noqa: ANN401
+        kwargs: Any,  # noqa: ANN401
+        tensors: Sequence[Handle],
+        tracing: Tracing,
+        runtime: Runtime,
+    ) -> None:
         self._runtime = runtime
-        tracing = Tracing(runtime)
-        placeholders: list[Leaf] = []
-
-        def placeholder(handle: Handle) -> Handle:
-            node = handle._node
-            leaf = runtime.graph.leaf(node.shape, node.dtype, node.device)
-            placeholders.append(leaf)
-            return type(handle).of(leaf, runtime)
-
         with runtime.traced_by(tracing):
             put_together((args, kwargs), SupportsTraceKey, tracing.depends_on)  # type: ignore[type-abstract]  # only tested for
-            traced_args, traced_kwargs = put_together((args, kwargs), Handle, placeholder)
+            traced_args, traced_kwargs = put_together((args, kwargs), Handle, tracing.argument)
             result = function(*traced_args, **traced_kwargs)
             returned: list[Node] = []
             self._result = put_together(result, Handle, lambda handle: _result(handle, returned))
         with runtime.lock:
-            self._compile(tracing, placeholders, returned)
+            self._compile(tracing, tensors, returned)
 
-    def _compile(self, tracing: Tracing, placeholders: Sequence[Leaf], returned: Sequence[Node]) -> None:
+    def _compile(self, tracing: Tracing, tensors: Sequence[Handle], returned: Sequence[Node]) -> None:
         """Make a plan of what the function did; nobody may change what it captured meanwhile."""
         runtime = self._runtime
-        self._watched = [(watched, watched.trace_key) for watched in tracing.watched.values()]
-        self._captured = list(tracing.captured.values())
-        self._outside = [handle for handle, _ in self._captured]
-        self._states = [
+        self._watched = [(_weakly(watched), watched.trace_key) for watched in tracing.watched.values()]
+        captured = tracing.captured
+        self._captured = [(weakref.ref(handle), leaf) for handle, leaf in captured.values()]
+        states = [
             (handle, node)
             for handle, node in tracing.assigned.values()
-            if tracing.captured.get(id(handle), (None, None))[1] is not node
+            if captured.get(id(handle), (None, None))[1] is not node
         ]
+        _check_states(states)
+        self._states = [(weakref.ref(handle), node) for handle, node in states]
+        self._given_anew = [
+            (position, argument.placeholder._node)
+            for position, argument in enumerate(tracing.arguments)
+            if argument.is_assigned
+        ]
+        # Which tensors are the same matters as soon as one of them is assigned to.
+        self._is_pure = not states and not self._given_anew
+        found = {id(handle): handle for handle, _ in [*captured.values(), *states]} | tracing.met
+        self._others = [weakref.ref(handle) for number, handle in found.items() if number not in captured]
+        self._found = frozenset(found)
+        self._aliases = () if self._is_pure else self._aliases_of(tensors)
         self._given: dict[Node, int] = {}
-        for leaf in [*placeholders, *(leaf for _, leaf in self._captured), *(leaf for leaf, _ in tracing.constants)]:
+        leaves = [argument.leaf for argument in tracing.arguments]
+        for leaf in [*leaves, *(leaf for _, leaf in captured.values()), *(leaf for leaf, _ in tracing.constants)]:
             self._given[leaf] = len(self._given)
         self._constants = [buffer for _, buffer in tracing.constants]
-        wanted = dict.fromkeys([*returned, *(node for _, node in self._states)])
+        wanted = dict.fromkeys(
+            [*returned, *(node for _, node in self._states), *(node for _, node in self._given_anew)]
+        )
         self._computed = [
             node for node in wanted if node not in self._given and node.storage is None and 0 not in node.shape
         ]
-        self._check_states()
         # What is returned or assigned as it was must not be stored over.
         donations = {
-            node: tracing.captured[id(handle)][1]
-            for handle, node in self._states
-            if id(handle) in tracing.captured and tracing.captured[id(handle)][1] not in wanted
+            node: captured[id(handle)][1]
+            for handle, node in states
+            if id(handle) in captured and captured[id(handle)][1] not in wanted
         }
         self._plan: Plan = runtime.plan(self._computed, list(self._given), donations)
         self._plan.capture()
         self._number = {node: number for node, number in zip(self._computed, self._plan.results, strict=True)}
-        overwritten = [
-            (handle, self._number[node])
-            for handle, node in self._states
-            if node in donations and self._number.get(node) == self._given[donations[node]]
+        first = len(leaves)
+        #: Of what was found outside, the places of what is stored over.
+        self._overwritten = [
+            self._given[donations[node]] - first
+            for node in donations
+            if self._number.get(node) == self._given[donations[node]]
         ]
-        self._overwritten = [handle for handle, _ in overwritten]
-        self._written = {number for _, number in overwritten}
+        self._written = {first + place for place in self._overwritten}
         self._temporaries: list[Buffer] | None = None
 
     @property
@@ -102,42 +131,60 @@ class Entry:
         """What one run does."""
         return self._plan
 
-    def _check_states(self) -> None:
-        """Refuse an assignment that changes what a tensor from outside is."""
-        for handle, node in self._states:
-            old = handle._node
-            if (old.shape, old.dtype, old.device) != (node.shape, node.dtype, node.device):
-                raise TraceError(f"a traced function assigned {node!r} to a tensor that was {old!r}; they must agree")
+    def found(self, tensors: Sequence[Handle]) -> list[Handle] | None:
+        """Return the tensors that the function finds outside, or None if it would find others, or do something else.
 
-    def fits(self) -> bool:
-        """Whether what the function found outside still is as it was, but for the values of tensors."""
-        if not self._captured and not self._watched:
-            return True
-        return self.fits_tensors() and all(watched.trace_key == key for watched, key in self._watched)
+        Their values may be others.
+        """
+        if not self._captured and not self._watched and self._is_pure:
+            return []
+        outside = self.found_tensors()
+        if outside is None:
+            return None
+        for reference, key in self._watched:
+            watched = reference()
+            if watched is None or watched.trace_key != key:
+                return None
+        return outside if self._is_pure or self._aliases_of(tensors) == self._aliases else None
 
     def is_stale(self) -> bool:
         """Whether the trace will not be used again."""
-        return not self.fits_tensors() or any(watched.trace_key[0] != key[0] for watched, key in self._watched)
+        if self.found_tensors() is None:
+            return True
+        return any(
+            (watched := reference()) is None or watched.trace_key[0] != key[0] for reference, key in self._watched
+        )
 
-    def fits_tensors(self) -> bool:
-        """Whether the tensors that the function found outside have the shapes, dtypes and devices that they had."""
-        for handle, leaf in self._captured:
+    def found_tensors(self) -> list[Handle] | None:
+        """Return the tensors that were found outside, if all are there and of their shapes, dtypes and devices."""
+        outside: list[Handle] = []
+        for reference, leaf in self._captured:
+            handle = reference()
+            if handle is None:
+                return None
             node = handle._node
             if node.shape != leaf.shape or node.dtype is not leaf.dtype or node.device != leaf.device:
-                return False
-        return True
+                return None
+            outside.append(handle)
+        return None if any(reference() is None for reference in self._others) else outside
 
-    def run(self, tensors: Sequence[Handle]) -> Any:  # noqa: ANN401  # what the function returns
-        """Run the trace on other arguments of the same signature."""
+    def _aliases_of(self, tensors: Sequence[Handle]) -> tuple[int, ...]:
+        """Return which of `tensors` are one, or were found outside as well; () if none are."""
+        numbers = [*map(id, tensors)]
+        if len(set(numbers)) == len(numbers) and self._found.isdisjoint(numbers):
+            return ()
+        return tuple([number if number in self._found else -1 - numbers.index(number) for number in numbers])
+
+    def run(self, tensors: Sequence[Handle], outside: Sequence[Handle]) -> Any:  # noqa: ANN401  # what the function returns
+        """Run the trace on other arguments of the same signature, and on what `found` gave for them."""
         runtime = self._runtime
-        for handle in self._overwritten:
-            if not is_sole_owner(handle):
-                self._separate(handle)
         leaves: list[Buffer] = []
-        for handle in [*tensors, *self._outside]:
+        for handle in tensors:
             node = handle._node
             storage = node.storage
             leaves.append(self._storage(handle) if type(storage) is not Buffer or node.sources else storage)
+        if outside:
+            leaves += self._buffers_of_outside(outside, leaves)
         leaves += self._constants
         plan = self._plan
         if runtime.memory.lost:
@@ -169,9 +216,29 @@ class Entry:
             results = put_together(
                 result, _Result, lambda part: part.kind.of(self._value(part.node, new, leaves), runtime)
             )
-        for handle, node in self._states:
-            runtime.assign(handle, self._value(node, new, leaves))
+        for position, node in self._given_anew:
+            runtime.assign(tensors[position], self._value(node, new, leaves))
+        for reference, node in self._states:
+            state = reference()
+            if state is not None:
+                runtime.assign(state, self._value(node, new, leaves))
         return results
+
+    def _buffers_of_outside(self, outside: Sequence[Handle], arguments: Sequence[Buffer]) -> list[Buffer]:
+        """Return the buffers of what was found outside, or copies where one is stored over that belongs to others.
+
+        `arguments` are the buffers of these: while they are held here, no other tensor is their sole owner.
+        """
+        runtime = self._runtime
+        shared = [place for place in self._overwritten if not _may_be_stored_over(outside[place])]
+        buffers: list[Buffer] = []
+        for handle in outside:
+            node = handle._node
+            storage = node.storage
+            buffers.append(self._storage(handle) if type(storage) is not Buffer or node.sources else storage)
+        for place in shared:
+            buffers[place] = runtime.buffer_of(runtime.copy(outside[place]._node))
+        return buffers
 
     def _value(self, node: Node, new: dict[Node, Leaf], leaves: Sequence[Buffer]) -> Node:
         """Return the leaf for a node of the trace: computed, or given and passed on."""
@@ -191,16 +258,34 @@ class Entry:
             node = self._runtime.current_node(handle)
         return self._runtime.buffer_of(node)
 
-    def _separate(self, handle: Handle) -> None:
-        """Give `handle` values that no other tensor shares: computed ones, or a copy."""
-        self._storage(handle)
-        if not is_sole_owner(handle):
-            handle._node = self._runtime.copy(handle._node)
-
     def close(self) -> None:
         """Release what the device keeps for the trace."""
         self._plan.close()
         self._temporaries = None
+
+
+def _may_be_stored_over(handle: Handle) -> bool:
+    """Whether the values of `handle` are in memory that belongs to it alone, and is ours."""
+    if not is_sole_owner(handle) or handle._node.sources:  # how it was computed may be kept, with the values
+        return False
+    storage = handle._node.storage
+    return isinstance(storage, Buffer) and (storage.raw is None or not storage.raw.is_foreign)
+
+
+def _check_states(states: Iterable[tuple[Handle, Node]]) -> None:
+    """Refuse an assignment that changes what a tensor from outside is."""
+    for handle, node in states:
+        old = handle._node
+        if (old.shape, old.dtype, old.device) != (node.shape, node.dtype, node.device):
+            raise TraceError(f"a traced function assigned {node!r} to a tensor that was {old!r}; they must agree")
+
+
+def _weakly(thing: SupportsTraceKey) -> Callable[[], SupportsTraceKey | None]:
+    """Return a reference to `thing`, weak if there are such."""
+    try:
+        return weakref.ref(thing)
+    except TypeError:
+        return lambda: thing
 
 
 def _have_failed(buffers: Sequence[Buffer]) -> bool:

@@ -29,6 +29,7 @@ from zyx import modes
 from zyx.jit.entry import Entry
 from zyx.jit.structure import take_apart
 from zyx.runtime.runtime import current
+from zyx.runtime.tracing import Tracing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,15 +69,18 @@ class Jit(Generic[P, R]):
         while True:
             with runtime.lock:
                 for entry in self._entries.get(key, ()):
-                    if entry.fits():
+                    outside = entry.found(tensors)
+                    if outside is not None:
                         if traced is not None:  # another thread was first
                             traced.close()
-                        return entry.run(tensors)  # type: ignore[no-any-return]
+                        return entry.run(tensors, outside)  # type: ignore[no-any-return]
                 if traced is not None:
                     self._keep(key, traced)
-                    if traced.fits_tensors():  # or another thread has changed one meanwhile
-                        return traced.run(tensors)  # type: ignore[no-any-return]
-            traced = Entry(self._function, args, kwargs, runtime)
+                    outside = traced.found_tensors()
+                    if outside is not None:  # or another thread has changed one meanwhile
+                        return traced.run(tensors, outside)  # type: ignore[no-any-return]
+            tracing = Tracing(runtime)  # kept here, since it keeps what was found until the first run
+            traced = Entry(self._function, args, kwargs, tensors, tracing, runtime)
 
     def _keep(self, key: tuple[Runtime, Structure, Structure, str], traced: Entry) -> None:
         """Keep a new trace, and forget those of its signature that will not be used again."""

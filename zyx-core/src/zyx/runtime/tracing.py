@@ -2,12 +2,16 @@
 
 Every tensor that the function is given, or finds, is represented by a leaf without storage:
 
-    arguments    placeholders made for the trace
+    arguments    placeholders made for the trace, each a tensor of its own
     captured     tensors from outside that the function reads: parameters, constants, states of random generators
     uploaded     arrays that the function turns into tensors: they become part of what was traced
 
-What the function assigns to a captured tensor is kept as its new value at the end. Handles from outside are not
-changed while the function runs, so an error in the middle leaves them as they were.
+What the function assigns to a tensor, captured or given, is kept as its new value at the end. Handles from outside are
+not changed while the function runs, so an error in the middle leaves them as they were.
+
+A tensor may come in several ways, as two arguments or as one that the function also finds outside. As long as nothing
+is assigned to it that makes no difference, and each way has its own leaf; from the first assignment on, all of them
+mean the new value.
 
 A trace is of the thread, or task, that runs the function: what others do meanwhile is none of its business.
 """
@@ -15,7 +19,7 @@ A trace is of the thread, or task, that runs the function: what others do meanwh
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from zyx.errors import TraceError
 
@@ -42,12 +46,26 @@ class SupportsTraceKey(Protocol):
         """
 
 
+class Argument(NamedTuple):
+    """One tensor among the arguments of the function: what stands for it."""
+
+    placeholder: Handle
+    leaf: Leaf
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether the function has given it another value."""
+        return self.placeholder._node is not self.leaf
+
+
 class Tracing:
     """One trace.
 
     Attributes:
+        arguments: The tensors that the function was given, in their order.
         captured: For each tensor from outside, its placeholder; in the order in which they were met.
         assigned: New values of tensors from outside.
+        met: Arguments that the function also found outside, so that it made a difference.
         constants: Placeholders of arrays made inside, with their buffers.
         watched: Other objects that the trace depends on, by id.
     """
@@ -55,6 +73,9 @@ class Tracing:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         # By id, since `==` of tensors compares their elements. The handles are kept alive by being here.
+        self.arguments: list[Argument] = []
+        self._same: dict[int, list[Argument]] = {}  # by the tensor that was given, and by each of its placeholders
+        self.met: dict[int, Handle] = {}
         self.captured: dict[int, tuple[Handle, Leaf]] = {}
         self.assigned: dict[int, tuple[Handle, Node]] = {}
         self.constants: list[tuple[Leaf, Buffer]] = []
@@ -65,10 +86,25 @@ class Tracing:
         self.watched[id(thing)] = thing
         return thing
 
+    def argument(self, handle: Handle) -> Handle:
+        """Return a tensor that stands for `handle`, the next argument; to be called while the trace is under way."""
+        node = handle._node
+        leaf = self._runtime.graph.leaf(node.shape, node.dtype, node.device)
+        argument = Argument(type(handle).of(leaf, self._runtime), leaf)
+        self.arguments.append(argument)
+        same = self._same.setdefault(id(handle), [])
+        same.append(argument)
+        self._same[id(argument.placeholder)] = same
+        return argument.placeholder
+
     def node_of(self, handle: Handle) -> Node:
         """Return what `handle`, which the function did not make, stands for in it."""
         if handle.tracing is not None:
             raise TraceError(f"{handle._node!r} was made while another function was being traced, and has no values")
+        given = self._same.get(id(handle))
+        if given is not None and given[0].is_assigned:
+            self.met[id(handle)] = handle
+            return given[0].placeholder._node
         found = self.assigned.get(id(handle))
         return found[1] if found is not None else self.placeholder(handle)
 
@@ -86,7 +122,13 @@ class Tracing:
 
     def assign(self, handle: Handle, node: Node) -> None:
         """Let `handle` stand for `node` from here on."""
-        if handle.tracing is self:
+        given = self._same.get(id(handle))
+        if given is not None:
+            for argument in given:
+                argument.placeholder._node = node
+            if handle.tracing is not self:
+                self.met[id(handle)] = handle
+        elif handle.tracing is self:
             handle._node = node
         else:
             self.assigned[id(handle)] = (handle, node)

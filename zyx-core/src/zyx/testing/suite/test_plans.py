@@ -215,6 +215,26 @@ def test_a_traced_function_keeps_its_state_from_call_to_call(bound: Runtime) -> 
     assert len(step.traces) == 1
 
 
+@pytest.mark.parametrize("change", ["flip", "roll", "product"])
+def test_a_traced_function_stores_over_no_state_that_is_its_argument_too(bound: Runtime, change: str) -> None:
+    """Long enough for the parts of a result to be computed at different times."""
+    side = 60
+    start = np.random.default_rng(0).integers(-4, 5, (side, side)).astype(np.float32)
+    state = zyx.Tensor(start)
+    changes: dict[str, tuple[Callable[[zyx.Tensor], zyx.Tensor], Callable[[np.ndarray], np.ndarray]]] = {
+        "flip": (lambda x: x.flip(0), lambda x: x[::-1]),
+        "roll": (lambda x: zyx.roll(x, 7, 1), lambda x: np.roll(x, 7, 1)),
+        "product": (lambda x: x @ x, lambda x: x @ x),
+    }
+    changed, expected = changes[change]
+    step = zyx.jit(lambda x: state.assign((state + changed(x)) % 5.0))
+    wanted = start
+    for turn in range(3):
+        step(state if turn % 2 == 0 else state.reshape(-1).reshape(side, side))
+        wanted = (wanted + expected(wanted)) % 5
+        np.testing.assert_array_equal(state.numpy(), wanted)
+
+
 def test_values_move_to_another_device_and_back(bound: Runtime, device: Device) -> None:
     x = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
     here = zyx.Tensor(x) * 2
