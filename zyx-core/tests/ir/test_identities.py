@@ -10,6 +10,7 @@ import itertools
 
 import pytest
 
+from zyx import dtype as dtypes
 from zyx.ir import expr as e
 from zyx.ir.pool import Pool
 
@@ -172,3 +173,11 @@ def test_what_is_known_to_lie_within_is_bounded_and_is_left_alone_where_it_does(
         assert known is not expr
         assert (known.low, known.high) == (0, size - 1)
         assert known is pool.within(expr, size)
+
+
+def test_ranges_and_values_are_numbered_as_they_are_made():
+    pool = Pool()
+    ranges = [pool.range(size) for size in (2, 3, 4)]
+    assert [(range_.number, range_.label) for range_ in ranges] == [(0, "r0"), (1, "r1"), (2, "r2")]
+    assert pool.range(5, "inner").label == "inner"
+    assert [str(pool.value(dtypes.float32, ())) for _ in range(3)] == ["v0", "v1", "v2"]

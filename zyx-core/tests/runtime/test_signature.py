@@ -159,3 +159,24 @@ def test_a_program_of_one_device_runs_there_and_not_where_its_twin_ran(lab):
         launched.append([len(other.launched) - count for other, count in zip(devices, before, strict=True)])
         assert (y.device, y.tolist()) == (device.name, [2.0, 4.0])
     assert launched == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("kind", [n.Binary, n.Where, n.Gather, n.Scatter, n.Custom], ids=lambda kind: kind.__name__)
+def test_a_key_says_of_each_operand_which_it_is(kind):
+    leaves = [leaf() for _ in range(4)]
+    first = n.Where((2, 2), zyx.float32, "one:0", tuple(leaves[:3]))  # so that all are counted before
+    attributes = {name: values[0] for name, values in ATTRIBUTES[kind].items()}
+    keys = []
+    for number in range(SOURCES[kind]):
+        for other in leaves[1:]:
+            sources = [leaves[0]] * SOURCES[kind]
+            sources[number] = other
+            node = kind((2, 2), zyx.float32, "one:0", tuple(sources), **attributes)
+            keys.append(signature([first, leaves[3], node])[0])
+    assert len(set(keys)) == len(keys)
+
+
+def test_kinds_of_nodes_without_attributes_are_told_apart():
+    kinds = [kind for kind in KINDS if not ATTRIBUTES[kind] and SOURCES.get(kind, 1) == 1]
+    assert len(kinds) > 3
+    assert len({key_of(kind) for kind in kinds}) == len(kinds)

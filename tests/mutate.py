@@ -1,0 +1,305 @@
+"""Change the source one small step at a time, and see whether the tests notice: a mutation run.
+
+    python tests/mutate.py                           all files of TARGETS, a table at the end
+    python tests/mutate.py zyx/ir/indices.py         one of them; --lines 100-160 for a part
+    python tests/mutate.py --list zyx/ir/indices.py  what would be changed; runs nothing
+
+A *mutant* is a module with one comparison, operator, constant, condition or statement changed. Each runs the tests that
+TARGETS names for its file in a process of its own, up to the first failure. One that passes them all has *survived*:
+a test is missing, or the change changes nothing that can be seen. The latter are listed, with the reason, in
+`surviving_mutants.toml`; the run fails if others survive, or if more than one in twenty does.
+
+It takes minutes a file, and is run by hand when one of these files, or its tests, have changed. It needs fork, so
+Linux or macOS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import importlib.abc
+import importlib.machinery
+import os
+import signal
+import sys
+import time
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "zyx-core" / "src"
+TESTS = ROOT / "zyx-core" / "tests"
+
+#: The tests of each file, those that notice most first.
+TARGETS: dict[str, list[str]] = {
+    "zyx/ir/indices.py": ["ir/test_identities.py", "ir/test_pool.py", "schedule/test_movement.py"],
+    "zyx/runtime/signature.py": ["runtime/test_signature.py", "runtime/test_plans.py"],
+    "zyx/runtime/planner.py": [
+        "runtime/test_plans.py",
+        "runtime/test_placement.py",
+        "runtime/test_library_kernels.py",
+        "runtime/test_events.py",
+        "runtime/test_devices.py",
+    ],
+    "zyx/passes/copy_ahead.py": ["passes/test_copy_ahead.py", "testing/test_races.py"],
+    "zyx/passes/narrow_indices.py": ["passes/test_narrow_indices.py", "passes/test_pass_properties.py"],
+    "zyx/schedule/storage.py": [
+        "schedule/test_storage.py",
+        "schedule/test_moves.py",
+        "schedule/test_thread_axes.py",
+        "schedule/test_random_schedules.py",
+    ],
+    "zyx/schedule/materialise.py": ["schedule/test_partition.py", "schedule/test_fusion_bounds.py"],
+    "zyx/schedule/partition.py": ["schedule/test_partition.py", "schedule/test_arrange.py"],
+}
+LIST = Path(__file__).with_name("surviving_mutants.toml")
+MOST_SURVIVORS = 0.05
+#: What was imported once for all mutants cannot be rewritten, which pytest warns of.
+_QUIET = ("--assert=plain", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+_SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv,
+    ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: the line it is in, as it was, and what was done there, and the changed module."""
+
+    file: str
+    line: int
+    text: str
+    change: str
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}:{self.line}: {self.change}: {self.text}"
+
+
+def mutants_of(file: str) -> list[Mutant]:
+    """Return every mutant of a file."""
+    source = (SOURCE / file).read_text()
+    lines = source.splitlines()
+    tree = ast.parse(source)
+    found = []
+    for place, (node, change) in enumerate(_changes(tree)):
+        changed = copy.deepcopy(tree)
+        twin, _ = _changes(changed)[place]
+        what = change(twin)
+        number = getattr(node, "lineno", 0)
+        found.append(Mutant(file, number, lines[number - 1].strip(), what, ast.fix_missing_locations(changed)))
+    return found
+
+
+def _changes(tree: ast.Module) -> list[tuple[ast.AST, object]]:
+    """Return (node, function that changes it in place and says how), in the order of the tree."""
+    found: list[tuple[ast.AST, object]] = []
+    quiet: set[int] = set()  # annotations, docstrings, what errors say
+    for node in ast.walk(tree):
+        for name in ("annotation", "returns", "type_params"):
+            part = getattr(node, name, None)
+            if isinstance(part, ast.AST):
+                quiet.update(map(id, ast.walk(part)))
+        if isinstance(node, ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom) or _is_typing(node):
+            quiet.update(map(id, ast.walk(node)))
+    for node in ast.walk(tree):
+        if id(node) in quiet:
+            continue
+        match node:
+            case ast.Compare(ops=ops):
+                for number, op in enumerate(ops):
+                    if type(op) in _SWAPPED:
+                        found.append((node, lambda node, number=number: _swap(node.ops, number)))
+            case ast.BinOp() | ast.BoolOp() | ast.AugAssign() if type(node.op) in _SWAPPED:
+                found.append((node, _swap_operator))
+            case ast.UnaryOp(op=ast.Not() | ast.USub()):
+                found.append((node, _drop_unary))
+            case ast.Constant(value=value) if type(value) in (int, bool):
+                found.append((node, _next_constant))
+            case ast.If() | ast.While() | ast.IfExp():
+                found.append((node, _negate))
+            case ast.comprehension(ifs=ifs) if ifs:
+                found.append((ifs[0], _always_true))
+            case ast.Call(args=args) if any(isinstance(arg, ast.Tuple) for arg in args):
+                for number, arg in enumerate(args):
+                    if isinstance(arg, ast.Tuple) and len(arg.elts) > 1:
+                        found += [
+                            (node, lambda node, a=number, e=e: _without(node.args[a], e)) for e in range(len(arg.elts))
+                        ]
+        if isinstance(node, ast.Continue | ast.Break) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        ):
+            found.append((node, _drop))
+    return found
+
+
+def _is_typing(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _swap(ops: list[ast.AST], number: int) -> str:
+    old = ops[number]
+    ops[number] = _SWAPPED[type(old)]()
+    return f"{type(old).__name__} to {type(ops[number]).__name__}"
+
+
+def _swap_operator(node: ast.AST) -> str:
+    holder = [node.op]
+    what = _swap(holder, 0)
+    node.op = holder[0]
+    return what
+
+
+def _become(node: ast.AST, other: ast.AST) -> None:
+    node.__class__ = other.__class__
+    for name in [name for name in vars(node) if name not in ("lineno", "col_offset", "end_lineno", "end_col_offset")]:
+        delattr(node, name)
+    for name in other._fields:
+        setattr(node, name, getattr(other, name))
+
+
+def _drop_unary(node: ast.AST) -> str:
+    kind = type(node.op).__name__
+    _become(node, node.operand)
+    return f"no {kind}"
+
+
+def _next_constant(node: ast.AST) -> str:
+    old = node.value
+    node.value = (not old) if isinstance(old, bool) else old + 1
+    return f"{old} to {node.value}"
+
+
+def _negate(node: ast.AST) -> str:
+    node.test = ast.UnaryOp(ast.Not(), node.test)
+    return "negated"
+
+
+def _without(node: ast.AST, number: int) -> str:
+    return f"no {ast.unparse(node.elts.pop(number))}"
+
+
+def _always_true(node: ast.AST) -> str:
+    _become(node, ast.Constant(True))
+    return "always"
+
+
+def _drop(node: ast.AST) -> str:
+    kind = type(node).__name__
+    _become(node, ast.Pass())
+    return f"no {kind}"
+
+
+# ---- running
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, path: str, tree: ast.Module) -> None:
+        super().__init__(name, path)
+        self.tree = tree
+
+    def get_code(self, fullname: str) -> object:
+        return compile(self.tree, self.path, "exec", dont_inherit=True)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, name: str, tree: ast.Module) -> None:
+        self.name = name
+        self.tree = tree
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> object:
+        if fullname != self.name:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        spec.loader = _Loader(fullname, spec.origin, self.tree)
+        return spec
+
+
+def passes(file: str, tree: ast.Module | None, timeout_s: float) -> bool | None:
+    """Return whether the tests of `file` pass with it changed to `tree`; None if they take too long."""
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, 1)
+        os.dup2(sink, 2)
+        if tree is not None:
+            sys.meta_path.insert(0, _Finder(file.removesuffix(".py").replace("/", "."), tree))
+        import pytest
+
+        tests = [str(TESTS / test) for test in TARGETS[file] if (TESTS / test).exists()]
+        code = 3
+        try:
+            code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *_QUIET, *tests])
+        finally:
+            sys.stdout.flush()
+            os._exit(min(int(code), 3))
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status == 0
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def run(mutants: list[Mutant]) -> Counter[str]:
+    """Run mutants of one file, print the survivors, and return how many there were of each fate."""
+    file = mutants[0].file
+    known = {(entry["file"], entry["line"], entry["change"]) for entry in tomllib.loads(LIST.read_text())["mutant"]}
+    begin = time.monotonic()
+    if not passes(file, None, 3600):
+        sys.exit(f"{file}: its tests fail as it is")
+    timeout_s = 10 + 5 * (time.monotonic() - begin)
+    fates: Counter[str] = Counter()
+    for mutant in mutants:
+        match passes(file, mutant.tree, timeout_s):
+            case True if (mutant.file, mutant.text, mutant.change) in known:
+                fate = "survived, with a reason"
+            case True:
+                fate = "survived"
+                print(mutant.name, flush=True)
+            case None:
+                fate = "took too long"
+            case _:
+                fate = "noticed"
+        fates[fate] += 1
+    print(file, dict(fates), flush=True)
+    return fates
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", default=list(TARGETS))
+    parser.add_argument("--lines", default="", help="a part of a file, such as 100-160")
+    parser.add_argument("--list", action="store_true", help="say what would be changed, and run nothing")
+    options = parser.parse_args()
+    first, _, last = options.lines.partition("-")
+    fates: Counter[str] = Counter()
+    import hypothesis  # noqa: F401  # what every child needs, and what is not ours
+    import numpy  # noqa: F401  # icn001
+    import pytest  # noqa: F401
+
+    for file in options.files:
+        mutants = [m for m in mutants_of(file) if not first or int(first) <= m.line <= int(last or first)]
+        if options.list:
+            print(*(mutant.name for mutant in mutants), sep="\n")
+        elif mutants:
+            fates += run(mutants)
+    survivors = fates["survived"] + fates["survived, with a reason"]
+    if fates:
+        print(f"{sum(fates.values())} mutants: {dict(fates)}; {survivors / sum(fates.values()):.1%} survived")
+    if fates["survived"] or survivors > MOST_SURVIVORS * max(1, sum(fates.values())):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
