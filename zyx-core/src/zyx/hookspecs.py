@@ -16,12 +16,14 @@ backend at a time, sorted by name, in this order::
 `zyx_backend_info` is required, and one of `zyx_memory_pools` and `zyx_devices`. A hook may leave out arguments that it
 does not need. A name that starts with ``zyx_`` and is not in this file is refused, so a misspelt hook is noticed.
 
-What a hook raises is kept and shown by ``zyx devices``; other backends are not disturbed:
+What a hook raises is kept and shown by ``zyx devices``; other backends are not disturbed, and neither are they by one
+that does not come back (``devices.timeout_s``). So hooks are called in a thread of their own, one at a time:
 
+    ImportError of a module of zyx       the backend is written for another core
     DriverNotFoundError, ImportError     the driver or its Python package is missing
     NoDeviceError, an empty sequence     the driver works and finds no device
     other BackendErrors                  the driver is there and refuses
-    anything else                        a fault of the backend
+    anything but KeyboardInterrupt       a fault of the backend
 
 The devices of backend ``toy`` are called ``toy:0``, ``toy:1`` and so on. The example of every hook is complete, and is
 run by the tests.

@@ -12,6 +12,7 @@ import pytest
 from zyx.backend.library import Gemm, LibraryKernel
 from zyx.errors import DeviceLostError, NoDeviceError
 from zyx.plugins.choose import SlowDeviceWarning, choose_device
+from zyx.plugins.discover import installed
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import OpenedBackends, open_backends
 from zyx.plugins.state import BackendState
@@ -31,7 +32,8 @@ def nothing_installed(environ: dict[str, str] | None = None, **given: object) ->
 
 
 def all_installed(environ: dict[str, str] | None = None, **given: object) -> OpenedBackends:
-    given.setdefault("backends", {name: {"enabled": False} for name in ("c", "cuda", "hip", "opencl", "wgpu")})
+    others = {found.name for found in installed()[0] if not found.value.startswith("zyx_toy_")}
+    given.setdefault("backends", {name: {"enabled": False} for name in others})
     return OpenedBackends(PluginManager(load_settings(given, environ or {}, NO_FILE)))
 
 
@@ -96,8 +98,7 @@ def test_a_part_of_a_model_means_the_first_device_that_has_it(package: PackageMa
     opened = all_installed()
     opened.open("toy")
     for number, model in enumerate(("first card", "second card", "second card")):
-        device = opened.devices[f"toy:{number}"]
-        device._info = replace(device.info, model=model)  # type: ignore[attr-defined]  # of the dummy
+        opened.infos[f"toy:{number}"] = replace(opened.infos[f"toy:{number}"], model=model)
     assert choose_device(name, opened).device.name == "toy:1"
     with pytest.raises(NoDeviceError, match=r"backend toy has toy:0 \(first card\), toy:1 \(second card\), toy:2"):
         choose_device("toy:third", opened)
@@ -243,14 +244,15 @@ def test_extras_of_a_backend_are_given_and_one_that_raises_is_noted_and_left_out
     package("toy", replace={"@hookimpl\ndef zyx_devices": EXTRAS + "\n@hookimpl\ndef zyx_devices"})
     opened = all_installed()
     device = choose_device("toy", opened).device
-    assert opened.library_kernels(device) == [LibraryKernel("toyblas", Gemm, None)]  # type: ignore[arg-type]
+    assert opened.library_kernels(device) == (LibraryKernel("toyblas", Gemm, None),)  # type: ignore[arg-type]
     assert opened.kernel_passes(device) == ()
     assert opened.kernel_passes(device) == ()
     assert opened.collectives([device, device]) is None
     report = next(report for report in opened.reports if report.name == "toy")
     assert report.state is BackendState.READY
-    assert len(report.notes) == 1
-    assert report.notes[0].startswith("zyx_kernel_passes: RuntimeError: no moves today")
+    assert report.notes == ()
+    assert len(report.faults) == 1
+    assert report.faults[0].startswith("zyx_kernel_passes: RuntimeError: no moves today")
     assert opened.library_kernels(choose_device("interpreter", opened).device) == ()
 
 

@@ -11,6 +11,7 @@ from zyx.plugins.choose import SlowDeviceWarning, choose_device
 from zyx.plugins.describe import columns, explanation, rate, size
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import open_backends
+from zyx.plugins.words import text_of
 from zyx.settings.load import load_settings
 
 if TYPE_CHECKING:
@@ -44,10 +45,11 @@ def device_rows(opened: OpenedBackends) -> list[tuple[str, ...]]:
     """Return a heading and a row for each device."""
     rows: list[tuple[str, ...]] = [("DEVICE", "MODEL", "COMPUTE", "BANDWIDTH", "FREE", "DRIVER")]
     for device in opened.devices.values():
-        info, pool = device.info, device.memory_pool
+        info = opened.infos[device.name]
         compute, bandwidth = rate(info.flops_per_s, "FLOP/s"), rate(info.bytes_per_s, "B/s")
         driver = shorten(info.driver, 60, placeholder=" ...")
-        rows.append((device.name, info.model, compute, bandwidth, size(pool.free_bytes), driver))
+        free = text_of(device.memory_pool, lambda pool: size(pool.free_bytes))
+        rows.append((device.name, info.model, compute, bandwidth, free, driver))
     return rows
 
 
@@ -58,7 +60,7 @@ def backend_rows(opened: OpenedBackends) -> list[tuple[str, ...]]:
         rows.append(
             (report.name, report.state.value, f"{report.package} {report.version}".strip(), explanation(report))
         )
-        rows.extend(("", "", "", note) for note in report.notes)
+        rows.extend(("", "", "", text) for text in (*report.notes, *report.faults))
     return rows
 
 

@@ -17,11 +17,13 @@ import numpy as np
 
 from zyx.cli.devices import default_line
 from zyx.errors import SettingsError
-from zyx.plugins.choose import SlowDeviceWarning
+from zyx.plugins.choose import NEVER_GUESSED, SlowDeviceWarning
 from zyx.plugins.describe import explanation
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import open_backends
 from zyx.plugins.state import BackendState
+from zyx.plugins.verdict import advice_for
+from zyx.plugins.words import one_line, text_of
 from zyx.runtime.runtime import Runtime, use
 from zyx.settings import variables
 from zyx.settings.load import load_settings
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _DEPENDENCIES: Final = ("numpy", "pluggy", "msgspec", "ml_dtypes", "platformdirs", "safetensors", "rich")
-_COMPUTES_NOTHING: Final = "dummy"
 _WRONG: Final = {BackendState.IMPORT_FAILED, BackendState.INVALID, BackendState.WRONG_API_VERSION, BackendState.FAILED}
 
 
@@ -49,7 +50,7 @@ class Finding:
         fine: Whether there is nothing to do.
         subject: What was looked at.
         text: What was found.
-        advice: What to do; empty if there is nothing.
+        advice: What to do; what is not fine has some.
     """
 
     fine: bool
@@ -67,10 +68,10 @@ def run(_: argparse.Namespace, console: Console) -> int:
     findings = list(examine())
     for finding in findings:
         mark, style = ("ok   ", "") if finding.fine else ("WRONG", "red")
-        console.print(f"{mark}  {finding.subject}: {finding.text}", style=style)
-    advice = [finding.advice for finding in findings if not finding.fine and finding.advice]
-    console.print(f"\nnext step: {advice[0]}" if advice else "\nnothing to do")
-    return 0 if all(finding.fine for finding in findings) else 1
+        console.print(f"{mark}  {one_line(finding.subject)}: {one_line(finding.text)}", style=style)
+    wrong = [finding for finding in findings if not finding.fine]
+    console.print(f"\nnext step: {one_line(wrong[0].advice)}" if wrong else "\nnothing to do")
+    return 1 if wrong else 0
 
 
 def examine() -> Iterator[Finding]:
@@ -159,10 +160,13 @@ def _backends(manager: PluginManager, names: list[str]) -> Iterator[Finding]:
         for report in opened.reports:
             fine = report.state not in _WRONG
             text = f"{report.state.value}. {explanation(report)}"
-            yield Finding(fine, f"backend {report.name}", text, report.advice)
+            advice = report.advice or advice_for(report.package)
+            yield Finding(fine, f"backend {report.name}", text, advice)
             for note in report.notes:
-                yield Finding(False, f"backend {report.name}", note)
-        names.extend(name for name in opened.devices if opened.backend_of(opened.devices[name]) != _COMPUTES_NOTHING)
+                yield Finding(True, f"backend {report.name}", note)
+            for fault in report.faults:
+                yield Finding(False, f"backend {report.name}", fault, advice_for(report.package))
+        names.extend(name for name in opened.devices if opened.backend_of(opened.devices[name]) != NEVER_GUESSED)
         status, line = default_line(opened)
         yield Finding(status == 0, "device", line, "pip install zyx-backend-c")
     finally:
@@ -183,8 +187,10 @@ def _results(settings: Settings, names: list[str]) -> Iterator[Finding]:
                 started = time.perf_counter()
                 try:
                     found = (Tensor(x, device=name) @ Tensor(y, device=name)).relu().numpy()
-                except Exception as error:  # noqa: BLE001  # the border to backends and their drivers
-                    text = f"{type(error).__name__}: {error}"
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001  # the border to backends and their drivers
+                    text = f"{type(error).__name__}: {text_of(error)}"
                     yield Finding(False, subject, text, f"see what {name} does with ZYX_DEVICE={name} ZYX_DEBUG=all")
                     continue
                 took_ms = (time.perf_counter() - started) * 1e3

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, TextIO, cast
 
 from rich.console import Console
 
+from zyx.cli.output import own_output
 from zyx.errors import ZyxError
 from zyx.version import __version__
 
@@ -55,15 +55,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     own = argparse.ArgumentParser(prog=f"zyx {name}", description=f"{COMMANDS[name].capitalize()}.")
     command.configure(own)
     arguments = own.parse_args(given[1:])
-    console = Console(highlight=False, markup=False, soft_wrap=True)
     try:
-        return command.run(arguments, console)
-    except ZyxError as error:
-        Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"zyx {name}: {error}")
-        return 1
+        with own_output() as (output, errors):
+            try:
+                return command.run(arguments, _console(output))
+            except ZyxError as error:
+                _console(errors).print(f"zyx {name}: {error}")
+                return 1
     except BrokenPipeError:  # whoever read our output, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _console(file: TextIO) -> Console:
+    return Console(file=file, highlight=False, markup=False, soft_wrap=True)
 
 
 def _summary() -> str:

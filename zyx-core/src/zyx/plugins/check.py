@@ -1,11 +1,13 @@
 """Check whether what a package declares is a backend of this version.
 
-1. Its name is a lower-case word, and no other package, and nothing built in, has the same. 2. `zyx_backend_info` is
-there and gives a `BackendInfo` of that name. 3. Its API version has core's major number, and a minor number that core
-has reached. 4. Every function whose name starts with ``zyx_`` is a hook of `zyx.hookspecs`, is marked with
-``@hookimpl``, and takes only arguments that
-   the hook has.
+1. Its name is a lower-case word, and nothing built in has the same. If several packages have it, it is that of the one
+   called ``zyx-backend-<name>``, or of none.
+2. `zyx_backend_info` is there and gives a `BackendInfo` of that name.
+3. Its API version has core's major number, and a minor number that core has reached.
+4. Every function whose name starts with ``zyx_`` is a hook of `zyx.hookspecs`, is marked with ``@hookimpl``, and takes
+   only arguments that the hook has.
 5. It has pools or devices.
+6. The `info` of each device is the same at every call, with fields of the right types and of sizes that can be.
 
 pluggy alone would let a misspelt hook pass, since to it an unknown hook is one that nobody calls.
 """
@@ -21,7 +23,10 @@ import pluggy
 from zyx import hookspecs
 from zyx.backend import API_VERSION, Device, DeviceInfo, MemoryPool
 from zyx.hookspecs import BackendInfo
-from zyx.plugins.state import BackendState, Step
+from zyx.plugins.check_info import fault_of_info
+from zyx.plugins.discover import normal
+from zyx.plugins.state import BackendState, Step, package_of
+from zyx.plugins.words import explain, shown
 from zyx.settings.check import did_you_mean
 
 if TYPE_CHECKING:
@@ -52,26 +57,45 @@ class _InfoHook:
     zyx_backend_info = staticmethod(hookspecs.zyx_backend_info)
 
 
-def check_names(found: list[Found], reserved: frozenset[str]) -> dict[str, Refusal]:
-    """Return the names that cannot be used, and why: rule 1."""
-    refused: dict[str, Refusal] = {}
+def owners(
+    found: Sequence[Found], reserved: frozenset[str]
+) -> tuple[dict[str, Found], dict[str, tuple[Found, Refusal]]]:
+    """Return the packages whose backends are taken, by name, and those that are refused by rule 1, with the reason.
+
+    A package that has the name of another's backend is called after both: ``c (somebodys-package)``.
+    """
+    taken: dict[str, Found] = {}
+    refused: dict[str, tuple[Found, Refusal]] = {}
     for name in sorted({entry.name for entry in found}):
-        packages = [f"{entry.package} {entry.version} ({entry.value})" for entry in found if entry.name == name]
-        reason = advice = ""
-        if name in reserved:
-            reason = f"{' and '.join(packages)} declares backend {name!r}, which is built in"
-            advice = "uninstall it, or ask its authors for another name"
-        elif len(packages) > 1:
-            reason = f"{len(packages)} packages declare backend {name!r}: {' and '.join(packages)}"
-            advice = "uninstall all but one of them"
-        elif not _NAME.fullmatch(name):
-            reason = (
-                f"{packages[0]} declares backend {name!r}; a name has lower-case letters, digits and underscores only"
-            )
-            advice = "ask its authors for another name"
-        if reason:
-            refused[name] = Refusal(BackendState.INVALID, Step.DISCOVER, reason, advice)
-    return refused
+        entries = [entry for entry in found if entry.name == name]
+        packages = " and ".join(_package(entry) for entry in entries)
+        own = [entry for entry in entries if normal(entry.package) == normal(package_of(name))]
+        if not _NAME.fullmatch(name):
+            reason = f"{packages} declares backend {name!r}; a name has lower-case letters, digits and underscores only"
+            refused[name] = entries[0], _not_found(reason, "ask its authors for another name")
+        elif name in reserved or (len(entries) > 1 and len(own) == 1):
+            because = "is built in" if name in reserved else f"is that of {own[0].package}"
+            for entry in entries:
+                if name not in reserved and entry is own[0]:
+                    taken[name] = entry
+                    continue
+                reason = f"{_package(entry)} declares backend {name!r}, which {because}"
+                refusal = _not_found(reason, "uninstall it, or ask its authors for another name")
+                refused[f"{name} ({entry.package})"] = entry, refusal
+        elif len(entries) > 1:
+            reason = f"{len(entries)} packages declare backend {name!r}: {packages}"
+            refused[name] = entries[0], _not_found(reason, "uninstall all but one of them")
+        else:
+            taken[name] = entries[0]
+    return taken, refused
+
+
+def _package(entry: Found) -> str:
+    return f"{entry.package} {entry.version} ({entry.value})"
+
+
+def _not_found(reason: str, advice: str) -> Refusal:
+    return Refusal(BackendState.INVALID, Step.DISCOVER, reason, advice)
 
 
 def identify(plugin: object, name: str) -> BackendInfo:
@@ -88,14 +112,16 @@ def identify(plugin: object, name: str) -> BackendInfo:
     if not isinstance(info, BackendInfo):
         raise _invalid(Step.INFO, f"zyx_backend_info returns {_a(info)}, not a BackendInfo")
     if not all(isinstance(text, str) for text in (info.name, info.version, info.summary)):
-        raise _invalid(Step.INFO, f"name, version and summary of {info!r} are not all text")
+        raise _invalid(Step.INFO, f"name, version and summary of {shown(info)} are not all text")
+    if not all(isinstance(flag, bool) for flag in (info.works_on_host_memory, info.enabled_by_default)):
+        raise _invalid(Step.INFO, f"works_on_host_memory and enabled_by_default of {shown(info)} are not True or False")
     if info.name != name:
         raise _invalid(Step.INFO, f"the entry point is called {name!r}, and zyx_backend_info says {info.name!r}")
     match info.api_version:
         case (int(major), int(minor)):
             _check_version(major, minor)
         case other:
-            raise _invalid(Step.INFO, f"its API version is {other!r}, not two numbers such as {API_VERSION}")
+            raise _invalid(Step.INFO, f"its API version is {shown(other)}, not two numbers such as {API_VERSION}")
     return info
 
 
@@ -140,23 +166,47 @@ def check_pools(result: object, taken: Mapping[str, MemoryPool]) -> None:
             raise _invalid(Step.POOLS, f"zyx_memory_pools returns a pool {pool.name!r}, and there is one of that name")
 
 
-def check_devices(result: object, info: BackendInfo, pools: Mapping[str, MemoryPool], host: MemoryPool | None) -> None:
-    """Raise `Refusal` if a hook returned other things than devices, or devices with a wrong name, pool or info."""
+def check_devices(
+    result: object, info: BackendInfo, pools: Mapping[str, MemoryPool], host: MemoryPool | None
+) -> dict[str, DeviceInfo]:
+    """Return the records of the devices that a hook returned, by the devices' names.
+
+    Raises:
+        Refusal: They are other things than devices, or have a wrong name, pool or info.
+    """
     devices = devices_in(result)
     _check_items(result, len(devices), Step.DEVICES, "a Device")
+    records: dict[str, DeviceInfo] = {}
     for number, device in enumerate(devices):
-        if device.name != f"{info.name}:{number}":
-            raise _invalid(Step.DEVICES, f"device number {number} is called {device.name!r}, not {info.name}:{number}")
+        name = f"{info.name}:{number}"
+        if device.name != name:
+            raise _invalid(Step.DEVICES, f"device number {number} is called {shown(device.name)}, not {name}")
         if not any(device.memory_pool is pool for pool in pools.values()):
-            raise _invalid(Step.DEVICES, f"device {device.name} works on none of the pools that it was given")
-        if not isinstance(device.info, DeviceInfo):
-            raise _invalid(Step.DEVICES, f"the info of device {device.name} is {_a(device.info)}, not a DeviceInfo")
+            raise _invalid(Step.DEVICES, f"device {name} works on none of the pools that it was given")
+        records[name] = _record(device, name)
         if (device.memory_pool is host) != info.works_on_host_memory:
             raise _invalid(
                 Step.DEVICES,
-                f"device {device.name} works on pool {device.memory_pool.name}, but zyx_backend_info says "
+                f"device {name} works on pool {device.memory_pool.name}, but zyx_backend_info says "
                 f"works_on_host_memory={info.works_on_host_memory}",
             )
+    return records
+
+
+def _record(device: Device, name: str) -> DeviceInfo:
+    info = device.info
+    fault = fault_of_info(info)
+    if fault:
+        raise _invalid(Step.DEVICES, f"the info of device {name} cannot be used: {fault}")
+    try:
+        again = device.info
+    except Exception as error:  # border: the class of another package
+        raise _invalid(
+            Step.DEVICES, f"the info of device {name} can be had once only; then it raises {explain(error)}"
+        ) from error
+    if again is not info and again != info:
+        raise _invalid(Step.DEVICES, f"the info of device {name} is {shown(info)}, and then {shown(again)}")
+    return info
 
 
 def _hooks_of(specs: ModuleType | type, plugin: object, name: str, step: Step) -> pluggy.HookRelay:
@@ -192,7 +242,7 @@ def _check_items(result: object, good: int, step: Step, wanted: str) -> None:
     if result is not None and not isinstance(result, list | tuple):
         raise _invalid(step, f"{step.value} returns {_a(result)}, not a list or tuple")
     if good != len(_items(result)):
-        raise _invalid(step, f"an item of what {step.value} returns is not {wanted}: {result!r:.120}")
+        raise _invalid(step, f"an item of what {step.value} returns is not {wanted}: {shown(result)}")
 
 
 def _invalid(step: Step, reason: str) -> Refusal:
@@ -200,4 +250,4 @@ def _invalid(step: Step, reason: str) -> Refusal:
 
 
 def _a(value: object) -> str:
-    return "None" if value is None else f"{type(value).__name__} {value!r:.60}"
+    return "None" if value is None else f"{type(value).__name__} {shown(value, 60)}"

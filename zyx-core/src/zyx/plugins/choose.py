@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 #: What stands for the fastest device on host memory.
 CPU: Final = "cpu"
 _LAST_RESORT: Final = "interpreter"
-_NEVER_GUESSED: Final = "dummy"
+#: The backend whose devices compute nothing: asked for by name only.
+NEVER_GUESSED: Final = "dummy"
 _NAME: Final = re.compile(r"([a-z][a-z0-9_]*)(?::(.+))?")
 
 
@@ -83,7 +84,7 @@ def _named(name: str, asked_by: str, opened: OpenedBackends) -> Choice:
     if device is not None:
         return Choice(device, f"asked for by {asked_by}")
     if report.state is BackendState.READY:
-        models = (f"{device} ({opened.devices[device].info.model})" for device in report.devices)
+        models = (f"{device} ({opened.infos[device].model})" for device in report.devices)
         have = f"backend {report.name} has {', '.join(models) or 'no devices'}"
         raise NoDeviceError(_with_list(f"no device {name!r} (from {asked_by}): {have}", opened))
     why = ": ".join(filter(None, (report.state.value, report.reason)))
@@ -109,24 +110,34 @@ def _find(name: str, opened: OpenedBackends) -> Device | None:
     if which.isdecimal():
         return opened.devices.get(name)
     of_backend = (device for device in opened.devices.values() if opened.backend_of(device) == backend)
-    return next((device for device in of_backend if which in device.info.model.lower()), None)
+    return next((device for device in of_backend if which in opened.infos[device.name].model.lower()), None)
+
+
+def ranked(devices: Iterable[Device], opened: OpenedBackends) -> list[Device]:
+    """Return devices fastest first, then the interpreter, then those that compute nothing."""
+    last = (_LAST_RESORT, NEVER_GUESSED)
+
+    def rank(device: Device) -> tuple[int, float, str]:
+        backend = opened.backend_of(device)
+        return last.index(backend) if backend in last else -1, -opened.infos[device.name].flops_per_s, device.name
+
+    return sorted(devices, key=rank)
 
 
 def _fastest(candidates: Iterable[Device], opened: OpenedBackends) -> Choice | None:
-    ranked = sorted(
-        (device for device in candidates if opened.backend_of(device) != _NEVER_GUESSED),
-        key=lambda device: (opened.backend_of(device) == _LAST_RESORT, -device.info.flops_per_s, device.name),
-    )
-    if not ranked:
+    able = [device for device in ranked(candidates, opened) if opened.backend_of(device) != NEVER_GUESSED]
+    if not able:
         return None
-    best = ranked[0]
+    best = able[0]
     if opened.backend_of(best) == _LAST_RESORT:
         # At the place of this very line, so that Python's rule of one warning a place makes it one a process.
         warnings.warn(_slow(opened), SlowDeviceWarning, stacklevel=1)
         return Choice(best, f"there is nothing else, and it is very slow; {_way_out(opened)}")
-    if len(ranked) == 1:
+    if len(able) == 1:
         return Choice(best, "it is the only device")
-    return Choice(best, f"it is the fastest of {len(ranked)}: about {rate(best.info.flops_per_s, 'FLOP/s')}")
+    return Choice(
+        best, f"it is the fastest of {len(able)}: about {rate(opened.infos[best.name].flops_per_s, 'FLOP/s')}"
+    )
 
 
 def _slow(opened: OpenedBackends) -> str:

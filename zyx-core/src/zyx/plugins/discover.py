@@ -36,17 +36,20 @@ def installed() -> tuple[list[Found], list[str]]:
     """Return what is installed, sorted by name and package, and the packages whose metadata cannot be read.
 
     Each distribution is read by itself: `importlib.metadata.entry_points` gives up at the first one that is damaged.
-    Of two copies of a distribution, the one that comes first on `sys.path` counts, as for imports.
+    Of two copies of a distribution, of the same version or not, the one that comes first on `sys.path` counts, as for
+    imports.
     """
     found: dict[tuple[str, str, str], Found] = {}
+    copies: dict[str, metadata.Distribution] = {}
     damaged: list[str] = []
     for distribution in metadata.distributions():
         try:
             for point in distribution.entry_points:
                 if point.group == GROUP:
                     package, version = _name_and_version(distribution)
-                    entry = Found(point.name, point.value, package, version, point.load)
-                    found.setdefault((point.name, _normal(package), point.value), entry)
+                    if copies.setdefault(normal(package), distribution) is distribution:
+                        entry = Found(point.name, point.value, package, version, point.load)
+                        found[point.name, normal(package), point.value] = entry
         except Exception as error:  # noqa: BLE001  # border: metadata that other packages have written
             damaged.append(f"a package in {distribution.locate_file('')}: {type(error).__name__}: {error}")
     # The file system's order differs from run to run; sorting makes runs repeatable.
@@ -58,5 +61,6 @@ def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
     return fields["Name"] or "a package without a name", fields["Version"] or "unknown"
 
 
-def _normal(package: str) -> str:
+def normal(package: str) -> str:
+    """Return the name of a distribution as installers compare it."""
     return re.sub(r"[-_.]+", "-", package).lower()

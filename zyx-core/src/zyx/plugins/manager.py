@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import importlib
-import traceback
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-import pluggy
 
 from zyx.builtin.plugin import BUILT_IN
 from zyx.errors import SettingsError
 from zyx.plugins import check
+from zyx.plugins.border import Border
 from zyx.plugins.check import Refusal
 from zyx.plugins.discover import installed
 from zyx.plugins.state import KNOWN, BackendReport, BackendState, Step, package_of
+from zyx.plugins.verdict import TIMEOUT, advice_for, verdict
+from zyx.plugins.words import explain, one_line, text_of
 from zyx.settings import variables
 from zyx.settings.check import did_you_mean
 from zyx.settings.section import is_enabled
 from zyx.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pluggy
 
     from zyx.hookspecs import BackendInfo
     from zyx.plugins.discover import Found
     from zyx.settings.record import Settings
 
 _CORE: Final = "zyx-core"
-#: Folders whose lines are on the way to a plugin, and never the place of its fault.
-_MACHINERY: Final = {Path(str(module.__file__)).parent for module in (check, importlib, metadata, pluggy)}
 
 
 class Backend:
@@ -41,12 +38,14 @@ class Backend:
     Attributes:
         hooks: Its hooks; None if it was not taken.
         info: What it says about itself; None if it did not get as far.
+        module: Where its plugin lies; empty if it is built in.
         report: What is known about it now.
     """
 
-    __slots__ = ("hooks", "info", "report")
+    __slots__ = ("hooks", "info", "module", "report")
 
-    def __init__(self, report: BackendReport) -> None:
+    def __init__(self, report: BackendReport, module: str = "") -> None:
+        self.module = module
         self.hooks: pluggy.HookRelay | None = None
         self.info: BackendInfo | None = None
         self.report = report
@@ -60,7 +59,18 @@ class Backend:
         results = getattr(self.hooks, hook)(**arguments)
         return results[0] if results else None
 
-    def fail(self, step: Step, error: Exception, state: BackendState, advice: str = "") -> None:
+    def note(self, text: str) -> None:
+        """Add what the backend tells people about itself to the report, once."""
+        line = text_of(text)
+        if line not in self.report.notes:
+            self.update(notes=(*self.report.notes, line))
+
+    def blame(self, text: str) -> None:
+        """Add a fault of the backend that does not stop it to the report, once."""
+        if text not in self.report.faults:
+            self.update(faults=(*self.report.faults, text))
+
+    def fail(self, step: Step, error: BaseException, state: BackendState, advice: str = "") -> None:
         """Record that the backend got no further than `step`."""
         if isinstance(error, Refusal):
             state, step, advice = error.state, error.step, error.advice.format(package=self.report.package) or advice
@@ -68,6 +78,31 @@ class Backend:
         if state is not BackendState.LOST:  # that one is on its way to the user
             forget_frames(error)
         self.update(state=state, step=step, reason=reason, advice=advice, error=error)
+
+
+class _Loading:
+    """How far the loading of one plugin got. It may go on by itself when nobody waits for it any longer.
+
+    Attributes:
+        step: What is being done.
+        info: What the plugin says about itself.
+        hooks: Its hooks.
+    """
+
+    def __init__(self, load: Callable[[], object], name: str) -> None:
+        self._load = load
+        self._name = name
+        self.step = Step.IMPORT
+        self.info: BackendInfo | None = None
+        self.hooks: pluggy.HookRelay | None = None
+
+    def run(self) -> None:
+        """Import it, and check what it declares. Raises whatever the plugin raises, and `Refusal`."""
+        plugin = self._load()
+        self.step = Step.INFO
+        self.info = check.identify(plugin, self._name)
+        self.step = Step.CHECK
+        self.hooks = check.check_hooks(plugin, self._name)
 
 
 class PluginManager:
@@ -109,57 +144,66 @@ class PluginManager:
         advice = "start the program again; if it happens again, look into the system's log for the driver's messages"
         self.load()[name].fail(Step.USE, error, BackendState.LOST, advice)
 
+    def border(self) -> Border:
+        """Return what the code of other packages is run from, for as long as the settings allow."""
+        return Border(self.settings.devices.timeout_s, TIMEOUT)
+
     def _load(self) -> dict[str, Backend]:
         found = self._found
         if found is None:
             found, self.damaged_packages = installed()
-        refused = check.check_names(list(found), frozenset(BUILT_IN))
-        by_name = {entry.name: entry for entry in found}
-        self._check_settings({*BUILT_IN, *by_name, *KNOWN})
+        taken, refused = check.owners(found, frozenset(BUILT_IN))
+        self._check_settings({*BUILT_IN, *KNOWN, *(entry.name for entry in found)})
         backends = {name: self._load_built_in(name, plugin) for name, plugin in BUILT_IN.items()}
-        for name in sorted({*by_name, *KNOWN, *refused}):
-            if name in refused:
-                # What is built in stays as it is; whoever took its name is reported beside it.
-                shown = f"{name} ({by_name[name].package})" if name in BUILT_IN else name
-                backends[shown] = Backend(BackendReport(shown, BackendState.INVALID))
-                backends[shown].fail(Step.DISCOVER, refused[name], BackendState.INVALID)
-            elif name in by_name:
-                backends[name] = self._load_installed(by_name[name])
-            else:
-                backends[name] = Backend(_not_installed(name))
+        with self.border() as border:
+            for name in sorted({*taken, *KNOWN, *refused}):
+                if name in taken:
+                    backends[name] = self._load_installed(taken[name], border)
+                elif name in refused:
+                    entry, refusal = refused[name]
+                    report = BackendReport(name, BackendState.INVALID, package=entry.package, version=entry.version)
+                    backends[name] = Backend(report)
+                    backends[name].fail(Step.DISCOVER, refusal, BackendState.INVALID)
+                else:
+                    backends[name] = Backend(_not_installed(name))
         return backends
 
     def _load_built_in(self, name: str, plugin: object) -> Backend:
         backend = Backend(BackendReport(name, BackendState.INSTALLED, package=_CORE, version=__version__))
-        self._take(backend, plugin)
+        loading = _Loading(lambda: plugin, name)
+        loading.run()
+        self._take(backend, loading)
         return backend
 
-    def _load_installed(self, entry: Found) -> Backend:
+    def _load_installed(self, entry: Found, border: Border) -> Backend:
         report = BackendReport(entry.name, BackendState.INSTALLED, package=entry.package, version=entry.version)
-        backend = Backend(report)
+        backend = Backend(report, entry.value)
         if self._is_switched_off(backend):
             return backend
-        advice = f"report it to the authors of {entry.package}, or run: pip uninstall {entry.package}"
+        loading = _Loading(entry.load, entry.name)
         try:
-            plugin = entry.load()
-        except Exception as error:  # noqa: BLE001  # border: the module of another package
-            backend.fail(Step.IMPORT, error, BackendState.IMPORT_FAILED, advice)
+            border.run(loading.run, f"the import of backend {entry.name}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  # border: the module and the hooks of another package
+            state, advice = verdict(error, report, entry.value)
+            if loading.step is Step.IMPORT:
+                state = BackendState.IMPORT_FAILED
+            self._identify(backend, loading)
+            backend.fail(loading.step, error, state, advice or advice_for(entry.package))
         else:
-            self._take(backend, plugin, advice)
+            self._take(backend, loading)
         return backend
 
-    def _take(self, backend: Backend, plugin: object, advice: str = "") -> None:
-        name = backend.report.name
-        try:
-            info = check.identify(plugin, name)
-            backend.info = info
-            backend.update(summary=info.summary, version=info.version)
-            hooks = check.check_hooks(plugin, name)
-        except Exception as error:  # noqa: BLE001  # border: the hooks of another package
-            backend.fail(Step.INFO, error, BackendState.FAILED, advice)
-            return
-        backend.hooks = hooks
+    def _take(self, backend: Backend, loading: _Loading) -> None:
+        self._identify(backend, loading)
+        backend.hooks = loading.hooks
         self._is_switched_off(backend)
+
+    def _identify(self, backend: Backend, loading: _Loading) -> None:
+        backend.info = info = loading.info
+        if info is not None:
+            backend.update(summary=one_line(info.summary), version=one_line(info.version))
 
     def _is_switched_off(self, backend: Backend) -> bool:
         """Switch `backend` off if the configuration says so, or its default; called before its import and after it."""
@@ -202,15 +246,6 @@ class PluginManager:
                     raise SettingsError(f"{variable}: there is no such variable; did you mean {close[0]}?")
 
 
-def explain(error: BaseException) -> str:
-    """Return an exception in one line, with the place where it was raised if it is not one of ours."""
-    text = " ".join(str(error).split())
-    if type(error).__module__.startswith("zyx.") and text:
-        return text
-    place = "" if isinstance(error, SyntaxError) else _place(error)
-    return f"{type(error).__name__}: {text}{place}" if text else f"{type(error).__name__}{place}"
-
-
 def forget_frames(error: BaseException) -> None:
     """Take the tracebacks from an exception that is kept: with its frame, each function that was being run lives on.
 
@@ -224,16 +259,6 @@ def forget_frames(error: BaseException) -> None:
             seen.add(id(one))
             one.__traceback__ = None
             errors += [other for other in (one.__cause__, one.__context__) if other is not None]
-
-
-def _place(error: BaseException) -> str:
-    """Return the innermost line of somebody else's source, which is where a fault in a plugin is looked for first."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<") and not _MACHINERY & set(Path(frame.filename).parents)
-    ]
-    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
 
 
 def _not_installed(name: str) -> BackendReport:

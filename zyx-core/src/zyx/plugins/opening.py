@@ -6,27 +6,22 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.backend.collectives import Collectives
-from zyx.errors import (
-    BackendError,
-    DeviceLostError,
-    DriverNotFoundError,
-    NoDeviceError,
-    SettingsError,
-    UnsupportedError,
-)
+from zyx.backend.library import LibraryKernel
+from zyx.errors import BackendError, DeviceLostError, NoDeviceError, SettingsError, UnsupportedError
 from zyx.hookspecs import BackendConfig
 from zyx.plugins import check
-from zyx.plugins.manager import explain
 from zyx.plugins.state import BackendReport, BackendState, Step
+from zyx.plugins.verdict import verdict
+from zyx.plugins.words import explain, shown, text_of
 from zyx.settings.paths import cache_directory, thread_count
 from zyx.settings.section import Nothing, backend_section
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from zyx.backend import Device, MemoryPool
-    from zyx.backend.library import LibraryKernel
-    from zyx.hookspecs import KernelPass
+    from zyx.backend import Device, DeviceInfo, MemoryPool
+    from zyx.hookspecs import BackendInfo, KernelPass
+    from zyx.plugins.border import Border
     from zyx.plugins.manager import Backend, PluginManager
 
 _HOST: Final = "host"
@@ -39,14 +34,17 @@ class OpenedBackends:
         manager: The backends.
         pools: Open pools by name; ``host`` and ``disk`` are always there.
         devices: Devices that can be used, by name, in the order in which they were opened.
+        infos: What each device said of itself when it was opened, checked; what is listed and chosen by.
     """
 
     def __init__(self, manager: PluginManager) -> None:
         self.manager: Final = manager
         self.pools: Final[dict[str, MemoryPool]] = {}
         self.devices: Final[dict[str, Device]] = {}
+        self.infos: Final[dict[str, DeviceInfo]] = {}
         self._pools_of: dict[str, list[MemoryPool]] = {}
         self._devices_of: dict[str, list[Device]] = {}
+        self._libraries: dict[str, tuple[LibraryKernel, ...]] = {}
         self._of_parent: list[object] = []  # must not die in the child of a fork: finalisers may call the driver
         self.open(_HOST)
 
@@ -63,12 +61,8 @@ class OpenedBackends:
         Raises:
             SettingsError: Its section of the configuration is wrong.
         """
-        backend = self.manager.load().get(name)
-        if backend is None:
-            return None
-        if backend.report.state is BackendState.INSTALLED:
-            self._open(backend)
-        return backend.report
+        with self.manager.border() as border:
+            return self._open_one(name, border)
 
     def open_all(self) -> None:
         """Open every backend that is installed and not switched off, by name.
@@ -76,8 +70,9 @@ class OpenedBackends:
         Raises:
             SettingsError: The section of one of them is wrong.
         """
-        for name in self.manager.load():
-            self.open(name)
+        with self.manager.border() as border:
+            for name in self.manager.load():
+                self._open_one(name, border)
 
     def backend_of(self, device: Device) -> str:
         """Return the name of the backend that `device` belongs to."""
@@ -113,9 +108,15 @@ class OpenedBackends:
         return pools
 
     def library_kernels(self, device: Device) -> Sequence[LibraryKernel]:
-        """Return what the backend of `device` offers; nothing if its hook raises, which is noted in the report."""
-        result = self._extra(self.backend_of(device), "zyx_library_kernels", device=device)
-        return result if isinstance(result, list | tuple) else ()
+        """Return what the backend of `device` offers, asked once; nothing if its hook raises."""
+        if device.name not in self._libraries:
+            result = self._extra(self.backend_of(device), "zyx_library_kernels", device=device)
+            offered = tuple(result) if isinstance(result, list | tuple) else ()
+            for other in [item for item in offered if not isinstance(item, LibraryKernel)]:
+                text = f"zyx_library_kernels: an item of what it returns is not a LibraryKernel: {shown(other)}"
+                self.manager.load()[self.backend_of(device)].blame(text)
+            self._libraries[device.name] = tuple(item for item in offered if isinstance(item, LibraryKernel))
+        return self._libraries[device.name]
 
     def kernel_passes(self, device: Device) -> Sequence[KernelPass]:
         """Return the schedule moves that the backend of `device` adds; nothing if its hook raises, which is noted."""
@@ -136,91 +137,120 @@ class OpenedBackends:
                 backend.update(state=BackendState.INSTALLED, devices=())
         self.devices.clear()
         self.pools.clear()
+        self._libraries.clear()
 
-    def _open(self, backend: Backend) -> None:
+    def _open_one(self, name: str, border: Border) -> BackendReport | None:
+        backend = self.manager.load().get(name)
+        if backend is None:
+            return None
+        if backend.report.state is BackendState.INSTALLED:
+            self._open(backend, border)
+        return backend.report
+
+    def _open(self, backend: Backend, border: Border) -> None:
         name, info = backend.report.name, backend.info
         assert info is not None  # a backend in state INSTALLED was identified
-        pools: list[MemoryPool] = []
-        devices: list[Device] = []
-        step = Step.CONFIG
+        opening = _Opening()
+        work = functools.partial(self._call_hooks, backend, info, opening, dict(self.pools))
+        try:
+            if backend.module:
+                border.run(work, f"the opening of backend {name}")
+            else:
+                work()
+        except (SettingsError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001  # border: the hooks and drivers of another package
+            state, advice = verdict(error, backend.report, backend.module)
+            backend.fail(opening.step, error, state, advice)
+            return
+        self._pools_of[name], self._devices_of[name] = opening.pools, opening.devices
+        self.pools.update((pool.name, pool) for pool in opening.pools)
+        self.devices.update((device.name, device) for device in opening.devices)
+        self.infos.update(opening.infos)
+        backend.update(state=BackendState.READY, step=Step.USE, devices=tuple(opening.infos))
+
+    def _call_hooks(self, backend: Backend, info: BackendInfo, opening: _Opening, taken: dict[str, MemoryPool]) -> None:
+        """Let the backend open its pools and devices; what is open when something is raised is closed.
+
+        This may come back after nobody waits for it, so it touches `opening` and the notes of `backend` only.
+        """
         try:
             config = self._config(backend)
-            step = Step.POOLS
+            opening.step = Step.POOLS
             result = backend.call("zyx_memory_pools", config=config)
-            pools = check.pools_in(result)
-            check.check_pools(result, self.pools)
-            step = Step.DEVICES
-            host = self.pools.get(_HOST)
-            reachable = {pool.name: pool for pool in ([] if host is None else [host]) + pools}
+            opening.pools = check.pools_in(result)
+            check.check_pools(result, taken)
+            opening.step = Step.DEVICES
+            host = taken.get(_HOST)
+            reachable = {pool.name: pool for pool in ([] if host is None else [host]) + opening.pools}
             result = backend.call("zyx_devices", config=config, pools=reachable)
-            devices = check.devices_in(result)
-            check.check_devices(result, info, reachable, host)
-            if not devices and name != _HOST:
+            opening.devices = check.devices_in(result)
+            opening.infos = check.check_devices(result, info, reachable, host)
+            if not opening.devices and info.name != _HOST:
                 raise NoDeviceError("its driver works, and finds no device")
-        except SettingsError:
-            self._close(backend, devices, pools)
+        except BaseException:
+            self._close(backend, opening.devices, opening.pools)
             raise
-        except Exception as error:  # noqa: BLE001  # border: the hooks and drivers of another package
-            self._close(backend, devices, pools)
-            state, advice = _verdict(error, backend.report.package)
-            backend.fail(step, error, state, advice)
-            return
-        self._pools_of[name], self._devices_of[name] = pools, devices
-        self.pools.update((pool.name, pool) for pool in pools)
-        self.devices.update((device.name, device) for device in devices)
-        backend.update(state=BackendState.READY, step=Step.USE, devices=tuple(device.name for device in devices))
 
     def _config(self, backend: Backend) -> BackendConfig[Any]:
         settings, name = self.manager.settings, backend.report.name
         record = backend.call("zyx_config_section")
         if record is not None and not isinstance(record, type):
             raise check.Refusal(
-                BackendState.INVALID, Step.CONFIG, f"zyx_config_section returns {record!r}, not a class"
+                BackendState.INVALID, Step.CONFIG, f"zyx_config_section returns {shown(record)}, not a class"
             )
         section: object = backend_section(settings, name, Nothing if record is None else record)
-        note = functools.partial(_note, backend)
         return BackendConfig(
             None if record is None else section,
             thread_count(settings),
             cache_directory(settings),
             settings.cache.max_bytes,
-            note,
+            backend.note,
         )
 
     def _extra(self, name: str, hook: str, **arguments: object) -> object:
         backend = self.manager.load()[name]
         try:
-            return backend.call(hook, **arguments)
+            if not backend.module:
+                return backend.call(hook, **arguments)
+            with self.manager.border() as border:
+                return border.run(functools.partial(backend.call, hook, **arguments), f"{hook} of backend {name}")
         except UnsupportedError:
             return None
-        except Exception as error:  # noqa: BLE001  # border: the hooks of another package
-            _note(backend, f"{hook}: {explain(error)}")
-            return None
+        except BackendError as error:  # such as a library that is not installed
+            backend.note(f"{hook}: {explain(error)}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  # border: the hooks of another package
+            backend.blame(f"{hook}: {explain(error)}")
+        return None
 
     def _close(self, backend: Backend, devices: Sequence[Device], pools: Sequence[MemoryPool]) -> None:
         things: list[Device | MemoryPool] = [*devices, *pools]
         for thing in things:
             try:
                 thing.close()
-            except Exception as error:  # noqa: BLE001  # border: the drivers of another package
-                _note(backend, f"closing {thing.name}: {explain(error)}")
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001  # border: the drivers of another package
+                backend.blame(f"closing {text_of(thing.name)}: {explain(error)}")
 
 
-def _verdict(error: Exception, package: str) -> tuple[BackendState, str]:
-    match error:
-        case DriverNotFoundError() | ImportError():
-            return BackendState.NO_DRIVER, ""
-        case NoDeviceError():
-            return BackendState.NO_DEVICE, ""
-        case BackendError():
-            return BackendState.DRIVER_REFUSED, ""
-        case _:
-            return BackendState.FAILED, f"report it to the authors of {package}, or run: pip uninstall {package}"
+class _Opening:
+    """How far the opening of a backend got.
 
+    Attributes:
+        step: What is being done.
+        pools: The pools that it returned.
+        devices: The devices that it returned.
+        infos: Their records by name, checked.
+    """
 
-def _note(backend: Backend, text: str) -> None:
-    if text not in backend.report.notes:
-        backend.update(notes=(*backend.report.notes, text))
+    def __init__(self) -> None:
+        self.step = Step.CONFIG
+        self.pools: list[MemoryPool] = []
+        self.devices: list[Device] = []
+        self.infos: dict[str, DeviceInfo] = {}
 
 
 def open_backends(manager: PluginManager, names: Collection[str] | None = None) -> OpenedBackends:

@@ -51,7 +51,8 @@ class BackendReport:
         version: Of the distribution.
         summary: One line about it.
         devices: Names of its devices.
-        notes: Faults that did not stop it, such as a hook for library kernels that raised.
+        notes: What it says of itself that did not stop it, such as which device was left out; nothing is to be done.
+        faults: What it should not have done, and what did not stop it, such as to raise in a later hook.
         error: The exception behind `reason`, if there was one.
     """
 
@@ -65,6 +66,7 @@ class BackendReport:
     summary: str = ""
     devices: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
     error: BaseException | None = field(default=None, compare=False)
 
 

@@ -187,14 +187,13 @@ class Devices:
 
     @property
     def devices(self) -> list[Device]:
-        """All devices that can be used, fastest first, the interpreter last."""
+        """All devices that can be used, fastest first, the interpreter behind them, and what computes nothing last."""
+        from zyx.plugins.choose import ranked
+
         with self.lock:
             self.backends.open_all()
             self._note_opened()
-            return sorted(
-                self.backends.devices.values(),
-                key=lambda device: (device.name.startswith("interpreter"), -device.info.flops_per_s, device.name),
-            )
+            return ranked(self.backends.devices.values(), self.backends)
 
     @property
     def placement(self) -> Placement:

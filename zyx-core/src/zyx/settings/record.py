@@ -14,6 +14,7 @@ from zyx.settings.debug import NOTHING, Debug
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Devices(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,11 +25,14 @@ class Devices(msgspec.Struct, frozen=True, kw_only=True):
             fastest.
         order: Names of devices or backends to prefer where nothing is asked for by name, best first.
         backends: The only backends to load; null means all that are installed.
+        timeout_s: How long a backend's import, its opening, and each other hook may take before the rest goes on
+            without it; 0 means as long as they like, in the thread that asks for a device.
     """
 
     default: str | None = None
     order: tuple[str, ...] = ()
     backends: tuple[str, ...] | None = None
+    timeout_s: Seconds = 30.0
 
 
 class Autotune(msgspec.Struct, frozen=True, kw_only=True):

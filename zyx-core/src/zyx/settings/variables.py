@@ -14,6 +14,7 @@ KEY_OF: Final = {
     "ZYX_DEVICE": "devices.default",
     "ZYX_DEVICE_ORDER": "devices.order",
     "ZYX_BACKENDS": "devices.backends",
+    "ZYX_BACKEND_TIMEOUT_S": "devices.timeout_s",
     "ZYX_DEBUG": "debug",
     "ZYX_AUTOTUNE": "autotune.enabled",
     "ZYX_AUTOTUNE_N_LAUNCHES": "autotune.n_launches",

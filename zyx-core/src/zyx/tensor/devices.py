@@ -42,7 +42,7 @@ def device(*which: DeviceLike | None) -> AbstractContextManager[str]:
 
 
 def devices() -> list[str]:
-    """Return the names of all devices that can be used, fastest first, the interpreter last."""
+    """Return the names of all devices that can be used, fastest first, the interpreter and then the dummy last."""
     return [each.name for each in current().devices]
 
 
