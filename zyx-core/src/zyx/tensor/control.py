@@ -1,16 +1,18 @@
-"""What a program may see and change of zyx at work: what debugging shows, and memory."""
+"""What a program may see and change of zyx at work: what debugging shows, memory, graphs and plans."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zyx.modes import Undo, set_shown
 from zyx.runtime.runtime import current
+from zyx.tensor.operands import require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.runtime.buffer import MemoryUse
+    from zyx.tensor.tensor import Tensor
 
 
 def debug(*subjects: str | int | Sequence[str]) -> Undo[int | None]:
@@ -52,3 +54,47 @@ def empty_cache() -> int:
     What tensors hold stays. So do the buffers of traced functions (`zyx.jit`) for their own use.
     """
     return current().empty_cache()
+
+
+def plot_dot_graph(*tensors: Tensor) -> str:
+    """Return a drawing, in the language DOT of Graphviz, of what `tensors` are to be computed from; compute nothing.
+
+        pathlib.Path("graph.dot").write_text(zyx.plot_dot_graph(loss))     # dot -Tsvg graph.dot > graph.svg
+
+    What has its values is a box, what has not an ellipse, and `tensors` have a double line.
+    """
+    from zyx.graph.dot import dot_of_graph
+
+    return dot_of_graph([require(x, "plot_dot_graph").node for x in tensors])
+
+
+def explain_plan(*tensors: Tensor) -> dict[str, Any]:
+    """Return how `tensors` will be computed together: the kernels and copies, in data that `json.dumps` takes.
+
+    Kernels are compiled, and nothing is run. The keys:
+
+        inputs, results   tensors: buffer (its number), shape, dtype, device, bytes
+        temporaries       memory in between: buffer, bytes, pool
+        steps             in order: kind ("launch" or "copy"), reads and writes (numbers of buffers); of launches also
+                          name, device, bytes (of the buffers), is_library, and unless that is true
+                          counts: operations by class, flops, loaded_bytes, stored_bytes, read_footprint,
+                          written_footprint (each byte once), is_exact (else they are upper bounds)
+
+    Raises:
+        BackendError: A kernel was refused.
+        TraceError: A function is being traced.
+    """
+    from zyx.errors import TraceError
+    from zyx.runtime.explain import explain_plan
+
+    runtime = current()
+    if runtime.tracing is not None:
+        raise TraceError("there is no plan while a function is being traced; explain what it returns")
+    return explain_plan(runtime, [require(x, "explain_plan") for x in tensors])
+
+
+def plot_dot_plan(*tensors: Tensor) -> str:
+    """Return a drawing of `explain_plan` in the language DOT of Graphviz: boxes are buffers, ellipses kernels."""
+    from zyx.runtime.explain import dot_of_plan
+
+    return dot_of_plan(explain_plan(*tensors))

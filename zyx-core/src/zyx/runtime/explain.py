@@ -1,0 +1,135 @@
+"""Say what will be done to compute tensors, as data for JSON and as a drawing: each kernel and copy, and its counts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from zyx.graph.dot import quoted
+from zyx.ir.count import count
+from zyx.runtime.compiler import Compiler
+from zyx.runtime.lazy import Unread, read_slices_only
+from zyx.runtime.plan import CopyStep
+from zyx.runtime.planner import Planner
+from zyx.runtime.signature import signature
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from concurrent.futures import Future
+
+    from zyx.backend import Device, Program
+    from zyx.graph.node import Node
+    from zyx.ir.kernel import Kernel
+    from zyx.ir.nest import Nest
+    from zyx.runtime.handle import Handle
+    from zyx.runtime.plan import Plan, Step
+    from zyx.runtime.runtime import Runtime
+
+Json = dict[str, Any]
+
+
+class _Noting(Compiler):
+    """Has another compiler compile, and notes of which kernel each program is.
+
+    Attributes:
+        kernels: By program.
+    """
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler: Final = compiler
+        self._started: dict[Future[Program], Kernel] = {}
+        self.kernels: dict[Program, Kernel] = {}
+
+    def start(self, nests: Sequence[Nest], name: str, device: Device) -> Future[Program]:
+        return self.start_kernel(self._compiler.kernel_of(nests, name, device), device)
+
+    def start_kernel(self, kernel: Kernel, device: Device) -> Future[Program]:
+        future = self._compiler.start_kernel(kernel, device)
+        self._started[future] = kernel
+        return future
+
+    def simplified(self, kernel: Kernel, device: Device) -> Kernel:
+        return self._compiler.simplified(kernel, device)
+
+    def result(self, future: Future[Program]) -> Program:
+        program = self._compiler.result(future)
+        if future in self._started:
+            self.kernels[program] = self._started[future]
+        return program
+
+
+def explain_plan(runtime: Runtime, handles: Sequence[Handle]) -> Json:
+    """Return the plan that computes `handles`; see `zyx.explain_plan`. Kernels are compiled, nothing is run."""
+    with runtime.lock:
+        nodes = runtime._uncomputed(handles)
+        nodes = [node for node in nodes if runtime._given(node) is None]
+        _, leaves, order = signature(nodes)
+        if any(type(leaf.storage) is Unread for leaf in leaves):
+            nodes = read_slices_only(runtime.graph, nodes, order)
+            _, leaves, order = signature(nodes)
+        noting = _Noting(runtime.compiler)
+        planner = Planner(runtime.device, noting, runtime.planner.candidates)
+
+        def attempt(placed: Mapping[str, Device]) -> Plan:
+            return planner.make(nodes, leaves, None, placed)
+
+        if not nodes:
+            return {"inputs": [], "results": [], "temporaries": [], "steps": []}
+        plan = runtime.placement.run(order, nodes, runtime.trace, attempt) if runtime._has_groups else attempt({})
+        return _described(plan, nodes, leaves, noting.kernels)
+
+
+def _described(plan: Plan, nodes: Sequence[Node], leaves: Sequence[Node], kernels: Mapping[Program, Kernel]) -> Json:
+    first = plan.inputs + len(plan.outputs)
+    places = enumerate(plan.temporaries, first)
+    return {
+        "inputs": [_value(number, leaf) for number, leaf in enumerate(leaves)],
+        "results": [_value(number, node) for number, node in zip(plan.results, nodes, strict=True)],
+        "temporaries": [{"buffer": number, "bytes": place.nbytes, "pool": place.pool.name} for number, place in places],
+        "steps": [_step(step, kernels) for step in plan.steps],
+    }
+
+
+def _value(number: int, node: Node) -> Json:
+    nbytes = size_of(node.shape) * node.dtype.itemsize
+    what = {"shape": list(node.shape), "dtype": node.dtype.name, "device": node.device}
+    return {"buffer": number, **what, "bytes": nbytes}
+
+
+def _step(step: Step, kernels: Mapping[Program, Kernel]) -> Json:
+    if isinstance(step, CopyStep):
+        return {"kind": "copy", "reads": [step.source], "writes": [step.target]}
+    kernel = kernels.get(step.program)
+    described: Json = {
+        "kind": "launch",
+        "name": step.program.name,
+        "device": step.device.name,
+        "is_library": kernel is None,
+        "reads": [number for number in step.args if number not in step.written],
+        "writes": list(step.written),
+        "bytes": step.bytes_moved,
+    }
+    if kernel is not None:
+        counted = count(kernel)
+        described["counts"] = {**asdict(counted), "flops": counted.flops}
+    return described
+
+
+def dot_of_plan(plan: Json) -> str:
+    """Return a drawing of a plan in the language DOT of Graphviz: boxes are buffers, ellipses kernels and copies."""
+    lines: list[str] = []
+    for value in [*plan["inputs"], *plan["results"]]:
+        label = quoted([f"buffer {value['buffer']}", f"{value['dtype']} {value['shape']}", value["device"]])
+        lines.append(f"  b{value['buffer']} [shape=box, label={label}];")
+    for place in plan["temporaries"]:
+        label = quoted([f"buffer {place['buffer']}", f"{place['bytes']} bytes", place["pool"]])
+        lines.append(f"  b{place['buffer']} [shape=box, style=dashed, label={label}];")
+    for number, step in enumerate(plan["steps"]):
+        words = [f"{number}: {step.get('name', 'copy')}"]
+        words += [step["device"]] if "device" in step else []
+        words += [f"{step['counts']['flops']} FLOP"] if "counts" in step else []
+        lines.append(f"  s{number} [shape=ellipse, label={quoted(words)}];")
+        lines += [f"  b{buffer} -> s{number};" for buffer in step["reads"]]
+        lines += [f"  s{number} -> b{buffer};" for buffer in step["writes"]]
+    return "\n".join(["digraph plan {", *dict.fromkeys(lines), "}"])
