@@ -15,7 +15,9 @@ What is kept, and for how long:
 4. The target must have been made inside the block; the sources may come from anywhere.
 5. A source that was assigned to means the value that the target was computed from: of all the values it had while the
    tape lived, the last that the target depends on.
-6. Tapes nest. What `gradient` returns inside a block, of this or of another tape, is recorded like everything else, so
+6. Functions made by `zyx.jit` run untraced while a tape records, so that what they do is history like everything else.
+   What one of them computed earlier counts as given.
+7. Tapes nest. What `gradient` returns inside a block, of this or of another tape, is recorded like everything else, so
    it can be differentiated again.
 """
 
@@ -41,11 +43,15 @@ S = TypeVar("S")
 
 
 class Tape:
-    """Records what is computed inside its ``with`` block, in the current runtime."""
+    """Records what is computed inside its ``with`` block, in the current runtime.
+
+    Attributes:
+        is_recording: Whether the block is being run.
+    """
 
     def __init__(self) -> None:
         self._runtime: Runtime | None = None
-        self._is_recording = False
+        self.is_recording = False
         self._recorded: weakref.WeakSet[Node] = weakref.WeakSet()
         self._history: weakref.WeakKeyDictionary[Node, Node] = weakref.WeakKeyDictionary()
         # By id, since `==` of tensors compares their elements: the handle, and the nodes it stood for earlier.
@@ -53,18 +59,18 @@ class Tape:
 
     def __enter__(self) -> Self:
         runtime = current()
-        if self._is_recording or self._runtime not in (None, runtime):
+        if self.is_recording or self._runtime not in (None, runtime):
             raise GradientError("this tape is recording already, or belongs to another runtime; make another Tape")
         if self._runtime is None:
             self._runtime = runtime
             runtime.observers.add(self)
-        self._is_recording = True
+        self.is_recording = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._is_recording = False
+        self.is_recording = False
 
     def gradient(self, target: Handle, sources: S, upstream: Handle | None = None) -> S:
         """Return the gradient of `target` with respect to each of `sources`, in the structure that these have.
@@ -126,12 +132,12 @@ class Tape:
 
     def created(self, handle: Handle) -> None:
         """Record a new handle."""
-        if self._is_recording:
+        if self.is_recording:
             self._recorded.add(handle._node)
 
     def computed(self, handle: Handle, node: Node, leaf: Leaf) -> None:
         """Remember what `leaf` was computed as, if that is for this tape to keep: rule 1."""
-        if self._is_recording or node in self._recorded:
+        if self.is_recording or node in self._recorded:
             self._history[leaf] = node
         else:
             self._note_earlier(handle, node)

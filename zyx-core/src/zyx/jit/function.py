@@ -16,7 +16,10 @@ What is frozen at the first call of a signature: everything that is not a tensor
 that the function finds outside, the course of its ifs and loops, and arrays that it makes tensors of. Modules,
 optimisers and other objects that implement `zyx.runtime.tracing.SupportsTraceKey` are watched: when one that the
 function used has changed since, it is traced again. Reading the values of a tensor inside is an error that names the
-line. Gradients do not pass through a call: take them inside.
+line.
+
+While a `Tape` records, in whatever thread, a call runs the function itself, untraced, so that gradients pass through it
+to arguments and to everything that it finds outside. That is right and slow: take gradients inside, as above.
 """
 
 from __future__ import annotations
@@ -61,6 +64,8 @@ class Jit(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         runtime = current()
         if runtime.tracing is not None:  # part of the function that is being traced
+            return self._function(*args, **kwargs)
+        if runtime.observers.references and runtime.observers.are_recording:  # what it computes has to have a history
             return self._function(*args, **kwargs)
         tensors: list[Handle] = []
         structure = take_apart((args, kwargs), tensors) if kwargs else take_apart(args, tensors)

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """What follows handles. The calls come while the runtime is at work: they are short, and ask for no values."""
+    """What follows handles. The calls come while the runtime is at work: they are short, and ask for no values.
+
+    Attributes:
+        is_recording: Whether it keeps how values are computed, so that they must not be computed in a way that nobody
+            can follow, such as by replaying a trace.
+    """
+
+    is_recording: bool
 
     def created(self, handle: Handle) -> None:
         """Learn of a new handle."""
@@ -50,6 +57,11 @@ class Observers:
     def add(self, observer: Observer) -> None:
         """Tell `observer` from now on, for as long as it lives."""
         self.references.append(weakref.ref(observer, self.references.remove))
+
+    @property
+    def are_recording(self) -> bool:
+        """Whether one of them keeps how values are computed."""
+        return any(observer.is_recording for observer in self._living())
 
     def created(self, handle: Handle) -> None:
         """Tell all of a new handle."""
