@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zyx.schedule.heuristics.contraction import find_contraction, schedule_contraction
 from zyx.schedule.heuristics.loops import schedule_loops
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
-from zyx.schedule.heuristics.private_arrays import keep_arrays_small
+from zyx.schedule.heuristics.private_arrays import keep_arrays_small, local_bytes
 from zyx.schedule.heuristics.register_tiles import schedule_register_tiles
 from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
 from zyx.schedule.heuristics.threads import schedule_threads
@@ -15,6 +15,7 @@ from zyx.schedule.heuristics.threads import schedule_threads
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.nest import Nest
+    from zyx.schedule.heuristics.contraction import Contraction
     from zyx.schedule.moves import Move
 
 
@@ -27,18 +28,26 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
         is_alone: Whether the kernel is to run this nest alone, not each group one of several.
     """
     plan = Plan(nest)
-    can_meet = is_alone or info.meets_in_branches
     simplify_ranges(plan)
     found = find_contraction(plan.nest) if info.vector_bytes else None
     if info.max_group_threads > 1:
-        is_done = can_meet and schedule_tensor_cores(plan, info)
-        if not is_done and is_alone and found is not None:
-            is_done = schedule_register_tiles(plan, found, info)
-        if not is_done:
-            schedule_threads(plan, info, can_meet=can_meet, is_alone=is_alone)
+        _schedule_group(plan, found, info, can_meet=is_alone or info.meets_in_branches, is_alone=is_alone)
+        if local_bytes(plan.nest) > info.local_bytes:
+            plan = Plan(nest)
+            simplify_ranges(plan)
+            schedule_threads(plan, info, can_meet=False, is_alone=is_alone)
         keep_arrays_small(plan, info)
     elif found is not None:
         schedule_contraction(plan, found, info)
     else:
         schedule_loops(plan, info)
     return plan.nest, plan.moves
+
+
+def _schedule_group(plan: Plan, found: Contraction | None, info: DeviceInfo, *, can_meet: bool, is_alone: bool) -> None:
+    """Schedule a nest for groups of threads, whose threads may meet."""
+    if can_meet and schedule_tensor_cores(plan, info):
+        return
+    if is_alone and found is not None and schedule_register_tiles(plan, found, info):
+        return
+    schedule_threads(plan, info, can_meet=can_meet, is_alone=is_alone)
