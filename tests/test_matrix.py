@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import dataclasses
 import importlib.util
 import os
 import platform
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from zyx.plugins.state import KNOWN, BackendReport, BackendState
+from zyx.plugins.verdict import verdict
 
 TESTS = Path(__file__).parent
 
@@ -225,6 +227,18 @@ def test_where_intels_runtime_has_a_wheel_it_must_be_a_device(
     assert run_backend.main("opencl-intel", []) == 1
     assert asked == [("opencl", str(run_backend.INTEL))]
     assert "a device of opencl is required" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", ["zyx.later", "zyx_backend_opencl.start"])
+def test_a_backend_that_cannot_import_what_is_ours_is_a_failure_and_not_skipped(
+    run_backend, monkeypatch: pytest.MonkeyPatch, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = ModuleNotFoundError(f"No module named {error!r}", name=error)
+    report = BackendReport("opencl", BackendState.INSTALLED, package="zyx-backend-opencl")
+    state, _ = verdict(missing, report, "zyx_backend_opencl.plugin")
+    monkeypatch.setattr(run_backend, "state_of", lambda _: dataclasses.replace(report, state=state))
+    assert run_backend.main("opencl", []) == 1
+    assert "backend opencl is broken, so this is a failure" in capsys.readouterr().out
 
 
 def test_a_backend_that_is_not_there_is_a_failure() -> None:

@@ -52,6 +52,17 @@ def test_without_any_package_the_reason_says_what_to_install(tmp_path: Path, mon
     assert "pip install cuda-bindings" in report.reason
 
 
+def test_a_module_of_zyx_that_is_missing_is_no_driver_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def start() -> driver.Driver:
+        raise ModuleNotFoundError("No module named 'zyx.later'", name="zyx.later")
+
+    monkeypatch.setattr(driver, "_packages", lambda choice: [("pycuda", start), ("cuda-bindings", start)])
+    report = opened(tmp_path).open("cuda")
+    assert report.state is BackendState.WRONG_API_VERSION
+    assert "zyx.later" in report.reason
+    assert report.advice == "pip install --upgrade zyx-core zyx-backend-cuda"
+
+
 def test_a_driver_that_is_missing_is_named_with_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def missing() -> driver.Driver:
         raise DriverNotFoundError("there is no libcuda")

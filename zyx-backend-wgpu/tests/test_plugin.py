@@ -64,6 +64,15 @@ def test_without_wgpu_the_state_is_no_driver_and_the_reason_says_what_to_install
     assert "pip install 'wgpu>=0.32,<0.33'" in reason
 
 
+def test_a_module_of_zyx_that_is_missing_is_no_driver_that_is_missing():
+    pytest.importorskip("wgpu", reason="the package wgpu is not installed")
+    result = run(f"import sys; sys.modules['zyx.backend.opening'] = None\n{REPORT}")
+    state, _, reason = result.stdout.partition(" | ")
+    assert state == BackendState.WRONG_API_VERSION.value
+    assert "zyx.backend.opening" in reason
+    assert "pip install 'wgpu" not in reason
+
+
 def test_a_wgpu_without_what_is_needed_is_named_with_its_version():
     pytest.importorskip("wgpu", reason="the package wgpu is not installed")
     result = run(f"import wgpu.backends.wgpu_native as n; n._api.lib = object(); n._api.libf = object()\n{REPORT}")

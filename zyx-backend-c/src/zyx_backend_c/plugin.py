@@ -36,7 +36,7 @@ def zyx_backend_info() -> BackendInfo:
     return BackendInfo(
         name="c",
         version=__version__,
-        api_version=(1, 0),
+        api_version=(1, 1),
         summary="CPU: vector code through LLVM, or a C compiler",
         works_on_host_memory=True,
     )

@@ -170,14 +170,18 @@ def open_driver(choice: Choice, note: Callable[[str], None]) -> Driver:
 
     Raises:
         DriverNotFoundError: There is no driver, or no package for it; the text says what brings it.
+        ImportError: Of zyx's own modules.
     """
     reasons: list[str] = []
     for package, start in _packages(choice):
         try:
             return start()
-        except ModuleNotFoundError as error:
-            reasons.append(f"the package {package} is not installed ({error})")
         except (ImportError, DriverNotFoundError) as error:
+            if isinstance(error, ImportError) and (error.name or "").startswith("zyx"):  # of ours, and no driver
+                raise
+            if isinstance(error, ModuleNotFoundError):
+                reasons.append(f"the package {package} is not installed ({error})")
+                continue
             reasons.append(f"{package}: {error}")
             if choice == "auto" and package == "pycuda":
                 note(f"pycuda is installed, and not used: {error}")

@@ -57,6 +57,8 @@ def zyx_memory_pools(config: BackendConfig[OpenclConfig]) -> Sequence[MemoryPool
     try:
         from zyx_backend_opencl.start import open_pools
     except ImportError as error:
+        if (error.name or "").startswith("zyx"):  # of ours, and no driver
+            raise
         raise DriverNotFoundError(f"the package pyopencl cannot be imported ({error}): pip install pyopencl") from error
     return open_pools(config)
 

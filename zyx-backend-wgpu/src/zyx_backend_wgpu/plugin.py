@@ -60,6 +60,8 @@ def zyx_memory_pools(config: BackendConfig[WgpuConfig]) -> Sequence[MemoryPool]:
     try:
         from zyx_backend_wgpu.start import open_pools
     except (ImportError, OSError) as error:  # the package, or its native library
+        if isinstance(error, ImportError) and (error.name or "").startswith("zyx"):  # of ours, and no driver
+            raise
         raise DriverNotFoundError(f"the package wgpu cannot be used ({error}): {_INSTALL}") from error
     return open_pools(config)
 

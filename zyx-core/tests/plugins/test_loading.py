@@ -62,6 +62,11 @@ def raising(name: str, old: str, error: str, state: BackendState, reason: str) -
     return Broken(name, state, step, reason, {old: f"from zyx import errors; raise {error}"})
 
 
+HIDDEN = (
+    "from zyx.errors import DriverNotFoundError\n    try:\n        import zyx.no_such_module\n"
+    "    except ImportError as error:\n        raise DriverNotFoundError('no driver') from error"
+)
+
 BROKEN = [
     broken_import("missing", "import no_such_module_anywhere", "ModuleNotFoundError: No module named 'no_such_module"),
     broken_import("syntax", "def f(:\n", "SyntaxError: invalid syntax (zyx_toy_syntax.py, line 1)"),
@@ -87,6 +92,10 @@ BROKEN = [
     invalid("strangepool", Step.DEVICES, 'pools["{name} memory"]', 'DummyPool("x")', "on none of the pools"),
     raising("nodriver", POOLS, "errors.DriverNotFoundError('no libtoy.so')", BackendState.NO_DRIVER, "no libtoy.so"),
     raising("nopython", POOLS, "ImportError('no pytoy')", BackendState.NO_DRIVER, "no pytoy"),
+    raising("oldcore", POOLS, "ImportError('gone', name='zyx.render')", BackendState.WRONG_API_VERSION, "gone"),
+    raising("owncore", DEVICES, "ImportError('gone', name='zyx')", BackendState.WRONG_API_VERSION, "ImportError: gone"),
+    raising("ownmodule", POOLS, "ImportError('gone', name='zyx_toy_ownmodule.start')", BackendState.FAILED, "gone"),
+    Broken("hidden", BackendState.WRONG_API_VERSION, Step.POOLS, "no driver", {POOLS: HIDDEN}),
     raising("refused", POOLS, "errors.InitializationError('code 35')", BackendState.DRIVER_REFUSED, "code 35"),
     raising("raises", DEVICES, "RuntimeError('oops')", BackendState.FAILED, "RuntimeError: oops ("),
     raising("nodevice", DEVICES, "errors.NoDeviceError('no card')", BackendState.NO_DEVICE, "no card"),
@@ -170,6 +179,8 @@ def test_an_old_backend_is_to_be_upgraded_and_for_a_new_one_core_is(package: Pac
     reports = opened_with()
     assert reports["older"].advice == "pip install --upgrade zyx-backend-older"
     assert reports["newer"].advice == reports["later"].advice == "pip install --upgrade zyx-core"
+    for name in ("oldcore", "owncore", "hidden"):
+        assert reports[name].advice == f"pip install --upgrade zyx-core zyx-backend-{name}"
 
 
 def test_two_packages_of_one_name_are_both_named_and_neither_is_used(package: PackageMaker) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,7 @@ class Backend:
     def __init__(self) -> None:
         self.config: BackendConfig | None = None
         self.library: list[LibraryKernel] = []
+        self.wait = lambda: None
 
     @hookimpl
     def zyx_backend_info(self) -> BackendInfo:
@@ -57,6 +59,7 @@ class Backend:
 
     @hookimpl
     def zyx_devices(self, config, pools):
+        self.wait()
         self.config = config
         return [InterpreterDevice("toy:0", pools["host"])]
 
@@ -104,6 +107,22 @@ def order():
 def backends():
     with opened({"devices": {"backends": ["interpreter"]}}):
         assert zyx.devices() == ["interpreter:0"]
+
+
+@shows("devices.timeout_s")
+def timeout():
+    done = threading.Event()
+    with opened({"devices": {"timeout_s": 0.1}}) as (_, backend):
+        backend.wait = lambda: done.wait(20)
+        assert zyx.devices() == ["interpreter:0"]
+        report = next(report for report in zyx.backends() if report.name == "toy")
+        assert "did not come back within 0.1 s (ZYX_BACKEND_TIMEOUT_S)" in report.reason
+    done.set()
+    with opened({"devices": {"timeout_s": 0}}) as (_, backend):
+        called_from = []
+        backend.wait = lambda: called_from.append(threading.get_ident())
+        assert zyx.devices() == ["toy:0", "interpreter:0"]
+        assert called_from == [threading.get_ident()]
 
 
 @shows("debug")

@@ -15,6 +15,7 @@ from zyx.runtime.runtime import Runtime, use
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zyx.backend import Device
     from zyx.graph import Node
     from zyx.runtime.handle import Handle
 
@@ -28,6 +29,9 @@ class OracleRuntime(Runtime):
 
     def device_name(self, name: str | None) -> str:
         return "oracle:0" if name is None else name
+
+    def device(self, name: str | None = None) -> Device:
+        return super().device("interpreter" if name is None or name.startswith("oracle") else name)
 
     def upload(self, array: np.ndarray, device: str) -> Node:
         if self.tracing is not None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx import dtype as dtypes
 from zyx.errors import DTypeError, SettingsError, ShapeError, SharingError
 
-DTYPES = [name for name in zyx.__array_namespace_info__().dtypes()]
+DTYPES = [dtype.name for dtype in dtypes.ALL]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError, SharingError
 
-DTYPES = [name for name in zyx.__array_namespace_info__().dtypes()]
+DTYPES = [dtype.name for dtype in dtypes.ALL]
 
 
 @pytest.mark.parametrize(

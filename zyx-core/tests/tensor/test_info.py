@@ -1,11 +1,15 @@
 """What dtypes hold and how they convert."""
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import zyx
-from zyx.errors import DTypeError
+from zyx import dtype as dtypes
+from zyx.errors import DTypeError, NoDeviceError
+from zyx.runtime.runtime import Runtime, use
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
@@ -75,11 +79,39 @@ def test_casts_truncate_and_saturate():
     assert zyx.Tensor([300, -1]).astype("uint8").tolist() == [44, 255]
 
 
+def test_the_dtypes_are_those_of_the_device():
+    runtime = Runtime({"backends": {"dummy": {"enabled": True}}})
+    small = runtime.device("dummy:0")
+    few = {dtype: small.info.capabilities[dtype] for dtype in (zyx.bool, zyx.int32, zyx.float32)}
+    small._info = replace(small.info, capabilities=few)
+    info = zyx.__array_namespace_info__()
+    with use(runtime):
+        assert info.dtypes(device="dummy:0").keys() == {"bool", "int32", "float32"}
+        assert info.dtypes(device="dummy:0", kind="real floating").keys() == {"float32"}
+        assert info.dtypes(device="dummy:0|interpreter:0").keys() == {"bool", "int32", "float32"}
+        assert "float64" in info.dtypes(device="interpreter")
+        with zyx.device("dummy"):
+            assert info.dtypes().keys() == {"bool", "int32", "float32"}
+        with pytest.raises(NoDeviceError):
+            info.dtypes(device="nowhere")
+    runtime.close()
+
+
+def test_the_dummy_is_the_last_device_and_never_number_0():
+    runtime = Runtime({"backends": {"dummy": {"enabled": True}}, "devices": {"backends": ["interpreter", "dummy"]}})
+    with use(runtime), runtime.default("interpreter"):
+        assert zyx.devices() == ["interpreter:0", "dummy:0"]
+        with zyx.device(0) as name:
+            assert name == "interpreter:0"
+    runtime.close()
+
+
 def test_what_the_namespace_offers():
     info = zyx.__array_namespace_info__()
     assert info.default_device() == "oracle:0"
     assert info.default_dtypes()["indexing"] is zyx.int64
     assert set(info.dtypes(kind="unsigned integer")) == {"uint8", "uint16", "uint32", "uint64"}
     assert info.dtypes(kind=("bool", "real floating")).keys() == {"bool", "float16", "bfloat16", "float32", "float64"}
+    assert info.dtypes().keys() == {dtype.name for dtype in dtypes.ALL}
     assert info.capabilities()["boolean indexing"] is True
     assert zyx.__array_api_version__ == "2024.12"

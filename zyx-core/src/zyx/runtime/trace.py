@@ -79,7 +79,7 @@ class Trace:
             self._reported[report.name] = report
             self._write(f"backend {report.name}: {report.state.value}: {explanation(report)}".rstrip(": "))
             for device in filter(None, map(backends.devices.get, report.devices)):
-                info, room = device.info, size(device.memory_pool.free_bytes)
+                info, room = backends.infos[device.name], size(device.memory_pool.free_bytes)
                 rates = f"{rate(info.flops_per_s, 'FLOP/s')}, {rate(info.bytes_per_s, 'B/s')}"
                 driver = shorten(info.driver, 60, placeholder=" ...")
                 self._write(f"    {device.name}: {info.model}, {rates}, {room} free, {driver}")

@@ -177,8 +177,21 @@ class NamespaceInfo:
         return [device.name for device in current().devices]
 
     def dtypes(self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
-        """Return the dtypes by name, those of `kind` if one is given."""
-        return {t.name: t for t in dtypes.ALL if kind is None or isdtype(t, kind)}
+        """Return the dtypes that tensors on a device can have, by name, those of `kind` if one is given.
+
+        Arithmetic on those that the device only stores, such as float16 on many, is done in a wider one.
+
+        Args:
+            device: Its name; the default device if None. Of a group, what all its devices have.
+            kind: As `isdtype` takes it; all if None.
+
+        Raises:
+            NoDeviceError: There is no such device.
+        """
+        runtime = current()
+        infos = [runtime.device(name).info for name in runtime.device_name(device).split("|")]
+        here = [t for t in dtypes.ALL if all(info.can_store(t) for info in infos)]
+        return {t.name: t for t in here if kind is None or isdtype(t, kind)}
 
 
 def array_namespace_info() -> NamespaceInfo:
