@@ -1,5 +1,8 @@
 """The pool of host memory."""
 
+import sys
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -10,6 +13,7 @@ from zyx.backend import Event
 from zyx.builtin.dummy import DummyPool
 from zyx.builtin.host import ALIGNMENT, HostBuffer, HostPool, physical_bytes
 from zyx.errors import AllocationError, InvalidBufferError, InvalidEventError, TransferError
+from zyx.testing.handlers import at_each_line
 
 CAPACITY = 4096
 
@@ -198,3 +202,56 @@ class HostPoolMachine(RuleBasedStateMachine):
 
 TestHostPool = HostPoolMachine.TestCase
 TestHostPool.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+
+
+@pytest.mark.parametrize("nbytes", [100, 2 << 20])
+def test_a_handler_of_a_signal_may_use_the_pool_at_any_line_of_its_methods(nbytes: int) -> None:
+    pool = HostPool("host", 1 << 30)
+    kept: list[HostBuffer] = []
+
+    def use() -> None:
+        for _ in range(2):
+            buffer, _ = pool.allocate(nbytes)
+            buffer.array[:] = 1
+            pool.trim()
+            pool.deallocate(buffer)
+
+    def handler() -> None:
+        buffers = [pool.allocate(size)[0] for size in (nbytes, 3 * nbytes)]
+        for buffer in buffers:
+            buffer.array[:] = 2
+        pool.trim()
+        pool.deallocate(buffers.pop(0))
+        kept.extend(buffers)
+        if len(kept) > 4:
+            pool.deallocate(kept.pop(0))
+
+    assert at_each_line(use, handler, "zyx.builtin.host") > 30
+    assert all((buffer.array == 2).all() for buffer in kept)
+    for buffer in kept:
+        pool.deallocate(buffer)
+    assert pool.free_bytes == pool.capacity_bytes
+    assert pool.statistics.used_bytes == 0
+    pool.trim()
+    assert pool.statistics.idle_bytes == 0
+
+
+@pytest.mark.parametrize("nbytes", [100, 2 << 20])
+def test_an_exception_at_any_line_leaves_a_pool_that_works(nbytes: int) -> None:
+    pool = HostPool("host", 1 << 30)
+
+    def use() -> None:
+        with suppress(KeyboardInterrupt):
+            buffers = [pool.allocate(size)[0] for size in (nbytes, nbytes, 2 * nbytes)]
+            for buffer in buffers:
+                pool.deallocate(buffer)
+        sys.settrace(None)
+        for _ in range(2):
+            buffer, _ = pool.allocate(nbytes)
+            buffer.array[:] = 1
+            pool.deallocate(buffer)
+
+    def handler() -> None:
+        raise KeyboardInterrupt
+
+    assert at_each_line(use, handler, "zyx.builtin.host") > 30

@@ -2,13 +2,16 @@
 
 Everything is complete when a call returns, so events carry nothing. Freed memory is kept and used again, see
 `zyx.builtin.host_memory`; what is kept counts as free.
+
+Handlers of signals may use the pool in the middle of one of its own methods, since Python runs them between any two
+steps of the main thread. They get fresh memory then, and what they give back is put away later.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -99,7 +102,9 @@ class HostPool(MemoryPool):
         self._memory = HostMemory(self.capacity_bytes // _KEPT_PART)
         self._used_bytes = 0
         self._closed = False
-        self._lock = Lock()
+        self._lock = RLock()
+        self._is_at_work = False  # in the thread that has the lock
+        self._late: list[Block] = []
 
     @property
     def free_bytes(self) -> int:
@@ -121,10 +126,16 @@ class HostPool(MemoryPool):
         with self._lock:
             if not 0 < nbytes <= self.capacity_bytes - self._used_bytes or self._closed:
                 self._refuse(nbytes)
-            try:
-                block = self._memory.take(nbytes)
-            except MemoryError:
-                block = self._take_after_trimming(nbytes)
+            if self._is_at_work:
+                block = self._take_in_between(nbytes)
+            else:
+                self._is_at_work = True
+                try:
+                    block = self._memory.take(nbytes)
+                except MemoryError:
+                    block = self._take_after_trimming(nbytes)
+                finally:
+                    self._is_at_work = False
             self._used_bytes += nbytes
         return HostBuffer(self, nbytes, block), HostEvent()
 
@@ -136,12 +147,28 @@ class HostPool(MemoryPool):
             if buffer.freed or type(buffer) is not HostBuffer or buffer.pool is not self:
                 buffer = self.own(buffer)
             self._used_bytes -= buffer.nbytes
-            self._memory.give_back(buffer.surrender())
+            block = buffer.surrender()
+            if self._is_at_work:
+                self._late.append(block)
+                return
+            self._is_at_work = True
+            try:
+                self._memory.give_back(block)
+                while self._late:
+                    self._memory.give_back(self._late.pop())
+            finally:
+                self._is_at_work = False
 
     def trim(self) -> int:
         """Give idle memory back to the system; return how many bytes."""
         with self._lock:
-            return self._memory.trim()
+            if self._is_at_work:
+                return 0
+            self._is_at_work = True
+            try:
+                return self._memory.trim()
+            finally:
+                self._is_at_work = False
 
     def _refuse(self, nbytes: int) -> None:
         if nbytes <= 0:
@@ -150,14 +177,23 @@ class HostPool(MemoryPool):
             raise AllocationError(f"pool {self.name} was asked for {nbytes} bytes after it was closed")
         raise AllocationError(f"pool {self.name} has no room for {nbytes} bytes: {self._room()}")
 
+    def _take_in_between(self, nbytes: int) -> Block:
+        try:
+            return self._memory.take_fresh(nbytes)
+        except MemoryError as error:
+            raise self._no_memory(nbytes) from error
+
     def _take_after_trimming(self, nbytes: int) -> Block:
         self._memory.trim()
         try:
             return self._memory.take(nbytes)
         except MemoryError as error:
-            raise AllocationError(
-                f"pool {self.name} got no memory for {nbytes} bytes from the system, with {self._room()}"
-            ) from error
+            raise self._no_memory(nbytes) from error
+
+    def _no_memory(self, nbytes: int) -> AllocationError:
+        return AllocationError(
+            f"pool {self.name} got no memory for {nbytes} bytes from the system, with {self._room()}"
+        )
 
     def host_to_pool(self, source: memoryview, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
         self._take(events)
@@ -205,7 +241,7 @@ class HostPool(MemoryPool):
         """Refuse further allocations and give idle memory back; buffers that are alive stay readable."""
         with self._lock:
             self._closed = True
-            self._memory.trim()
+            self.trim()
 
     def own(self, buffer: PoolBuffer, nbytes: int = 0) -> HostBuffer:
         """Return `buffer`, checked: alive, of this pool, and of at least `nbytes` bytes.

@@ -139,6 +139,12 @@ class HostMemory:
         self._peak = max(self._peak, self._used)
         return block
 
+    def take_fresh(self, nbytes: int) -> Block:
+        """Return a block as `take` does, straight from the system: also while another call is half done."""
+        block = self._map_block(nbytes)
+        self._used += block.capacity
+        return block
+
     def give_back(self, block: Block) -> None:
         """Keep `block` for another request."""
         capacity, arena = block.capacity, block.arena
@@ -187,8 +193,13 @@ class HostMemory:
     def _take_large(self, nbytes: int) -> Block:
         place = bisect_left(self._large_sizes, nbytes)
         if place < len(self._large_sizes) and self._large_sizes[place] <= nbytes + nbytes // 4:
-            self._reused += 1
-            return self._pop_large(self._large_sizes[place], -1)  # the last one freed is the likeliest in a cache
+            capacity = self._large_sizes[place]
+            if self._large[capacity]:  # or Ctrl-C came between the last one and the note that there is none
+                self._reused += 1
+                return self._pop_large(capacity, -1)  # the last one freed is the likeliest in a cache
+        return self._map_block(nbytes)
+
+    def _map_block(self, nbytes: int) -> Block:
         capacity = -(-nbytes // _HUGE_PAGE) * _HUGE_PAGE
         block = Block(_map(capacity), None)
         self._fresh += 1
@@ -205,7 +216,7 @@ class HostMemory:
         return block
 
     def _drop_oldest(self) -> None:
-        oldest = min((idle[0] for idle in self._large.values()), key=lambda block: block.freed_at)
+        oldest = min((idle[0] for idle in self._large.values() if idle), key=lambda block: block.freed_at)
         self._pop_large(oldest.capacity, 0)
         self._mapped -= oldest.capacity
 
