@@ -245,10 +245,12 @@ def test_a_closed_device_launches_nothing(devices: dict[str, CpuDevice]) -> None
     assert (floats(y) == 2.0).all()
 
 
-def test_an_event_of_another_backend_counts_as_used_once(device: CpuDevice) -> None:
+def test_an_event_of_another_pool_is_refused_and_used_up(device: CpuDevice) -> None:
     program = device.compile(add_one())
     event = Event()
-    x, y = buffer_of(device, 1.0), buffer_of(device, 1.0)
-    device.launch(program, [x, y], [event])
+    x, y = buffer_of(device, 1.0), buffer_of(device, 0.0)
+    with pytest.raises(InvalidEventError, match="an event of another pool"):
+        device.launch(program, [x, y], [event])
+    assert (floats(y) == 0.0).all()
     with pytest.raises(InvalidEventError):
         event.take()

@@ -15,6 +15,7 @@ from zyx.errors import AllocationError
 from zyx.ir.builder import Builder
 from zyx.ir.kernel import Axis, Kernel, Memory
 from zyx.ops import BinaryOp, ReduceOp
+from zyx_backend_c import driver
 from zyx_backend_c.device import CpuDevice
 from zyx_backend_c.start import make_device, make_workers
 from zyx_backend_c.target import Target
@@ -235,3 +236,57 @@ def test_scratch_memory_that_the_system_refuses_is_an_allocation_error(llvm_devi
     buffer.array[:] = 0
     llvm_device.launch(program, [buffer])
     assert (buffer.array.view(np.int64) == 1).all()
+
+
+@needs_workers
+@pytest.mark.parametrize("refused", [1, 2, 3])
+def test_where_the_system_refuses_threads_those_that_started_do_the_work(
+    llvm_device: CpuDevice, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    started: list[int] = []
+
+    class Refused(threading.Thread):
+        def start(self) -> None:
+            if len(started) + 1 == refused:
+                raise RuntimeError("can't start new thread")
+            started.append(1)
+            super().start()
+
+    monkeypatch.setattr(driver.threading, "Thread", Refused)
+    before = threading.active_count()
+    device = make(llvm_device, 4, EVERYTHING)
+    program = device.compile(count_up(100))
+    buffer, _ = device.memory_pool.allocate(800)
+    buffer.array[:] = 0
+    for _ in range(50):
+        device.launch(program, [buffer])
+    assert (buffer.array.view(np.int64) == 50).all()
+    assert len(started) == threading.active_count() - before == refused - 1
+    device.close()
+    assert threading.active_count() == before
+
+
+@needs_workers
+def test_a_worker_whose_start_was_interrupted_is_stopped_and_never_started_twice(
+    llvm_device: CpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            if self.name == "zyx-c-2":
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(driver.threading, "Thread", Interrupted)
+    before = set(threading.enumerate())
+    device = make(llvm_device, 4, EVERYTHING)
+    program = device.compile(count_up(100))
+    buffer, _ = device.memory_pool.allocate(800)
+    buffer.array[:] = 0
+    with pytest.raises(KeyboardInterrupt):
+        device.launch(program, [buffer])
+    for _ in range(50):
+        device.launch(program, [buffer])
+    assert (buffer.array.view(np.int64) == 50).all()
+    assert len(set(threading.enumerate()) - before) == 2
+    device.close()
+    assert set(threading.enumerate()) <= before

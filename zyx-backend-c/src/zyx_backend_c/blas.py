@@ -134,4 +134,5 @@ def _program(
     step = Step(code, code.addresses[SYMBOL], (0, 0, 0), batch, batch, cost_ns)  # the library has its own threads
     sizes = (batch * m * k, k * n * (1 if problem.shared_b else batch), batch * m * n)
     item = problem.dtype.itemsize
-    return CpuProgram(what, text, [step], [Parameter(((0, i),), size * item) for i, size in enumerate(sizes)])
+    parameters = [Parameter(((0, i),), size * item, is_needed=i < 2, is_written=i == 2) for i, size in enumerate(sizes)]
+    return CpuProgram(what, text, [step], parameters)

@@ -1,6 +1,9 @@
 """The CPU as a device: compiles kernels by a toolchain, and runs them on the worker pool.
 
 A launch returns when its work is done, so every event of this device is complete when it is made.
+
+Handlers of signals may launch, too. Python runs them in the main thread between any two of its steps, so also in the
+middle of a launch, when arguments are half written: see `CpuDevice.launch`.
 """
 
 from __future__ import annotations
@@ -8,8 +11,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend import Device, Slot, take_all
+from zyx.backend import Device, Slot
 from zyx.errors import LaunchError
+from zyx_backend_c.pieces import LONG_NS, run_in_pieces
 from zyx_backend_c.program import CpuProgram, Parameter, Step, check_buffer, parameters_of
 from zyx_backend_c.toolchain import SYMBOL
 
@@ -59,9 +63,13 @@ class CpuDevice(Device):
         rendered = self.toolchain.render(kernel)
         code = self.toolchain.build(kernel.name, rendered.text)
         workers = self.workers
-        if rendered.scratch_bytes:
-            with workers.lock:
+        # Not waiting: the handler of a signal may want this program in the middle of a launch, which has the lock.
+        # What is not reserved now is at the launch.
+        if rendered.scratch_bytes and workers.lock.acquire(blocking=False):
+            try:
                 workers.reserve_scratch(rendered.scratch_bytes)
+            finally:
+                workers.lock.release()
         cost_ns = int(min(max(rendered.work * NS_PER_INSTRUCTION, rendered.traffic * NS_PER_BYTE), _LONG_NS))
         step = Step(
             code,
@@ -76,7 +84,7 @@ class CpuDevice(Device):
             kernel.name,
             text,
             [step],
-            parameters_of(rendered.params),
+            parameters_of(kernel),
             rendered.scratch_bytes,
             lambda: toolchain.assembly(text),
         )
@@ -86,18 +94,56 @@ class CpuDevice(Device):
         self._own(program).is_released = True
 
     def launch(self, program: Program, args: Sequence[Argument], events: Sequence[Event] = ()) -> Event:
-        """Run `program` on `args` and return when it is done."""
+        """Run `program` on `args` and return when it is done.
+
+        Raises:
+            LaunchError: The arguments do not fit.
+            AllocationError: There is no room for the scratch memory of the threads.
+            InvalidEventError: An event is of another pool, or was used before.
+
+        What handlers of signals raise comes through, such as KeyboardInterrupt. Then nothing was run, all of it, or, if
+        the program takes long and does not write over what it reads, a part of it.
+        """
         if events:
-            take_all(events)
+            self.memory_pool.sync_events(events)
         if type(program) is not CpuProgram or program.is_released or not self._is_open:
             program = self._own(program)
         workers = self.workers
         with workers.lock:
-            program.bind(args, self.memory_pool)
-            if not workers.is_started and program.cost_ns >= workers.least_shared_ns:
-                workers.start()
-            workers.run(workers.address, program.address)
+            if workers.is_launching:
+                self._launch_within(program, args)
+                return self.memory_pool.completed()
+            workers.is_launching = True
+            try:
+                program.bind(args, self.memory_pool)
+                if program.cost_ns < workers.least_shared_ns and not program.scratch_bytes:
+                    workers.run(workers.address, program.address)
+                else:
+                    self._run(program)
+            finally:
+                workers.is_launching = False
         return self.memory_pool.completed()
+
+    def _launch_within(self, program: CpuProgram, args: Sequence[Argument]) -> None:
+        """Launch from the handler of a signal that came during a launch: that one must find its arguments again."""
+        before = program.arguments()
+        try:
+            program.bind(args, self.memory_pool)
+            self._run(program)
+        finally:
+            program.restore(before)
+
+    def _run(self, program: CpuProgram) -> None:
+        """Run a program whose arguments are bound, once there is all that it takes."""
+        workers = self.workers
+        if program.scratch_bytes > workers.scratch_bytes:
+            workers.reserve_scratch(program.scratch_bytes)
+        if not workers.is_started and program.cost_ns >= workers.least_shared_ns:
+            workers.start()
+        if program.cost_ns < LONG_NS or program.overwrites:
+            workers.run(workers.address, program.address)
+        else:
+            run_in_pieces(workers, program)
 
     def timed_launch(self, program: Program, args: Sequence[Argument]) -> float:
         """Run `program` and return how many seconds it took."""
@@ -110,6 +156,8 @@ class CpuDevice(Device):
         steps: list[Step] = []
         places: list[list[tuple[int, int]]] = [[] for _ in range(slots)]
         least = [0] * slots
+        needed: set[object] = set()  # slots and addresses whose values from before the launch are read
+        written: set[object] = set()
         names = []
         scratch_bytes = 0
         for launch in launches:
@@ -122,6 +170,7 @@ class CpuDevice(Device):
                 )
             first = len(steps)
             filled = [list(step.args) for step in program.steps]
+            writes: list[object] = []
             for number, (arg, parameter) in enumerate(zip(launch.args, program.parameters, strict=True)):
                 what = f"argument {number} of {program.name}"
                 if isinstance(arg, Slot):
@@ -129,16 +178,27 @@ class CpuDevice(Device):
                         raise LaunchError(f"{what} is slot {arg.number}; there are {slots} slots, for buffers")
                     places[arg.number] += [(first + step, slot) for step, slot in parameter.places]
                     least[arg.number] = max(least[arg.number], parameter.nbytes)
-                    continue
-                word = self._word(arg, parameter, what)
-                for step, slot in parameter.places:
-                    filled[step][slot] = word
+                    array: object = arg
+                else:
+                    array = word = self._word(arg, parameter, what)
+                    for step, slot in parameter.places:
+                        filled[step][slot] = word
+                if parameter.is_needed and array not in written:
+                    needed.add(array)
+                if parameter.is_written:
+                    writes.append(array)
+            written.update(writes)
             steps += [
                 Step(step.code, step.function, tuple(args), step.groups, step.chunk, step.cost_ns)
                 for step, args in zip(program.steps, filled, strict=True)
             ]
-        parameters = [Parameter(tuple(where), nbytes) for where, nbytes in zip(places, least, strict=True)]
-        return CpuProgram(f"{len(steps)} steps: {', '.join(names)}", "", steps, parameters, scratch_bytes)
+        parameters = [
+            Parameter(tuple(where), nbytes, None, Slot(number) in needed, Slot(number) in written)
+            for number, (where, nbytes) in enumerate(zip(places, least, strict=True))
+        ]
+        name = f"{len(steps)} steps: {', '.join(names)}"
+        fixed = any(array in written and not isinstance(array, Slot) for array in needed)
+        return CpuProgram(name, "", steps, parameters, scratch_bytes, overwrites_fixed=fixed)
 
     def close(self) -> None:
         """Stop the workers if no other device uses them."""

@@ -216,8 +216,6 @@ class Pages:
         self.address = start + -start % _HUGE_PAGE
 
 
-def start_thread(name: str, function: Callable[..., None], *arguments: int) -> threading.Thread:
-    """Run a native procedure in a new thread, and return the thread."""
-    thread = threading.Thread(target=function, args=arguments, name=name, daemon=True)
-    thread.start()
-    return thread
+def native_thread(name: str, function: Callable[..., None], *arguments: int) -> threading.Thread:
+    """Return a thread, to be started, that runs a native procedure."""
+    return threading.Thread(target=function, args=arguments, name=name, daemon=True)

@@ -3,10 +3,10 @@
 A program is a table of *steps* in native memory, and the argument slots that the steps point to. A compiled kernel is
 one step, a captured sequence has one a launch; both are run by a single native call::
 
-    words:   | count cost | function  args  groups  chunk  cost | function  args ... | slot slot slot | slot slot |
-                            step 0        |                       step 1      |        ^                ^
-                                          +-------------------------------------------+                |
-                                                                              +------------------------+
+    words:   | count cost | function  args  groups  chunk  cost  first | function  args ... | slot slot | slot slot |
+                            step 0        |                              step 1      |        ^           ^
+                                          +--------------------------------------------------+           |
+                                                                                     +-------------------+
 
 The slots that hold launch arguments are written when a launch brings other arguments than the one before.
 """
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
     from zyx.backend import Argument, MemoryPool
     from zyx.dtype import DType, Scalar
-    from zyx.ir.kernel import Define, Variable
+    from zyx.ir.kernel import Define, Kernel, Variable
 
 #: Turns a scalar argument into the 8 bytes of its slot, as an unsigned integer.
 Encoder: TypeAlias = "Callable[[Scalar], int]"
 
-_FIRST_WORDS: Final = 2
-_STEP_WORDS: Final = 5
+#: Words before the steps, and of a step.
+FIRST_WORDS: Final = 2
+STEP_WORDS: Final = 6
 _FLOAT_FORMATS: Final = {dtypes.float16: "<e", dtypes.float32: "<f", dtypes.float64: "<d"}
 
 
@@ -103,11 +104,15 @@ class Parameter:
         places: The slots to write it to, each as (number of the step, number of the slot in it).
         nbytes: Size that a buffer must have.
         encode: For scalars; None means a buffer.
+        is_needed: Whether the values that a buffer has before the launch are read.
+        is_written: Whether a buffer gets other values.
     """
 
     places: tuple[tuple[int, int], ...]
     nbytes: int = 0
     encode: Encoder | None = None
+    is_needed: bool = True
+    is_written: bool = True
 
 
 class CpuProgram(Program):
@@ -119,13 +124,14 @@ class CpuProgram(Program):
         scratch_bytes: Scratch memory that a thread needs.
         cost_ns: Estimated nanoseconds on one thread, of all steps.
         address: Of the words.
+        words: The words of the native table.
         count: Number of steps.
         is_released: Whether it was given back.
     """
 
     __slots__ = (
-        "_bound", "_encoders", "_least", "_slots", "_words", "address", "assembly", "cost_ns", "count",
-        "is_released", "parameters", "scratch_bytes", "steps",
+        "_bound", "_encoders", "_least", "_overwrites_fixed", "_owner", "_slots", "address", "assembly", "cost_ns",
+        "count", "is_released", "parameters", "scratch_bytes", "steps", "words",
     )  # fmt: skip
 
     def __init__(
@@ -136,8 +142,11 @@ class CpuProgram(Program):
         parameters: Sequence[Parameter],
         scratch_bytes: int = 0,
         assembly: Callable[[], str] = str,
+        *,
+        overwrites_fixed: bool = False,
     ) -> None:
         super().__init__(name, source)
+        self._overwrites_fixed = overwrites_fixed  # as `overwrites`, for buffers that are no launch arguments
         self.steps = tuple(steps)
         self.parameters = tuple(parameters)
         self.scratch_bytes = scratch_bytes
@@ -146,18 +155,18 @@ class CpuProgram(Program):
         self.count = len(self.steps)
         self.is_released = False
         starts = []
-        length = _FIRST_WORDS + _STEP_WORDS * self.count
+        length = FIRST_WORDS + STEP_WORDS * self.count
         for step in self.steps:
             starts.append(length)
             length += len(step.args)
-        self._words = driver.NativeWords(length)
-        self.address = self._words.address
-        words = self._words.words
+        self._owner = driver.NativeWords(length)
+        self.address = self._owner.address
+        self.words = words = self._owner.words
         words[0], words[1] = self.count, self.cost_ns
         for number, (step, start) in enumerate(zip(self.steps, starts, strict=True)):
             row = (step.function, self.address + 8 * start, step.groups, step.chunk, step.cost_ns)
             for column, value in enumerate(row):
-                words[_FIRST_WORDS + _STEP_WORDS * number + column] = value
+                words[FIRST_WORDS + STEP_WORDS * number + column] = value
             for column, value in enumerate(step.args):
                 words[start + column] = value
         self._slots = tuple(
@@ -173,7 +182,7 @@ class CpuProgram(Program):
         Raises:
             LaunchError: They are too few or too many, or one is no living buffer of `pool`, or too small.
         """
-        bound, least, slots, words = self._bound, self._least, self._slots, self._words.words
+        bound, least, slots, words = self._bound, self._least, self._slots, self.words
         if len(args) != len(bound):
             raise LaunchError(f"{self.name} takes {self._signature()}; it was given {len(args)}")
         try:
@@ -187,11 +196,28 @@ class CpuProgram(Program):
                     if value[1] < least[number] or arg.pool is not pool:  # type: ignore[union-attr]
                         check_buffer(arg, least[number], pool, f"argument {number} of {self.name}")
                     word = value[0]
+                bound[number] = None  # an exception of a signal handler may come in between
                 for place in slots[number]:
                     words[place] = word
                 bound[number] = value
         except (AttributeError, TypeError, ValueError, struct.error, OverflowError) as error:
             raise LaunchError(f"{self.name} takes {self._signature()}: {error}") from error
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether the arguments bound now make it write to a buffer whose values from before it reads."""
+        bound = list(zip(self._bound, self.parameters, strict=True))
+        needed = {extent for extent, parameter in bound if parameter.is_needed}
+        return self._overwrites_fixed or any(parameter.is_written and extent in needed for extent, parameter in bound)
+
+    def arguments(self) -> tuple[list[object], bytes]:
+        """Return the arguments bound now, for `restore`."""
+        return list(self._bound), self.words.tobytes()
+
+    def restore(self, arguments: tuple[list[object], bytes]) -> None:
+        """Put back what `arguments` returned."""
+        self._bound[:] = arguments[0]
+        self.words[:] = memoryview(arguments[1]).cast("Q")
 
     def _signature(self) -> str:
         kinds = [f"a buffer of {p.nbytes} bytes" if p.encode is None else "a number" for p in self.parameters]
@@ -224,13 +250,19 @@ def encoder(dtype: DType) -> Encoder:
     return lambda value: int.from_bytes(struct.pack(layout, dtype.to_scalar(value)), "little")
 
 
-def parameters_of(params: Sequence[Define | Variable]) -> list[Parameter]:
-    """Return the launch arguments of a program of one step with these params."""
-    from zyx.ir.kernel import Variable
+def parameters_of(kernel: Kernel) -> list[Parameter]:
+    """Return the launch arguments of a program of one step, which is `kernel`."""
+    from zyx.ir.kernel import Atomic, Define, Load, Memory, Store, Variable
 
-    return [
-        Parameter(((0, slot),), 0, encoder(param.type.dtype))
-        if isinstance(param, Variable)
-        else Parameter(((0, slot),), param.length * param.dtype.itemsize)
-        for slot, param in enumerate(params)
-    ]
+    read = {op.source for op in kernel.ops if isinstance(op, Load)}
+    written = {op.target for op in kernel.ops if isinstance(op, (Store, Atomic))}
+    read |= {op.target for op in kernel.ops if isinstance(op, Atomic)}
+    found: list[Parameter] = []
+    for value, op in enumerate(kernel.ops):
+        place = ((0, len(found)),)
+        if isinstance(op, Variable):
+            found.append(Parameter(place, 0, encoder(op.type.dtype), is_needed=False, is_written=False))
+        elif isinstance(op, Define) and op.memory is Memory.GLOBAL:
+            nbytes = op.length * op.dtype.itemsize
+            found.append(Parameter(place, nbytes, is_needed=value in read, is_written=value in written))
+    return found

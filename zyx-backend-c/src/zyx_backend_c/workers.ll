@@ -1,7 +1,7 @@
 ; The worker pool: how a launch is shared out over threads. `workers.py` says what it is for; this is how it works.
 ;
 ; One thread at a time calls @zyx_run (a lock in Python sees to it), and runs a list of steps in order. A step is a kernel's
-; function over the groups 0 <= g < groups, in chunks of `chunk` groups. Large steps are shared: the caller opens the *gate*,
+; function over the groups first <= g < groups, in chunks of `chunk` groups. Large steps are shared: the caller opens the *gate*,
 ; workers enter through it, everybody takes chunks from one counter until none is left, and the caller closes the gate and
 ; waits until the last worker is out. A worker that comes late finds the gate closed and has lost nothing: the caller took
 ; its chunks. So the worst case is the speed of one thread, never a lost time slice.
@@ -18,8 +18,9 @@
   ptr,                        ; 0  function: void (ptr args, i64 begin, i64 end, ptr scratch)
   ptr,                        ; 1  args
   i64,                        ; 2  groups
-  i64,                        ; 3  chunk: groups taken at a time; >= groups means the caller alone
-  i64 }                       ; 4  cost: estimated nanoseconds on one thread
+  i64,                        ; 3  chunk: groups taken at a time; all of them means the caller alone
+  i64,                        ; 4  cost: estimated nanoseconds on one thread
+  i64 }                       ; 5  first group: those before it are left out
 
 %Program = type {
   i64,                        ; 0  number of steps
@@ -75,7 +76,10 @@ step:
   %chunk = load i64, ptr %chunk.p
   %cost.p = getelementptr %Step, ptr %s, i32 0, i32 4
   %cost = load i64, ptr %cost.p
-  %is.many = icmp ult i64 %chunk, %groups
+  %first.p = getelementptr %Step, ptr %s, i32 0, i32 5
+  %first = load i64, ptr %first.p
+  %left = sub i64 %groups, %first
+  %is.many = icmp ult i64 %chunk, %left
   %is.large = icmp uge i64 %cost, %awake.least
   %wanted = and i1 %is.many, %is.large
   br i1 %wanted, label %consider, label %alone
@@ -96,7 +100,7 @@ share:
   br label %next
 
 alone:
-  call void %function(ptr %args, i64 0, i64 %groups, ptr %scratch)
+  call void %function(ptr %args, i64 %first, i64 %groups, ptr %scratch)
   br label %next
 
 next:
@@ -118,8 +122,10 @@ entry:
   %job.p = getelementptr %Pool, ptr %pool, i32 0, i32 9
   %job = load [4 x i64], ptr %s                      ; function, args, groups, chunk, in the same order
   store [4 x i64] %job, ptr %job.p
+  %first.p = getelementptr %Step, ptr %s, i32 0, i32 5
+  %first = load i64, ptr %first.p
   %next.p = getelementptr %Pool, ptr %pool, i32 0, i32 2
-  store atomic i64 0, ptr %next.p monotonic, align 8
+  store atomic i64 %first, ptr %next.p monotonic, align 8
   %gate.0 = load atomic i32, ptr %pool monotonic, align 4    ; closed, nobody inside: only this thread writes to it now
   %gate.1 = add i32 %gate.0, 6144                    ; the next number, and open: 4096 + 2048
   %gate.2 = atomicrmw xchg ptr %pool, i32 %gate.1 seq_cst    ; publishes the job
@@ -136,7 +142,8 @@ wakeup:                                              ; one worker for each chunk
   %groups = load i64, ptr %groups.p
   %chunk.p = getelementptr %Step, ptr %s, i32 0, i32 3
   %chunk = load i64, ptr %chunk.p
-  %last.group = sub i64 %groups, 1
+  %left = sub i64 %groups, %first
+  %last.group = sub i64 %left, 1
   %helpers = udiv i64 %last.group, %chunk
   %wakes.p = getelementptr %Pool, ptr %pool, i32 0, i32 20
   %wakes.0 = load i64, ptr %wakes.p

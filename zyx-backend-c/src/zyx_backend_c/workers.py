@@ -114,7 +114,10 @@ class WorkerPool:
         address: The argument `pool`.
         is_started: Whether workers were started, or there are none to start.
         least_shared_ns: Least cost of a launch that may be shared.
-        lock: Held while steps run, and while scratch memory changes.
+        scratch_bytes: Scratch memory that every thread has.
+        lock: Held while arguments are written and steps run, and while scratch memory changes. Whoever has it may ask
+            for it again: handlers of signals run in the middle of a launch, and may launch.
+        is_launching: Whether a launch is under way; of the thread that has the lock, then.
         users: How many devices use the pool.
     """
 
@@ -127,10 +130,11 @@ class WorkerPool:
         self.address = self._state.address
         self.is_started = threads == 1
         self.least_shared_ns = sharing.share_ns
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
+        self.is_launching = False
         self.users = 0
+        self.scratch_bytes = 0
         self._scratch: driver.Pages | None = None
-        self._scratch_bytes = 0
         self._workers: list[threading.Thread] = []
         words = self._state.words
         words[_SHARE], words[_WAKE] = sharing.share_ns, sharing.wake_ns
@@ -144,13 +148,22 @@ class WorkerPool:
         return Counters(*self._state.words[_COUNTERS : _COUNTERS + 5])
 
     def start(self) -> None:
-        """Start the workers. Call with the lock held, and only if they were not started."""
+        """Start the workers, or as many as the system has threads for. Call with the lock held, and only once."""
+        self.is_started = (
+            True  # whatever happens: a second worker of one number would share the first one's scratch memory
+        )
         work = driver.procedure(self._code.addresses["zyx_work"], 2)
         words = self._state.words
-        words[_WORKERS] = (self._sharing.spins << 32) | (self.threads - 1)
+        words[_WORKERS] = self._sharing.spins << 32
         for index in range(1, self.threads):
-            self._workers.append(driver.start_thread(f"zyx-c-{index}", work, self.address, index))
-        self.is_started = True
+            worker = driver.native_thread(f"zyx-c-{index}", work, self.address, index)
+            self._workers.append(worker)  # before it starts, so that it is stopped whatever interrupts this
+            try:
+                worker.start()
+            except (RuntimeError, MemoryError):  # Python's errors for a thread that the system refuses
+                self._workers.pop()
+                break
+            words[_WORKERS] += 1
 
     def reserve_scratch(self, nbytes: int) -> None:
         """See to it that every thread has `nbytes` bytes of scratch memory. Call with the lock held; contents are lost.
@@ -158,7 +171,7 @@ class WorkerPool:
         Raises:
             AllocationError: The system has no room.
         """
-        if nbytes <= self._scratch_bytes:
+        if nbytes <= self.scratch_bytes:
             return
         # 8 KiB beyond a power of two keep the threads' blocks out of each other's cache sets.
         stride = (1 << (nbytes - 1).bit_length()) + 8192
@@ -169,7 +182,7 @@ class WorkerPool:
                 f"no memory for {self.threads} times {stride} bytes of scratch memory: {error}"
             ) from error
         self._state.words[_SCRATCH], self._state.words[_STRIDE] = pages.address, stride
-        self._scratch, self._scratch_bytes = pages, stride
+        self._scratch, self.scratch_bytes = pages, stride
 
     def chunk(self, groups: int, cost_ns: float) -> int:
         """Return how many groups to hand out at a time for a step of so many, so expensive on one thread."""
@@ -184,7 +197,7 @@ class WorkerPool:
 
     def after_fork(self) -> None:
         """Start over in a child process, which has none of the threads."""
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self._workers.clear()
         words = self._state.words
         words[0] = words[_SLEEPERS] = words[_WORKERS] = 0
@@ -195,7 +208,8 @@ def _stop(code: driver.Code, state: driver.NativeWords, workers: list[threading.
     if workers:
         driver.procedure(code.addresses["zyx_stop"], 1)(state.address)
         for worker in workers:
-            worker.join()
+            if worker.is_alive():
+                worker.join()
         workers.clear()
 
 
