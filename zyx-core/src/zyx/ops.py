@@ -4,9 +4,8 @@ Semantics are pinned here once, for all backends, passes and interpreters:
 
 * Integers wrap. `DIV` truncates toward zero, `MOD` takes the dividend's sign; by zero both give 0, and the least
   integer by -1 gives itself (`DIV`) and 0 (`MOD`). `SHL` and `SHR` by the width or more, or by a negative amount,
-  give what infinitely many single shifts
-  would: 0, or -1 for `SHR` of a negative number. `POW` with a negative exponent gives the truncated quotient: 0, unless
-  the base is 1 or -1.
+  give what infinitely many single shifts would: 0, or -1 for `SHR` of a negative number. `POW` with a negative
+  exponent gives the truncated quotient: 0, unless the base is 1 or -1.
 * Floats follow IEEE 754 with NaN and infinities kept. `MAX` and `MIN` give NaN if an operand is NaN. Comparisons with
   NaN are false, but for `NE`. The sign of a zero that `MAX` or `MIN` picks of two zeros is not fixed. float16 and
   bfloat16 round after every operation.

@@ -10,10 +10,9 @@
         p1[r0*1000 + r3] = exp2((p0[r0*1000 + r3] - v0[r0]) * 1.44) / v1[r0]    loops r0, r3
 
 A statement's meaning is that of a definition: for all points of its ranges at once, in the order of the list. How it
-is run is data
-beside it: the order of its loops (`order`, outermost first) and the kind of each range. Statements that follow each
-other share their leading loops as far as meaning allows; lowering finds that out, and gives a value that is needed
-outside the loops it was defined in an array to live in. So any order of loops, and any kinds, compute the same
+is run is data beside it: the order of its loops (`order`, outermost first) and the kind of each range. Statements that
+follow each other share their leading loops as far as meaning allows; lowering finds that out, and gives a value that is
+needed outside the loops it was defined in an array to live in. So any order of loops, and any kinds, compute the same
 values. Moves (`zyx.schedule.moves`) turn one nest into another.
 """
 

@@ -67,7 +67,7 @@ def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
             if param not in params:
                 define = k.Define(k.Memory.GLOBAL, param.dtype, param.length, param.mutable)
                 params[param] = builder.array(define)
-    index = _index_dtype(nests)
+    index = dtypes.int64  # `narrow_indices` makes int32 of what fits
     if len(nests) == 1:
         _NestWriter(nests[0], builder, params, index).write()
         return builder.finish(name)
@@ -114,11 +114,6 @@ def _with_equal_groups(nests: Sequence[Nest]) -> tuple[Sequence[Nest], int]:
         pads = [Pad(range_.label, threads) for axis in found for range_ in axis]
         padded.append(apply_moves(nest, pads))
     return padded, threads
-
-
-def _index_dtype(nests: Sequence[Nest]) -> DType:
-    """Return int32 if every position in every buffer fits it, else int64."""
-    return dtypes.int64 if nests else dtypes.int32
 
 
 def _group_count(nest: Nest) -> int:

@@ -2,9 +2,8 @@
 
 Starting from the node it stores, a region is followed towards the sources. Every node in it has *views*: the points,
 as expressions over ranges, at which it is needed, with the mask under which it is, and the ranges around it. Where a
-view of a
-materialised node is met, the caller decides: take it in (its own computation then belongs to the kernel), or read its
-buffer.
+view of a materialised node is met, the caller decides: take it in (its own computation then belongs to the kernel), or
+read its buffer.
 """
 
 from __future__ import annotations
