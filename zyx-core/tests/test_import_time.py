@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +46,19 @@ def test_importing_zyx_makes_few_dataclasses() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert 1 <= int(done.stdout) <= MOST_DATACLASSES
+
+
+def test_every_run_of_pytest_imports_our_plugin_and_neither_zyx_nor_numpy() -> None:
+    settings = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    (plugin,) = settings["project"]["entry-points"]["pytest11"].values()
+    code = (
+        f"import sys, pytest; before = set(sys.modules); import {plugin} as plugin\n"
+        "assert not {name.split('.')[0] for name in sys.modules} & {'zyx', 'numpy', 'hypothesis'}, sys.modules\n"
+        "assert (plugin.SUITE / 'test_ops.py').exists()\n"
+        "print(*(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == [plugin]
 
 
 @pytest.mark.parametrize(

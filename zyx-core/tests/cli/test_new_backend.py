@@ -21,7 +21,7 @@ from zyx.cli.main import main
 from zyx.plugins.discover import Found
 from zyx.plugins.state import KNOWN
 from zyx.testing.opening import open_runtime
-from zyx.testing.plugin import read_expected_failures
+from zyx_pytest import read_expected_failures
 
 
 def make(tmp_path: Path, name: str = "toy") -> Path:

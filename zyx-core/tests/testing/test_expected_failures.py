@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zyx.testing.plugin import matches, read_expected_failures
+from zyx_pytest import matches, read_expected_failures
 
 #: Each test starts a process or two.
 pytestmark = pytest.mark.slow

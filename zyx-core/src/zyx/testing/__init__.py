@@ -5,7 +5,7 @@
 
 It needs the extra ``zyx-core[testing]``. What it is made of:
 
-    plugin          options, header and summary of pytest
+    zyx_pytest      options, header and summary of pytest; a module beside `zyx`
     suite           the tests, a file a subject; each is a rule that every backend keeps
     graphs          random graphs, and what their outputs have to be (`tolerance` says how exactly)
     graph_runs      running them on a device

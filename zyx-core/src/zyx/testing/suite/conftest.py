@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from zyx.errors import NoDeviceError
 from zyx.testing.graph_runs import GraphRunner
 from zyx.testing.opening import open_runtime
-from zyx.testing.plugin import EXAMPLES, is_required, is_thorough
+from zyx_pytest import EXAMPLES, is_required, is_thorough
 
 if TYPE_CHECKING:
     from collections import Counter
