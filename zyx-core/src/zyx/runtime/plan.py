@@ -55,7 +55,7 @@ class Slice:
     nbytes: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Plan:
     """A plan; see the module.
 

@@ -77,7 +77,9 @@ class Planner:
         An output may be stored over the leaf that `donations` has for it, where that gives the same values; the plan's
         `results` say where it was. `placed` has a device for each group of devices that nodes belong to.
         """
-        return _Making(self, donations or {}, placed or {}).make(outputs, leaves)
+        plan = _Making(self, donations or {}, placed or {}).make(outputs, leaves)
+        self.compiler.hold(plan)
+        return plan
 
 
 class _Making:

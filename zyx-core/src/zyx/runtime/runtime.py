@@ -74,7 +74,7 @@ class Runtime(Devices):
         self._plans: OrderedDict[object, Plan] = OrderedDict()
         self._empty: dict[str, Buffer] = {}
         self._later: list[weakref.ref[Handle]] = []
-        self.memory.droppers.append(self._drop_plans)
+        self.memory.droppers += [self._drop_plans, self._drop_programs]
         lifetime.begin(self)
 
     def take_settings(self, settings: Settings) -> None:
@@ -433,6 +433,11 @@ class Runtime(Devices):
         for plan in self._plans.values():
             plan.close()
         self._plans.clear()
+
+    def _drop_programs(self) -> None:
+        """Release the programs that nothing launches any more."""
+        if self._compiler is not None:
+            self._compiler.drop_unused()
 
     def close(self) -> None:
         """Wait for all work, release programs, free memory, close devices, in this order. A second call does nothing.
