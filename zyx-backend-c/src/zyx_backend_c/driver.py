@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 #: How hard LLVM's code generator works. 1 is as good for most kernels and no faster to compile.
 _CODE_GENERATION_LEVEL: Final = 3
 
+#: A linker of LLVM never forgets the name of a library that it has loaded, with some 10 KB around it: after so many
+#: libraries the next ones have a new linker, which takes about as long as linking one.
+_LIBRARIES_OF_A_LINKER: Final = 64
+
 _HUGE_PAGE: Final = 1 << 21
 
 
@@ -64,14 +68,17 @@ class Compiler:
                 reloc="pic",
                 codemodel="small",
             )
-            # LLVM's older linker asks for the memory of code and of its tables one by one, and ends the process if they
-            # come to lie more than 2 GiB apart, as happens beside large libraries. The newer one has no Windows.
-            self._linker = llvm.create_lljit_compiler(
-                self._machine, use_jit_link="windows" not in self.target.triple, suppress_errors=True
-            )
+            self._linker = self._new_linker()
         except RuntimeError as error:  # llvmlite's one error
             raise InitializationError(f"LLVM does not start on this machine: {error}") from error
-        self._numbers = itertools.count()
+        self._numbers = itertools.count(1)
+
+    def _new_linker(self) -> llvm.orcjit.LLJIT:
+        # LLVM's older linker asks for the memory of code and of its tables one by one, and ends the process if they
+        # come to lie more than 2 GiB apart, as happens beside large libraries. The newer one has no Windows.
+        return llvm.create_lljit_compiler(
+            self._machine, use_jit_link="windows" not in self.target.triple, suppress_errors=True
+        )
 
     @property
     def version(self) -> str:
@@ -113,8 +120,11 @@ class Compiler:
             library.export_symbol(symbol)
         for name, address in imports.items():
             library.import_symbol(name, address)
+        number = next(self._numbers)
         try:
-            tracker = library.link(self._linker, f"zyx{next(self._numbers)}")
+            if number % _LIBRARIES_OF_A_LINKER == 0:
+                self._linker = self._new_linker()  # code keeps the one that loaded it
+            tracker = library.link(self._linker, f"zyx{number}")
         except RuntimeError as error:
             raise CompileError(f"LLVM could not link {', '.join(symbols)}: {error}") from error
         return Code(tracker, {symbol: tracker[symbol] for symbol in symbols})
