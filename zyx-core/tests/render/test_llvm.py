@@ -128,3 +128,24 @@ def test_what_there_is_no_form_for_is_refused():
     half = Type(dtypes.float16)
     with pytest.raises(UnsupportedError, match="there is no native form of add of f16"):
         Templates(machine()).binary(k.Binary(BinaryOp.ADD, 0, 0, half), half, ())
+
+
+@pytest.mark.parametrize(("shift", "is_near"), [(60, True), (-15, True), (4000, False), (-4000, False)])
+def test_what_is_masked_away_far_from_an_array_is_looked_up_in_it(shift, is_near):
+    lines = written(f"""
+        kernel k
+        %x = global f32[64] readonly
+        %o = global f32[64]
+        %i = group 0 < 4 : i64
+        %c = const 16 : i64
+        %s = const {shift} : i64
+        %m = mul %i, %c : i64
+        %j = add %m, %s : i64
+        %f = const false : bool
+        %k = vectorize {", ".join(["%f"] * 16)} : boolx16
+        %a = load %x[%j] if %k : f32x16
+        store %o[%m] = %a
+    """)
+    (pointer,) = (line for line in lines if "getelementptr" in line and "%v0" in line)
+    assert pointer.endswith("%v6") == is_near
+    assert any("select i1" in line and line.endswith("i64 %v6, i64 0") for line in lines) != is_near

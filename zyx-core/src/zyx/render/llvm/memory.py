@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a cache line, which the widest streaming store fills.
 _LINE: Final = 64
+#: Bytes outside of an array that are seldom on a page that does not exist.
+_NEAR: Final = 4096
 
 
 def load(w: Writer, i: int, op: k.Load) -> None:
@@ -27,7 +29,7 @@ def load(w: Writer, i: int, op: k.Load) -> None:
         pointer = w.address(i, op.source, op.index)
         w.lines.append(f"  {raw} = load {memory}, ptr {pointer}, align {size}")
     elif op.type.lanes > 1 and w.array(op.source).lanes == 1:
-        pointer = w.address(i, op.source, op.index, may_be_outside=True)
+        pointer = _masked_address(w, i, op)
         w.lines.append(
             f"  {raw} = call {memory} @llvm.masked.load.{MEMORY_SUFFIX[op.type]}.p0"
             f"(ptr align {size} {pointer}, {_lanes_of(w, op.mask, op.type.lanes)}, {memory} zeroinitializer)"
@@ -36,6 +38,25 @@ def load(w: Writer, i: int, op: k.Load) -> None:
         _load_element_where(w, i, op, raw)
     if raw is not name:
         w.lines.append(f"  {name} = icmp ne {memory} {raw}, {_zero(op.type)}")
+
+
+def _masked_address(w: Writer, i: int, op: k.Load) -> str:
+    """Return the pointer of neighbouring elements of which a mask says which exist.
+
+    Where none does and the index may be far outside, it is the array's start: a processor looks up the page of what is
+    masked away as well, and takes hundreds of cycles to find that there is none and that it does not matter.
+    """
+    length, lanes = w.array(op.source).length, op.type.lanes
+    low, high = w.range_of(op.index)
+    if max(-low, high + lanes - length) * op.type.dtype.itemsize <= _NEAR:
+        return w.address(i, op.source, op.index, may_be_outside=True)
+    type_ = VALUE[w.type_of(op.index)]
+    w.lines.append(
+        f"  %m{i} = add {w.typed(op.index)}, {lanes - 1}\n"
+        f"  %n{i} = icmp ult {type_} %m{i}, {length + lanes - 1}\n"
+        f"  %j{i} = select i1 %n{i}, {w.typed(op.index)}, {type_} 0"
+    )
+    return w.element(i, op.source, op.index, f"%j{i}", "")
 
 
 def _load_slot(w: Writer, i: int, op: k.Load) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.ir import kernel as k
+from zyx.ir.bounds import Bounds
 from zyx.render.llvm.types import ELEMENT, MEMORY, MEMORY_ELEMENT, VALUE
 
 if TYPE_CHECKING:
+    from zyx.ir.intervals import Range
     from zyx.ir.kernel import Kernel, Type, ValueId
     from zyx.render.llvm.slots import Slot, Slots
     from zyx.render.llvm.templates import Templates
@@ -53,11 +55,18 @@ class Writer:
         self.slots: dict[Slot, str] = {}
         self.block = "entry"
         self.open: list[Region] = []
+        self._bounds: Bounds | None = None
 
     def type_of(self, value: ValueId) -> Type:
         """Return the type of a value."""
         type_: Type = self.ops[value].type  # type: ignore[union-attr]  # what is asked for is a value, so it has one
         return type_
+
+    def range_of(self, value: ValueId) -> Range:
+        """Return where an integer lies."""
+        if self._bounds is None:
+            self._bounds = Bounds(self.ops)
+        return self._bounds.range_of(value)
 
     def typed(self, value: ValueId) -> str:
         """Return an operand with its type."""
