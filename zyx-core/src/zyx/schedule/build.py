@@ -14,7 +14,7 @@ from zyx.graph import node as n
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
 from zyx.ops import BinaryOp
-from zyx.schedule.cost import own_cost
+from zyx.schedule.cost import inline_cost
 from zyx.schedule.movement import MOVEMENT, source_point
 from zyx.schedule.region import mask_needed
 from zyx.schedule.threefry import random_word
@@ -56,7 +56,7 @@ class _NestBuilder:
         self._params = {node: params[node] for node in buffers}
         self._statements: list[Statement] = []
         self._memo: dict[Key, Expr] = {}
-        self._kept = {node for node in self._region.views if self._is_kept(node)}
+        self._kept = self._values()
 
     def build(self) -> Nest:
         """Write the root and everything else that is stored."""
@@ -100,17 +100,28 @@ class _NestBuilder:
     def _ranges(self, free: int) -> tuple[Range, ...]:
         return tuple(range_ for range_ in self._region.all_ranges if range_.bit & free)
 
-    def _is_kept(self, node: Node) -> bool:
-        """Whether a node is worth a value of its own.
+    def _values(self) -> set[Node]:
+        """Return the nodes that are worth a value of their own.
 
-        It is if it is costly and several statements run over it, or if it is stored and others in the kernel need it.
+        They are costly and several statements run over them, or they are stored and others in the kernel need them.
         """
-        if node in self._part.stored and node is not self._part.root:
-            return True
-        if own_cost(node) < _KEEP_COST:
-            return False
-        around = {view.reduced for view in self._region.views[node]}
-        return len(around) > 1
+        region = self._region
+        kept = {node for node in self._part.stored if node is not self._part.root}
+        apart = {node for node in region.views if isinstance(node, n.Reduce | n.Scan)}.union(region.inputs)
+        users: dict[Node, list[Node]] = {}
+        once: set[Node] = set()  # what only such nodes need: it is computed where they are
+        for node in region.order:
+            if node in apart:
+                pass
+            elif node in users and all(user in kept or user in once for user in users[node]):
+                once.add(node)
+            elif len({view.reduced for view in region.views[node]}) > 1 and node not in kept:
+                if inline_cost(node, apart | kept) >= _KEEP_COST:
+                    kept.add(node)
+            if node not in region.inputs:
+                for source in node.sources:
+                    users.setdefault(source, []).append(node)
+        return kept
 
     # ---- expressions
 

@@ -6,7 +6,8 @@ Kept are
 2. every reduction;
 3. a node that costs something and is repeated by an `Expand` many times: it is computed once, not for every repetition;
 4. what a product of matrices multiplies, if it has to be computed at all; rounded, if that takes less memory;
-5. a node that several kept nodes need, if computing it again for each costs more than storing it and reading it back;
+5. what is needed at several points, by one kept node or by several, if computing it again at each costs more than
+   storing it and reading it back: see `zyx.schedule.repetition`;
 6. what a reduction combines, if that needs several other reductions at the same points: see `row_summaries`.
 
 Everything else is computed where it is needed. What is kept becomes a kernel of its own, or part of one: see
@@ -19,8 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.graph import node as n
 from zyx.ops import BinaryOp, ReduceOp
-from zyx.schedule.cost import STORE_COST, own_cost
+from zyx.schedule.cost import is_source, own_cost
 from zyx.schedule.movement import MOVEMENT
+from zyx.schedule.repetition import keep_repeated
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -35,8 +37,8 @@ _EXPANDED_COST: Final = 4
 
 def choose_materialised(order: Sequence[Node], outputs: Sequence[Node]) -> set[Node]:
     """Return the nodes to keep among `order`, which is topological; nodes with storage and leaves are not."""
-    kept = {node for node in outputs if not _is_source(node)}
-    kept.update(node for node in order if isinstance(node, _ALWAYS) and not _is_source(node))
+    kept = {node for node in outputs if not is_source(node)}
+    kept.update(node for node in order if isinstance(node, _ALWAYS) and not is_source(node))
     for node in order:
         if isinstance(node, n.Custom) and node.storage is None:
             kept.update(source for source in node.sources if not _is_buffer(source))
@@ -45,7 +47,7 @@ def choose_materialised(order: Sequence[Node], outputs: Sequence[Node]) -> set[N
         else:
             for operand in contraction_operands(node) or ():
                 _keep_operand(operand, kept)
-    _keep_shared(order, kept)
+    keep_repeated(order, kept)
     kept.update(row_summaries(order, kept))
     return kept
 
@@ -105,10 +107,6 @@ def contraction_operands(node: Node) -> tuple[Node, Node] | None:
     return (first, second) if _repetition(first) > 1 and _repetition(second) > 1 else None
 
 
-def _is_source(node: Node) -> bool:
-    return node.storage is not None or isinstance(node, n.Leaf | n.Const | n.Iota)
-
-
 def _is_buffer(node: Node) -> bool:
     return node.storage is not None or isinstance(node, n.Leaf)
 
@@ -133,13 +131,13 @@ def _keep_expanded(node: Node, kept: set[Node]) -> None:
     while isinstance(source, MOVEMENT) and source.storage is None:
         source = source.sources[0]
     factor = size_of(node.shape) // max(1, size_of(node.sources[0].shape))
-    if not _is_source(source) and factor >= _EXPANSION and own_cost(source) >= _EXPANDED_COST:
+    if not is_source(source) and factor >= _EXPANSION and own_cost(source) >= _EXPANDED_COST:
         kept.add(source)
 
 
 def _keep_operand(operand: Node, kept: set[Node]) -> None:
     below = _below_movement(operand)
-    if _is_source(below):
+    if is_source(below):
         return
     # Of a chain of conversions the smallest result is stored: it is what a library takes for a factor, too.
     rounded, node = below, operand
@@ -157,36 +155,3 @@ def _is_whole(node: Node, below: Node) -> bool:
             return False
         node = node.sources[0]
     return True
-
-
-def _keep_shared(order: Sequence[Node], kept: set[Node]) -> None:
-    """Add the nodes of rule 5, those nearest the outputs first."""
-    users: dict[Node, set[Node]] = {}
-    for node in reversed(order):
-        if node in kept:
-            wanted_by = {node}
-        else:
-            wanted_by = users.get(node, set())
-            if len(wanted_by) > 1 and not _is_source(node) and not isinstance(node, MOVEMENT):
-                cost = _inline_cost(node, kept)
-                if cost * (len(wanted_by) - 1) > STORE_COST:
-                    kept.add(node)
-                    wanted_by = {node}
-        if node.storage is None:
-            for source in node.sources:
-                users.setdefault(source, set()).update(wanted_by)
-
-
-def _inline_cost(node: Node, kept: set[Node]) -> int:
-    """Return the cost of one element of `node` down to what is kept, counting at most what decides."""
-    total = 0
-    seen: set[Node] = set()
-    stack = [node]
-    while stack and total <= 4 * STORE_COST:
-        current = stack.pop()
-        if current in seen or (current in kept and current is not node) or _is_source(current):
-            continue
-        seen.add(current)
-        total += own_cost(current)
-        stack.extend(current.sources)
-    return total

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.graph import node as n
 from zyx.ir import expr as e
 from zyx.ir.pool import Pool
-from zyx.schedule.cost import STORE_COST, own_cost
+from zyx.schedule.cost import STORE_COST, inline_cost
 from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
 from zyx.schedule.params import nodes_to_keep_apart
 from zyx.schedule.region import Region, follow
@@ -155,7 +155,7 @@ class _Partitioner:
     # ---- growing one kernel
 
     def _grow(self, root: Node) -> Region:
-        grower = _Grower(root, self._info)
+        grower = _Grower(root, self._info, self._kept)
 
         def stop(region: Region, node: Node) -> bool:
             if node not in self._kept:
@@ -195,9 +195,10 @@ class _Partitioner:
 class _Grower:
     """Decides what one kernel takes in."""
 
-    def __init__(self, root: Node, info: DeviceInfo) -> None:
+    def __init__(self, root: Node, info: DeviceInfo, kept: Collection[Node]) -> None:
         self._root = root
         self._info = info
+        self._kept = kept
         self._contraction = root if contraction_operands(root) is not None else None
         self._rows: int | None = None  # the ranges around all reductions taken in; None while there are none
         self._work = size_of(root.shape)
@@ -251,8 +252,8 @@ class _Grower:
         if self._work + size_of(node.shape) <= SMALL_WORK:
             return True
         around = {view.around for view in region.views[node]}
-        times = sum(_times_computed(region, ranges, loops) for loops in around) - region.extent(ranges)
-        return own_cost(node) * times < STORE_COST * max(map(region.extent, around))
+        times = sum(region.times_computed(ranges, loops) for loops in around) - region.extent(ranges)
+        return inline_cost(node, self._kept) * times < STORE_COST * max(map(region.extent, around))
 
     def _takes_row_value(self, region: Region, node: Node, ranges: int) -> bool:
         """Whether a value for each row may be computed in front of what runs over the row."""
@@ -276,17 +277,6 @@ class _Grower:
         row_bytes = max(size_of(self._root.shape), work) // count * self._root.dtype.itemsize
         budget = self._info.cache_bytes[1] if len(self._info.cache_bytes) > 1 else self._info.local_bytes
         return row_bytes <= budget // 2 or ranges == every
-
-
-def _times_computed(region: Region, ranges: int, around: int) -> int:
-    """Return how often what depends on `ranges` is computed in loops over `around`.
-
-    Loops are nested in the order of the axes, and what does not depend on the inner ones is computed outside of them.
-    """
-    loops = [range_ for range_ in region.all_ranges if range_.bit & around]
-    while loops and not loops[-1].bit & ranges:
-        loops.pop()
-    return region.extent(sum(range_.bit for range_ in loops))
 
 
 def _ranges_of_one_point(region: Region, node: Node) -> int | None:

@@ -39,7 +39,7 @@ class View(NamedTuple):
     reduced: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Region:
     """A kernel's nodes and views.
 
@@ -49,6 +49,7 @@ class Region:
         root_ranges: One for each axis of the root that is longer than 1.
         all_ranges: These, and those that reductions run over.
         views: For each node of the region, and each it reads, its views.
+        order: These nodes, each behind all that need it.
         inputs: The materialised nodes and leaves that it reads.
         sizes: Size of each range, by number.
     """
@@ -58,6 +59,7 @@ class Region:
     root_ranges: dict[int, Range] = field(default_factory=dict)
     all_ranges: list[Range] = field(default_factory=list)
     views: dict[Node, dict[View, None]] = field(default_factory=dict)
+    order: list[Node] = field(default_factory=list)
     inputs: dict[Node, None] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
 
@@ -71,6 +73,17 @@ class Region:
             ranges >>= 1
             number += 1
         return count
+
+    def times_computed(self, ranges: int, around: int) -> int:
+        """Return how often what depends on `ranges` is computed in loops over `around`.
+
+        Loops are nested in the order of the axes, and what does not depend on the inner ones is computed outside of
+        them.
+        """
+        loops = [range_ for range_ in self.all_ranges if range_.bit & around]
+        while loops and not loops[-1].bit & ranges:
+            loops.pop()
+        return self.extent(sum(range_.bit for range_ in loops))
 
     def new_range(self, size: int) -> Range:
         """Return a new range."""
@@ -102,23 +115,17 @@ def follow(root: Node, pool: Pool, position: Mapping[Node, int], stop: Callable[
         stop: Asked for every materialised node when all its views are known: True to read its buffer, False to
             compute it.
     """
-    region = Region(root, pool)
-    for axis, size in enumerate(root.shape):
-        if size > 1:
-            region.root_ranges[axis] = region.new_range(size)
-    point = tuple(
-        pool.ref(region.root_ranges[axis]) if size > 1 else pool.index(0) for axis, size in enumerate(root.shape)
-    )
-    region.views[root] = {View(point, None, _free(point), 0): None}
+    region = region_at(root, pool)
     queue = [-position[root]]
     by_position = {position[root]: root}
     while queue:
         node = by_position[-heapq.heappop(queue)]
+        region.order.append(node)
         if node is not root and (node.storage is not None or isinstance(node, n.Leaf) or stop(region, node)):
             region.inputs[node] = None
             continue
         for view in list(region.views[node]):
-            for source, below in _below(region, node, view):
+            for source, below in views_below(region, node, view):
                 known = region.views.get(source)
                 if known is None:
                     known = region.views[source] = {}
@@ -128,7 +135,20 @@ def follow(root: Node, pool: Pool, position: Mapping[Node, int], stop: Callable[
     return region
 
 
-def _below(region: Region, node: Node, view: View) -> list[tuple[Node, View]]:
+def region_at(root: Node, pool: Pool) -> Region:
+    """Return the region of `root` with its own view only: each of its elements, one after the other."""
+    region = Region(root, pool)
+    for axis, size in enumerate(root.shape):
+        if size > 1:
+            region.root_ranges[axis] = region.new_range(size)
+    point = tuple(
+        pool.ref(region.root_ranges[axis]) if size > 1 else pool.index(0) for axis, size in enumerate(root.shape)
+    )
+    region.views[root] = {View(point, None, _free(point), 0): None}
+    return region
+
+
+def views_below(region: Region, node: Node, view: View) -> list[tuple[Node, View]]:
     """Return the views of the sources that one view of `node` needs."""
     pool = region.pool
     match node:

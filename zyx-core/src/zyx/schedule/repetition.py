@@ -1,0 +1,73 @@
+"""Keep what would be computed again and again: a value that is read at several places by what follows it.
+
+    y = tanh(x)                              tanh three times an element, in one kernel;
+    z = y[2:] + y[1:-1] + y[:-2]      =>     or y is kept: once an element, stored, and read three times
+
+In a chain of such steps every value is needed at more points than the one after it: three, five, seven, and twice as
+many each time with steps that differ. From the outputs to the sources, the points at which every node is needed are
+written down, and where computing it at all of them costs more than keeping it, it is kept: what is below it is then
+needed for one element of it at a time. So no element of any node is computed more often than its own cost allows, and
+the kernels of a chain have the operations of a step each, however long it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx.ir.pool import Pool
+from zyx.schedule.cost import STORE_COST, inline_cost, is_source
+from zyx.schedule.movement import MOVEMENT
+from zyx.schedule.region import region_at, views_below
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.graph.node import Node
+    from zyx.schedule.region import Region, View
+
+    Places = dict[Region, dict[View, None]]
+
+#: Operations that the code of a kernel may have more than once, for all points of one node.
+_MOST_CODE: Final = 64
+
+
+def keep_repeated(order: Sequence[Node], kept: set[Node]) -> None:
+    """Add to `kept` the nodes of `order`, which is topological, that cost more to compute at all points than to keep.
+
+    Those nearest the outputs come first, each as if nothing below it were kept that is not in `kept` already.
+    """
+    needed: dict[Node, Places] = {}
+    for node in reversed(order):
+        places = needed.pop(node, {})
+        if is_source(node):
+            continue
+        if node in kept or (not isinstance(node, MOVEMENT) and _is_better_kept(node, places, kept)):
+            kept.add(node)
+            region = region_at(node, Pool())
+            places = {region: region.views[node]}
+        for region, views in places.items():
+            for view in views:
+                for source, below in views_below(region, node, view):
+                    needed.setdefault(source, {}).setdefault(region, {})[below] = None
+
+
+def _is_better_kept(node: Node, places: Mapping[Region, Mapping[View, None]], kept: set[Node]) -> bool:
+    points = sum(len(views) for views in places.values())
+    size = size_of(node.shape)
+    around = times = 0
+    for region, views in places.items():
+        for view in views:
+            around = max(around, region.extent(view.around))
+            times += region.times_computed(_ranges_of(view), view.around)
+    if times <= size and points == 1:
+        return False
+    cost = inline_cost(node, kept)
+    return cost * (times - size) > STORE_COST * max(around, size) or cost * (points - 1) > _MOST_CODE
+
+
+def _ranges_of(view: View) -> int:
+    ranges = 0 if view.mask is None else view.mask.free
+    for index in view.point:
+        ranges |= index.free
+    return ranges
