@@ -11,6 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from zyx.backend.cache_folder import check_file
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -56,6 +58,7 @@ def cache_files(directory: Path) -> list[CacheFile]:
 def _look_at(name: str, path: Path) -> CacheFile:
     size = 0
     try:
+        check_file(path)  # a pipe would be waited for
         size = path.stat().st_size
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=_TIMEOUT_S)) as connection:
             query = "SELECT COUNT(*), MIN(used), MAX(used) FROM entries"
@@ -71,6 +74,11 @@ def empty(cache: CacheFile) -> None:
     Raises:
         OSError: The file cannot be changed, or another process is writing to it all the time.
     """
+    try:
+        check_file(cache.path)
+    except PermissionError:  # a pipe, or a link, of which what it leads to stays
+        cache.path.unlink(missing_ok=True)
+        return
     try:
         uri = f"{cache.path.as_uri()}?mode=rw"
         with closing(sqlite3.connect(uri, uri=True, timeout=_TIMEOUT_S, isolation_level=None)) as connection:

@@ -7,10 +7,13 @@ time of last use. What is read is checked, since the database's own checks miss 
 * values that will be executed carry an HMAC with a key from a file that only the user can read (``key``, mode 0600), so
   that who can write to the database, but not read that file, cannot plant code. A value whose seal is wrong is dropped.
 
+The folder has to be the user's alone, and the files in it plain ones of the user's (`zyx.backend.cache_folder`).
+
 Nothing that happens to the file reaches the caller. A damaged database is started anew; where the directory cannot be
-written, or the disk is full, values are kept in memory and the logger ``zyx.cache`` says so, once. The journal is
-SQLite's rollback journal, which works on network drives; it is not synced, as losing the last entries costs a
-compilation.
+written, or is open to others, or the disk is full, values are kept in memory and the logger ``zyx.cache`` says so,
+once. While another process keeps the file locked, it is waited for once in a while, and values are kept in memory. The
+journal is SQLite's rollback journal, which works on network drives; it is not synced, as losing the last entries costs
+a compilation.
 """
 
 from __future__ import annotations
@@ -19,15 +22,14 @@ import hashlib
 import hmac
 import logging
 import os
-import secrets
 import sqlite3
-import stat
 import time
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.cache import MemoryCache
+from zyx.backend.cache_folder import check_file, own_folder, user_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,10 +44,15 @@ _TABLE: Final = """
     ) WITHOUT ROWID
 """
 #: Seconds to wait for another process that is writing.
-_TIMEOUT_S: Final = 2.0
+_TIMEOUT_S: Final = 1.0
+#: Seconds for which the file is left alone when that was not enough.
+_ASIDE_S: Final = 60.0
+#: What SQLite writes beside a database; it would follow what others have put there.
+_SIDE_FILES: Final = ("", "-journal", "-wal", "-shm")
+#: Length of what is kept, found without reading it.
+_BYTES: Final = "SELECT COALESCE(SUM(LENGTH(value)), 0) FROM entries"
 #: Seconds after which a use is noted again; writing it at every read would cost more than reading.
 _USE_GRAIN_S: Final = 3600
-_KEY_BYTES: Final = 32
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_SCHEMA)
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -77,6 +84,8 @@ class DiskCache:
         self._connection: sqlite3.Connection | None = None
         self._key = b""
         self._bytes = 0
+        self._seen_version = 0
+        self._aside_until = 0.0
         self._can_write = True
         self._is_off = directory is None
         self._process = 0
@@ -120,7 +129,7 @@ class DiskCache:
             try:
                 connection = self._open()
                 if connection is not None and self._can_write:
-                    connection.execute("DELETE FROM entries WHERE key = ?", (key,))
+                    self._delete(connection, key)
             except (sqlite3.Error, OSError) as error:
                 self._survives(error)
 
@@ -143,7 +152,7 @@ class DiskCache:
             try:
                 connection = self._open()
                 if connection is not None:
-                    query = "SELECT COUNT(*), COALESCE(SUM(bytes), 0) FROM entries"
+                    query = "SELECT COUNT(*), COALESCE(SUM(LENGTH(value)), 0) FROM entries"
                     entries, nbytes = connection.execute(query).fetchone()
                     return CacheStatistics(int(entries), int(nbytes), self.path)
             except (sqlite3.Error, OSError) as error:
@@ -165,24 +174,26 @@ class DiskCache:
 
     def _open(self) -> sqlite3.Connection | None:
         """Return the connection, None if there is to be no file."""
-        if self._is_off or self.path is None:
+        if self._is_off or self.path is None or time.monotonic() < self._aside_until:
             return None
         if self._connection is not None:
             if self._process == os.getpid():
                 return self._connection
             self._abandoned.append(self._connection)  # of the parent of this process: not even to be closed here
             self._connection = None
-        directory = self.path.parent
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = own_folder(self.path.parent)
         if self._executable:
-            self._key = _user_key(directory)
+            self._key = user_key(directory)
+        file = directory / self.path.name
+        for suffix in _SIDE_FILES:
+            check_file(directory / f"{self.path.name}{suffix}")
         try:
-            self._connect(f"{self.path.as_uri()}?mode=rwc")
-            self._can_write = os.access(self.path, os.W_OK) and os.access(directory, os.W_OK)
+            self._connect(f"{file.as_uri()}?mode=rwc")
+            self._can_write = os.access(file, os.W_OK) and os.access(directory, os.W_OK)
         except sqlite3.Error as error:
-            if _code(error) in _DAMAGED or not self.path.exists():
+            if _code(error) in (*_DAMAGED, *_BUSY) or not file.exists():
                 raise
-            self._connect(f"{self.path.as_uri()}?mode=ro")  # a file that others wrote is still good to read
+            self._connect(f"{file.as_uri()}?mode=ro")  # a file that can only be read is still good for that
             self._can_write = False
         if not self._can_write:
             logger.warning("the cache %s can only be read; new results are kept in memory", self.path)
@@ -196,7 +207,8 @@ class DiskCache:
             connection.execute("PRAGMA synchronous = OFF")
             if not uri.endswith("ro"):
                 connection.execute(_TABLE)
-            self._bytes = int(connection.execute("SELECT COALESCE(SUM(bytes), 0) FROM entries").fetchone()[0])
+            self._seen_version = -1
+            self._count(connection)
         except BaseException:
             connection.close()
             raise
@@ -210,7 +222,7 @@ class DiskCache:
         if not isinstance(value, bytes) or not isinstance(seal, bytes) or not self._is_genuine(key, value, seal):
             logger.warning("an entry of the cache %s was damaged and is dropped", self.path)
             if self._can_write:
-                connection.execute("DELETE FROM entries WHERE key = ?", (key,))
+                self._delete(connection, key)
             return None
         now = int(time.time())
         if self._can_write and not now - _USE_GRAIN_S < used <= now:
@@ -219,16 +231,30 @@ class DiskCache:
 
     def _write(self, connection: sqlite3.Connection, key: str, value: bytes) -> None:
         row = (key, value, self._seal(key, value), len(value), int(time.time()))
+        self._count(connection)
+        replaced = _size_of(connection, key)
         connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)", row)
-        self._bytes += len(value)
+        self._bytes += len(value) - replaced
         if self._bytes > self._max_bytes:
             self._evict(connection)
+
+    def _delete(self, connection: sqlite3.Connection, key: str) -> None:
+        removed = _size_of(connection, key)
+        connection.execute("DELETE FROM entries WHERE key = ?", (key,))
+        self._bytes -= removed
+
+    def _count(self, connection: sqlite3.Connection) -> None:
+        """Bring `_bytes` up to date with what others have written since it was counted, if they have."""
+        version = connection.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._seen_version:
+            self._seen_version = version
+            self._bytes = int(connection.execute(_BYTES).fetchone()[0])
 
     def _evict(self, connection: sqlite3.Connection) -> None:
         """Drop the least recently used entries, until a fifth of the room is free."""
         kept = 0
         doomed = []
-        for key, nbytes in connection.execute("SELECT key, bytes FROM entries ORDER BY used DESC, key"):
+        for key, nbytes in connection.execute("SELECT key, LENGTH(value) FROM entries ORDER BY used DESC, key"):
             if kept + nbytes > self._max_bytes * 4 // 5:
                 doomed.append((key,))
             else:
@@ -253,6 +279,8 @@ class DiskCache:
         """Deal with what went wrong; return whether to try again."""
         code = _code(error)
         if code in _BUSY:
+            self._aside_until = time.monotonic() + _ASIDE_S
+            logger.info("the cache %s is locked by another process; results are kept in memory for a while", self.path)
             return False
         self._close()
         if code in _DAMAGED and self.path is not None:
@@ -276,43 +304,11 @@ class DiskCache:
             self._connection = None
 
 
+def _size_of(connection: sqlite3.Connection, key: str) -> int:
+    row = connection.execute("SELECT LENGTH(value) FROM entries WHERE key = ?", (key,)).fetchone()
+    return int(row[0]) if row else 0
+
+
 def _code(error: Exception) -> int:
     """Return SQLite's primary code of an error, 0 if it is none of SQLite's."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-def _user_key(directory: Path) -> bytes:
-    """Return the user's key, made at the first call.
-
-    Raises:
-        PermissionError: Somebody else could have read or written it.
-        OSError: It cannot be made or read.
-    """
-    path = directory / "key"
-    if not path.exists():
-        _make_key(path)
-    status = path.stat()
-    if hasattr(os, "geteuid") and (status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077):
-        raise PermissionError(f"{path} is open to other users; remove it")
-    key = path.read_bytes()
-    if len(key) != _KEY_BYTES:
-        raise OSError(f"{path} does not hold a key of {_KEY_BYTES} bytes; remove it")
-    return key
-
-
-def _make_key(path: Path) -> None:
-    """Write a new key, all at once: another process may do the same at the same time, and one of them wins."""
-    draft = path.with_name(f"key.{os.getpid()}.{secrets.token_hex(4)}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            return
-        except OSError:  # a file system without links
-            draft.rename(path)
-            return
-    finally:
-        draft.unlink(missing_ok=True)

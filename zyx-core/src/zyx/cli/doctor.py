@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
+from zyx.backend.cache_folder import fault_of_cache
 from zyx.cli.devices import default_line
 from zyx.errors import SettingsError
 from zyx.plugins.choose import NEVER_GUESSED, SlowDeviceWarning
@@ -136,6 +137,9 @@ def _cache(settings: Settings) -> Finding:
     if directory is None:
         why = "there is no home folder" if settings.cache.enabled else "it is switched off"
         return Finding(True, "cache", f"nothing is kept: {why}")
+    fault, _, advice = fault_of_cache(directory).partition("; ")
+    if fault:
+        return Finding(False, "cache", f"nothing is kept: {fault}", advice or "look at that folder")
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
