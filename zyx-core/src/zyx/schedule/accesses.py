@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.ir import expr as e
-from zyx.ir.nest import Store
+from zyx.ir.nest import Compute, Scan, Store
 
 if TYPE_CHECKING:
     from zyx.ir.expr import Expr, Range
@@ -17,6 +17,17 @@ def roots_of(statement: Statement) -> list[Expr]:
     if isinstance(statement, Store):
         return [statement.index, statement.expr] + ([] if statement.mask is None else [statement.mask])
     return [statement.expr]
+
+
+def combined_ranges(statement: Statement) -> tuple[Range, ...]:
+    """Return the ranges that a statement combines over."""
+    match statement:
+        case Compute(reduced=reduced):
+            return reduced
+        case Scan(along=along):
+            return along
+        case Store():
+            return ()
 
 
 def expressions_of(statement: Statement) -> list[Expr]:

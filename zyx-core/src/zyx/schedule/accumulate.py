@@ -8,11 +8,15 @@ Accumulators are registers, one for each point of the unrolled ranges (a `REPEAT
 with a lane for each lane. If loops that are not combined over lie inside loops that are, the accumulators are an
 array with an element for each of their points too. A scan defines its value at every update and has nothing to
 finish.
+
+Long sums go block by block (`zyx.schedule.blocks`). The accumulators are set to the identity in front of each block,
+and added to others of their number behind it; these, whenever they have taken as many blocks as they should, to the
+next ones. A scan adds what is above its block to each value.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
@@ -21,15 +25,16 @@ from zyx.ir import kernel as k
 from zyx.ir.kernel import Memory, Type, ValueId
 from zyx.ir.nest import Compute, Kind, Scan
 from zyx.ops import identity
+from zyx.schedule.accesses import combined_ranges
 from zyx.schedule.combine_threads import ThreadCombination
 from zyx.schedule.multiply import RESULTS, Multiplication
 from zyx.schedule.storage import InArray
 from zyx.schedule.thread_axes import axes_without
-from zyx.schedule.writer import combined_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from zyx.dtype import DType
     from zyx.ir.nest import MatrixTile, Statement
     from zyx.schedule.tree import Loop
     from zyx.schedule.writer import Env, Writer
@@ -37,19 +42,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Registers:
-    """Accumulators in a register array, by the number of their unrolled point."""
+    """Accumulators in a register array, by the number of their unrolled point.
+
+    Attributes:
+        array: The accumulators, those of a block if there are blocks.
+        type: Of one of them.
+        count: How many there are.
+        above: Arrays of what blocks are added to, level by level.
+        base: What is in front of this block of a scan, by number.
+    """
 
     array: ValueId
     type: Type
+    count: int
+    above: tuple[ValueId, ...] = ()
+    base: dict[int, ValueId] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """Accumulators in an array; `moving` are the ranges that change between start and finish."""
+    """Accumulators in an array.
+
+    Attributes:
+        array: The accumulators, those of a block if there are blocks.
+        place: How it is laid out.
+        moving: The ranges that change between start and finish.
+        above: Arrays of what blocks are added to, level by level; the last one is that of the result.
+        base: What is in front of this block of a scan.
+    """
 
     array: ValueId
     place: InArray
     moving: tuple[e.Range, ...]
+    above: tuple[ValueId, ...] = ()
+    base: ValueId | None = None
 
 
 class Accumulation:
@@ -77,20 +103,55 @@ class Accumulation:
             self._writer.enter(statement)
             state = self._new_state(statement)
             self._states[statement.value] = state
-            if isinstance(state, _Memory):
-                self._fill(statement, state, env)
-            else:
-                start = self._emitter.widen_to(self._identity(statement), state.type.lanes)
-                for number in range(_count(self._accumulators(statement))):
-                    self._builder.add(k.Store(state.array, self._emitter.constant(number, e.INDEX), start))
+            for array in state.above or (state.array,):
+                self._fill(statement, state, array, env)
 
     def after(self, item: Loop | Statement, env: Env) -> None:
         """Finish the reductions whose outermost loop `item` is."""
         for statement in self._starts.get(item, ()):
             state = self._states.pop(statement.value)
-            if isinstance(statement, Compute) and isinstance(state, _Registers):
-                self._writer.enter(statement)
+            self._writer.enter(statement)
+            if isinstance(state, _Memory):
+                for array in state.above[:-1]:
+                    self._fold(statement, state, array, state.above[-1], env)
+            elif isinstance(statement, Compute):
                 self._finish(statement, state, env)
+
+    def before_block(self, loop: Loop, env: Env) -> None:
+        """Start a block of `loop`."""
+        for statement, state in self._cut(loop):
+            self._fill(statement, state, state.array, env)
+            if isinstance(statement, Scan):
+                for number, at in enumerate(self._places(statement, state, env)):
+                    above = [self._get(state, array, at, statement.value.dtype) for array in state.above]
+                    base = self._combine_all(statement, above)
+                    if isinstance(state, _Registers):
+                        state.base[number] = base
+                    elif state.base is not None:
+                        self._put(state, state.base, at, base)
+
+    def after_block(self, loop: Loop, number: e.Expr, env: Env) -> None:
+        """Add the block of that number to what is above it."""
+        pool, builder = self._pool, self._builder
+        for statement, state in self._cut(loop):
+            self._fold(statement, state, state.array, state.above[0], env)
+            blocks = self._writer.blocks.of[statement]
+            sizes = [*(range_.size for range_ in blocks.around), self._writer.blocks.count(loop)]
+            done = pool.flatten([*(env.get(range_, pool.ref(range_)) for range_ in blocks.around), number], sizes)
+            for level, carry in enumerate(blocks.carries):
+                is_full = pool.is_zero(pool.modulo(pool.shift(done, 1), carry))
+                builder.open(k.If(self._emitter.emit(is_full)))
+                self._fold(statement, state, state.above[level], state.above[level + 1], env)
+                self._fill(statement, state, state.above[level], env)
+            for _ in blocks.carries:
+                builder.close()
+
+    def _cut(self, loop: Loop) -> Iterator[tuple[Compute | Scan, _Registers | _Memory]]:
+        """Yield the statements that go over `loop` block by block, ready to be written."""
+        for statement, blocks in self._writer.blocks.of.items():
+            if blocks.loop is loop:
+                self._writer.enter(statement)
+                yield statement, self._states[statement.value]
 
     def write(self, statement: Compute | Scan, env: Env) -> None:
         """Update the accumulators of `statement`."""
@@ -100,7 +161,8 @@ class Accumulation:
             return
         accumulators = self._accumulators(statement)
         for point in self._writer.points(self._written_out(statement), env):
-            at = self._emitter.constant(self._writer.position(accumulators, point), e.INDEX)
+            number = self._writer.position(accumulators, point)
+            at = self._emitter.constant(number, e.INDEX)
             old = self._builder.add(k.Load(state.array, at, state.type))
             if isinstance(statement, Compute) and statement.matrix is not None:
                 new = self._multiplication.add_product(statement, old, point)
@@ -108,6 +170,8 @@ class Accumulation:
                 new = self._combine(statement, old, self._item(statement, point))
             self._builder.add(k.Store(state.array, at, new))
             if isinstance(statement, Scan):
+                if state.above:
+                    new = self._combine(statement, state.base[number], new)
                 self._writer.define(statement.value, point, new)
 
     # ---- parts
@@ -145,6 +209,8 @@ class Accumulation:
     def _new_state(self, statement: Compute | Scan) -> _Registers | _Memory:
         value = statement.value
         moving = self._moving_loops(statement)
+        blocks = self._writer.blocks.of.get(statement)
+        levels = len(blocks.carries) + 1 if blocks is not None else 0
         vector = self._emitter.vector
         combined = combined_ranges(statement)
         if isinstance(statement, Scan) and vector in combined:
@@ -158,7 +224,8 @@ class Accumulation:
             matrix = isinstance(statement, Compute) and statement.matrix is not None
             type_ = RESULTS if matrix else Type(value.dtype, self._emitter.lanes)
             define = k.Define(Memory.REGISTER, value.dtype, count, True, type_.lanes)
-            return _Registers(self._builder.array(define), type_)
+            above = tuple(self._builder.array(define) for _ in range(levels))
+            return _Registers(self._builder.array(define), type_, count, above)
         kept = [r for r in self._writer.unrolled(statement) if r not in combined]
         lanes = [] if vector is None or vector in combined else [vector]
         if isinstance(statement, Compute):
@@ -169,9 +236,15 @@ class Accumulation:
                 raise ScheduleError(
                     f"{value} is combined in memory that threads along {idle[0]} share, not by one of them"
                 )
-            return _Memory(self._writer.arrays[value], place, (*moving, *kept, *lanes))
+            result = self._writer.arrays[value]
+            if not levels:
+                return _Memory(result, place, (*moving, *kept, *lanes))
+            array, *others = (self._writer.scratch(value.dtype, place.length) for _ in range(levels))
+            return _Memory(array, place, (*moving, *kept, *lanes), (*others, result))
         place = InArray((*moving, *kept, *lanes), False, ())
-        return _Memory(self._writer.scratch(value.dtype, place.length), place, place.dims)
+        array, *others = (self._writer.scratch(value.dtype, place.length) for _ in range(levels + 1))
+        base = self._writer.scratch(value.dtype, place.length) if levels else None
+        return _Memory(array, place, place.dims, tuple(others), base)
 
     def _moving_loops(self, statement: Compute | Scan) -> list[e.Range]:
         """Return the ranges of loops that are not combined over, inside the outermost one that is."""
@@ -185,23 +258,55 @@ class Accumulation:
                 found.append(loop.range)
         return found
 
-    def _fill(self, statement: Compute | Scan, state: _Memory, env: Env) -> None:
-        """Set the accumulators of this place to the identity, in a loop of their own."""
+    def _places(self, statement: Compute | Scan, state: _Registers | _Memory, env: Env) -> Iterator[e.Expr]:
+        """Yield where each accumulator is in its array; those in memory in a loop that ends with the iteration."""
+        if isinstance(state, _Registers):
+            yield from map(self._pool.index, range(state.count))
+            return
         vector = self._emitter.vector
         lanes = vector if vector in state.moving else None
         others = [range_ for range_ in state.moving if range_ is not lanes]
-        start = self._identity(statement)
         counter = self._pool.range(_count(others))
         self._emitter.bind(counter, self._builder.open(k.Loop(counter.size, Type(self._emitter.index_dtype))))
         at = self._pool.unflatten(self._pool.ref(counter), [range_.size for range_ in others])
-        point = {**env, **dict(zip(others, at, strict=True))}
-        if lanes is None:
-            self._emitter.vector = None
-        else:
-            start = self._emitter.widen(start)
-        self._writer.store_at(state.array, self._writer.array_index(state.place, point), start, None)
+        self._emitter.vector = lanes
+        yield self._writer.array_index(state.place, {**env, **dict(zip(others, at, strict=True))})
         self._emitter.vector = vector
         self._builder.close()
+
+    def _get(self, state: _Registers | _Memory, array: ValueId, at: e.Expr, dtype: DType) -> ValueId:
+        """Load an accumulator from one of the arrays of `state`: a vector if it has lanes."""
+        if isinstance(state, _Registers):
+            return self._builder.add(k.Load(array, self._emitter.emit(at), state.type))
+        split = self._emitter.split_lane(at)
+        if not self._emitter.is_vector(at):
+            return self._builder.add(k.Load(array, self._emitter.emit(at), Type(dtype)))
+        type_ = Type(dtype, self._emitter.lanes)
+        if split is not None and split[1] == 1 and self._emitter.has_vectors(array):
+            return self._builder.add(k.Load(array, self._emitter.emit(split[0]), type_))
+        places = [self._emitter.emit(self._emitter.at_lane([at], lane)[0]) for lane in range(type_.lanes)]
+        items = tuple(self._builder.add(k.Load(array, place, Type(dtype))) for place in places)
+        return self._builder.add(k.Vectorize(items, type_))
+
+    def _put(self, state: _Registers | _Memory, array: ValueId, at: e.Expr, value: ValueId) -> None:
+        if isinstance(state, _Registers):
+            self._builder.add(k.Store(array, self._emitter.emit(at), value))
+        else:
+            self._writer.store_at(array, at, value, None)
+
+    def _fill(self, statement: Compute | Scan, state: _Registers | _Memory, array: ValueId, env: Env) -> None:
+        """Set all accumulators of an array to the identity."""
+        for at in self._places(statement, state, env):
+            lanes = state.type.lanes if isinstance(state, _Registers) else self._emitter.lanes
+            self._put(state, array, at, self._emitter.widen_to(self._identity(statement), lanes))
+
+    def _fold(
+        self, statement: Compute | Scan, state: _Registers | _Memory, source: ValueId, target: ValueId, env: Env
+    ) -> None:
+        """Combine all accumulators of the array `source` into those of `target`."""
+        for at in self._places(statement, state, env):
+            both = [self._get(state, array, at, statement.value.dtype) for array in (target, source)]
+            self._put(state, target, at, self._combine(statement, *both))
 
     def _update_memory(self, statement: Compute | Scan, state: _Memory, env: Env) -> None:
         """Combine the written out points among themselves, then into the array."""
@@ -210,6 +315,9 @@ class Accumulation:
         if isinstance(statement, Scan):
             for point in self._writer.points(unrolled, env):
                 new = self._add_into(statement, state, point, self._item(statement, point))
+                if state.base is not None:
+                    at = self._writer.array_index(state.place, point)
+                    new = self._combine(statement, self._get(state, state.base, at, statement.value.dtype), new)
                 self._writer.define(statement.value, point, new)
             return
         if statement.matrix is not None:
@@ -277,8 +385,10 @@ class Accumulation:
         for point in self._writer.points(kept, env):
             items = []
             for inner in self._writer.points(over, point):
-                at = self._emitter.constant(self._writer.position(separate, inner), e.INDEX)
-                items.append(self._builder.add(k.Load(state.array, at, state.type)))
+                at = self._pool.index(self._writer.position(separate, inner))
+                arrays = state.above or (state.array,)
+                levels = [self._get(state, array, at, statement.value.dtype) for array in arrays]
+                items.append(self._combine_all(statement, levels))
             result = self._combine_all(statement, items)
             if vector is not None and vector in statement.reduced and statement.matrix is None:
                 result = self._combine_lanes(statement, result)
@@ -290,7 +400,7 @@ class Accumulation:
             for number, at_result in self._multiplication.results(statement.matrix, point):
                 self._writer.define(statement.value, at_result, self._multiplication.result(result, number))
 
-    def _combine_all(self, statement: Compute, items: Sequence[ValueId]) -> ValueId:
+    def _combine_all(self, statement: Compute | Scan, items: Sequence[ValueId]) -> ValueId:
         """Combine in pairs: shorter chains, and smaller rounding errors, than one after the other."""
         while len(items) > 1:
             pairs = [self._combine(statement, *items[i : i + 2]) for i in range(0, len(items) - 1, 2)]

@@ -206,6 +206,8 @@ class _NestWriter:
         pool = self._nest.pool
         if range_.size == 1:
             self._body(loop, env)
+        elif loop in self._writer.blocks.lengths:
+            self._blocks(loop, self._writer.blocks.lengths[loop], env)
         elif range_ in self._nest.peeled:
             inner = pool.range(range_.size - 1)
             self._emitter.bind(inner, self._builder.open(k.Loop(inner.size, Type(self._index))))
@@ -217,6 +219,39 @@ class _NestWriter:
             self._body(loop, env)
             self._builder.close()
         self._statements.after(loop, env)
+
+    def _blocks(self, loop: Loop, length: int, env: dict[Range, Expr]) -> None:
+        """Write a loop block by block; what is left over is the last block, with the point that is written apart."""
+        pool = self._nest.pool
+        is_peeled = self._writer.blocks.is_peeled(loop)
+        count, rest = divmod(loop.range.size - is_peeled, length)
+        if count:
+            block = pool.range(count)
+            if count > 1:
+                self._emitter.bind(block, self._builder.open(k.Loop(count, Type(self._index))))
+            number = pool.ref(block)
+            self._statements.before_block(loop, env)
+            self._points(loop, pool.scale(number, length), length, env)
+            self._statements.after_block(loop, number, env)
+            if count > 1:
+                self._builder.close()
+        if rest or is_peeled:
+            self._statements.before_block(loop, env)
+            if rest:
+                self._points(loop, pool.index(count * length), rest, env)
+            if is_peeled:
+                self._body(loop, {**env, loop.range: pool.index(loop.range.size - 1)})
+            self._statements.after_block(loop, pool.index(count), env)
+
+    def _points(self, loop: Loop, first: Expr, count: int, env: dict[Range, Expr]) -> None:
+        """Write `count` points of a loop from `first` on."""
+        pool = self._nest.pool
+        inner = pool.range(count)
+        if count > 1:
+            self._emitter.bind(inner, self._builder.open(k.Loop(count, Type(self._index))))
+        self._body(loop, {**env, loop.range: pool.add(first, pool.ref(inner))})
+        if count > 1:
+            self._builder.close()
 
     def _body(self, loop: Loop, env: dict[Range, Expr]) -> None:
         self._writer.loop_depths[loop] = self._builder.depth

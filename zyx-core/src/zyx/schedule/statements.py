@@ -52,6 +52,14 @@ class StatementWriter:
         if item in self._meetings:
             self._builder.add(k.Barrier())
 
+    def before_block(self, loop: Loop, env: Env) -> None:
+        """Write what comes in front of a block of a loop that is cut into blocks."""
+        self._accumulation.before_block(loop, env)
+
+    def after_block(self, loop: Loop, number: Expr, env: Env) -> None:
+        """Write what comes behind the block of that number."""
+        self._accumulation.after_block(loop, number, env)
+
     def write(self, statement: Statement, env: Env) -> None:
         """Write `statement`."""
         self.before(statement, env)

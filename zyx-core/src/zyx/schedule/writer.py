@@ -9,8 +9,9 @@ from zyx.errors import ScheduleError
 from zyx.ir import expr as e
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Memory, Type, ValueId
-from zyx.ir.nest import Compute, Kind, Scan
+from zyx.ir.nest import Kind
 from zyx.schedule.accesses import reads_in, stride_along
+from zyx.schedule.blocks import BlockChoice
 from zyx.schedule.storage import InArray, InRegisters
 from zyx.schedule.thread_axes import thread_axes
 
@@ -37,6 +38,7 @@ class Writer:
         thread_axes: The axes of the threads of a group.
         base_depth: Depth of the region outside all loops.
         loop_depths: Depth of the region inside each loop that is being written.
+        blocks: Which loops are cut into blocks.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Writer:
         self.arrays: dict[e.Value, ValueId] = {}
         self._turned: dict[Statement, list[tuple[e.Read, e.Range]]] = {}
         self._known: dict[tuple[e.Value, tuple[int, ...]], ValueId] = {}
+        self.blocks: Final = BlockChoice(nest, tree, storage)
         emitter.refs = self.read_value
         for value, place in storage.items():
             if isinstance(place, InArray):
@@ -219,17 +222,6 @@ class Writer:
                 yield lane, (self.emitter.emit(fixed[0]), None)
             elif fixed[1] is not self.pool.false:
                 yield lane, (self.emitter.emit(fixed[0]), self.emitter.emit(fixed[1]))
-
-
-def combined_ranges(statement: Statement) -> tuple[e.Range, ...]:
-    """Return the ranges that a statement combines over."""
-    match statement:
-        case Compute(reduced=reduced):
-            return reduced
-        case Scan(along=along):
-            return along
-        case _:
-            return ()
 
 
 def _is_masked(read: e.Read, *ranges: e.Range) -> bool:
