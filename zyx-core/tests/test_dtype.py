@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -44,3 +46,43 @@ def test_integers_wrap_around(dtype, value):
 @pytest.mark.parametrize(("value", "expected"), [(0, False), (-0.0, False), (0.1, True), (2, True), (math.nan, True)])
 def test_any_number_but_zero_is_true(value, expected):
     assert dtypes.bool_.to_scalar(value) is expected
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+def test_a_dtype_is_equal_to_its_name_and_to_numpys_type_and_to_nothing_else(dtype):
+    assert dtype == dtype.name
+    assert dtype.name == dtype
+    assert dtype == dtype.numpy
+    assert dtype.numpy == dtype
+    assert dtype == dtype.numpy.type
+    assert hash(dtype) == hash(dtype.name)
+    assert {dtype.name: 1}[dtype] == 1
+    for other in dtypes.ALL:
+        if other is not dtype:
+            assert dtype != other
+            assert dtype != other.name
+            assert dtype != other.numpy
+    assert dtype != 3
+    assert dtype != "float"
+    assert dtype is not None
+    assert dtype not in (None, float, [])
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+def test_numpy_takes_a_dtype(dtype):
+    assert np.dtype(dtype) == dtype.numpy
+    assert np.zeros(2, dtype).dtype == dtype
+    assert np.ones(2).astype(dtype).dtype == dtype.numpy
+
+
+def test_kinds_are_numpys_letters_in_the_order_of_promotion():
+    assert [kind.value for kind in dtypes.Kind] == ["b", "u", "i", "f"]
+    for dtype in dtypes.ALL:
+        if dtype is not dtypes.bfloat16:
+            assert dtype.kind == dtype.numpy.kind
+        assert dtype.kind not in "USVOMm"  # as scikit-learn asks
+
+
+def test_copies_are_the_one_object():
+    for dtype in dtypes.ALL:
+        assert copy.deepcopy(dtype) is copy.copy(dtype) is pickle.loads(pickle.dumps(dtype)) is dtype

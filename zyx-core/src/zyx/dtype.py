@@ -31,23 +31,29 @@ Scalar: TypeAlias = bool | int | float
 _FLOAT32: Final = struct.Struct("<f")
 
 
-class Kind(enum.Enum):
-    """The families of element types, in the order of promotion."""
+class Kind(enum.StrEnum):
+    """The families of element types, in the order of promotion; each is equal to NumPy's letter for it."""
 
-    BOOL = 0
-    UINT = 1
-    INT = 2
-    FLOAT = 3
+    BOOL = "b"
+    UINT = "u"
+    INT = "i"
+    FLOAT = "f"
+
+
+_ORDER: Final = {kind: place for place, kind in enumerate(Kind)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DType:
     """An element type. There is one object a type, so `is` compares.
 
+    It is equal to its name and to NumPy's type of the same layout, too, and ``np.dtype`` takes it. In dicts and sets it
+    stands for its name; NumPy's types have other hashes, as they have among themselves.
+
     Attributes:
         name: The Array API's name, also the attribute of `zyx`.
         short: The name in printed kernels, such as ``f32``.
-        kind: Family.
+        kind: Family, which is equal to NumPy's letter for it; bfloat16 is a float, ``f``.
         bits: Size of an element in memory; 8 for bool.
     """
 
@@ -55,6 +61,18 @@ class DType:
     short: str
     kind: Kind
     bits: int
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, str):
+            return self.name == other
+        if isinstance(other, np.dtype) or (isinstance(other, type) and issubclass(other, np.generic)):
+            return _of_numpy(np.dtype(other)) is self
+        return False if isinstance(other, DType) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __repr__(self) -> str:
         return f"zyx.{self.name}"
@@ -99,6 +117,15 @@ class DType:
             bfloat16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
             return bfloat16
         return np.dtype(self.name)
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The same as `numpy`: NumPy looks here when it is given one of our types."""
+        return self.numpy
+
+    @property
+    def __numpy_dtype__(self) -> np.dtype[np.generic]:
+        return self.numpy
 
     @cached_property
     def min(self) -> Scalar:
@@ -204,11 +231,14 @@ def as_dtype(given: DTypeLike) -> DType:
     elif given is float:
         return float32
     else:
-        numpy_dtype = np.dtype(given)
-        found = _BY_NUMPY.get(numpy_dtype) or (bfloat16 if numpy_dtype.name == "bfloat16" else None)
+        found = _of_numpy(np.dtype(given))
     if found is None:
         raise DTypeError(f"no dtype {given!r}; there are {', '.join(BY_NAME)}")
     return found
+
+
+def _of_numpy(given: np.dtype[np.generic]) -> DType | None:
+    return _BY_NUMPY.get(given) or (bfloat16 if given.name == "bfloat16" else None)
 
 
 def promote(x: DType, y: DType) -> DType:
@@ -219,7 +249,7 @@ def promote(x: DType, y: DType) -> DType:
     """
     if x is y:
         return x
-    low, high = (x, y) if x.kind.value <= y.kind.value else (y, x)
+    low, high = (x, y) if _ORDER[x.kind] <= _ORDER[y.kind] else (y, x)
     if low.kind is not high.kind:
         if low.kind is Kind.UINT and high.kind is Kind.INT:
             if low.bits < high.bits:

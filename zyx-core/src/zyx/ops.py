@@ -135,7 +135,6 @@ TRANSCENDENTAL: Final = frozenset(
 )  # fmt: skip
 
 
-@functools.cache
 def unary_ops(dtype: DType) -> frozenset[UnaryOp]:
     """Return the unary operations that exist for `dtype`."""
     if dtype.is_bool:
@@ -143,7 +142,6 @@ def unary_ops(dtype: DType) -> frozenset[UnaryOp]:
     return _FLOAT_UNARY if dtype.is_float else _INTEGER_UNARY
 
 
-@functools.cache
 def binary_ops(dtype: DType) -> frozenset[BinaryOp]:
     """Return the binary operations that exist for operands of `dtype`."""
     if dtype.is_bool:

@@ -47,7 +47,8 @@ class Graph:
 
     def _intern(self, node: n.Node) -> n.Node:
         sources = node.sources
-        key = (type(node), node.attributes, node.shape, node.dtype, node.device, *map(id, sources))  # as `_key` has it
+        # As `_key` has it; by the dtype's name, whose hash is that of a text.
+        key = (type(node), node.attributes, node.shape, node.dtype.name, node.device, *map(id, sources))
         known = self._nodes.get(key)
         found = None if known is None else known()
         if found is not None:
@@ -397,7 +398,7 @@ def _key(node: n.Node) -> object:
     kind = type(node)
     if kind is n.Unary or kind is n.Binary:  # which have all the rest from their sources
         return (node.op, *map(id, node.sources))  # type: ignore[attr-defined]  # both have it
-    return (kind, node.attributes, node.shape, node.dtype, node.device, *map(id, node.sources))
+    return (kind, node.attributes, node.shape, node.dtype.name, node.device, *map(id, node.sources))
 
 
 def _depth(sources: tuple[n.Node, ...]) -> int:

@@ -25,7 +25,8 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
     Leaves are the nodes with storage, and those without sources that stand for inputs. No output has storage.
     """
     # In the order of `zyx.graph.walk.topological`, but in one pass with what is made of it, and in few steps for values
-    # in memory: this is done for every tensor of a program that computes each by itself.
+    # in memory: this is done for every tensor of a program that computes each by itself. Names of dtypes are compared
+    # and hashed faster than dtypes.
     position: dict[Node, int] = {}
     place_of = position.__getitem__
     leaves: list[Node] = []
@@ -46,7 +47,7 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
                     sources = node.sources
                     break
                 leaves.append(source)
-                entries.append((source.shape, source.dtype, source.device))
+                entries.append((source.shape, source.dtype.name, source.device))
                 position[source] = len(position)
             else:
                 if type(node) is Binary:  # as most are; these have all the rest from their sources
@@ -54,10 +55,10 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
                     entries.append((node.op, position[x], position[y]))
                 elif sources or node.attributes:
                     places = map(place_of, sources)
-                    entries.append((type(node), node.attributes, node.shape, node.dtype, node.device, *places))
+                    entries.append((type(node), node.attributes, node.shape, node.dtype.name, node.device, *places))
                 else:
                     leaves.append(node)
-                    entries.append((node.shape, node.dtype, node.device))
+                    entries.append((node.shape, node.dtype.name, node.device))
                 position[node] = len(position)
                 if not above:
                     break
