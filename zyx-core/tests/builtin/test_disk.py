@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from zyx.backend import Event
 from zyx.builtin.disk import DiskPool
 from zyx.builtin.host import HostPool
-from zyx.errors import AllocationError, InvalidBufferError, TransferError, UnsupportedError
+from zyx.errors import AllocationError, InvalidBufferError, InvalidEventError, TransferError, UnsupportedError
 
 DATA = bytes(range(256)) * 4
 
@@ -107,3 +108,19 @@ def test_a_freed_window_is_refused(pool: DiskPool, file: Path) -> None:
 def test_a_read_past_the_end_of_a_window_is_refused(pool: DiskPool, file: Path) -> None:
     with pytest.raises(InvalidBufferError, match="9 bytes reach past the end"):
         pool.pool_to_host(pool.window(file, 0, 8), memoryview(bytearray(4)), offset=5)
+
+
+def test_an_event_of_another_pool_is_refused_and_used_up(pool: DiskPool, file: Path) -> None:
+    window = pool.window(file, 0, 4)
+    for use in (
+        pool.sync_events,
+        pool.release_events,
+        lambda events: pool.deallocate(window, events),
+        lambda events: pool.pool_to_host(window, memoryview(bytearray(4)), events),
+    ):
+        event = Event()
+        with pytest.raises(InvalidEventError, match="of another pool: Event"):
+            use([event])
+        with pytest.raises(InvalidEventError):
+            event.take()
+    assert not window.freed

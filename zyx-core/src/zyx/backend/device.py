@@ -75,6 +75,7 @@ class Device(ABC):
 
         Raises:
             LaunchError: The arguments do not fit, or the driver refused.
+            InvalidEventError: One of `events` is of another pool than `memory_pool`, or was used before.
         """
 
     @abstractmethod

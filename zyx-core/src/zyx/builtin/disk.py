@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from zyx.backend.event import Event, take_all
+from zyx.backend.event import Event
 from zyx.backend.pool import MemoryPool, PoolBuffer
-from zyx.errors import AllocationError, InvalidBufferError, TransferError, UnsupportedError
+from zyx.errors import AllocationError, InvalidBufferError, InvalidEventError, TransferError, UnsupportedError
 
 if TYPE_CHECKING:
     import os
@@ -23,6 +23,12 @@ class DiskBuffer(PoolBuffer):
         super().__init__(pool, nbytes)
         self.path = path
         self.offset = offset
+
+
+class DiskEvent(Event):
+    """Work on a file: complete when it was made."""
+
+    __slots__ = ()
 
 
 class DiskPool(MemoryPool):
@@ -77,12 +83,12 @@ class DiskPool(MemoryPool):
         )
 
     def deallocate(self, buffer: PoolBuffer, events: Sequence[Event] = ()) -> None:
-        take_all(events)
+        self._take(events)
         self.check_buffer(buffer)
         buffer.freed = True
 
     def host_to_pool(self, source: memoryview, target: PoolBuffer, events: Sequence[Event] = ()) -> Event:
-        take_all(events)
+        self._take(events)
         self.check_buffer(target, source.nbytes)
         raise UnsupportedError(f"pool {self.name} is read-only: {source.nbytes} bytes were to be written to a file")
 
@@ -95,7 +101,7 @@ class DiskPool(MemoryPool):
             InvalidBufferError: `source` is not of this pool, freed, or ends before ``offset + len(target)``.
             TransferError: The file is gone, or shorter than it was.
         """
-        take_all(events)
+        self._take(events)
         if offset < 0:
             raise InvalidBufferError(f"a read of pool {self.name} starts at byte {offset}")
         self.check_buffer(source, offset + target.nbytes)
@@ -119,13 +125,20 @@ class DiskPool(MemoryPool):
             )
 
     def completed(self) -> Event:
-        return Event()
+        return DiskEvent()
 
     def sync_events(self, events: Sequence[Event]) -> None:
-        take_all(events)
+        self._take(events)
 
     def release_events(self, events: Sequence[Event]) -> None:
-        take_all(events)
+        self._take(events)
 
     def close(self) -> None:
         pass  # no file stays open
+
+    def _take(self, events: Sequence[Event]) -> None:
+        for event in events:
+            event.take()
+        for event in events:
+            if not isinstance(event, DiskEvent):
+                raise InvalidEventError(f"pool {self.name} was given an event of another pool: {type(event).__name__}")

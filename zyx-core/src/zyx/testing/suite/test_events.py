@@ -71,6 +71,7 @@ def users(device: Device, pool: MemoryPool) -> Callable[[Sequence[Event]], dict[
     program = device.compile(prepare(increment(4), device))
     buffer, event = pool.allocate(16)
     pool.sync_events([event])
+    elsewhere = upload(HostPool("elsewhere", 1 << 20), np.zeros(4, np.int32))
 
     def make(events: Sequence[Event]) -> dict[str, Callable[[], object]]:
         spare, ready = pool.allocate(16)
@@ -82,6 +83,7 @@ def users(device: Device, pool: MemoryPool) -> Callable[[Sequence[Event]], dict[
             "pool_to_host": lambda: pool.pool_to_host(buffer, memoryview(bytearray(16)), events),
             "launch": lambda: device.launch(program, [buffer], events),
             "deallocate": lambda: pool.deallocate(spare, events),
+            "pool_to_pool": lambda: pool.pool_to_pool(elsewhere, buffer, (), events),
         }
 
     return make
@@ -112,12 +114,21 @@ def test_one_event_twice_in_a_list_is_refused(pool: MemoryPool) -> None:
         pool.sync_events([event, event])
 
 
-@pytest.mark.parametrize("name", ["sync_events", "release_events"])
-def test_an_event_of_another_device_is_refused(
-    users: Callable[[Sequence[Event]], dict[str, Callable[[], object]]], name: str
+@pytest.mark.parametrize("name", [*NAMES, "pool_to_pool"])
+def test_an_event_of_another_pool_is_refused_and_used_up(
+    pool: MemoryPool, users: Callable[[Sequence[Event]], dict[str, Callable[[], object]]], name: str
 ) -> None:
+    if name == "pool_to_pool" and not pool.takes_target_events:
+        pytest.skip("the pool takes no events of the targets of copies")
+    mine, anothers = pool.completed(), AnothersEvent()
+    before = pool.free_bytes
+    using = users([mine, anothers])[name]
     with pytest.raises(InvalidEventError):
-        users([AnothersEvent()])[name]()
+        using()
+    assert pool.free_bytes < before  # nothing was given back
+    for event in (mine, anothers):
+        with pytest.raises(InvalidEventError):
+            event.take()
 
 
 def test_events_are_used_up_by_a_call_that_fails(pool: MemoryPool) -> None:
