@@ -107,6 +107,8 @@ class LabPool(MemoryPool):
         has_direct_path: Whether copies between two pools of this kind do not go through the host.
         gives_events_again: Whether several can wait for one piece of work.
         waits: How often the host waited for work that was not done.
+        waits_apart: As in the class; off, for tests that want waits under the runtime's lock.
+        before_waiting: Called by whoever waits for work, or reads.
     """
 
     takes_target_events = True
@@ -121,6 +123,7 @@ class LabPool(MemoryPool):
         self.has_direct_path = True
         self.gives_events_again = True
         self.waits = 0
+        self.before_waiting: Callable[[], object] = bool
 
     @property
     def free_bytes(self) -> int:
@@ -155,6 +158,7 @@ class LabPool(MemoryPool):
 
     def pool_to_host(self, source: PoolBuffer, target: memoryview, events=(), offset: int = 0) -> None:
         self.sync_events(events)
+        self.before_waiting()
         self.check_buffer(source, offset + target.nbytes)
         np.frombuffer(target, np.uint8)[:] = source.array[offset : offset + target.nbytes]
 
@@ -180,7 +184,10 @@ class LabPool(MemoryPool):
         return LabEvent(Work(None, []), self)
 
     def sync_events(self, events) -> None:
-        for work in taken(self, events):
+        waiting = taken(self, events)
+        if waiting:
+            self.before_waiting()
+        for work in waiting:
             self.waits += work.action is not None
             work.do()
 
@@ -188,6 +195,7 @@ class LabPool(MemoryPool):
         taken(self, events)
 
     def synchronize(self) -> None:
+        self.before_waiting()
         while self.queued:
             self.queued.pop().do()  # the latest first: what it does not wait for is not done before it
 

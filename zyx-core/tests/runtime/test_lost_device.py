@@ -162,3 +162,27 @@ def test_the_default_is_chosen_anew(lab, monkeypatch):
         (zyx.Tensor(values(8)) + 1.0).realize()
     assert zyx.default_device() == "lab:1"
     np.testing.assert_allclose((zyx.Tensor(values(8)) + 1.0).numpy(), values(8) + 1, 1e-6)
+
+
+def test_synchronize_waits_for_the_rest_raises_once_and_then_no_more(lab):
+    failing(lab.device("lab:0"))
+    lost = (zyx.Tensor(values(8), device="lab:0") * 2.0).realize()
+    sound = (zyx.Tensor(values(8), device="lab:1") * 2.0).realize()
+    with pytest.raises(DeviceLostError, match="on lab:0: failed while running"):
+        zyx.synchronize()
+    assert not lab.device("lab:1").memory_pool.in_flight
+    zyx.synchronize()
+    np.testing.assert_allclose((sound + 1.0).numpy(), 2 * values(8) + 1, 1e-6)
+    zyx.synchronize()
+    with pytest.raises(DeviceLostError):
+        lost.numpy()
+
+
+def test_synchronize_tells_of_every_device_that_is_lost(lab):
+    for name in ("lab:0", "lab:1"):
+        failing(lab.device(name))
+        (zyx.Tensor(values(8), device=name) * 2.0).realize()
+    with pytest.raises(DeviceLostError, match="on lab:0: failed while running") as caught:
+        zyx.synchronize()
+    assert "on lab:1: failed while running" in "".join(caught.value.__notes__)
+    zyx.synchronize()

@@ -43,15 +43,19 @@ class MemoryPool(ABC):
 
     Transfers are ordered by events alone: an operation starts when the events it is given are complete, and returns,
     often before the work is done, an event of its own. Events that are passed in are used up, also when the call
-    raises. The host memory of an upload must stay as it is until the upload's event is complete, and the pool keeps it
-    alive until then; a buffer must not be deallocated except with the events of all work that uses it. Any method may
-    raise `BackendError`; after it the pool is as before the call.
+    raises; if one is of another pool, which nobody here can wait for, the call raises `InvalidEventError`. The host
+    memory of an upload must stay as it is until the upload's event is complete, and the pool keeps it alive until then;
+    a buffer must not be deallocated except with the events of all work that uses it. Any method may raise
+    `BackendError`; after it the pool is as before the call.
     """
 
     #: Whether tensors can be put here; a pool of files cannot be allocated from.
     is_allocatable: ClassVar[bool] = True
     #: Whether `pool_to_pool` takes events of its own pool, those of its target; where it does not, the runtime waits.
     takes_target_events: ClassVar[bool] = False
+    #: Whether one thread may be in `sync_events`, `pool_to_host` or `synchronize` while others call whatever they like
+    #: of the pool and its devices. Where it may not, nobody computes on any device while somebody waits for this one.
+    waits_apart: ClassVar[bool] = False
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -95,6 +95,7 @@ class HostPool(MemoryPool):
     """
 
     takes_target_events: ClassVar[bool] = True
+    waits_apart: ClassVar[bool] = True
 
     def __init__(self, name: str = "host", capacity_bytes: int | None = None) -> None:
         super().__init__(name)

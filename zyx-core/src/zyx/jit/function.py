@@ -63,7 +63,7 @@ class Jit(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         runtime = current()
-        if runtime.tracing is not None:  # part of the function that is being traced
+        if runtime.traces and runtime.tracing is not None:  # part of the function that is being traced
             return self._function(*args, **kwargs)
         if runtime.observers.references and runtime.observers.are_recording:  # what it computes has to have a history
             return self._function(*args, **kwargs)

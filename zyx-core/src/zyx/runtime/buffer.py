@@ -26,7 +26,7 @@ class Pending:
         event: None once it was given away.
         pool: The pool that can wait for it.
         error: What the work failed with, once somebody has waited: whoever waits again is told again.
-        is_done: Whether it is known to have succeeded.
+        is_done: Whether it is known to be over, without an error.
     """
 
     __slots__ = ("error", "event", "is_done", "pool", "successor")
@@ -46,6 +46,15 @@ class Pending:
         return current
 
     @property
+    def is_taken(self) -> bool:
+        """Whether its event was given to work that was never queued, or is just being.
+
+        That is so for the handler of a signal that comes in between, and for good if the handler raises. All work of
+        the pool is to be waited for then.
+        """
+        return self.event is None and self.successor is None and self.error is None and not self.is_done
+
+    @property
     def has_failed(self) -> bool:
         """Whether it, or work that waited for it, is known to have failed."""
         return self.last().error is not None
@@ -55,20 +64,32 @@ class Pending:
         last = self.last()
         if last.error is not None:
             raise _again(last.error)
-        event, last.event = last.event, None
-        if event is not None:
-            try:
+        try:
+            if last.is_taken:
+                last.pool.synchronize()
+            elif last.event is not None:
+                event, last.event = last.event, None
                 last.pool.sync_events([event])
-            except BackendError as error:
-                locate(error, last.pool.name)
-                last.error = _again(error)
-                raise
+        except BackendError as error:
+            locate(error, last.pool.name)
+            last.error = _again(error)
+            raise
         last.is_done = True
+
+    def finished(self, failure: BackendError | None) -> None:
+        """Note that somebody has waited for this work by another event, and what came of it."""
+        event, self.event = self.event, None
+        if event is not None:
+            self.pool.release_events([event])
+        if failure is None:
+            self.is_done = True
+        else:
+            self.error = _again(failure)
 
     def runs_apart_from(self, pool: MemoryPool) -> bool:
         """Whether it may still be running, and `pool` cannot wait for it."""
         last = self.last()
-        return last.event is not None and last.pool is not pool
+        return last.pool is not pool and (last.event is not None or last.is_taken)
 
     def events_for(self, pool: MemoryPool) -> list[Event]:
         """Return events of `pool` for whoever must not go on before the work is over, failed or not.
@@ -76,9 +97,9 @@ class Pending:
         The work's own event stays here. Where there is no other to be had, this waits, and returns none.
         """
         last = self.last()
-        if last.event is None:
+        if last.event is None and not last.is_taken:
             return []
-        event = last.event.again() if last.pool is pool else None
+        event = last.event.again() if last.event is not None and last.pool is pool else None
         if event is not None:
             return [event]
         with suppress(BackendError):  # whoever holds the results is told
@@ -359,6 +380,8 @@ def take_events(buffers: Iterable[Buffer], pool: MemoryPool) -> tuple[list[Event
             events.append(last.event)
             last.event = None
             taken.append(last)
+        elif last.is_taken and last not in taken:
+            last.wait()
     return events, taken
 
 
@@ -371,6 +394,9 @@ def abandon(taken: Sequence[Pending]) -> None:
             locate(error, pool.name)
             for pending in taken:
                 pending.error = _again(error) if pending.pool is pool else pending.error
+        else:
+            for pending in taken:
+                pending.is_done = pending.is_done or pending.pool is pool
 
 
 def settle(
@@ -380,6 +406,8 @@ def settle(
     if event.complete_when_made:
         event.take()
         if taken:
+            for earlier in taken:
+                earlier.is_done = True
             for buffer in buffers:
                 buffer.pending = buffer.writer = None
         return
@@ -402,7 +430,7 @@ def copy_buffer(source: Buffer, target: Buffer) -> None:
         return
     behind, taken = _target_events(target)
     try:
-        events, more = take_events((source,), source.pool)
+        events, more = ([], []) if source.pending in taken else take_events((source,), source.pool)
         taken = [*taken, *more]
         event = _copy(source.raw, target, events, behind)
     except BackendError as error:

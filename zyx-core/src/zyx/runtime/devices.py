@@ -15,7 +15,7 @@ from zyx.runtime.trace import Trace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zyx.backend import Device
+    from zyx.backend import Device, MemoryPool
     from zyx.errors import DeviceLostError
     from zyx.plugins.opening import OpenedBackends
     from zyx.runtime.buffer import Buffer, MemoryUse
@@ -34,12 +34,14 @@ class Devices:
 
     Attributes:
         memory: Allocates buffers.
-        lock: Held while the runtime is at work.
+        lock: Held while the runtime is at work, but not while it waits for devices.
+        lost_pools: The pools whose devices have all stopped answering.
     """
 
     def __init__(self, settings: Settings | Mapping[str, Any] | None) -> None:
         self.memory = Memory()
         self.lock = threading.RLock()
+        self.lost_pools: set[MemoryPool] = set()
         self._given_settings = settings
         self._opened: OpenedBackends | None = None
         self._default: str | None = None
@@ -212,13 +214,18 @@ class Devices:
 
     def lose(self, error: DeviceLostError) -> None:
         """Take the device that stopped answering, or all on that pool, out of use; the default is chosen anew."""
-        if self._opened is None:
-            return
-        for device in list(self._opened.devices.values()):
-            if error.place in (device.name, device.memory_pool.name):
-                self._opened.lost(device, error)
-        self._default = None
-        self._forget_placement()
+        with self.lock:
+            if self._opened is None:
+                return
+            opened = self._opened
+            for device in list(opened.devices.values()):
+                pool = device.memory_pool
+                if error.place in (device.name, pool.name):
+                    opened.lost(device, error)
+                    if not any(other.memory_pool is pool for other in opened.devices.values()):
+                        self.lost_pools.add(pool)
+            self._default = None
+            self._forget_placement()
 
     def _note_opened(self) -> None:
         self.trace.opened(self.backends)

@@ -23,6 +23,7 @@ from zyx.runtime.devices import Devices
 from zyx.runtime.lazy import Unread, read_slices_only
 from zyx.runtime.observer import Observers
 from zyx.runtime.signature import signature
+from zyx.runtime.waiting import Waiting
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Runtime(Devices):
         self.graph = Graph()
         self.observers = Observers()
         self.traces: set[Tracing] = set()
+        self._waiting = Waiting(self.lock, self.lose)
         self._tracing: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
         self._compiler: Compiler | None = None
         self._planner: Planner | None = None
@@ -160,11 +162,11 @@ class Runtime(Devices):
                 if self.trace.launches:
                     buffer.wait()
                     self.trace.copied("an array", buffer.pool.name, buffer.nbytes, started)
-                if buffer.pending is not None and np.may_share_memory(source, array):
-                    buffer.wait()  # the caller may change the array as soon as this returns
             except DeviceLostError as error:
                 self.lose(error)
                 raise
+        if buffer.pending is not None and np.may_share_memory(source, array):
+            self._waiting.finish(buffer)  # the caller may change the array as soon as this returns
         return self.graph.leaf(array.shape, dtype, device, buffer)
 
     def _uploaded(self, source: np.ndarray, device: str) -> Buffer:
@@ -191,36 +193,26 @@ class Runtime(Devices):
         """
         if self.traces and (tracing := self._tracing.get()) is not None:
             raise tracing.refusal(handle)
-        self.realize([handle])
-        node = handle._node
-        result = np.empty(node.shape, node.dtype.numpy)
         with self.lock:
+            self.realize([handle])
+            node = handle._node
             buffer = self.buffer_of(node)
+        result = np.empty(node.shape, node.dtype.numpy)
         if buffer.raw is not None:
-            with self.lock:
-                try:
-                    buffer.wait()
-                    started = self.trace.before_launch()
-                    buffer.pool.pool_to_host(buffer.raw, result.reshape(-1).view(np.uint8).data, [])
-                    self.trace.copied(buffer.pool.name, "an array", buffer.nbytes, started)
-                except DeviceLostError as error:
-                    locate(error, buffer.pool.name)
-                    self.lose(error)
-                    raise
+            self._waiting.finish(buffer)
+            started = self.trace.before_launch()
+            self._waiting.read(buffer, result.reshape(-1).view(np.uint8).data)
+            self.trace.copied(buffer.pool.name, "an array", buffer.nbytes, started)
         return result
 
     def shared_buffer(self, handle: Handle, *, copy: bool = False) -> Buffer:
         """Return the buffer of `handle`, or a copy of it, all work on it done. Raises as `download` does."""
         if self.traces and (tracing := self._tracing.get()) is not None:
             raise tracing.refusal(handle)
-        self.realize([handle])
         with self.lock:
-            try:
-                buffer = self.buffer_of(self.copy(handle._node) if copy else handle._node)
-                buffer.wait()
-            except DeviceLostError as error:
-                self.lose(error)
-                raise
+            self.realize([handle])
+            buffer = self.buffer_of(self.copy(handle._node) if copy else handle._node)
+        self._waiting.finish(buffer)
         return buffer
 
     def adopt(self, address: int, owner: object, shape: Shape, dtype: DType, device: Device) -> Node:
@@ -287,15 +279,16 @@ class Runtime(Devices):
         return [alive for reference in waiting if (alive := reference()) is not None]
 
     def synchronize(self) -> None:
-        """Wait for all queued work on all devices. Errors of that work surface here."""
+        """Wait for all queued work on all devices. Errors of that work surface here.
+
+        A device that is lost is no reason not to wait for the others, and an error once.
+
+        Raises:
+            BackendError: The first error, when all work is over; notes on it say what else failed.
+        """
         with self.lock:
-            for pool in self.backends.pools.values() if self._opened is not None else ():
-                try:
-                    pool.synchronize()
-                except DeviceLostError as error:
-                    locate(error, pool.name)
-                    self.lose(error)
-                    raise
+            pools = () if self._opened is None else tuple(self._opened.pools.values())
+        self._waiting.synchronize(pool for pool in pools if pool not in self.lost_pools)
 
     # ---- computing
 
@@ -450,6 +443,7 @@ class Runtime(Devices):
                 for pool in self._opened.pools.values():
                     with suppress(BackendError):
                         pool.synchronize()
+            self._waiting.end()
             self._drop_plans()
             if self._compiler is not None:
                 self._compiler.close()
@@ -472,6 +466,7 @@ class Runtime(Devices):
         if not is_child:
             return
         self.lock = threading.RLock()
+        self._waiting = Waiting(self.lock, self.lose)
         if self._compiler is not None:
             self._compiler.after_fork()
         if self._opened is not None:

@@ -1,0 +1,128 @@
+"""Waiting for devices while others work: the runtime's lock is free meanwhile.
+
+That takes two things of a pool: it says `MemoryPool.waits_apart`, and its events can be had again (`Event.again`),
+since whoever launches on the buffer meanwhile needs the event of the work there. Without them the lock is kept.
+
+What is waited for, or read, stays as it is: who waits has the buffer, so it is not given back, and a traced function
+that would store over it sees that it is not alone and makes a copy.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from threading import Condition
+from typing import TYPE_CHECKING
+
+from zyx.errors import BackendError, DeviceLostError, locate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from threading import RLock
+
+    from zyx.backend import MemoryPool
+    from zyx.runtime.buffer import Buffer
+
+#: For the end of a runtime: a device that hangs must not keep the process from ending.
+_PATIENCE_S = 10.0
+
+
+class Waiting:
+    """Who waits without the lock. All methods are to be called without it; who has it all the same, keeps it.
+
+    Args:
+        lock: The runtime's.
+        lose: Told of devices that turn out to be lost.
+    """
+
+    def __init__(self, lock: RLock, lose: Callable[[DeviceLostError], None]) -> None:
+        self._lock = lock
+        self._lose = lose
+        self._ended = Condition(lock)
+        self._count = 0
+
+    def finish(self, buffer: Buffer) -> None:
+        """Return when the work that is queued on `buffer` now is done.
+
+        Raises:
+            BackendError: As `Buffer.wait` does.
+        """
+        with self._lock:
+            pending, writer = buffer.pending, buffer.writer
+            if pending is None:
+                return
+            last = pending.last()
+            event = last.event.again() if last.event is not None and last.pool.waits_apart else None
+            if event is None:
+                with self._losing(buffer.pool):
+                    buffer.wait()
+                return
+        failure: BackendError | None = None
+        with self._apart():
+            try:
+                last.pool.sync_events([event])
+            except BackendError as error:
+                locate(error, last.pool.name)
+                failure = error
+        with self._losing(buffer.pool), self._lock:
+            last.finished(failure)
+            if failure is None and writer is not None:
+                writer.is_done = True
+            if buffer.pending is not None and buffer.pending.last() is last:
+                buffer.wait()  # notes that, or raises
+            elif failure is not None and writer is not None and not writer.is_done:
+                raise failure
+
+    def read(self, buffer: Buffer, target: memoryview) -> None:
+        """Fill `target` with the bytes of `buffer`, on which all work is done.
+
+        Raises:
+            BackendError: The transfer failed.
+        """
+        assert buffer.raw is not None
+        with self._losing(buffer.pool), self._apart() if buffer.pool.waits_apart else self._lock:
+            buffer.pool.pool_to_host(buffer.raw, target, [])
+
+    def synchronize(self, pools: Iterable[MemoryPool]) -> None:
+        """Wait for all work of `pools`.
+
+        Raises:
+            BackendError: The first error, when all work is over; notes on it say what else failed.
+        """
+        errors: list[BackendError] = []
+        for pool in pools:
+            try:
+                with self._losing(pool), self._apart() if pool.waits_apart else self._lock:
+                    pool.synchronize()
+            except BackendError as error:
+                errors.append(error)
+        if errors:
+            for other in errors[1:]:
+                errors[0].add_note(f"{type(other).__name__}: {other}")
+            raise errors[0]
+
+    def end(self) -> None:
+        """Return when nobody waits any more, or after a while."""
+        with self._lock:
+            self._ended.wait_for(lambda: not self._count, _PATIENCE_S)
+
+    @contextmanager
+    def _losing(self, pool: MemoryPool) -> Iterator[None]:
+        try:
+            yield
+        except BackendError as error:
+            locate(error, pool.name)
+            if isinstance(error, DeviceLostError):
+                self._lose(error)
+            raise
+
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        with self._lock:
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._count -= 1
+                if not self._count:
+                    self._ended.notify_all()
