@@ -38,7 +38,7 @@ class _Noting(Compiler):
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler: Final = compiler
-        self._started: dict[Future[Program], Kernel] = {}
+        self._kernel_of: dict[Future[Program], Kernel] = {}
         self.kernels: dict[Program, Kernel] = {}
 
     def start(self, nests: Sequence[Nest], name: str, device: Device) -> Future[Program]:
@@ -46,16 +46,19 @@ class _Noting(Compiler):
 
     def start_kernel(self, kernel: Kernel, device: Device) -> Future[Program]:
         future = self._compiler.start_kernel(kernel, device)
-        self._started[future] = kernel
+        self._kernel_of[future] = kernel
         return future
 
     def simplified(self, kernel: Kernel, device: Device) -> Kernel:
         return self._compiler.simplified(kernel, device)
 
+    def hold(self, plan: Plan) -> None:
+        self._compiler.hold(plan)
+
     def result(self, future: Future[Program]) -> Program:
         program = self._compiler.result(future)
-        if future in self._started:
-            self.kernels[program] = self._started[future]
+        if future in self._kernel_of:
+            self.kernels[program] = self._kernel_of[future]
         return program
 
 

@@ -13,7 +13,7 @@ from zyx.errors import DTypeError
 from zyx.ops import BinaryOp
 from zyx.runtime.handle import Handle
 from zyx.tensor.formulas import copy_sign, is_finite
-from zyx.tensor.operands import NUMBERS, OPERANDS, align, is_tensor, require, term_of, wrap
+from zyx.tensor.operands import NUMBERS, OPERANDS, align, is_operand, is_tensor, require, term_of, with_arrays, wrap
 from zyx.tensor.term import broadcast_shapes, expand_to
 
 if TYPE_CHECKING:
@@ -323,6 +323,16 @@ def forward(function: Callable[[Operand, Operand], Tensor]) -> Callable[[Tensor,
 
     def apply(x: Tensor, y: Operand) -> Tensor:
         return function(x, y) if isinstance(y, OPERANDS) else NotImplemented
+
+    return apply
+
+
+def comparison(function: Callable[[Operand, Operand], Tensor]) -> Callable[[Tensor, object], Tensor]:
+    """Return the method of ``==`` or ``!=``, which compares with lists, too: they would be unequal without a word."""
+
+    def apply(x: Tensor, y: object) -> Tensor:
+        other = with_arrays((x, y), "a comparison")[1] if isinstance(y, list | tuple) else y
+        return function(x, other) if is_operand(other) else NotImplemented
 
     return apply
 

@@ -22,6 +22,7 @@ from zyx.tensor.operands import (
     node_of,
     require,
     term_of,
+    with_arrays,
     wrap,
 )
 from zyx.tensor.reduction import all as all_of
@@ -94,8 +95,11 @@ def nan_to_num(x: Tensor, nan: float = 0.0, posinf: float | None = None, neginf:
 
 
 def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> Tensor:
-    """Tell where ``|x - y| <= atol + rtol * |y|``; equal infinities are close, NaN only if `equal_nan`."""
-    like, (a, b) = align((x, y), "isclose", floating=True)
+    """Tell where ``|x - y| <= atol + rtol * |y|``; equal infinities are close, NaN only if `equal_nan`.
+
+    One of the two may be a list of numbers.
+    """
+    like, (a, b) = align(with_arrays((x, y), "isclose"), "isclose", floating=True)
     wide = dtypes.accumulator(a.dtype)
     a, b = a.cast(wide), b.cast(wide)
     close = ((a - b).abs() <= b.abs() * rtol + atol) & is_finite(b)
@@ -111,7 +115,8 @@ def allclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, *, 
 
 
 def array_equal(x: Operand, y: Operand, *, equal_nan: bool = False) -> bool:
-    """Tell whether shapes and all elements are equal; reads."""
+    """Tell whether shapes and all elements are equal; reads. One of the two may be a list of numbers."""
+    x, y = with_arrays((x, y), "array_equal")
     if getattr(x, "shape", ()) != getattr(y, "shape", ()):
         return False
     like, (a, b) = align((x, y), "array_equal")

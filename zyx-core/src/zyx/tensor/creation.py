@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
-from zyx.dtype import as_dtype
+from zyx.dtype import DType, as_dtype
 from zyx.errors import DTypeError, ShapeError, SharingError
 from zyx.runtime.runtime import current
 from zyx.tensor import sharing
@@ -27,7 +27,7 @@ from zyx.tensor.term import Term
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.dtype import DType, DTypeLike, Scalar
+    from zyx.dtype import DTypeLike, Scalar
     from zyx.shape import Shape
     from zyx.tensor.operands import Array
 
@@ -134,26 +134,57 @@ def full(
     return _constant(value, shapes.as_shape(shape), target, device)
 
 
-def zeros(*shape: int | Sequence[int], dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return 0 everywhere."""
-    return _constant(0, shape_of(shape), dtypes.float32 if dtype is None else as_dtype(dtype), device)
+def zeros(
+    *sizes: int | Sequence[int] | DTypeLike,
+    shape: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """Return 0 everywhere: ``zeros(2, 3)``, ``zeros((2, 3))``, ``zeros((2, 3), dtype)`` or ``zeros(shape=(2, 3))``."""
+    return _filled(0, sizes, shape, dtype, device)
 
 
-def ones(*shape: int | Sequence[int], dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return 1 everywhere."""
-    return _constant(1, shape_of(shape), dtypes.float32 if dtype is None else as_dtype(dtype), device)
+def ones(
+    *sizes: int | Sequence[int] | DTypeLike,
+    shape: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """Return 1 everywhere; the shape is given as to `zeros`."""
+    return _filled(1, sizes, shape, dtype, device)
 
 
-def empty(*shape: int | Sequence[int], dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return any values; they are 0."""
-    return zeros(*shape, dtype=dtype, device=device)
+def empty(
+    *sizes: int | Sequence[int] | DTypeLike,
+    shape: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """Return any values, which are 0; the shape is given as to `zeros`."""
+    return _filled(0, sizes, shape, dtype, device)
 
 
-def shape_of(given: tuple[int | Sequence[int], ...]) -> Shape:
+def _filled(
+    value: Scalar,
+    sizes: Sequence[Any],
+    shape: int | Sequence[int] | None,
+    dtype: DTypeLike | None,
+    device: str | None,
+) -> Tensor:
+    if shape is not None:
+        if sizes:
+            raise ShapeError(f"the shape is given twice, as {sizes} and as {shape}")
+        sizes = (shape,)
+    if dtype is None and len(sizes) == 2 and isinstance(sizes[-1], DType | str | type | np.dtype):
+        *sizes, dtype = sizes
+    return _constant(value, shape_of(sizes), dtypes.float32 if dtype is None else as_dtype(dtype), device)
+
+
+def shape_of(given: Sequence[Any]) -> Shape:
     """Return the shape of ``f(2, 3)`` or ``f((2, 3))``."""
     if len(given) == 1:
         return shapes.as_shape(given[0])
-    return shapes.as_shape(given)  # type: ignore[arg-type]  # integers, or the error names what is not
+    return shapes.as_shape(given)
 
 
 def full_like(x: Tensor, fill_value: Scalar, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:

@@ -44,7 +44,7 @@ def node_from_data(data: object, dtype: DType | None, device: str | None, runtim
         return runtime.graph.cast(_constant(data, runtime, place), target)
     array = host_array(data)
     own = as_dtype(array.dtype)
-    if dtype is None and own is dtypes.float64 and not _has_dtype(data):
+    if dtype is None and own is dtypes.float64 and not has_dtype(data):
         dtype = dtypes.float32
     return runtime.upload(array if dtype is None else semantics.apply_cast(array, dtype), place)
 
@@ -88,7 +88,7 @@ def _checked(array: Array, of: object = None) -> Array:
     return array
 
 
-def _has_dtype(data: object) -> bool:
+def has_dtype(data: object) -> bool:
     """Tell whether `data`, or what nested sequences hold first, has a dtype of its own, unlike Python's numbers."""
     while isinstance(data, list | tuple) and data:
         data = data[0]

@@ -30,8 +30,21 @@ def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
         raise ShapeError(f"sizes and axes are integers, not {listed!r}") from error
 
 
-def reshape(x: Tensor, *shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
+def _given_once(positional: tuple[Any, ...], keyword: object, what: str) -> tuple[Any, ...]:
+    """Return sizes or axes, which are given by position or by name."""
+    if keyword is None:
+        return positional
+    if positional:
+        raise ShapeError(f"{what}: sizes or axes are given twice, as {positional} and as {keyword}")
+    return (keyword,)
+
+
+def reshape(
+    x: Tensor, *sizes: int | Sequence[int], shape: int | Sequence[int] | None = None, copy: bool | None = None
+) -> Tensor:
     """Return the elements of `x`, in row-major order, in another shape; one size may be -1 and is worked out.
+
+    The shape is given as ``reshape(x, 2, 3)``, ``reshape(x, (2, 3))`` or ``reshape(x, shape=(2, 3))``.
 
     Tensors never share what one of them can change, so `copy` makes no difference.
 
@@ -40,7 +53,12 @@ def reshape(x: Tensor, *shape: int | Sequence[int], copy: bool | None = None) ->
     """
     tensor = require(x, "reshape")
     node = tensor.node
-    return wrap(tensor.runtime.graph.reshape(node, shapes.resolve_reshape(node.shape, as_sizes(shape))), tensor)
+    return wrap(
+        tensor.runtime.graph.reshape(
+            node, shapes.resolve_reshape(node.shape, as_sizes(_given_once(sizes, shape, "reshape")))
+        ),
+        tensor,
+    )
 
 
 def flatten(x: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
@@ -124,16 +142,16 @@ def broadcast_arrays(*tensors: Tensor) -> list[Tensor]:
 # ---- order of axes
 
 
-def permute_dims(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
-    """Return `x` with axis ``axes[i]`` at position i."""
+def permute_dims(x: Tensor, *order: int | Sequence[int], axes: Sequence[int] | None = None) -> Tensor:
+    """Return `x` with its axis number ``order[i]`` at position i; the order may also be given as ``axes=(1, 0)``."""
     tensor = require(x, "permute_dims")
-    wanted = as_sizes(axes)
+    wanted = as_sizes(_given_once(order, axes, "permute_dims"))
     node = tensor.node
     ndim = len(node.shape)
-    order = shapes.normalize_axes(wanted, ndim)
-    if len(order) != ndim:
-        raise ShapeError(f"permute_dims: {wanted} names {len(order)} of the {ndim} axes of {node.shape}")
-    return wrap(tensor.runtime.graph.permute(node, order), tensor)
+    places = shapes.normalize_axes(wanted, ndim)
+    if len(places) != ndim:
+        raise ShapeError(f"permute_dims: {wanted} names {len(places)} of the {ndim} axes of {node.shape}")
+    return wrap(tensor.runtime.graph.permute(node, places), tensor)
 
 
 def transpose(x: Tensor, *axes: int | Sequence[int]) -> Tensor:

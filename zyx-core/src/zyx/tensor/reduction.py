@@ -2,7 +2,7 @@
 
 `axis` is an integer, several, or None for all; ``keepdims`` keeps the combined axes with size 1. Sums and products of
 integers and bools are int64 or uint64, those of float16 and bfloat16 are accumulated in float32. Extremes are NaN if
-an element is.
+an element is. `out` is None: it stands there so that NumPy's functions take tensors, ``np.mean(x)``.
 """
 
 from __future__ import annotations
@@ -42,6 +42,12 @@ def sum_dtype(dtype: DType) -> DType:
     return dtypes.uint64 if dtype.is_unsigned else dtypes.int64
 
 
+def _refuse(out: object, what: str) -> None:
+    """Check the argument `out`, which is there since NumPy's functions, given a tensor, call its method with it."""
+    if out is not None:
+        raise DTypeError(f"{what} makes a new tensor; out={type(out).__name__} cannot be written to, leave it out")
+
+
 def _combine(x: Tensor, op: ReduceOp, axis: AxisLike, dtype: DTypeLike | None, what: str, *, keepdims: bool) -> Tensor:
     term = term_of(x, what)
     axes = shapes.normalize_axes(axis, len(term.shape))
@@ -50,13 +56,19 @@ def _combine(x: Tensor, op: ReduceOp, axis: AxisLike, dtype: DTypeLike | None, w
     return wrap(drop_axes(result, axes, keepdims=keepdims).node, x)
 
 
-def sum(x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
+def sum(
+    x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
+) -> Tensor:
     """Return the sum along `axis`; 0 of no elements. `dtype` is that of the result, and of the additions."""
+    _refuse(out, "sum")
     return _combine(x, ReduceOp.SUM, axis, dtype, "sum", keepdims=keepdims)
 
 
-def prod(x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
+def prod(
+    x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
+) -> Tensor:
     """Return the product along `axis`; 1 of no elements. `dtype` is that of the result, and of the multiplications."""
+    _refuse(out, "prod")
     return _combine(x, ReduceOp.PROD, axis, dtype, "prod", keepdims=keepdims)
 
 
@@ -76,31 +88,43 @@ def check_not_empty(term: Term, axes: Sequence[int], what: str) -> None:
             )
 
 
-def max(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:  # the Array API's name
+def max(
+    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None
+) -> Tensor:  # the Array API's name
     """Return the greatest element along `axis`.
 
     Raises:
         ShapeError: An axis of size 0.
     """
+    _refuse(out, "max")
     return _extreme(x, ReduceOp.MAX, axis, "max", keepdims=keepdims)
 
 
-def min(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:  # the Array API's name
+def min(
+    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None
+) -> Tensor:  # the Array API's name
     """Return the least element along `axis`.
 
     Raises:
         ShapeError: An axis of size 0.
     """
+    _refuse(out, "min")
     return _extreme(x, ReduceOp.MIN, axis, "min", keepdims=keepdims)
 
 
-def any(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:  # the Array API's name
+def any(
+    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None
+) -> Tensor:  # the Array API's name
     """Tell whether any element along `axis` is not 0; false of no elements."""
+    _refuse(out, "any")
     return _combine(x, ReduceOp.OR, axis, dtypes.bool_, "any", keepdims=keepdims)
 
 
-def all(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:  # the Array API's name
+def all(
+    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None
+) -> Tensor:  # the Array API's name
     """Tell whether all elements along `axis` are not 0; true of no elements."""
+    _refuse(out, "all")
     return _combine(x, ReduceOp.AND, axis, dtypes.bool_, "all", keepdims=keepdims)
 
 
@@ -182,8 +206,11 @@ def _mean(term: Term, axes: Sequence[int]) -> Term:
     return term.sum(axes) / float(_count(term, axes))
 
 
-def mean(x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
+def mean(
+    x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
+) -> Tensor:
     """Return the mean along `axis`; NaN of no elements. Integers and bools give float32."""
+    _refuse(out, "mean")
     term = term_of(x, "mean")
     target = _result_dtype(term, dtype, "mean")
     axes = shapes.normalize_axes(axis, len(term.shape))
@@ -206,13 +233,16 @@ def var(
     correction: float = 0.0,
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
+    out: None = None,
+    ddof: float | None = None,
 ) -> Tensor:
     """Return the variance along `axis`: the sum of squared distances from the mean, over the count less `correction`.
 
     Where that is not positive, the result is NaN (or infinity, if the elements differ). Integers and bools give
-    float32.
+    float32. `ddof` is NumPy's name for `correction`.
     """
-    return var_mean(x, axis, correction=correction, dtype=dtype, keepdims=keepdims)[0]
+    _refuse(out, "var")
+    return var_mean(x, axis, correction=correction if ddof is None else ddof, dtype=dtype, keepdims=keepdims)[0]
 
 
 def std(
@@ -222,9 +252,12 @@ def std(
     correction: float = 0.0,
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
+    out: None = None,
+    ddof: float | None = None,
 ) -> Tensor:
     """Return the standard deviation along `axis`, the square root of `var`."""
-    return std_mean(x, axis, correction=correction, dtype=dtype, keepdims=keepdims)[0]
+    _refuse(out, "std")
+    return std_mean(x, axis, correction=correction if ddof is None else ddof, dtype=dtype, keepdims=keepdims)[0]
 
 
 def var_mean(

@@ -441,8 +441,8 @@ class Tensor(Handle):
     __le__ = arithmetic.forward(arithmetic.less_equal)
     __gt__ = arithmetic.forward(arithmetic.greater)
     __ge__ = arithmetic.forward(arithmetic.greater_equal)
-    __eq__ = arithmetic.forward(arithmetic.equal)  # type: ignore[assignment]  # a tensor, not a bool
-    __ne__ = arithmetic.forward(arithmetic.not_equal)  # type: ignore[assignment]  # a tensor, not a bool
+    __eq__ = arithmetic.comparison(arithmetic.equal)  # type: ignore[assignment]  # a tensor, not a bool
+    __ne__ = arithmetic.comparison(arithmetic.not_equal)  # type: ignore[assignment]  # a tensor, not a bool
     __hash__ = object.__hash__
     __neg__ = elementwise.negative
     __pos__ = elementwise.positive

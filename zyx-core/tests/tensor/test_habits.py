@@ -1,0 +1,89 @@
+"""Calls as people know them from NumPy and the Array API: each works, or is an error, and none is silently wrong."""
+
+import numpy as np
+import pytest
+
+import zyx
+from zyx.errors import DTypeError, ShapeError
+
+DATA = np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]], np.float32)
+
+
+@pytest.fixture
+def x():
+    return zyx.Tensor(DATA)
+
+
+@pytest.mark.parametrize(
+    "function", [np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.std, np.var, np.any, np.all]
+)
+def test_numpys_reductions_take_tensors_and_give_tensors(x, function):
+    for keywords in ({}, {"axis": 1}, {"axis": 0, "keepdims": True}):
+        found = function(x, **keywords)
+        assert isinstance(found, zyx.Tensor)
+        np.testing.assert_allclose(found.numpy(), function(DATA, **keywords), rtol=1e-6)
+
+
+def test_numpys_ddof_is_the_correction(x):
+    for function in (np.std, np.var):
+        np.testing.assert_allclose(function(x, axis=1, ddof=1).numpy(), function(DATA, axis=1, ddof=1), rtol=1e-6)
+
+
+def test_there_is_nothing_to_write_to(x):
+    with pytest.raises(DTypeError, match="mean makes a new tensor; out=ndarray cannot be written to"):
+        np.mean(x, out=np.zeros(()))
+
+
+@pytest.mark.parametrize("make", [zyx.zeros, zyx.ones, zyx.empty])
+def test_a_shape_is_given_in_the_ways_of_all(make):
+    for found in (make(2, 3), make((2, 3)), make([2, 3]), make(shape=(2, 3))):
+        assert found.shape == (2, 3)
+        assert found.dtype == zyx.float32
+    for dtype in ("int8", zyx.int8, np.int8, np.dtype("int8")):
+        assert make((2, 3), dtype).dtype == zyx.int8
+        assert make(4, dtype).shape == (4,)
+        assert make(shape=4, dtype=dtype).dtype == zyx.int8
+    assert make((2,), bool).dtype == zyx.bool
+    assert make(()).shape == make().shape == ()
+    with pytest.raises(ShapeError, match="given twice"):
+        make(2, shape=(2, 3))
+    with pytest.raises(ShapeError):
+        make((2, 3), 4.5)
+
+
+def test_shapes_and_axes_are_keywords_too(x):
+    assert zyx.reshape(x, shape=(3, 2)).shape == x.reshape(shape=6).reshape(3, -1).shape == (3, 2)
+    assert zyx.permute_dims(x, axes=(1, 0)).shape == x.permute_dims(axes=[1, 0]).shape == (3, 2)
+    with pytest.raises(ShapeError, match="reshape: sizes or axes are given twice"):
+        x.reshape(6, shape=(3, 2))
+    with pytest.raises(ShapeError, match="permute_dims: sizes or axes are given twice"):
+        x.permute_dims(1, 0, axes=(1, 0))
+
+
+def test_comparisons_with_lists_compare(x):
+    row = x[0]
+    np.testing.assert_array_equal((row == [3, 1, 0]).numpy(), [True, True, False])
+    np.testing.assert_array_equal((row != (3.0, 1.0, 0.0)).numpy(), [False, False, True])
+    np.testing.assert_array_equal(([3, 1, 0] == row).numpy(), [True, True, False])  # noqa: SIM300  # the list comes first
+    np.testing.assert_array_equal((x == DATA.tolist()).numpy(), np.ones((2, 3), bool))
+    np.testing.assert_array_equal((zyx.Tensor(np.array([1, 2], np.uint8)) == [1.0, 2.5]).numpy(), [True, False])
+    tenths = zyx.Tensor(np.array([0.1, 0.2]))
+    assert (tenths == [0.1, 0.2]).all()  # the numbers take the dtype that they meet
+    with pytest.raises(ShapeError, match="nested lists do not make a box"):
+        _ = x == [[1, 2], [3]]
+    with pytest.raises(ShapeError):
+        _ = row == [1, 2]
+    with pytest.raises(DTypeError):
+        _ = row == ["a", "b", "c"]
+    assert (row == None) is False  # noqa: E711  # as is said of all other objects
+
+
+def test_lists_are_compared_within_a_tolerance_and_as_wholes(x):
+    row = x[0]
+    assert zyx.array_equal(row, [3, 1, 2])
+    assert zyx.array_equal([3.0, 1.0, 2.0], row)
+    assert not zyx.array_equal(row, [3, 1])
+    assert not zyx.array_equal(row, [3, 1, 4])
+    assert zyx.allclose(row, [3.0, 1.0, 2.0000001])
+    assert not zyx.allclose([3.0, 1.0, 2.1], row)
+    np.testing.assert_array_equal(row.isclose([3, 1, 0]).numpy(), [True, True, False])
