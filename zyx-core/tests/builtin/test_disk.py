@@ -86,6 +86,21 @@ def test_a_file_that_was_cut_since_gives_an_error_with_file_and_counts(pool: Dis
         pool.pool_to_host(window, memoryview(bytearray(24)))
 
 
+def test_a_part_of_a_window_is_a_window_and_none_reaches_out_of_it(pool: DiskPool, file: Path) -> None:
+    window = pool.file(file).window(100, 50)
+    target = bytearray(8)
+    pool.pool_to_host(window.part(42, 8), memoryview(target))
+    assert target == DATA[142:150]
+    for start, nbytes in [(43, 8), (-1, 8), (0, 0)]:
+        with pytest.raises(InvalidBufferError, match="no part of"):
+            window.part(start, nbytes)
+
+
+def test_a_folder_is_no_file(pool: DiskPool, tmp_path: Path) -> None:
+    with pytest.raises(TransferError, match="no plain file"):
+        pool.file(tmp_path)
+
+
 def test_nothing_can_be_allocated_or_written(pool: DiskPool, file: Path) -> None:
     assert pool.free_bytes == 0
     assert not pool.is_allocatable

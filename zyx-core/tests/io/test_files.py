@@ -1,6 +1,9 @@
 """Tensors to files and back, and how little of a file is read."""
 
+import builtins
+import os
 import stat
+import time
 
 import ml_dtypes
 import numpy as np
@@ -216,6 +219,53 @@ def test_new_files_have_the_rights_that_other_files_get(matrix):
     plain = matrix.parent / "plain"
     plain.write_bytes(b"")
     assert stat.S_IMODE(matrix.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+
+
+def test_many_tensors_are_found_by_looking_at_their_file_once(tmp_path, monkeypatch):
+    count = 10_000
+    path = tmp_path / "many.safetensors"
+    safetensors.numpy.save_file({f"layer {i}": np.full(2, i, np.float32) for i in range(count)}, path)
+    seen = {"stat": 0, "open": 0, "tensors": 0}
+
+    def counting(name, original):
+        def counted(*args, **kwargs):
+            if str(path) in map(str, args):
+                seen[name] += 1
+            return original(*args, **kwargs)
+
+        return counted
+
+    monkeypatch.setattr(os, "stat", counting("stat", os.stat))
+    monkeypatch.setattr(builtins, "open", counting("open", open))
+    monkeypatch.setattr("pathlib.io.open", counting("open", open))
+    started = time.thread_time()
+    tensors = io.load(path)
+    took_s = time.thread_time() - started
+    seen["tensors"] = len(tensors)
+    assert seen["tensors"] == count
+    assert seen["stat"] <= 2
+    assert seen["open"] <= 2
+    assert took_s < 100e-6 * count  # about 20 us a tensor
+    assert tensors["layer 7777"].tolist() == [7777, 7777]
+
+
+@pytest.mark.parametrize("tensors", [[1.0], zyx.float32, 3, None, {"a": [1.0]}, {1: np.ones(1)}], ids=repr)
+def test_what_has_no_names_or_is_no_tensor_is_refused(tensors, tmp_path):
+    with pytest.raises(DTypeError):
+        io.save(tmp_path / "x.safetensors", tensors)
+    with pytest.raises(DTypeError, match="not a list"):
+        zyx.save(tmp_path / "x.safetensors", [zyx.ones(1)])
+    with pytest.raises(DTypeError, match="metadata are texts by name, not 3"):
+        io.save(tmp_path / "x.safetensors", {"a": zyx.ones(1)}, {"epoch": 3})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names on this system")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    for call in (io.load, io.read_metadata, io.from_file):
+        with pytest.raises(TransferError, match="no plain file"):
+            call(tmp_path / "pipe.safetensors")
 
 
 def test_what_cannot_be_written_or_is_of_another_kind_is_refused(tmp_path):

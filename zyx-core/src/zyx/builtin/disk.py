@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -24,6 +25,50 @@ class DiskBuffer(PoolBuffer):
         self.path = path
         self.offset = offset
 
+    def part(self, start: int, nbytes: int) -> DiskBuffer:
+        """Return the window of `nbytes` of these bytes, from number `start` on.
+
+        Raises:
+            InvalidBufferError: There are not as many.
+        """
+        if start < 0 or nbytes <= 0 or start + nbytes > self.nbytes:
+            raise InvalidBufferError(f"no part of {nbytes} bytes at byte {start} of a window of {self.nbytes} bytes")
+        return DiskBuffer(self.pool, self.path, self.offset + start, nbytes)
+
+
+class DiskFile:
+    """A file as it was when it was looked at, once for all windows of it.
+
+    Attributes:
+        path: Where it is; absolute, as a later change of the working directory must not move it.
+        nbytes: Its size.
+    """
+
+    __slots__ = ("nbytes", "path", "pool")
+
+    def __init__(self, pool: MemoryPool, path: Path, nbytes: int) -> None:
+        self.pool = pool
+        self.path = path
+        self.nbytes = nbytes
+
+    def window(self, offset: int, nbytes: int) -> DiskBuffer:
+        """Return the `nbytes` bytes of the file from byte `offset` on, without reading them.
+
+        Raises:
+            ValueError: `offset` is negative, or `nbytes` is not positive.
+            TransferError: The file ends before the window does.
+        """
+        if offset < 0 or nbytes <= 0:
+            raise ValueError(
+                f"no window of {nbytes} bytes at byte {offset} of {self.path}: it has at least one byte, from 0 on"
+            )
+        if offset + nbytes > self.nbytes:
+            raise TransferError(
+                f"pool {self.pool.name}: {self.path} has {self.nbytes} bytes, and the window ends at byte "
+                f"{offset + nbytes}"
+            )
+        return DiskBuffer(self.pool, self.path, offset, nbytes)
+
 
 class DiskEvent(Event):
     """Work on a file: complete when it was made."""
@@ -32,7 +77,7 @@ class DiskEvent(Event):
 
 
 class DiskPool(MemoryPool):
-    """Windows of files. They are made by `window`, not allocated, and are never written to.
+    """Windows of files. They are made by `window` or `file`, not allocated, and are never written to.
 
     A file is opened for each read, so a window costs no open file, and reads from several threads do not disturb each
     other.
@@ -54,28 +99,22 @@ class DiskPool(MemoryPool):
             ValueError: `offset` is negative, or `nbytes` is not positive.
             TransferError: There is no such file, or it ends before the window does.
         """
-        if offset < 0 or nbytes <= 0:
-            raise ValueError(
-                f"no window of {nbytes} bytes at byte {offset} of {path}: it has at least one byte, from 0 on"
-            )
-        absolute = Path(path).absolute()  # a later change of the working directory must not move it
-        size = self.nbytes_of(absolute)
-        if offset + nbytes > size:
-            raise TransferError(
-                f"pool {self.name}: {absolute} has {size} bytes, and the window ends at byte {offset + nbytes}"
-            )
-        return DiskBuffer(self, absolute, offset, nbytes)
+        return self.file(path).window(offset, nbytes)
 
-    def nbytes_of(self, path: str | os.PathLike[str]) -> int:
-        """Return the size of a file.
+    def file(self, path: str | os.PathLike[str]) -> DiskFile:
+        """Look at a file, of which there may then be many windows.
 
         Raises:
-            TransferError: There is no such file.
+            TransferError: There is no such file, or it is a folder, a pipe or the like.
         """
+        absolute = Path(path).absolute()
         try:
-            return Path(path).stat().st_size
+            status = absolute.stat()
         except OSError as error:
             raise TransferError(f"pool {self.name}: {path} cannot be read: {error.strerror}") from error
+        if not stat.S_ISREG(status.st_mode):
+            raise TransferError(f"pool {self.name}: {path} cannot be read: it is no plain file")
+        return DiskFile(self, absolute, status.st_size)
 
     def allocate(self, nbytes: int) -> tuple[PoolBuffer, Event]:
         raise AllocationError(

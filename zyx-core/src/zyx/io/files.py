@@ -67,7 +67,7 @@ def save(
 
     Raises:
         FormatError: Another kind of file.
-        DTypeError: Something that is no tensor and no array.
+        DTypeError: Something that is no tensor and no array, or without names.
         TransferError: The file cannot be written.
     """
     _check_suffix(path)

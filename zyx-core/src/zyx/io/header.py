@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,6 +35,7 @@ _LENGTH_BYTES: Final = 8
 #: What the safetensors package accepts.
 _MOST_HEADER_BYTES: Final = 100_000_000
 _METADATA: Final = "__metadata__"
+_FIELDS: Final = {"dtype", "shape", "data_offsets"}
 
 DTYPES: Final[dict[str, DType]] = {
     "BOOL": dtypes.bool_,
@@ -91,6 +93,8 @@ def read_header(path: str | os.PathLike[str]) -> Header:
     """
     refusal: SafetensorError | None = None
     try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise TransferError(f"{path} cannot be read: it is no plain file")  # for a pipe, one would wait
         with safe_open(path, framework="numpy"):  # checks everything but reads no values
             pass
     except SafetensorError as error:
@@ -148,30 +152,37 @@ def _texts(path: str | os.PathLike[str], value: object) -> dict[str, str]:
 
 
 def _entry(path: str | os.PathLike[str], name: str, value: object, start: int, total: int) -> Entry:
-    what = f"{path}: tensor {name!r}"
-    if not isinstance(value, _Pairs) or {key for key, _ in value} != {"dtype", "shape", "data_offsets"}:
-        raise FormatError(f"{what} is not described by dtype, shape and data_offsets")
-    fields = dict(value)
+    fields = dict(value) if isinstance(value, _Pairs) else {}
+    if fields.keys() != _FIELDS:
+        raise _fault(path, name, "is not described by dtype, shape and data_offsets")
     dtype, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
     if not isinstance(dtype, str):
-        raise FormatError(f"{what} has {dtype!r} for a dtype")
+        raise _fault(path, name, f"has {dtype!r} for a dtype")
     if not _are_counts(shape):
-        raise FormatError(f"{what} has {shape!r} for a shape")
+        raise _fault(path, name, f"has {shape!r} for a shape")
     if not _are_counts(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1]:
-        raise FormatError(f"{what} has {offsets!r} for data_offsets")
+        raise _fault(path, name, f"has {offsets!r} for data_offsets")
     begin, nbytes = start + offsets[0], offsets[1] - offsets[0]
     if begin + nbytes > total:
-        raise FormatError(f"{what} reaches to byte {begin + nbytes} of a file of {total} bytes; the file is cut off")
+        raise _fault(path, name, f"reaches to byte {begin + nbytes} of a file of {total} bytes; the file is cut off")
     known = DTYPES.get(dtype)
     if known is not None and math.prod(shape) * known.itemsize != nbytes:
-        raise FormatError(
-            f"{what} has {nbytes} bytes, and {dtype} of shape {tuple(shape)} takes {math.prod(shape) * known.itemsize}"
-        )
+        takes = math.prod(shape) * known.itemsize
+        raise _fault(path, name, f"has {nbytes} bytes, and {dtype} of shape {tuple(shape)} takes {takes}")
     return Entry(dtype, tuple(shape), begin, nbytes)
 
 
+def _fault(path: str | os.PathLike[str], name: str, text: str) -> FormatError:
+    return FormatError(f"{path}: tensor {name!r} {text}")
+
+
 def _are_counts(value: object) -> bool:
-    return isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)  # True is no count
+    if not isinstance(value, list):
+        return False
+    for each in value:  # noqa: SIM110  # a file may have a million of them, and generators take three times as long
+        if type(each) is not int or each < 0:  # True is no count
+            return False
+    return True
 
 
 def _check_disjoint(path: str | os.PathLike[str], entries: dict[str, Entry]) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,13 @@ from safetensors.numpy import save_file
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError
 from zyx.io.header import DTYPES, read_header
-from zyx.runtime.lazy import leaf_of_file
+from zyx.runtime.lazy import file_of, leaf_of_file
 from zyx.runtime.runtime import current
 from zyx.tensor.operands import is_tensor
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from zyx.tensor.operands import Array
 
@@ -45,9 +46,11 @@ def load_safetensors(
         raise FormatError(f"{path} has no tensor {', '.join(map(repr, missing))}; it has {', '.join(header.entries)}")
     runtime = current()
     place = runtime.default_device if device is None else runtime.device_name(device)
+    file = file_of(runtime, path)
     tensors: dict[str, Tensor] = {}
+    wanted = header.entries if names is None else set(names)
     for name, entry in header.entries.items():
-        if names is not None and name not in names:
+        if name not in wanted:
             continue
         dtype = DTYPES.get(entry.dtype)
         if dtype is None:
@@ -55,7 +58,7 @@ def load_safetensors(
                 f"{path}: tensor {name!r} has dtype {entry.dtype}; there are {', '.join(DTYPES)}. "
                 "Others can be loaded without it, by `names`"
             )
-        tensors[name] = Tensor.of(leaf_of_file(runtime, path, entry.begin, entry.shape, dtype, place), runtime)
+        tensors[name] = Tensor.of(leaf_of_file(runtime, file, entry.begin, entry.shape, dtype, place), runtime)
     return tensors
 
 
@@ -75,9 +78,16 @@ def save_safetensors(
     """Write tensors or arrays to a file; see `zyx.io.save`.
 
     Raises:
-        DTypeError: Something that is no tensor and no array, or a name that is no text.
+        DTypeError: Something that is no tensor and no array, a name that is no text, or metadata that are no texts.
         TransferError: The file cannot be written.
     """
+    if not isinstance(tensors, Mapping):
+        raise DTypeError(
+            f"tensors are saved by name, as a dict of tensors, a module or an optimiser, not a {type(tensors).__name__}"
+        )
+    for text in (part for pair in (metadata or {}).items() for part in pair):
+        if not isinstance(text, str):
+            raise DTypeError(f"metadata are texts by name, not {text!r}")
     arrays = _arrays(tensors)
     target = Path(path)
     try:

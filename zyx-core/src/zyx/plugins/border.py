@@ -27,7 +27,7 @@ ResultT = TypeVar("ResultT")
 logger: Final = logging.getLogger("zyx")
 
 #: Seconds after which people are told what is being waited for.
-_PATIENCE_S: Final = 5.0
+_PATIENCE_S: Final = 10.0
 
 _Task = tuple[contextvars.Context, "Callable[[], Any]", "queue.SimpleQueue[tuple[Any, BaseException | None]]"]
 

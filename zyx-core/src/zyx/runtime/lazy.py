@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from zyx.builtin.disk import DiskBuffer, DiskPool
+    from zyx.builtin.disk import DiskBuffer, DiskFile, DiskPool
     from zyx.dtype import DType
     from zyx.graph import Graph
     from zyx.graph.node import Leaf, Node
@@ -62,36 +62,39 @@ class Unread:
 
     def part(self, start: int, nbytes: int) -> Unread:
         """Return `nbytes` of the bytes, from number `start` on."""
-        window = self.window
-        pool = cast("DiskPool", window.pool)  # windows are of no other
-        return Unread(pool.window(window.path, window.offset + start, nbytes))
+        return Unread(self.window.part(start, nbytes))
 
 
-def leaf_of_file(
-    runtime: Runtime, path: str | os.PathLike[str], offset: int, shape: Shape | None, dtype: DType, device: str
-) -> Leaf:
-    """Return a leaf of the values that the file has from byte `offset` on, little endian and in row-major order.
-
-    Without a shape, the leaf has one axis, to the end of the file. Nothing is read. The file must stay as it is until
-    the values were used.
+def file_of(runtime: Runtime, path: str | os.PathLike[str]) -> DiskFile:
+    """Look at a file of which leaves are to be made. It must stay as it is until their values were used.
 
     Raises:
-        TransferError: There is no such file, or it ends too early.
-        FormatError: Without a shape: the bytes are no whole number of elements.
+        TransferError: There is no such file.
         TraceError: A function is being traced.
     """
     if runtime.tracing is not None:
         raise TraceError(f"{path} is read in a function that is being traced; read it before, and pass the tensor")
-    pool = cast("DiskPool", runtime.backends.pools["disk"])  # no backend may take the name of a built-in one
+    return cast("DiskPool", runtime.backends.pools["disk"]).file(path)  # no backend may take the name of that pool
+
+
+def leaf_of_file(runtime: Runtime, file: DiskFile, offset: int, shape: Shape | None, dtype: DType, device: str) -> Leaf:
+    """Return a leaf of the values that the file has from byte `offset` on, little endian and in row-major order.
+
+    Without a shape, the leaf has one axis, to the end of the file. Nothing is read.
+
+    Raises:
+        TransferError: The file ends too early.
+        FormatError: Without a shape: the bytes are no whole number of elements.
+    """
     if shape is None:
-        left = pool.nbytes_of(path) - offset
+        left = file.nbytes - offset
         if left < 0 or left % dtype.itemsize:
-            raise FormatError(f"{path}: the {left} bytes from byte {offset} on are no whole number of {dtype}")
+            raise FormatError(f"{file.path}: the {left} bytes from byte {offset} on are no whole number of {dtype}")
         shape = (left // dtype.itemsize,)
     nbytes = size_of(shape) * dtype.itemsize
     if not nbytes:
         return runtime.graph.leaf(shape, dtype, device, runtime.allocate(device, 0))
-    return runtime.graph.leaf(shape, dtype, device, Unread(pool.window(path, offset, nbytes)))
+    return runtime.graph.leaf(shape, dtype, device, Unread(file.window(offset, nbytes)))
 
 
 def read_slices_only(graph: Graph, outputs: Sequence[Node], order: Sequence[Node]) -> list[Node]:

@@ -32,7 +32,7 @@ class Devices(msgspec.Struct, frozen=True, kw_only=True):
     default: str | None = None
     order: tuple[str, ...] = ()
     backends: tuple[str, ...] | None = None
-    timeout_s: Seconds = 30.0
+    timeout_s: Seconds = 20.0
 
 
 class Autotune(msgspec.Struct, frozen=True, kw_only=True):

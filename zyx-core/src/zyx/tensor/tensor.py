@@ -17,7 +17,7 @@ from zyx.dtype import as_dtype
 from zyx.errors import SettingsError, ShapeError
 from zyx.ops import BinaryOp
 from zyx.runtime.handle import Handle
-from zyx.runtime.lazy import leaf_of_file
+from zyx.runtime.lazy import file_of, leaf_of_file
 from zyx.runtime.runtime import current
 from zyx.shape import Shape, as_shape, size_of
 from zyx.tensor import (
@@ -78,7 +78,7 @@ class Tensor(Handle):
         runtime = current()
         place = runtime.default_device if device is None else runtime.device_name(device)
         sizes = None if shape is None else as_shape(shape)
-        return cls.of(leaf_of_file(runtime, path, offset, sizes, as_dtype(dtype), place), runtime)
+        return cls.of(leaf_of_file(runtime, file_of(runtime, path), offset, sizes, as_dtype(dtype), place), runtime)
 
     # ---- what it is
 
