@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from zyx.errors import BackendError, DeviceLostError, TraceError
-from zyx.jit.structure import put_together
+from zyx.jit.exact_key import attributes_of
+from zyx.jit.structure import containers_in, parts_of, put_together, values_in
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
 from zyx.runtime.ownership import is_sole_owner
@@ -39,7 +41,8 @@ class Entry:
     nothing else: no other tensor, and no argument. Its temporaries are kept from run to run.
 
     It keeps no tensor and no object alive that the function found outside. Once one of these is gone, the function
-    could not find it again either, and the trace does not fit any more.
+    could not find it again either, and the trace does not fit any more. What the device keeps for it is released some
+    time after it has died, when the runtime is at work.
 
     The function runs here, once, and without the runtime's lock: it may take its time, and wait for other threads. Runs
     of the trace, and all questions about it, are for whoever holds the lock.
@@ -66,7 +69,10 @@ class Entry:
         with runtime.traced_by(tracing):
             put_together((args, kwargs), SupportsTraceKey, tracing.depends_on)  # type: ignore[type-abstract]  # only tested for
             traced_args, traced_kwargs = put_together((args, kwargs), Handle, tracing.argument)
+            given = [*containers_in((*traced_args, *traced_kwargs.values()))]
             result = function(*traced_args, **traced_kwargs)
+            _check_unchanged(given)
+            _check_result(result, tracing)
             returned: list[Node] = []
             self._result = put_together(result, Handle, lambda handle: _result(handle, returned))
         with runtime.lock:
@@ -258,10 +264,11 @@ class Entry:
             node = self._runtime.current_node(handle)
         return self._runtime.buffer_of(node)
 
-    def close(self) -> None:
-        """Release what the device keeps for the trace."""
-        self._plan.close()
-        self._temporaries = None
+    def __del__(self) -> None:
+        # Only noted: a finaliser may run anywhere, also while the runtime is at work.
+        plan = getattr(self, "_plan", None)  # none if the function was refused
+        if plan is not None:
+            self._runtime.discard(plan)
 
 
 def _may_be_stored_over(handle: Handle) -> bool:
@@ -278,6 +285,31 @@ def _check_states(states: Iterable[tuple[Handle, Node]]) -> None:
         old = handle._node
         if (old.shape, old.dtype, old.device) != (node.shape, node.dtype, node.device):
             raise TraceError(f"a traced function assigned {node!r} to a tensor that was {old!r}; they must agree")
+
+
+def _check_unchanged(given: Sequence[tuple[object, list[object]]]) -> None:
+    """Refuse a change of a list, dict or dataclass that was an argument: it would be made at the first call only."""
+    for container, before in given:
+        now = parts_of(container) or []
+        if len(now) != len(before) or any(part is not old for part, old in zip(now, before, strict=True)):
+            raise TraceError(
+                f"a traced function changed a {type(container).__name__} among its arguments, which a replay would not "
+                "do; return what is new, or assign to the tensors in it: x.assign(...), x[...] = ..."
+            )
+
+
+def _check_result(result: object, tracing: Tracing) -> None:
+    """Refuse results that cannot be made anew at every call: they would be those of the trace."""
+    for value in values_in(result):
+        kind = type(value).__name__
+        if isinstance(value, Iterator | Awaitable | AsyncIterator):
+            raise TraceError(f"a traced function returned a {kind}, which runs when there is no trace; return a list")
+        held = value if isinstance(value, set | frozenset) else [own for _, own in attributes_of(value)]
+        if not isinstance(value, Handle) and any(isinstance(own, Handle) and own.tracing is tracing for own in held):
+            raise TraceError(
+                f"a traced function returned a {kind} with tensors in it that have no values; return them in lists, "
+                "tuples, dicts or dataclasses"
+            )
 
 
 def _weakly(thing: SupportsTraceKey) -> Callable[[], SupportsTraceKey | None]:

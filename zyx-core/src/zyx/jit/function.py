@@ -7,29 +7,50 @@
         optimizer.step(tape.gradient(loss, model.parameters()))
         return loss
 
-The signature is the structure of the arguments, the shapes, dtypes and devices of the tensors in them, every other
-argument's value, the default device, and the switches of `zyx.modes`. Tensors that the function reads or assigns
-without being given them (parameters, moments of an optimiser, states of random generators) are found by itself: every
-call reads their present values and stores the new ones.
+What a call depends on, and how that is noticed:
 
-What is frozen at the first call of a signature: everything that is not a tensor, that is Python numbers and objects
-that the function finds outside, the course of its ifs and loops, and arrays that it makes tensors of. Modules,
-optimisers and other objects that implement `zyx.runtime.tracing.SupportsTraceKey` are watched: when one that the
-function used has changed since, it is traced again. Reading the values of a tensor inside is an error that names the
-line.
+1. Arguments. Tensors count by shape, dtype and device; their values may change. Lists, tuples, dicts, deques,
+   dataclasses and classes derived from them are looked into, to any depth, for tensors and for all the rest, and
+   results come back as what they were. Every other argument, the object of a method among them, counts by its type, its
+   exact value (1 is not 1.0, 0.0 is not -0.0) and what it holds now: items, attributes, what these hold, and so on
+   (`zyx.jit.exact_key`). So does the default device, and so do the switches of `zyx.modes`. For each of these
+   signatures, the function is traced at the first call.
+2. Tensors that the function reads or assigns without being given them (parameters, moments of an optimiser, states of
+   random generators). They are found by themselves: every call reads their present values and stores the new ones. If
+   one has another shape, dtype or device by then, or is gone, the function is traced again.
+3. Modules, optimisers, and other objects that implement `zyx.runtime.tracing.SupportsTraceKey`, if the function was
+   given or used them. They are watched: when one has changed since, the function is traced again.
+4. Everything else is frozen at the trace: numbers and objects that the function finds outside, in globals and
+   closures, the course of its ifs and loops, what its code does besides (printing), and NumPy arrays that it makes
+   tensors of, also those in attributes of arguments.
+
+Assignments to tensors, given or found, take effect at each call; so does one tensor given twice, or given and found.
+What cannot be replayed is an error: reading the values of a tensor inside (the text names the line), NumPy arrays and
+iterators as arguments, changing a list, dict or dataclass that is an argument, and tensors returned in iterators, sets
+and objects of other classes.
 
 While a `Tape` records, in whatever thread, a call runs the function itself, untraced, so that gradients pass through it
 to arguments and to everything that it finds outside. That is right and slow: take gradients inside, as above.
+
+A function keeps at most `MOST_TRACES` traces, and forgets those first that were not used for longest: each new number
+among the arguments is a trace and a compilation, so what changes all the time had better be a tensor. A trace keeps no
+argument, no tensor from outside and no object of a method alive; it goes when one that it depends on has gone.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
+import inspect
+import sys
 import types
-from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar
+import weakref
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeVar
 
 from zyx import modes
+from zyx.errors import TraceError
 from zyx.jit.entry import Entry
+from zyx.jit.exact_key import identities_in
 from zyx.jit.structure import take_apart
 from zyx.runtime.runtime import current
 from zyx.runtime.tracing import Tracing
@@ -37,79 +58,155 @@ from zyx.runtime.tracing import Tracing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.jit.structure import Structure
+    from zyx.jit.exact_key import Structure
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Most traces that are kept of one signature, for different states of the objects that it uses.
-_MOST_TRACES: Final = 4
+#: Most traces that are kept of one function; those that were not used for longest go first.
+MOST_TRACES: Final = 128
+#: Most of them of one signature, for different states of the objects that it uses.
+MOST_OF_ONE_SIGNATURE: Final = 4
+
+
+class _Kept:
+    """The traces of one signature.
+
+    Attributes:
+        entries: The traces, oldest first.
+        ends: References to the objects that the signature is about. When one of them dies, the signature is forgotten.
+        used: The number of the last call that it was used for.
+    """
+
+    __slots__ = ("ends", "entries", "used")
+
+    def __init__(self, ends: list[weakref.ref[object]]) -> None:
+        self.entries: list[Entry] = []
+        self.ends = ends
+        self.used = 0
 
 
 class Jit(Generic[P, R]):
-    """A function that is traced and replayed; see the module."""
+    """A function that is traced and replayed; see the module.
+
+    Copies of it have traces of their own, and so have those that belong to copied objects.
+    """
 
     def __init__(self, function: Callable[P, R]) -> None:
         functools.update_wrapper(self, function, updated=())  # a module is a function, too, and its attributes its own
-        self._function = function
-        self._entries: dict[tuple[Runtime, Structure, Structure, str], list[Entry]] = {}
+        _check(function)
+        self._wrapped = function
+        # A bound method is a function whose first argument is known, so that what that object has is looked at.
+        is_bound = isinstance(function, types.MethodType)
+        self._function: Callable[..., R] = function.__func__ if is_bound else function  # type: ignore[attr-defined]
+        self._bound: tuple[object, ...] = (function.__self__,) if is_bound else ()  # type: ignore[attr-defined]
+        self._kept: dict[tuple[Runtime, Structure, Structure, str], _Kept] = {}
+        self._calls = 0
 
     @property
     def traces(self) -> list[Entry]:
         """The traces there are: for each signature seen, one for each state of the objects it uses."""
-        return [entry for entries in self._entries.values() for entry in entries]
+        return [entry for kept in list(self._kept.values()) for entry in kept.entries]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         runtime = current()
         if runtime.traces and runtime.tracing is not None:  # part of the function that is being traced
-            return self._function(*args, **kwargs)
+            return self._wrapped(*args, **kwargs)
         if runtime.observers.references and runtime.observers.are_recording:  # what it computes has to have a history
-            return self._function(*args, **kwargs)
+            return self._wrapped(*args, **kwargs)
+        given: tuple[object, ...] = (*self._bound, *args) if self._bound else args
         tensors: list[Handle] = []
-        structure = take_apart((args, kwargs), tensors) if kwargs else take_apart(args, tensors)
+        structure = take_apart((given, kwargs), tensors) if kwargs else take_apart(given, tensors)
         key = (runtime, structure, modes.state(), runtime.default_device)
         traced: Entry | None = None
         while True:
             with runtime.lock:
-                for entry in self._entries.get(key, ()):
-                    outside = entry.found(tensors)
-                    if outside is not None:
-                        if traced is not None:  # another thread was first
-                            traced.close()
-                        return entry.run(tensors, outside)  # type: ignore[no-any-return]
+                kept = self._kept.get(key)
+                if kept is not None:
+                    self._calls = kept.used = self._calls + 1
+                    for entry in kept.entries:  # another thread may have been first
+                        outside = entry.found(tensors)
+                        if outside is not None:
+                            return entry.run(tensors, outside)  # type: ignore[no-any-return]
                 if traced is not None:
                     self._keep(key, traced)
                     outside = traced.found_tensors()
                     if outside is not None:  # or another thread has changed one meanwhile
                         return traced.run(tensors, outside)  # type: ignore[no-any-return]
             tracing = Tracing(runtime)  # kept here, since it keeps what was found until the first run
-            traced = Entry(self._function, args, kwargs, tensors, tracing, runtime)
+            traced = Entry(self._function, given, kwargs, tensors, tracing, runtime)
 
     def _keep(self, key: tuple[Runtime, Structure, Structure, str], traced: Entry) -> None:
-        """Keep a new trace, and forget those of its signature that will not be used again."""
-        kept = [entry for entry in self._entries.get(key, ()) if not entry.is_stale()][1 - _MOST_TRACES :]
-        for entry in self._entries.get(key, ()):
-            if entry not in kept:
-                entry.close()
-        self._entries[key] = [*kept, traced]
+        """Keep a new trace, and forget those that will not be used again, or that are too many."""
+        kept = self._kept.get(key)
+        if kept is None:
+            forget = functools.partial(_forget, weakref.ref(self), key)
+            kept = self._kept[key] = _Kept([weakref.ref(object_, forget) for object_ in identities_in(key[1])])
+        still = [entry for entry in kept.entries if not entry.is_stale()][1 - MOST_OF_ONE_SIGNATURE :]
+        kept.entries = [*still, traced]
+        self._calls = kept.used = self._calls + 1
+        while len(self.traces) > MOST_TRACES:
+            oldest = min(list(self._kept.items()), key=lambda item: item[1].used)[0]
+            self._kept.pop(oldest, None)
+        key[0].release_discarded()
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]:
         """Bind to an object, as a method does."""
         return self if instance is None else types.MethodType(self, instance)
 
+    def __copy__(self) -> Self:
+        return type(self)(self._wrapped)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)(copy.deepcopy(self._wrapped, memo))
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """Pickle as functions are, by name, if that is the name of this one; else with the function that it wraps."""
+        name = getattr(self, "__qualname__", "")
+        found: object = sys.modules.get(getattr(self, "__module__", ""))
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (type(self), (self._wrapped,))
+
     def clear(self) -> None:
         """Forget all traces."""
-        for entry in self.traces:
-            entry.close()
-        self._entries.clear()
+        self._kept.clear()
+
+
+def _forget(reference: weakref.ref[Jit[Any, Any]], key: Any, _: object) -> None:  # noqa: ANN401
+    """Forget a signature, of which an object has died. May be called anywhere, and takes no lock."""
+    jitted = reference()
+    if jitted is not None:
+        jitted._kept.pop(key, None)
+
+
+def _check(function: object) -> None:
+    """Refuse what is no function, or whose calls do not compute: they only make something that does, later."""
+    if not callable(function) or isinstance(function, staticmethod):
+        raise TraceError(
+            f"zyx.jit was given a {type(function).__name__}; put it below @staticmethod, @classmethod or @property, "
+            "next to the function"
+        )
+    asked = function if isinstance(function, types.FunctionType | types.MethodType | functools.partial) else None
+    for found in (asked,) if asked is not None else (function, type(function).__call__):
+        if inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
+            kind, instead = "a generator", "return a list of tensors"
+        elif inspect.iscoroutinefunction(found):
+            kind, instead = "an async function", "let it await outside, and trace what computes"
+        else:
+            continue
+        name = getattr(function, "__qualname__", type(function).__name__)
+        raise TraceError(f"{name} is {kind}: a call of it computes nothing that could be traced; {instead}")
 
 
 def jit(function: Callable[P, R]) -> Jit[P, R]:
     """Return `function` as one that is traced once a signature and replayed from then on; see `zyx.jit.function`.
 
-    Raises (when called):
-        TraceError: The function reads the values of a tensor, or was given a NumPy array.
+    Raises:
+        TraceError: `function` is a generator, an async function, or cannot be called. When called: it reads the values
+            of a tensor, is given a NumPy array or an iterator, changes a list or dict that is an argument, or returns
+            an iterator or tensors in objects that are not looked into.
     """
     return Jit(function)

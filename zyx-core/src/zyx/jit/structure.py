@@ -1,23 +1,25 @@
 """Take arguments and results of functions apart, into tensors and what surrounds them.
 
-A *structure* is hashable and says everything but the tensors: nesting, keys, and every value that is not a tensor.
-Two calls with equal structures and equally typed tensors may share a trace. Lists, tuples, named tuples and dicts are
-looked into; any other object is a static value and is compared by ``==`` if it is hashable, else by identity.
+A *structure* is hashable and says everything but the tensors: nesting, names, and every value that is not a tensor.
+Two calls with equal structures and equally typed tensors may share a trace. Lists, tuples, dicts, deques, dataclasses
+and classes derived from them are looked into, and come back as what they were; any other object is a value, of which
+the structure has the `zyx.jit.exact_key`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+import copy
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from zyx.errors import TraceError
+from zyx.jit.exact_key import EXACT, Structure, about_class, attributes_of, exact_key, float_key, identity_key
 from zyx.runtime.handle import Handle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-Structure: TypeAlias = "Hashable"
+    from collections.abc import Callable, Iterator, Sequence
 
 T = TypeVar("T")
 
@@ -28,13 +30,15 @@ def take_apart(tree: object, tensors: list[Handle]) -> Structure:
     """Return the structure of `tree`, and append its tensors to `tensors`.
 
     Raises:
-        TraceError: A NumPy array, whose values would be frozen into the trace.
+        TraceError: A NumPy array, whose values would be frozen into the trace, or an iterator; or as `exact_key`.
     """
     if isinstance(tree, Handle):
         tensors.append(tree)
         node = tree._node
         return (_TENSOR, node.shape, node.dtype, node.device)
-    kind = type(tree)
+    kind: Any = type(tree)
+    if kind in EXACT:
+        return (kind, tree)
     if kind is tuple or kind is list:
         parts: list[Structure] = [kind]
         for item in tree:  # type: ignore[attr-defined]
@@ -45,49 +49,109 @@ def take_apart(tree: object, tensors: list[Handle]) -> Structure:
             else:
                 parts.append(take_apart(item, tensors))
         return tuple(parts)
-    if isinstance(tree, dict):
-        return (dict, *[(key, take_apart(value, tensors)) for key, value in tree.items()])
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return (kind, *[take_apart(item, tensors) for item in tree])
+    if kind is float:
+        return (kind, tree) if tree and tree == tree else float_key(tree)  # type: ignore[arg-type]  # noqa: PLR0124
+    about = about_class(kind)
+    if about.is_looked_into:
+        return (kind, _names(tree), *[take_apart(part, tensors) for part in parts_of(tree) or ()])
     if isinstance(tree, np.ndarray):
         raise TraceError(
             f"a jitted function was given a numpy array of shape {tree.shape}: its values would be frozen at the first "
             "call; pass zyx.asarray(...) of it"
         )
-    # True == 1 == 1.0, but they trace differently.
-    return (kind, tree) if _is_hashable(tree) else (kind, _Identity(tree))
+    if about.is_consumed:
+        raise TraceError(
+            f"a jitted function was given a {kind.__name__}, of which it would take values at the first call only; "
+            "pass a list of them"
+        )
+    return (kind, identity_key(tree)) if about.has_trace_key else exact_key(tree)
 
 
 def put_together(tree: object, kind: type[T], make: Callable[[T], object]) -> Any:  # noqa: ANN401  # mirrors `tree`
     """Return `tree` with each object of `kind` in it replaced by what `make` gives for it."""
     if isinstance(tree, kind):
         return make(tree)
+    inside = parts_of(tree)
+    if inside is None:
+        return tree
+    return _with_parts(tree, inside, [put_together(part, kind, make) for part in inside])
+
+
+def parts_of(tree: object) -> list[object] | None:
+    """Return what is in `tree`, in order; None if it is not looked into."""
+    kind: Any = type(tree)
+    if not about_class(kind).is_looked_into:
+        return None
+    if isinstance(tree, list | tuple | deque):
+        return list(tree)
     if isinstance(tree, dict):
-        return {key: put_together(value, kind, make) for key, value in tree.items()}
+        return list(tree.values())
+    return [value for _, value in attributes_of(tree)]
+
+
+def containers_in(tree: object) -> Iterator[tuple[object, list[object]]]:
+    """Yield all that is looked into, with what is in it, outermost first."""
+    inside = parts_of(tree)
+    if inside is not None:
+        yield tree, inside
+        for part in inside:
+            yield from containers_in(part)
+
+
+def values_in(tree: object) -> Iterator[object]:
+    """Yield all that is not looked into."""
+    inside = parts_of(tree)
+    if inside is None:
+        yield tree
+    else:
+        for part in inside:
+            yield from values_in(part)
+
+
+def _names(tree: object) -> Structure:
+    """Return what there is to say of something that is looked into, besides its class and what is in it."""
+    kind = type(tree)
+    if isinstance(tree, dict):
+        names = tuple([key if type(key) is str else exact_key(key) for key in tree])
+        return names if kind is dict else (names, exact_key(getattr(tree, "default_factory", None)), _besides(tree))
+    if isinstance(tree, deque):
+        return (tree.maxlen, _besides(tree))
     if isinstance(tree, list | tuple):
-        items = [put_together(item, kind, make) for item in tree]
-        return getattr(type(tree), "_make", type(tree))(items)
-    return tree
+        return _besides(tree)
+    return tuple([name for name, _ in attributes_of(tree)])
 
 
-class _Identity:
-    """An object that is compared by identity, and kept alive as long as it may be compared."""
-
-    __slots__ = ("_object",)
-
-    def __init__(self, object_: object) -> None:
-        self._object = object_
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self._object is other._object
-
-    def __hash__(self) -> int:
-        return id(self._object)
+def _besides(tree: object) -> Structure:
+    return tuple([(name, exact_key(value)) for name, value in attributes_of(tree)])
 
 
-def _is_hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
+def _with_parts(tree: object, old: Sequence[object], new: list[object]) -> object:
+    """Return a copy of `tree` in which the parts `new` take the place of `old`."""
+    kind: Any = type(tree)
+    if kind is list:
+        return new
+    if kind is tuple:
+        return tuple(new)
+    made: Any
+    if isinstance(tree, tuple):
+        made = tree._make(new) if hasattr(tree, "_make") else tuple.__new__(kind, new)
+        for name, value in attributes_of(tree):
+            setattr(made, name, value)
+        return made
+    if isinstance(tree, dict) and kind is dict:
+        return dict(zip(tree, new, strict=True))
+    if about_class(kind).is_dataclass and all(part is before for part, before in zip(new, old, strict=True)):
+        return tree
+    made = copy.copy(tree)
+    if isinstance(tree, dict):
+        for key, part in zip(tree, new, strict=True):
+            dict.__setitem__(made, key, part)
+    elif isinstance(tree, list):
+        list.__setitem__(made, slice(None), new)
+    elif isinstance(tree, deque):
+        made.clear()
+        made.extend(new)
+    else:
+        for (name, _), part in zip(attributes_of(tree), new, strict=True):
+            object.__setattr__(made, name, part)
+    return made

@@ -83,6 +83,11 @@ class Plan:
         """Number of kernels that one run launches."""
         return sum(isinstance(step, LaunchStep) for step in self.steps)
 
+    @property
+    def devices(self) -> set[Device]:
+        """The devices that launch something."""
+        return {step.device for step in self.steps if isinstance(step, LaunchStep)}
+
     def allocate(self, memory: Memory, slices: Sequence[Slice]) -> list[Buffer]:
         """Return new buffers for outputs or temporaries.
 
@@ -99,7 +104,7 @@ class Plan:
 
     def _needs(self) -> str:
         """Say what one run needs."""
-        devices = {step.device for step in self.steps if isinstance(step, LaunchStep)}
+        devices = self.devices
         needs: list[str] = []
         for pool in dict.fromkeys(slice_.pool for slice_ in (*self.outputs, *self.temporaries)):
             results, between = (
@@ -150,7 +155,7 @@ class Plan:
         if len(self.steps) == 1 and isinstance(self.steps[0], LaunchStep):
             self._whole = self.steps[0]
             return True
-        devices = {step.device for step in self.steps if isinstance(step, LaunchStep)}
+        devices = self.devices
         if len(devices) != 1 or any(isinstance(step, CopyStep) for step in self.steps):
             return False
         (device,) = devices

@@ -6,7 +6,7 @@ import functools
 import threading
 import time
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
@@ -74,6 +74,7 @@ class Runtime(Devices):
         self._compiler: Compiler | None = None
         self._planner: Planner | None = None
         self._plans: OrderedDict[object, Plan] = OrderedDict()
+        self._discarded: deque[Plan] = deque()
         self._empty: dict[str, Buffer] = {}
         self._later: list[weakref.ref[Handle]] = []
         self.memory.droppers += [self._drop_plans, self._drop_programs]
@@ -389,9 +390,23 @@ class Runtime(Devices):
             attempt = functools.partial(self._planned, outputs, leaves, donations)
             return self.placement.run(signature(outputs)[2], outputs, self.trace, attempt)
 
+    def discard(self, plan: Plan) -> None:
+        """Note that `plan` is not run any more: what was captured of it is released later. May be called anywhere."""
+        self._discarded.append(plan)
+
+    def release_discarded(self) -> None:
+        """Release what was captured of plans that are not run any more; for whoever holds the lock."""
+        while self._discarded:
+            plan = self._discarded.popleft()
+            if self.memory.lost and any(device.memory_pool in self.memory.lost for device in plan.devices):
+                _of_parent.append(plan)
+            else:
+                plan.close()
+
     def _planned(
         self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None, placed: Placed
     ) -> Plan:
+        self.release_discarded()
         started = time.perf_counter()
         plan = self.planner.make(outputs, leaves, donations, placed)
         self.trace.planned(plan, time.perf_counter() - started)
@@ -423,6 +438,7 @@ class Runtime(Devices):
         return self._empty[device]
 
     def _drop_plans(self) -> None:
+        self.release_discarded()
         for plan in self._plans.values():
             plan.close()
         self._plans.clear()
