@@ -10,8 +10,8 @@ Importing that module must be cheap and must load no driver. Core calls the hook
 backend at a time, sorted by name, in this order::
 
     zyx_backend_info -> zyx_config_section -> zyx_memory_pools -> zyx_devices
-        and later, when there is a use for them:
-        zyx_library_kernels, zyx_kernel_passes, zyx_collectives
+        and later, once for a device, when there is a product of matrices: zyx_library_kernels
+        never yet, and here so that authors see what is coming: zyx_kernel_passes, zyx_collectives
 
 `zyx_backend_info` is required, and one of `zyx_memory_pools` and `zyx_devices`. A hook may leave out arguments that it
 does not need. A name that starts with ``zyx_`` and is not in this file is refused, so a misspelt hook is noticed.
@@ -209,6 +209,8 @@ def zyx_devices(config: BackendConfig[object], pools: Mapping[str, MemoryPool]) 
 @hookspec
 def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:  # type: ignore[empty-body]
     """Return the vendor kernels that compete with generated ones on `device`, which is one of this backend's.
+
+    Asked once for a device; what is returned is kept until the device is closed.
 
     Example::
 

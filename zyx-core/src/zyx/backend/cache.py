@@ -1,4 +1,4 @@
-"""Where compiled programs and measured results are kept between runs.
+"""Where compiled programs are kept between runs.
 
 A cache is an aid: it may forget anything at any time, and it never raises. Keys are texts that name everything the
 value depends on, versions included; hash them if they are long.
