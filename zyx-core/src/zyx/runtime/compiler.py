@@ -8,14 +8,14 @@ from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from zyx.errors import BackendError
+from zyx.errors import BackendError, CompileError, UnsupportedError
 from zyx.ir.digest import digest_of_kernel, digest_of_nests
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.runtime.plan import LaunchStep
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule import fallback
 from zyx.schedule.lower import lower_together
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Programs that are kept where no plan launches most of them. Each takes tens of kilobytes of the process.
 _MOST_PROGRAMS: Final = 1024
+#: What a device says of a kernel that another schedule may mend.
+REFUSALS: Final = (UnsupportedError, CompileError)
 #: Digest of a kernel or of nests, and the device.
 _Key: TypeAlias = tuple[str, bytes]
 
@@ -49,6 +51,26 @@ class _Known:
     nests: list[_Key] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """Nests whose program is being compiled.
+
+    Attributes:
+        nests: They run side by side.
+        name: Of the kernel.
+        device: To run them.
+        schedule: Number of the schedule that they have.
+        refused: Keys of the kernels that the device has refused, and what it said of the last one.
+    """
+
+    nests: Sequence[Nest]
+    name: str
+    device: Device
+    schedule: int
+    refused: tuple[_Key, ...] = ()
+    error: Exception | None = None
+
+
 class Compiler:
     """Compiles kernels, and remembers their programs by nests and device, and by kernel and device.
 
@@ -58,18 +80,24 @@ class Compiler:
     Programs stay as long as a plan that was given to `hold` is alive and launches them, and from when they are asked
     for until the next one is. Of others, those that were asked for last are kept: `_MOST_PROGRAMS` in all.
 
+    Nests whose schedule fails, or is refused by the device, get the next simpler one of `zyx.schedule.fallback`.
+
     Attributes:
         compiled: Number of programs that were compiled.
         scheduled: Number of kernels that were scheduled and lowered for that.
+        trace: Is told of what happens.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.compiled = 0
         self.scheduled = 0
-        self._trace: Final = trace
+        self.trace = trace
         self._programs: OrderedDict[_Key, _Known] = OrderedDict()  # by kernel, the one asked for last at the end
         self._kernels: dict[_Key, _Key] = {}  # by nests
         self._plans: weakref.WeakSet[Plan] = weakref.WeakSet()
+        self._attempts: dict[Future[Program], _Attempt] = {}
+        self._instead: dict[Future[Program], Future[Program]] = {}  # of one that failed
+        self._schedules: dict[_Key, int] = {}  # by nests, the number of the schedule that works, if not the first
         self._asked_for: set[_Known] = set()  # since the last plan: those of the one that is being made
         self._thread: ThreadPoolExecutor | None = None
 
@@ -90,12 +118,22 @@ class Compiler:
             found = self._find(kernel_key)
             if found is not None:
                 return found.future
-        kernel = self.kernel_of(nests, name, device)
+        return self._start(_Attempt(nests, name, device, self._schedules.get(nests_key, 0)), nests_key)
+
+    def _start(self, attempt: _Attempt, nests_key: _Key) -> Future[Program]:
+        device = attempt.device
+        kernel, attempt = self._lowered(attempt)
         kernel_key = (device.name, digest_of_kernel(kernel))
+        while kernel_key in attempt.refused and attempt.error is not None:
+            kernel, attempt = self._lowered(self._simpler(attempt, attempt.error))
+            kernel_key = (device.name, digest_of_kernel(kernel))
+        if attempt.schedule:
+            self._schedules[nests_key] = attempt.schedule
         known = self._find(kernel_key) or self._started(kernel_key, kernel, device)
         if nests_key not in known.nests:
             known.nests.append(nests_key)
         self._kernels[nests_key] = kernel_key
+        self._attempts[known.future] = attempt
         return known.future
 
     def start_kernel(self, kernel: Kernel, device: Device) -> Future[Program]:
@@ -123,9 +161,15 @@ class Compiler:
     def hold(self, plan: Plan) -> None:
         """Keep the programs of `plan` for as long as it is alive, and let others go if there are too many."""
         self._plans.add(plan)
-        self._asked_for.clear()
+        self._finish()
         if len(self._programs) > _MOST_PROGRAMS:
             self._release_unused(_MOST_PROGRAMS * 7 // 8)  # some at a time: finding them goes through all plans
+
+    def _finish(self) -> None:
+        """Forget what is of interest only while a plan is being made."""
+        self._asked_for.clear()
+        self._attempts.clear()
+        self._instead.clear()
 
     def drop_unused(self) -> None:
         """Release all programs that no plan launches, nor one that is being made."""
@@ -149,39 +193,77 @@ class Compiler:
 
     def kernel_of(self, nests: Sequence[Nest], name: str, device: Device) -> Kernel:
         """Return the kernel of nests that run side by side, as the device is given it."""
-        self.scheduled += 1
-        scheduled = []
-        for nest in nests:
-            chosen, moves = choose_schedule(nest, device.info, is_alone=len(nests) == 1)
-            self._trace.scheduled(name, nest, chosen, moves)
-            scheduled.append(chosen)
-        return self.simplified(lower_together(scheduled, name), device)
+        schedule = self._schedules.get((device.name, digest_of_nests(nests)), 0)
+        return self._lowered(_Attempt(nests, name, device, schedule))[0]
+
+    def _lowered(self, attempt: _Attempt) -> tuple[Kernel, _Attempt]:
+        """Return the kernel of the first schedule, from that of `attempt` on, that can be lowered; and the attempt."""
+        nests, name, device = attempt.nests, attempt.name, attempt.device
+        while True:
+            self.scheduled += 1
+            try:
+                scheduled = []
+                for nest in nests:
+                    chosen, moves = fallback.SCHEDULES[attempt.schedule].choose(nest, device.info, len(nests) == 1)
+                    self.trace.scheduled(name, nest, chosen, moves)
+                    scheduled.append(chosen)
+                return self.simplified(lower_together(scheduled, name), device), attempt
+            # Border to what is there for speed only: whatever it raises is no reason not to compute. The last schedule
+            # has nothing of it, and what it raises is raised.
+            except Exception as error:  # noqa: BLE001
+                attempt = self._simpler(attempt, error)
+
+    def _simpler(self, attempt: _Attempt, error: Exception) -> _Attempt:
+        """Return what to try after an attempt that ended in `error`, which is raised if there is nothing more."""
+        if attempt.schedule + 1 >= len(fallback.SCHEDULES):
+            raise error
+        tried, following = fallback.SCHEDULES[attempt.schedule : attempt.schedule + 2]
+        self.trace.fell_back(attempt.name, tried.name, following.name, error)
+        return replace(attempt, schedule=attempt.schedule + 1)
 
     def simplified(self, kernel: Kernel, device: Device) -> Kernel:
         """Return `kernel` after the passes that the device needs."""
-        kernel = run_passes(kernel, standard_passes(device.info), check=self._trace.checks)
-        self._trace.lowered(kernel)
+        kernel = run_passes(kernel, standard_passes(device.info), check=self.trace.checks)
+        self.trace.lowered(kernel)
         return kernel
 
     def _compile(self, kernel: Kernel, device: Device) -> Program:
         started = time.perf_counter()
         program = device.compile(kernel)
         self.compiled += 1
-        self._trace.compiled(device, program, time.perf_counter() - started)
+        self.trace.compiled(device, program, time.perf_counter() - started)
         return program
 
     def result(self, future: Future[Program]) -> Program:
-        """Return the program that `start` promised. One that failed is forgotten, so that it is tried again next time.
+        """Return the program that `start` promised, with a simpler schedule if the device refused the one it had.
+
+        One that failed is forgotten, so that it is tried again next time.
 
         Raises:
             BackendError: The device refused the kernel.
         """
-        try:
-            return future.result()
-        except BaseException:
-            for key in [key for key, known in self._programs.items() if known.future is future]:
-                self._forget(key)
-            raise
+        while True:
+            future = self._instead.get(future, future)
+            try:
+                return future.result()
+            except REFUSALS as error:
+                refused = self._forget_failed(future)
+                attempt = self._attempts.get(future)
+                if attempt is None:
+                    raise
+                attempt = self._simpler(replace(attempt, refused=attempt.refused + refused, error=error), error)
+                nests_key = (attempt.device.name, digest_of_nests(attempt.nests))
+                self._instead[future] = self._start(attempt, nests_key)
+            except BaseException:
+                self._forget_failed(future)
+                raise
+
+    def _forget_failed(self, future: Future[Program]) -> tuple[_Key, ...]:
+        """Forget a program that did not come about; return its key, if it was known."""
+        keys = tuple(key for key, known in self._programs.items() if known.future is future)
+        for key in keys:
+            self._forget(key)
+        return keys
 
     def close(self) -> None:
         """Release all programs."""
@@ -193,7 +275,8 @@ class Compiler:
                 _release(known)
         self._programs.clear()
         self._kernels.clear()
-        self._asked_for.clear()
+        self._schedules.clear()
+        self._finish()
 
     def after_fork(self) -> None:
         """Start over in a child process, which does not have the thread."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.graph.dot import quoted
@@ -15,7 +16,7 @@ from zyx.runtime.signature import signature
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
     from zyx.backend import Device, Program
@@ -38,28 +39,31 @@ class _Noting(Compiler):
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler: Final = compiler
-        self._kernel_of: dict[Future[Program], Kernel] = {}
+        self._noted: dict[Future[Program], Callable[[], Kernel]] = {}
         self.kernels: dict[Program, Kernel] = {}
+        self.trace = compiler.trace
 
     def start(self, nests: Sequence[Nest], name: str, device: Device) -> Future[Program]:
-        return self.start_kernel(self._compiler.kernel_of(nests, name, device), device)
+        future = self._compiler.start(nests, name, device)
+        self._noted[future] = partial(self._compiler.kernel_of, nests, name, device)
+        return future
 
     def start_kernel(self, kernel: Kernel, device: Device) -> Future[Program]:
         future = self._compiler.start_kernel(kernel, device)
-        self._kernel_of[future] = kernel
+        self._noted[future] = lambda: kernel
         return future
 
     def simplified(self, kernel: Kernel, device: Device) -> Kernel:
         return self._compiler.simplified(kernel, device)
 
-    def hold(self, plan: Plan) -> None:
-        self._compiler.hold(plan)
-
     def result(self, future: Future[Program]) -> Program:
         program = self._compiler.result(future)
-        if future in self._kernel_of:
-            self.kernels[program] = self._kernel_of[future]
+        if future in self._noted and program not in self.kernels:
+            self.kernels[program] = self._noted[future]()
         return program
+
+    def hold(self, plan: Plan) -> None:
+        self._compiler.hold(plan)
 
 
 def explain_plan(runtime: Runtime, handles: Sequence[Handle]) -> Json:

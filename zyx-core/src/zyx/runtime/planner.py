@@ -7,15 +7,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zyx.errors import AllocationError
+from zyx.errors import AllocationError, ScheduleError, VerifyError
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
+from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.custom import CustomKernel
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
 from zyx.schedule.arrange import arrange, donate
 from zyx.schedule.build import build_nest
+from zyx.schedule.division import Division
 from zyx.schedule.library import match_gemm, product_in
 from zyx.schedule.partition import partition
 from zyx.schedule.prepare import prepare
@@ -36,6 +38,16 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class _Kernel:
     """A kernel to launch: `buffers` are the nodes whose buffers it takes, and `stored` those that it writes to."""
+
+    device: Device
+    program: Program
+    buffers: tuple[Node, ...]
+    stored: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """The same, while it is being compiled."""
 
     device: Device
     program: Future[Program]
@@ -130,11 +142,8 @@ class _Making:
             computed = [
                 node for node in dict.fromkeys(prepared) if node.storage is None and not isinstance(node, n.Leaf)
             ]
-            launches = arrange(self._parts(topological(computed), computed, device), device.info)
-            if self._donations and not transfers:
-                offers = {wanted[node]: old for node, old in self._donations.items() if node in wanted}
-                self._donated.update(donate(launches, offers, set(wanted.values())))
-            actions += [self._kernel(launch, device) for launch in launches]
+            offers = {} if transfers else {wanted[node]: old for node, old in self._donations.items() if node in wanted}
+            actions += self._kernels(computed, device, offers, set(wanted.values()))
         return [wanted[node] for node in outputs]
 
     def _cut(
@@ -164,20 +173,57 @@ class _Making:
                 new[node] = rebuild(self._graph, node, sources)
         return [new[node] for node in outputs]
 
-    def _parts(self, order: Sequence[Node], outputs: Sequence[Node], device: Device) -> list[Part]:
+    def _kernels(
+        self, outputs: Sequence[Node], device: Device, offers: Mapping[Node, Node], kept: set[Node]
+    ) -> list[_Kernel]:
+        """Return the launches that compute `outputs`, compiled.
+
+        What a device refuses in every schedule is divided: launches into their kernels, these into what could be
+        kernels of its own, and that in halves. See `donate` for `offers` and `kept`.
+
+        Raises:
+            BackendError: The device refuses a kernel that cannot be divided.
+        """
+        order = topological(outputs)
+        division = Division()
+        while True:
+            launches = division.launches(arrange(self._parts(order, outputs, device, division.apart), device.info))
+            donated = donate(launches, dict(offers), kept)
+            current: Sequence[Part] = ()
+            started: list[_Started] = []
+            kernels: list[_Kernel] = []
+            try:
+                for launch in launches:
+                    current = launch
+                    started.append(self._started(launch, device))
+                for number, kernel in enumerate(started):
+                    current = launches[number]
+                    program = self._compiler.result(kernel.program)
+                    kernels.append(_Kernel(device, program, kernel.buffers, kernel.stored))
+            except (*REFUSALS, ScheduleError, VerifyError) as error:
+                if not division.divide(current, device.info):
+                    raise
+                self._compiler.trace.divided(_name(current), error)
+                continue
+            self._donated.update(donated)
+            return kernels
+
+    def _parts(
+        self, order: Sequence[Node], outputs: Sequence[Node], device: Device, by_themselves: set[Node]
+    ) -> list[Part]:
         """Return the kernels that compute `outputs`; large products are by themselves where they are a library's."""
-        parts = partition(order, outputs, device.info)
+        parts = partition(order, outputs, device.info, by_themselves)
         products = {part: node for part in parts if (node := product_in(part)) is not None}
         if not products or not self._candidates.serves_products(device):
             return parts
         apart = {node for part, node in products.items() if match_gemm(build_nest(part, {})) is None}
         if not apart:
             return parts
-        alone = partition(order, outputs, device.info, apart)
+        alone = partition(order, outputs, device.info, apart | by_themselves)
         taken = {part.root for part in alone if part.root in apart and self._is_library_s(part, device)}
         if taken == apart:
             return alone
-        return partition(order, outputs, device.info, taken) if taken else parts
+        return partition(order, outputs, device.info, taken | by_themselves) if taken else parts
 
     def _is_library_s(self, part: Part, device: Device) -> bool:
         nest = build_nest(part, {})
@@ -187,11 +233,13 @@ class _Making:
 
         return self._candidates.library_program(nest, device, generated) is not None
 
-    def _kernel(self, parts: Sequence[Part], device: Device) -> _Kernel:
+    def _started(self, parts: Sequence[Part], device: Device) -> _Started:
         root = parts[0].root
         if isinstance(root, n.Custom):
             return self._custom(root, parts, device)
         stored = tuple(node for part in parts for node in part.stored)
+        for node in stored:
+            self._slice(node)  # before anything is compiled that could not be launched
         nests: list[Nest] = []
         params: dict[Node, Param] = {}
         for part in parts:
@@ -202,11 +250,11 @@ class _Making:
             if library is not None:
                 program: Future[Program] = Future()
                 program.set_result(library[0])
-                return _Kernel(device, program, tuple(_node_of(param, params) for param in library[1]), stored)
+                return _Started(device, program, tuple(_node_of(param, params) for param in library[1]), stored)
         by_param = {param: node for node, param in reversed(params.items())}
-        return _Kernel(device, generated(), tuple(by_param[param] for param in dict.fromkeys(params.values())), stored)
+        return _Started(device, generated(), tuple(by_param[param] for param in dict.fromkeys(params.values())), stored)
 
-    def _custom(self, root: n.Custom, parts: Sequence[Part], device: Device) -> _Kernel:
+    def _custom(self, root: n.Custom, parts: Sequence[Part], device: Device) -> _Started:
         """Return the launch of a hand-written kernel; outputs that nobody needs get a buffer all the same."""
         custom = root.kernel
         assert isinstance(custom, CustomKernel)
@@ -216,7 +264,7 @@ class _Making:
             stored.append(outputs.get(number) or self._graph.leaf(shape, dtype, root.device))
         kernel = self._compiler.simplified(custom.kernel, device)
         program = self._compiler.start_kernel(kernel, device)
-        return _Kernel(device, program, (*stored, *root.sources), tuple(stored))
+        return _Started(device, program, (*stored, *root.sources), tuple(stored))
 
     # ---- buffers
 
@@ -238,7 +286,7 @@ class _Making:
                 args = tuple(numbers[node] for node in action.buffers)
                 moved = sum(size_of(node.shape) * node.dtype.itemsize for node in action.buffers)
                 written = tuple(numbers[node] for node in action.stored)
-                steps.append(LaunchStep(action.device, self._compiler.result(action.program), args, moved, written))
+                steps.append(LaunchStep(action.device, action.program, args, moved, written))
         return Plan(
             inputs=len(leaves),
             outputs=tuple(slices),

@@ -108,6 +108,16 @@ class Trace:
             listed = "\n".join(f"    {move}" for move in moves)
             self._write(f"schedule {name}\n{before}\n{listed}\n{after}")
 
+    def fell_back(self, name: str, tried: str, following: str, error: Exception) -> None:
+        """Show that a schedule did not do, and which one is tried next."""
+        if self.bits & (PLAN | SCHEDULE | IR):
+            self._write(f"kernel {name}: {tried}: {type(error).__name__}: {error}; next: {following}")
+
+    def divided(self, name: str, error: Exception) -> None:
+        """Show that the device takes a launch in no schedule, so that it is done in several."""
+        if self.bits & (PLAN | SCHEDULE | IR):
+            self._write(f"kernel {name}: {type(error).__name__}: {error}; next: done in parts")
+
     def lowered(self, kernel: Kernel) -> None:
         """Show a kernel as the device is given it."""
         if self.bits & IR:

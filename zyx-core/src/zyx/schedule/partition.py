@@ -53,12 +53,14 @@ class Part:
         root: The node that gives the kernel its ranges.
         region: The nodes it computes and where.
         stored: The nodes it stores, the root among them, in the order of the graph.
+        taken: The nodes that it computes though they could be kernels of their own.
         in_place: Stored nodes that take the place of one that is read, element by element.
     """
 
     root: Node
     region: Region
     stored: list[Node] = field(default_factory=list)
+    taken: list[Node] = field(default_factory=list)
     in_place: dict[Node, Node] = field(default_factory=dict)
 
     @property
@@ -108,6 +110,7 @@ class _Partitioner:
                 parts.append(Part(root, self._grow(root)))
         for part in parts:
             part.stored = self._stored(part.root)
+            part.taken = [node for node in self._members[part.root] if node is not part.root]
         return self._in_running_order(parts)
 
     def too_much(self, part: Part) -> Iterable[Node]:

@@ -199,7 +199,7 @@ def _groups(plan: Plan, info: DeviceInfo) -> None:
         return
     wanted = info.units * 8
     count = 1
-    for range_ in _parallel_ranges(nest.statements):
+    for range_ in parallel_ranges(nest.statements):
         if nest.kind(range_) is not Kind.LOOP or count >= wanted:
             break
         per_point = work // (count * range_.size)
@@ -215,7 +215,7 @@ def _groups(plan: Plan, info: DeviceInfo) -> None:
         break
 
 
-def _parallel_ranges(statements: tuple[Statement, ...]) -> list[Range]:
+def parallel_ranges(statements: tuple[Statement, ...]) -> list[Range]:
     """Return the leading ranges that all statements have and none combines over."""
     serial = {range_ for statement in statements for range_ in serial_ranges(statement)}
     shared = [r for r in statements[-1].order if r not in serial and all(r in s.order for s in statements)]

@@ -1,0 +1,89 @@
+"""Schedules of a nest, from the one that is best to the one that always works.
+
+What is chosen for speed may not do: a rule meets a nest that it was not made for, what it comes to takes more local
+memory than there is, a compiler refuses it. Then the next simpler schedule is taken, for all nests of the launch:
+
+1. what the heuristics choose, by what the nest computes;
+2. loops, vectors and threads as for anything else: no tiles of products, and no threads that meet or share memory;
+3. groups, and where there are some threads, along the ranges that no statement combines over; the rest is loops;
+4. the nest as it is, in one thread.
+
+What even the last one does not fit, such as arrays that no thread may have, is divided: see `zyx.runtime.planner`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from zyx.ir.nest import Kind
+from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.loops import parallel_ranges, schedule_loops
+from zyx.schedule.heuristics.plan import Plan, simplify_ranges
+from zyx.schedule.heuristics.private_arrays import keep_arrays_small
+from zyx.schedule.heuristics.threads import schedule_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.nest import Nest
+    from zyx.schedule.moves import Move
+
+#: Threads of a group that need nothing from each other.
+_THREADS: Final = 64
+
+
+class Schedule(NamedTuple):
+    """A way to schedule nests.
+
+    Attributes:
+        name: What it is, for people.
+        choose: Returns a scheduled nest and the moves that led there, from a nest, the device, and whether the nest is
+            alone in its launch.
+    """
+
+    name: str
+    choose: Callable[[Nest, DeviceInfo, bool], tuple[Nest, list[Move]]]
+
+
+def _chosen(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[Move]]:
+    return choose_schedule(nest, info, is_alone=is_alone)
+
+
+def _general(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[Move]]:
+    plan = Plan(nest)
+    simplify_ranges(plan)
+    if info.max_group_threads > 1:
+        schedule_threads(plan, info, can_meet=False, is_alone=is_alone)
+        keep_arrays_small(plan, info)
+    else:
+        schedule_loops(plan, info)
+    return plan.nest, plan.moves
+
+
+def _shared_out(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[Move]]:
+    plan = Plan(nest)
+    ranges = parallel_ranges(nest.statements)
+    threads = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
+    for number, range_ in enumerate(ranges):
+        if number == len(ranges) - 1 and threads > 1 and range_.size >= threads:
+            group, local = plan.split(range_, threads)
+            plan.mark(local, Kind.LOCAL)
+            plan.mark(group, Kind.GROUP)
+        else:
+            plan.mark(range_, Kind.GROUP)
+    keep_arrays_small(plan, info)
+    return plan.nest, plan.moves
+
+
+def _as_it_is(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[Move]]:
+    return nest, []
+
+
+#: From the best to the simplest.
+SCHEDULES: Final = (
+    Schedule("the schedule chosen for what it computes", _chosen),
+    Schedule("loops and threads as for anything else", _general),
+    Schedule("outer ranges shared out", _shared_out),
+    Schedule("no schedule", _as_it_is),
+)
