@@ -197,6 +197,20 @@ def test_a_device_that_is_not_a_number_later_is_listed_as_it_was(runtime: Runtim
     assert zyx.default_device() in ("solid:0", "twice:0")
 
 
+@pytest.mark.parametrize("error", ["RuntimeError('bug')", "SystemExit(3)"])
+def test_the_fastest_device_is_not_guessed_if_it_compiles_nothing(
+    runtime: Runtime, package: PackageMaker, error: str
+) -> None:
+    code = f"    def compile(self, kernel): raise {error}\n"
+    record("buggy", "flops_per_s=1e20", "", code, BackendState.READY).install(package)
+    check_that_the_rest_goes_on()
+    report = report_of("buggy")
+    assert report.state is BackendState.READY
+    assert len(report.faults) == 1
+    assert report.faults[0].startswith(f"buggy:0 compiles nothing: {error.partition('(')[0]}: ")
+    assert zyx.devices()[0] == "buggy:0"
+
+
 @pytest.mark.parametrize("order", [("evil", "zyx-backend-solid"), ("zzz", "zyx-backend-solid")])
 def test_a_name_belongs_to_the_package_that_is_called_after_it(
     runtime: Runtime, package: PackageMaker, order: tuple[str, str]

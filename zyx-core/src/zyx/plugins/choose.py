@@ -4,7 +4,7 @@ A name is that of a device (``cuda:1``), of a backend (``cuda``: its first devic
 or lower case (``opencl:h200``: the first device of OpenCL with that text in its model), or ``cpu``: the fastest device
 that works on host memory. What is asked for by name, as an argument or in the settings, is used or is an error; nothing
 else is taken in its place. Where nothing is named, the first of the preferred devices that is there is taken, or else
-the fastest; the interpreter only if there is nothing else, and the dummy never.
+the fastest that compiles; the interpreter only if there is nothing else, and the dummy never.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def _fastest(candidates: Iterable[Device], opened: OpenedBackends) -> Choice | N
     able = [device for device in ranked(candidates, opened) if opened.backend_of(device) != NEVER_GUESSED]
     if not able:
         return None
-    best = able[0]
+    best = next((device for device in able if opened.compiles(device)), able[0])
+    able = able[able.index(best) :]
     if opened.backend_of(best) == _LAST_RESORT:
         # At the place of this very line, so that Python's rule of one warning a place makes it one a process.
         warnings.warn(_slow(opened), SlowDeviceWarning, stacklevel=1)

@@ -10,7 +10,7 @@ from zyx.backend.library import LibraryKernel
 from zyx.errors import BackendError, DeviceLostError, NoDeviceError, SettingsError, UnsupportedError
 from zyx.hookspecs import BackendConfig
 from zyx.plugins import check
-from zyx.plugins.state import BackendReport, BackendState, Step
+from zyx.plugins.state import KNOWN, BackendReport, BackendState, Step
 from zyx.plugins.verdict import verdict
 from zyx.plugins.words import explain, shown, text_of
 from zyx.settings.paths import cache_directory, thread_count
@@ -45,6 +45,7 @@ class OpenedBackends:
         self._pools_of: dict[str, list[MemoryPool]] = {}
         self._devices_of: dict[str, list[Device]] = {}
         self._libraries: dict[str, tuple[LibraryKernel, ...]] = {}
+        self._compiles: dict[str, bool] = {}
         self._of_parent: list[object] = []  # must not die in the child of a fork: finalisers may call the driver
         self.open(_HOST)
 
@@ -118,6 +119,28 @@ class OpenedBackends:
             self._libraries[device.name] = tuple(item for item in offered if isinstance(item, LibraryKernel))
         return self._libraries[device.name]
 
+    def compiles(self, device: Device) -> bool:
+        """Whether a device compiles the least of all kernels; why it does not is in the report of its backend.
+
+        Tried once for a device, and with our own backends taken for granted.
+        """
+        name = self.backend_of(device)
+        backend = self.manager.load()[name]
+        if not backend.module or name in KNOWN:
+            return True
+        if device.name not in self._compiles:
+            try:
+                with self.manager.border() as border:
+                    border.run(functools.partial(_compile_least, device), f"a compilation of backend {name}")
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001  # border: the compiler of another package
+                backend.blame(f"{device.name} compiles nothing: {explain(error)}")
+                self._compiles[device.name] = False
+            else:
+                self._compiles[device.name] = True
+        return self._compiles[device.name]
+
     def kernel_passes(self, device: Device) -> Sequence[KernelPass]:
         """Return the schedule moves that the backend of `device` adds; nothing if its hook raises, which is noted."""
         result = self._extra(self.backend_of(device), "zyx_kernel_passes", device=device)
@@ -138,6 +161,7 @@ class OpenedBackends:
         self.devices.clear()
         self.pools.clear()
         self._libraries.clear()
+        self._compiles.clear()
 
     def _open_one(self, name: str, border: Border) -> BackendReport | None:
         backend = self.manager.load().get(name)
@@ -234,6 +258,16 @@ class OpenedBackends:
                 raise
             except BaseException as error:  # noqa: BLE001  # border: the drivers of another package
                 backend.blame(f"closing {text_of(thing.name)}: {explain(error)}")
+
+
+def _compile_least(device: Device) -> None:
+    from zyx.ir.parser import parse_kernel
+    from zyx.passes.pipeline import run_passes, standard_passes
+
+    kernel = parse_kernel(
+        "kernel least\n%0 = global f32[1]\n%1 = const 0 : i64\n%2 = const 1.0 : f32\nstore %0[%1] = %2"
+    )
+    device.release(device.compile(run_passes(kernel, standard_passes(device.info))))
 
 
 class _Opening:
