@@ -11,6 +11,7 @@ import pytest
 
 import zyx
 from zyx import nn, optim
+from zyx.errors import SharingError
 
 torch = pytest.importorskip("torch", reason="PyTorch, which these tests compare with, is not installed")
 
@@ -341,3 +342,17 @@ def test_clipped_gradients_agree(random):
     close("norm", norm, torch.nn.utils.clip_grad_norm_(theirs, 0.5))
     for a, b in zip(clipped, theirs, strict=True):
         close("clipped", a, b.grad)
+
+
+def test_bfloat16_comes_from_pytorch_and_goes_there():
+    given = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3).T
+    for found in (zyx.Tensor(given), zyx.asarray(given), zyx.from_dlpack(given)):
+        assert found.dtype == zyx.bfloat16
+        assert found.tolist() == given.tolist()
+    back = torch.from_dlpack(zyx.Tensor(given))
+    assert back.dtype == torch.bfloat16
+    assert torch.equal(back, given)
+    layer = nn.Linear(3, 2)
+    assert not layer.load_state_dict(torch.nn.Linear(3, 2).to(torch.bfloat16).state_dict()).missing
+    with pytest.raises(SharingError, match="require gradient"):
+        zyx.Tensor(torch.nn.Parameter(torch.ones(2)))

@@ -110,8 +110,8 @@ def test_what_dlpack_cannot_do_is_refused():
         x.__dlpack__(dl_device=(2, 0))
     with pytest.raises(BufferError, match="copy=False"):
         x.__dlpack__(copy=False)
-    with pytest.raises(DTypeError, match="bfloat16 has no place"):
-        x.astype(zyx.bfloat16).__dlpack__()
+    with pytest.raises((BufferError, RuntimeError), match="dtype"):  # which NumPy does not know
+        np.from_dlpack(x.astype(zyx.bfloat16))
     with pytest.raises(SharingError, match="copy=False"):
         zyx.from_dlpack(np.ones(2), copy=False)
     with pytest.raises(DTypeError, match="takes an object with __dlpack__, not list"):
@@ -124,7 +124,7 @@ def test_what_dlpack_cannot_do_is_refused():
         def __dlpack_device__(self):
             return (2, 0)
 
-    with pytest.raises(SharingError, match="NumPy cannot read this OnAnotherDevice"):
+    with pytest.raises(SharingError, match=r"this OnAnotherDevice is on device \(2, 0\), whose"):
         zyx.from_dlpack(OnAnotherDevice())
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.errors import DTypeError, ShapeError
+from zyx.errors import DTypeError, ShapeError, SharingError
+from zyx.tensor import sharing
 
 DATA = np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]], np.float32)
 
@@ -87,3 +88,75 @@ def test_lists_are_compared_within_a_tolerance_and_as_wholes(x):
     assert zyx.allclose(row, [3.0, 1.0, 2.0000001])
     assert not zyx.allclose([3.0, 1.0, 2.1], row)
     np.testing.assert_array_equal(row.isclose([3, 1, 0]).numpy(), [True, True, False])
+
+
+class Foreign:
+    """An array of another library in host memory that NumPy cannot read, as PyTorch's bfloat16."""
+
+    def __init__(self, values, dtype):
+        self.values, self.dtype = values, dtype
+
+    def __dlpack__(self, **_):
+        return sharing.host_capsule(self.values, self.dtype)
+
+    def __dlpack_device__(self):
+        return sharing.HOST
+
+
+class Refusing(Foreign):
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+@pytest.mark.parametrize("kind", [Foreign, Refusing])
+@pytest.mark.parametrize("dtype", [zyx.bfloat16, zyx.float32, zyx.int8, zyx.bool], ids=str)
+def test_arrays_of_other_libraries_on_the_host_come_in_also_in_bfloat16(kind, dtype):
+    values = np.array([[0, 1, 2], [3, 4, 5]]).astype(dtype.numpy)
+    found = zyx.Tensor(kind(values, dtype))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.numpy(), values)
+    empty = zyx.asarray(kind(values[:0].copy(), dtype))
+    assert (empty.shape, empty.dtype) == ((0, 3), dtype)
+
+
+def test_bfloat16_goes_out_by_dlpack_and_in_again():
+    x = zyx.Tensor([1.0, 2.5, -3.0], dtype=zyx.bfloat16)
+    for found in (zyx.from_dlpack(Foreign(x.numpy(), x.dtype)), zyx.Tensor(Foreign(x.numpy(), x.dtype))):
+        assert found.dtype == zyx.bfloat16
+        assert found.tolist() == [1.0, 2.5, -3.0]
+
+
+def test_what_nobody_takes_is_given_back_with_the_next_one():
+    x = zyx.Tensor([1.0, 2.5, -3.0], dtype=zyx.bfloat16)
+    kept = x.__dlpack__()
+    exported = len(sharing._exported)
+    for _ in range(5):
+        x.__dlpack__()
+    assert len(sharing._exported) <= exported + 1
+    sharing.host_array(type("Taker", (), {"__dlpack__": lambda self: kept, "__dlpack_device__": lambda self: (1, 0)})())
+    x.__dlpack__()
+    assert len(sharing._exported) <= exported
+
+
+def test_arrays_on_other_devices_are_refused_before_their_memory_is_read():
+    class Elsewhere(Refusing):
+        def __dlpack_device__(self):
+            return (2, 0)
+
+    with pytest.raises(SharingError, match=r"is on device \(2, 0\)"):
+        zyx.Tensor(Elsewhere(np.ones(2, np.float32), zyx.float32))
+
+
+def test_bytes_are_those_of_the_values(x):
+    assert bytes(x) == DATA.tobytes()
+
+
+@pytest.mark.parametrize(("function", "name"), [(zyx.huber_loss, "delta"), (zyx.smooth_l1_loss, "beta")])
+def test_a_reduction_in_the_place_of_a_number_is_an_error_that_says_so(x, function, name):
+    with pytest.raises(DTypeError, match=f"{name} is a number, not 'sum'; give the reduction by name"):
+        function(x, x, "sum")
+
+
+def test_a_dtype_is_no_device(x):
+    with pytest.raises(DTypeError, match=r"zyx.float16 is no device; to change the dtype, use \.astype\(zyx.float16\)"):
+        x.to(zyx.float16)

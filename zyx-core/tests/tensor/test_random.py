@@ -1,6 +1,8 @@
 """Random numbers: what depends on the seed and the order of calls, ranges, distributions, and states that travel."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -265,3 +267,15 @@ def test_like_functions_take_shape_and_dtype():
 def test_what_cannot_be_drawn_is_named(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda generator: pickle.loads(pickle.dumps(generator))])
+def test_a_copied_generator_goes_on_where_the_other_is(make):
+    generator = zyx.Generator(7)
+    zyx.rand(5, generator=generator)
+    again = make(generator)
+    first, second = (zyx.rand(3, generator=each).tolist() for each in (generator, again))
+    assert first == second
+    assert zyx.rand(3, generator=generator).tolist() == zyx.rand(3, generator=again).tolist()
+    generator.manual_seed(8)
+    assert zyx.rand(3, generator=generator).tolist() != zyx.rand(3, generator=again).tolist()

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -233,6 +233,14 @@ class Optimizer(ABC):
         for position, parameter in enumerate(self.names):
             named.update((f"{parameter}.{name}", tensors[position]) for name, tensors in self.state.items())
         return named
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but the runtime, which is that of the parameters wherever they are made again."""
+        return {name: value for name, value in vars(self).items() if name != "_runtime"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._runtime = self.params[0].runtime
 
     # ---- small things
 

@@ -2,6 +2,8 @@
 
 A child of a fork has the memory of its parent, but none of its threads, and no right to what drivers made for it. While
 a process forks, no runtime is at work.
+
+Children are numbered, so that what must differ between them can be derived from where they come from: `lineage`.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import threading
 import weakref
 from typing import Final, Protocol
 
@@ -28,6 +31,46 @@ class Living(Protocol):
 
 _alive: Final[weakref.WeakSet[Living]] = weakref.WeakSet()
 _held: Final[list[Living]] = []
+
+
+class _Forks:
+    """Numbers the children of this process.
+
+    Attributes:
+        lineage: The number of the child at each fork that led to this process.
+        children: How many children it has.
+    """
+
+    def __init__(self) -> None:
+        self.lineage: tuple[int, ...] = ()
+        self.children = 0
+        self._lock = threading.Lock()
+
+    def before(self) -> None:
+        """Count one more; no other thread may fork until it has its number."""
+        self._lock.acquire()
+        self.children += 1
+
+    def after_in_parent(self) -> None:
+        """Let others fork."""
+        self._lock.release()
+
+    def after_in_child(self) -> None:
+        """Become that child."""
+        self.lineage, self.children = (*self.lineage, self.children), 0
+        self._lock.release()
+
+
+_forks: Final = _Forks()
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(
+        before=_forks.before, after_in_parent=_forks.after_in_parent, after_in_child=_forks.after_in_child
+    )
+
+
+def lineage() -> tuple[int, ...]:
+    """Return which descendant this process is: (2, 1) is the first child of the second child; () was not forked."""
+    return _forks.lineage
 
 
 def begin(living: Living) -> None:

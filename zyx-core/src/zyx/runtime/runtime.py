@@ -9,7 +9,7 @@ import weakref
 from collections import OrderedDict, deque
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -49,6 +49,13 @@ _SAME_LAYOUT: Final = frozenset({n.Reshape, n.Alias})
 _RARELY_COMPUTED: Final = _SAME_LAYOUT | {n.Leaf}
 
 
+class SupportsFork(Protocol):
+    """What goes on in another way in the child of a fork."""
+
+    def after_fork(self) -> None:
+        """Do what is to be done there, at once."""
+
+
 class Runtime(Devices):
     """Devices, memory and what was compiled, for the tensors that belong to it.
 
@@ -60,6 +67,7 @@ class Runtime(Devices):
     Attributes:
         graph: Makes the nodes of all tensors.
         observers: Who follows what becomes of handles.
+        forked: What has something to do in the child of a fork.
         traces: The traces of functions that are under way, in whatever thread. Mostly there is none, so what every
             tensor goes through asks for this first: `tracing` takes longer.
     """
@@ -77,6 +85,7 @@ class Runtime(Devices):
         self._discarded: deque[Plan] = deque()
         self._empty: dict[str, Buffer] = {}
         self._later: list[weakref.ref[Handle]] = []
+        self.forked: weakref.WeakSet[SupportsFork] = weakref.WeakSet()
         self.memory.droppers += [self._drop_plans, self._drop_programs]
         lifetime.begin(self)
 
@@ -494,6 +503,8 @@ class Runtime(Devices):
                 self._plans, self._empty, self._compiler, self._planner = OrderedDict(), {}, None, None
                 self._default = None
                 self._forget_placement()
+        for each in list(self.forked):
+            each.after_fork()
 
 
 def _source_with_same_layout(node: Node) -> Node | None:

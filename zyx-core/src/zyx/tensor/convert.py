@@ -114,7 +114,6 @@ def to_dlpack(
 
     Raises:
         SharingError: Another device is asked for than the tensor's or the host, or `copy` is False for the host.
-        DTypeError: bfloat16 on the host, which NumPy's capsules do not know.
     """
     pool = sharing.shared_pool(x)
     if pool is not None and dl_device in (None, pool.dlpack_device):
@@ -123,9 +122,9 @@ def to_dlpack(
         raise SharingError(f"tensors are exported to host memory {sharing.HOST}, not to device {dl_device}")
     if copy is False:
         raise SharingError("a tensor's values are copied to the host; copy=False cannot be kept")
-    if x.node.dtype is dtypes.bfloat16:
-        raise DTypeError("bfloat16 has no place in NumPy's DLPack capsules; use .astype(zyx.float32)")
     values = numpy(x)
+    if x.node.dtype is dtypes.bfloat16:  # which NumPy's capsules do not know
+        return sharing.host_capsule(values, x.node.dtype)
     return values.__dlpack__(max_version=max_version) if max_version is not None else values.__dlpack__()
 
 

@@ -95,11 +95,7 @@ def from_dlpack(data: object, device: str | None = None, *, copy: bool | None = 
         return Tensor.of(runtime.copy(node) if copy else node, runtime)
     if copy is False:
         raise SharingError("from_dlpack: data is copied to the device; copy=False cannot be kept")
-    try:
-        array = np.from_dlpack(data)
-    except (BufferError, RuntimeError) as error:  # NumPy's words for other devices and dtypes
-        raise SharingError(f"from_dlpack: NumPy cannot read this {type(data).__name__}: {error}") from error
-    return Tensor(array, None, device)
+    return Tensor(sharing.host_array(data), None, device)
 
 
 # ---- one number everywhere

@@ -7,16 +7,23 @@ generator's stream and moves the counter on by n; what a block is, `zyx.graph.no
 a tensor, `Generator.state`, so that a traced function can find it: while tracing, the counter moves on inside the
 graph, and each replay draws new numbers. Otherwise it is moved on here, and the tensor is given a new leaf: graphs do
 not grow, and those of two calls are alike but for that leaf.
+
+In the child of a fork, every generator of its parent goes on with another stream, which the parent's key and the number
+of the child give: parents and children, and children among themselves, draw different numbers, and the same ones when
+the program is run again. A child that seeds a generator, or makes one, has the stream of that seed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
+from zyx.runtime.buffer import Buffer
+from zyx.runtime.lifetime import lineage
 from zyx.runtime.runtime import current
 from zyx.tensor.tensor import Tensor
 from zyx.tensor.term import Term
@@ -47,6 +54,7 @@ class Generator:
         self._key, self._counter = seed % _BLOCKS, 0  # what `_known` holds
         self.state = Tensor.of(self._leaf(self._device), self._runtime)
         self._known = self.state.node
+        self._runtime.forked.add(self)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` from its beginning; return this generator."""
@@ -65,6 +73,35 @@ class Generator:
         words = [self._key & 0xFFFFFFFF, self._key >> 32, self._counter & 0xFFFFFFFF, self._counter >> 32]
         return self._runtime.upload(np.array(words, dtype=np.uint32), device)
 
+    def _read(self) -> None:
+        """Keep in mind what the state holds, if somebody else has assigned it: a replayed function, or a checkpoint."""
+        if self.state.node is not self._known:
+            key_low, key_high, low, high = (int(word) for word in self.state.numpy())
+            self._key, self._counter = key_low | key_high << 32, low | high << 32
+
+    def after_fork(self) -> None:
+        """In the child of a fork: go on with a stream of its own, unless the state is lost with its device."""
+        storage = self.state.node.storage
+        if isinstance(storage, Buffer) and storage.pool not in self._runtime.memory.lost:
+            self._read()
+            self._move_to(_key_of_child(self._key), self._counter)
+
+    def _copied(self, device: str | None, runtime: Runtime | None) -> Generator:
+        with self._runtime.lock:
+            self._read()
+            return _generator_at(self._key, self._counter, device, runtime)
+
+    def __copy__(self) -> Generator:
+        return self._copied(self._device, self._runtime)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Generator:
+        return self._copied(self._device, self._runtime)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        with self._runtime.lock:
+            self._read()
+            return _generator_at, (self._key, self._counter)  # by value, to the default device
+
     def words(self, count: int, device: str) -> Node:
         """Return the state from which to draw the next `count` blocks, on `device`, and move on behind them."""
         with self._runtime.lock:
@@ -73,10 +110,7 @@ class Generator:
             if self._runtime.tracing is not None:
                 self._runtime.assign(self.state, _advanced(Term(graph, node), count).node)
                 return graph.to_device(node, device)
-            if node is not self._known:
-                # Somebody else has assigned the state: a replayed function, or a checkpoint.
-                key_low, key_high, low, high = (int(word) for word in self.state.numpy())
-                self._key, self._counter = key_low | key_high << 32, low | high << 32
+            self._read()
             taken = node if device == node.device else self._leaf(device)
             self._move_to(self._key, self._counter + count)
             return taken
@@ -92,6 +126,19 @@ def _advanced(state: Term, count: int) -> Term:
     return (position < 2).where(state, counter)
 
 
+def _generator_at(key: int, counter: int, device: str | None = None, runtime: Runtime | None = None) -> Generator:
+    """Return a generator that goes on where another one is."""
+    generator = Generator(key, device=device, runtime=runtime)
+    generator._move_to(key, counter)
+    return generator
+
+
+def _key_of_child(key: int) -> int:
+    """Return the key of the stream that takes the place of that of `key` in this process, the child of a fork."""
+    text = repr((key, lineage())).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
 def default_generator() -> Generator:
     """Return the generator that functions use where none is named; each runtime has one."""
     runtime = current()
@@ -100,7 +147,8 @@ def default_generator() -> Generator:
         found = vars(runtime).get(_ATTRIBUTE)
         if not isinstance(found, Generator):
             with runtime.traced_by(None):
-                found = vars(runtime)[_ATTRIBUTE] = Generator(runtime=runtime)
+                seed = _key_of_child(DEFAULT_SEED) if lineage() else DEFAULT_SEED
+                found = vars(runtime)[_ATTRIBUTE] = Generator(seed, runtime=runtime)
     return found
 
 

@@ -10,6 +10,7 @@ from zyx import dtype as dtypes
 from zyx import semantics
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
+from zyx.tensor import sharing
 from zyx.tensor.operands import Array, is_tensor
 
 if TYPE_CHECKING:
@@ -63,9 +64,14 @@ def host_array(data: object) -> Array:
     if isinstance(data, np.ndarray | np.generic):
         return _checked(np.asarray(data))
     if hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
-        return _checked(np.asarray(data))
+        try:
+            return _checked(np.asarray(data))
+        except (TypeError, RuntimeError):  # PyTorch's words for bfloat16, and for what has a gradient
+            if not hasattr(data, "__dlpack__"):
+                raise
+            return _checked(sharing.host_array(data))
     if hasattr(data, "__dlpack__"):
-        return _checked(np.from_dlpack(data))
+        return _checked(sharing.host_array(data))
     try:
         array = np.asarray(data)
     except ValueError as error:

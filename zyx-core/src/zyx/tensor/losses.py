@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 Reduction: TypeAlias = str
 
 
+def _check_width(width: object, name: str, what: str) -> None:
+    """Check a number of which PyTorch's functions have the reduction in its place."""
+    if not isinstance(width, int | float):
+        raise DTypeError(f"{what}: {name} is a number, not {width!r}; give the reduction by name, reduction=...")
+
+
 def check_reduction(reduction: str) -> None:
     """Raise `ShapeError` unless `reduction` is "mean", "sum" or "none"."""
     if reduction not in ("mean", "sum", "none"):
@@ -79,6 +85,7 @@ def huber_loss(x: Tensor, target: Tensor, delta: float = 1.0, reduction: Reducti
     Raises:
         ShapeError: Different shapes, `delta` not above 0, or an unknown reduction.
     """
+    _check_width(delta, "delta", "huber_loss")
     if delta <= 0:
         raise ShapeError(f"huber_loss: delta is above 0, not {delta}")
 
@@ -95,6 +102,7 @@ def smooth_l1_loss(x: Tensor, target: Tensor, beta: float = 1.0, reduction: Redu
     Raises:
         ShapeError: Different shapes, a negative `beta`, or an unknown reduction.
     """
+    _check_width(beta, "beta", "smooth_l1_loss")
     if beta < 0:
         raise ShapeError(f"smooth_l1_loss: beta is at least 0, not {beta}")
     if beta == 0:

@@ -6,11 +6,15 @@ Who takes a capsule calls its deleter at the end; until then, what it points to 
 from __future__ import annotations
 
 import ctypes
+import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from zyx import dtype as dtypes
 from zyx.errors import SharingError
+from zyx.shape import strides_of
 
 if TYPE_CHECKING:
     from zyx.backend import MemoryPool
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.runtime import Runtime
     from zyx.shape import Shape
+    from zyx.tensor.operands import Array
     from zyx.tensor.tensor import Tensor
 
 #: Kinds of devices, and of numbers, in DLPack.
@@ -27,6 +32,8 @@ HOST: Final = (1, 0)
 _CUDA: Final = 2
 _INT, _UINT, _FLOAT, _BFLOAT, _BOOL = 0, 1, 2, 4, 6
 _LETTERS: Final = {_INT: "i", _UINT: "u", _FLOAT: "f", _BOOL: "b"}
+#: References to a capsule that only we have: in the pair, and that of the call which counts.
+_UNUSED: Final = 2
 _FRESH: Final = b"dltensor"
 _USED: Final = b"used_dltensor"
 
@@ -58,6 +65,7 @@ def _python(name: str, result: Any, *arguments: Any) -> Any:  # noqa: ANN401  # 
 # Capsules are objects, but for the one that is being destroyed: that must not be counted again.
 _new_capsule: Final = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)
 _pointer_of: Final = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+_is_fresh: Final = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _rename: Final = _python("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _dying_is_fresh: Final = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 _dying_pointer: Final = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
@@ -106,18 +114,96 @@ def to_capsule(x: Tensor, *, copy: bool = False) -> object:
     pool = buffer.pool
     if not isinstance(pool, SupportsSharing):
         raise SharingError(f"pool {pool.name} does not share its memory")
-    shape, dtype = x.node.shape, x.node.dtype
+    shape = x.node.shape
     sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+    start = None if buffer.raw is None else pool.address(buffer.raw)
+    return _capsule(start, pool.dlpack_device, len(shape), sizes, x.node.dtype, buffer)
+
+
+def _capsule(
+    start: int | None,
+    place: tuple[int, int],
+    rank: int,
+    sizes: ctypes.Array[Any],
+    dtype: DType,
+    owner: object,
+    destructor: Any = None,  # noqa: ANN401  # a function type of ctypes
+) -> object:
+    """Return a capsule of memory without gaps, which `owner` keeps."""
     managed = _Managed()
     array = managed.array
-    array.data = None if buffer.raw is None else pool.address(buffer.raw)
-    array.kind, array.number = pool.dlpack_device
-    array.rank, array.shape = len(shape), sizes
-    array.code, array.bits, array.lanes = _code_of(dtype), dtype.bits if not dtype.is_bool else 8, 1
+    array.data = start
+    array.kind, array.number = place
+    array.rank, array.shape = rank, sizes
+    array.code, array.bits, array.lanes = _code_of(dtype), dtype.bits, 1
     managed.deleter = _DELETE
     address = ctypes.addressof(managed)
-    _exported[address] = (managed, sizes, buffer)
-    return _new_capsule(address, _FRESH, _DESTROY)
+    _exported[address] = (managed, sizes, owner)
+    return _new_capsule(address, _FRESH, _DESTROY if destructor is None else destructor)
+
+
+#: Capsules on host memory, with the addresses of their structs. They have no destructor: one that is destroyed since
+#: its receiver cannot read it is destroyed while that error is on its way, when no Python may run. So they are kept
+#: here, and looked after when the next one is made.
+_given: Final[list[tuple[object, int]]] = []
+
+
+def host_capsule(values: Array, dtype: DType) -> object:
+    """Return a capsule of an array in host memory, which NumPy would not make: of bfloat16."""
+    for pair in list(_given):
+        is_fresh = bool(_is_fresh(pair[0], _FRESH))
+        if not is_fresh or sys.getrefcount(pair[0]) == _UNUSED:
+            _given.remove(pair)
+            if is_fresh:
+                _exported.pop(pair[1], None)
+    capsule = _host_capsule(values, dtype)
+    _given.append((capsule, _pointer_of(capsule, _FRESH)))
+    return capsule
+
+
+def _host_capsule(values: Array, dtype: DType) -> object:
+    sizes = (ctypes.c_int64 * max(values.ndim, 1))(*values.shape)
+    return _capsule(values.ctypes.data, HOST, values.ndim, sizes, dtype, values, _Destructor())
+
+
+def is_on_host(data: Any) -> bool:  # noqa: ANN401  # whatever has __dlpack__
+    """Tell whether the values of an array of another library lie in host memory."""
+    return tuple(int(part) for part in data.__dlpack_device__()) == HOST
+
+
+def host_array(data: Any) -> Array:  # noqa: ANN401  # whatever has __dlpack__
+    """Return a copy of an array of another library in host memory, also one of bfloat16, which NumPy does not read.
+
+    Raises:
+        SharingError: Its library does not share it, or it has a dtype that tensors lack.
+    """
+    if not is_on_host(data):
+        raise SharingError(
+            f"this {type(data).__name__} is on device {data.__dlpack_device__()}, whose memory no backend shares here; "
+            "copy it to the host first"
+        )
+    try:
+        capsule = data.__dlpack__()
+    except (BufferError, RuntimeError) as error:
+        try:
+            return np.from_dlpack(data).copy()  # which can ask for what is read-only
+        except (BufferError, RuntimeError, TypeError):
+            raise SharingError(f"this {type(data).__name__} does not share its values: {error}") from error
+    managed = _Managed.from_address(_pointer_of(capsule, _FRESH))
+    owner = _Owner(managed, ctypes.addressof(managed))
+    _rename(capsule, _USED)
+    array = managed.array
+    shape, dtype = tuple(array.shape[axis] for axis in range(array.rank)), _dtype_of(array, type(data).__name__)
+    if 0 in shape:
+        return np.zeros(shape, dtype.numpy)
+    steps = [array.strides[axis] for axis in range(array.rank)] if array.strides else strides_of(shape)
+    pieces = zip(shape, steps, strict=True)
+    length = 1 + sum((size - 1) * step for size, step in pieces)  # strides of libraries with DLPack are not negative
+    words = (ctypes.c_uint8 * (length * dtype.itemsize)).from_address((array.data or 0) + array.offset)
+    flat = np.frombuffer(words, np.uint8).view(dtype.numpy)
+    values = np.lib.stride_tricks.as_strided(flat, shape, [step * dtype.itemsize for step in steps]).copy()
+    del owner  # only now: until here it has kept the memory
+    return values
 
 
 def cuda_array_interface(x: Tensor) -> dict[str, object]:
@@ -192,8 +278,12 @@ def _layout(array: _Array, what: str) -> tuple[Shape, DType]:
         if shape[axis] != 1 and array.strides[axis] != step:
             raise SharingError(f"from_dlpack: this {what} of shape {shape} is not contiguous; make a contiguous copy")
         step *= shape[axis]
+    return shape, _dtype_of(array, what)
+
+
+def _dtype_of(array: _Array, what: str) -> DType:
     for dtype in dtypes.ALL:
-        if (_code_of(dtype), 8 if dtype.is_bool else dtype.bits) == (array.code, array.bits) and array.lanes == 1:
-            return shape, dtype
+        if (_code_of(dtype), dtype.bits) == (array.code, array.bits) and array.lanes == 1:
+            return dtype
     name = f"{_LETTERS.get(array.code, '?')}{array.bits}x{array.lanes}"
     raise SharingError(f"from_dlpack: there is no dtype for the elements {name} of this {what}")

@@ -13,8 +13,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from zyx.dtype import as_dtype
-from zyx.errors import SettingsError, ShapeError
+from zyx.dtype import DType, as_dtype
+from zyx.errors import DTypeError, SettingsError, ShapeError
 from zyx.ops import BinaryOp
 from zyx.runtime.handle import Handle
 from zyx.runtime.lazy import file_of, leaf_of_file
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-    from zyx.dtype import DType, DTypeLike
+    from zyx.dtype import DTypeLike
     from zyx.runtime.placement import DeviceLike
 
 API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -161,6 +161,8 @@ class Tensor(Handle):
 
     def to(self, device: DeviceLike) -> Tensor:
         """Return the same values on `device`, which is named as in `zyx.device`."""
+        if isinstance(device, DType):
+            raise DTypeError(f"{device!r} is no device; to change the dtype, use .astype({device!r})")
         return self.of(self.runtime.graph.to_device(self.node, self.runtime.device_name(device)), self.runtime)
 
     def to_device(self, device: str, /, *, stream: object = None) -> Tensor:
@@ -475,6 +477,10 @@ class Tensor(Handle):
     def __contains__(self, value: object) -> bool:
         """Tell whether an element equals `value`; reads."""
         return convert.to_bool(reduction.any(arithmetic.equal(self, value)))  # type: ignore[arg-type]  # it is checked there
+
+    def __bytes__(self) -> bytes:
+        """Return the values as they lie in memory, in row-major order; reads."""
+        return convert.numpy(self).tobytes()
 
     def __format__(self, spec: str) -> str:
         """Write one element as a number if a format is given, else the text of `repr`."""
