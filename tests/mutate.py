@@ -254,7 +254,9 @@ def passes(file: str, tree: ast.Module | None, timeout_s: float) -> bool | None:
 def run(mutants: list[Mutant]) -> Counter[str]:
     """Run mutants of one file, print the survivors, and return how many there were of each fate."""
     file = mutants[0].file
-    known = {(entry["file"], entry["line"], entry["change"]) for entry in tomllib.loads(LIST.read_text())["mutant"]}
+    known = {
+        (entry["file"], entry["line"], entry["change"]) for entry in tomllib.loads(LIST.read_text()).get("mutant", [])
+    }
     begin = time.monotonic()
     if not passes(file, None, 3600):
         sys.exit(f"{file}: its tests fail as it is")

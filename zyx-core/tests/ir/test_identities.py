@@ -35,7 +35,15 @@ def value_of(expr, at):
 
 
 def agree(expr, meaning, ranges):
-    """Assert that `expr` is `meaning`, a function of the points of `ranges`, everywhere, and lies within its bounds."""
+    """Assert that `expr` is `meaning`, a function of the points of `ranges`, everywhere, and lies within its bounds.
+
+    Nothing negative is divided: devices round quotients toward zero.
+    """
+    stack = [expr]
+    while stack:
+        current = stack.pop()
+        assert not isinstance(current, e.Quotient | e.Remainder) or current.x.low >= 0, str(expr)
+        stack.extend(e.children(current))
     for point in itertools.product(*(range(range_.size) for range_ in ranges)):
         value = value_of(expr, dict(zip(ranges, point, strict=True)))
         assert value == meaning(*point), (str(expr), point)
@@ -162,6 +170,27 @@ def test_flat_positions_and_points_are_each_others_inverse(shape):
     assert again is pool.ref(flat)
 
 
+def test_multiples_of_a_divisor_are_taken_out_of_what_is_divided():
+    pool = Pool()
+    _, r, s = ranges_of(pool)
+    x = pool.affine([(r, 8), (s, 3)], 21)
+    rest = pool.affine([(s, 3)], 1)
+    assert pool.divide(x, 4) is pool.affine([(r, 2), (pool.divide(rest, 4), 1)], 5)
+    assert pool.modulo(x, 4) is pool.modulo(rest, 4)
+    lifted = pool.affine([(s, -3)], 15)  # -3 s + 3 is as low as -9: three times four more
+    assert pool.divide(pool.affine([(s, -3)], 3), 4) is pool.affine([(pool.divide(lifted, 4), 1)], -3)
+    assert pool.modulo(pool.affine([(s, -3)], 3), 4) is pool.modulo(lifted, 4)
+
+
+def test_a_sign_is_asked_for_in_units_of_what_factors_have_in_common():
+    pool = Pool()
+    _, r, s = ranges_of(pool)
+    for constant, unit in ((-14, -7), (-13, -7), (-12, -6)):
+        assert pool.non_negative(pool.affine([(r, 4), (s, 6)], constant)) is pool.non_negative(
+            pool.affine([(r, 2), (s, 3)], unit)
+        )
+
+
 def test_what_is_known_to_lie_within_is_bounded_and_is_left_alone_where_it_does():
     pool = Pool()
     range_ = pool.range(8)
@@ -181,3 +210,16 @@ def test_ranges_and_values_are_numbered_as_they_are_made():
     assert [(range_.number, range_.label) for range_ in ranges] == [(0, "r0"), (1, "r1"), (2, "r2")]
     assert pool.range(5, "inner").label == "inner"
     assert [str(pool.value(dtypes.float32, ())) for _ in range(3)] == ["v0", "v1", "v2"]
+
+
+def test_an_index_is_free_in_exactly_the_ranges_that_it_has():
+    pool = Pool()
+    ranges = [pool.range(size) for size in (9, 7, 5)]
+    r, s, t = map(pool.ref, ranges)
+    r_bit, s_bit, t_bit = (range_.bit for range_ in ranges)
+    x = pool.affine([(s, 2), (t, 3)], 1)
+    assert [pool.index(3).free, s.free, x.free] == [0, s_bit, s_bit | t_bit]
+    assert pool.divide(x, 7).free == pool.modulo(x, 7).free == pool.within(x, 3).free == s_bit | t_bit
+    shifted = pool.shift(x, -5)
+    assert pool.non_negative(shifted).free == pool.is_zero(shifted).free == x.free
+    assert pool.affine([(pool.divide(x, 7), 1), (r, 1)]).free == r_bit | s_bit | t_bit
