@@ -150,3 +150,9 @@ def test_fewer_pairs_than_axes_are_for_the_last_ones_and_negative_widths_cut():
 def test_borders_that_do_not_fit_are_named(widths, mode, text):
     with pytest.raises(ShapeError, match=text):
         zyx.pad(zyx.Tensor(X), widths, mode)
+
+
+@pytest.mark.parametrize("counts", [(-1,), (2, -3)])
+def test_tile_refuses_negative_counts(counts):
+    with pytest.raises(ShapeError, match="at least 0, not -"):
+        zyx.tile(zyx.Tensor(X), counts)

@@ -128,9 +128,15 @@ def chunk(x: Tensor, count: int, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def tile(x: Tensor, *counts: int | Sequence[int]) -> Tensor:
-    """Return `x` repeated as a whole ``counts[i]`` times along axis i; missing counts and axes are 1, in front."""
+    """Return `x` repeated as a whole ``counts[i]`` times along axis i; missing counts and axes are 1, in front.
+
+    Raises:
+        ShapeError: A negative count.
+    """
     term = term_of(x, "tile")
     times = as_sizes(counts)
+    if min(times, default=0) < 0:
+        raise ShapeError(f"tile: counts are at least 0, not {min(times)}")
     ndim = max(len(times), len(term.shape))
     times = (1,) * (ndim - len(times)) + times
     shape = (1,) * (ndim - len(term.shape)) + term.shape

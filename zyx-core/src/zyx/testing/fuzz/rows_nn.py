@@ -1,0 +1,207 @@
+"""Softmax, normalisation, losses, attention, each beside its meaning in NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from zyx.testing.fuzz import meanings
+from zyx.testing.fuzz.drawing import Unfit
+from zyx.testing.fuzz.program import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.testing.fuzz.drawing import Draw
+    from zyx.testing.values import Array
+
+
+def softmax(d: Draw) -> Call:
+    """Exponentials that add up to 1."""
+    x = d.floating(least_rank=1, not_empty=True)
+    axis = d.axes(x)
+    match d.choices.integer(0, 3):
+        case 0:
+            return Call(
+                f"zyx.log_softmax({{0}}, {axis})", lambda x: x - meanings.logsumexp(x, axis, keepdims=True), (x,),
+                inner=lambda x: np.abs(x).max(axis=axis, keepdims=True),
+            )  # fmt: skip
+        case 1:
+            return Call(f"zyx.softmin({{0}}, {axis})", lambda x: meanings.softmax(-x, axis), (x,))
+        case _:
+            return Call(f"zyx.softmax({{0}}, {axis})", lambda x: meanings.softmax(x, axis), (x,))
+
+
+def layer_norm(d: Draw) -> Call:
+    """Rows normalised."""
+    x = d.floating(least_rank=1, not_empty=True)
+    shape = d.shape(x)
+    count = d.choices.integer(1, min(2, len(shape)))
+    size, axes = shape[-count:], tuple(range(-count, 0))
+    if math.prod(size) < 3:
+        raise Unfit
+    if d.choices.chance(30):
+        return Call(
+            f"F.rms_norm({{0}}, {size}, eps=0.01)",
+            lambda x: x / np.sqrt((x * x).mean(axis=axes, keepdims=True) + 0.01), (x,),
+        )  # fmt: skip
+    if d.choices.chance(50):
+        return Call(f"F.layer_norm({{0}}, {size}, eps=0.01)", lambda x: meanings.standardise(x, axes, 0.01), (x,))
+    w, b = d.leaf(size, d.dtype(x)), d.leaf(size, d.dtype(x))
+    return Call(
+        f"F.layer_norm({{0}}, {size}, {{1}}, {{2}}, eps=0.01)",
+        lambda x, w, b: meanings.standardise(x, axes, 0.01) * w + b, (x, w, b),
+    )  # fmt: skip
+
+
+def batch_norm(d: Draw) -> Call:
+    """Channels normalised, over the batch or by groups."""
+    x = d.floating(least_rank=3, most_rank=4, not_empty=True)
+    shape = d.shape(x)
+    behind = tuple(range(2, len(shape)))
+    match d.choices.integer(0, 2):
+        case 0 if math.prod(shape) // shape[1] > 2:
+            return Call("F.batch_norm({0}, eps=0.01)", lambda x: meanings.standardise(x, (0, *behind), 0.01), (x,))
+        case 1 if math.prod(shape[2:]) > 2:
+            return Call("F.instance_norm({0}, eps=0.01)", lambda x: meanings.standardise(x, behind, 0.01), (x,))
+        case _:
+            groups = d.choices.pick([g for g in (1, 2, 3, 4) if shape[1] % g == 0])
+            if math.prod(shape[1:]) // groups < 3:
+                raise Unfit
+
+            def normalised(x: Array) -> Array:
+                flat = x.reshape(shape[0], groups, -1)
+                return meanings.standardise(flat, (2,), 0.01).reshape(shape)
+
+            return Call(f"F.group_norm({{0}}, {groups}, eps=0.01)", normalised, (x,))
+
+
+_HOW: Final[dict[str, Callable[..., Any]]] = {"mean": np.mean, "sum": np.sum, "none": np.asarray}
+
+
+def loss(d: Draw) -> Call:
+    """Losses of two tensors."""
+    x = d.floating(not_empty=True)
+    y, how = d.like(x, thin=False), d.choices.pick(tuple(_HOW))
+    reduce = _HOW[how]
+    ending = f"reduction='{how}')"
+
+    def huber(x: Array, y: Array) -> Array:
+        away = np.abs(x - y)
+        return np.asarray(np.where(away <= 0.75, 0.5 * away**2, 0.75 * (away - 0.375)))
+
+    match d.choices.integer(0, 6):
+        case 0:
+            return Call("zyx.mse_loss({0}, {1}, " + ending, lambda x, y: reduce((x - y) ** 2), (x, y))
+        case 1:
+            return Call("zyx.l1_loss({0}, {1}, " + ending, lambda x, y: reduce(np.abs(x - y)), (x, y))
+        case 2:
+            return Call("zyx.huber_loss({0}, {1}, 0.75, " + ending, lambda x, y: reduce(huber(x, y)), (x, y))
+        case 3:
+            return Call("zyx.smooth_l1_loss({0}, {1}, 0.75, " + ending, lambda x, y: reduce(huber(x, y) / 0.75), (x, y))
+        case 4:
+            return Call(
+                "zyx.binary_cross_entropy_with_logits({0}, zyx.sigmoid({1}), " + ending,
+                lambda x, y: reduce(np.logaddexp(0, x) - x / (1 + np.exp(-y))), (x, y),
+                inner=lambda x, _: np.abs(x) if how == "none" else reduce(np.abs(x)),
+            )  # fmt: skip
+        case 5:
+            return Call(
+                "zyx.binary_cross_entropy(zyx.sigmoid(zyx.clip({0}, -3.0, 3.0)), zyx.sigmoid({1}), " + ending,
+                lambda x, y: reduce(_cross(1 / (1 + np.exp(-np.clip(x, -3, 3))), 1 / (1 + np.exp(-y)))), (x, y),
+            )  # fmt: skip
+        case _:
+            return Call(
+                "zyx.kl_div({0}, {1}, log_target=True, " + ending, lambda x, y: reduce(np.exp(y) * (y - x)), (x, y)
+            )
+
+
+def _cross(p: Array, t: Array) -> Array:
+    return np.asarray(-(t * np.log(p) + (1 - t) * np.log1p(-p)))
+
+
+def cross_entropy(d: Draw) -> Call:
+    """The loss of classifiers."""
+    x = d.floating(least_rank=2, most_rank=2, not_empty=True)
+    rows, classes = d.shape(x)
+    target, how = d.index((rows,), classes, negative=False), d.choices.pick(tuple(_HOW))
+    reduce = _HOW[how]
+
+    def losses(x: Array, t: Array) -> Array:
+        logs = x - meanings.logsumexp(x, 1, keepdims=True)
+        return np.asarray(reduce(-np.take_along_axis(logs, t[:, None].astype(np.int64), 1)[:, 0]))
+
+    if d.choices.chance(40):
+        return Call(
+            f"zyx.nll_loss({{0}}, {{1}}, reduction='{how}')",
+            lambda x, t: reduce(-np.take_along_axis(x, t[:, None].astype(np.int64), 1)[:, 0]), (x, target),
+        )  # fmt: skip
+    return Call(
+        f"zyx.cross_entropy({{0}}, {{1}}, reduction='{how}')", losses, (x, target),
+        inner=lambda x, _: reduce(np.abs(x).max(axis=1)),
+    )  # fmt: skip
+
+
+def triplet(d: Draw) -> Call:
+    """A loss of three."""
+    x = d.floating(least_rank=2, most_rank=2, not_empty=True)
+    y, z = d.leaf(d.shape(x), d.dtype(x)), d.leaf(d.shape(x), d.dtype(x))
+
+    def far(x: Array, y: Array) -> Array:
+        return np.asarray(np.sqrt(((x - y + 1e-6) ** 2).sum(axis=-1)))
+
+    return Call(
+        "zyx.triplet_margin_loss({0}, {1}, {2})",
+        lambda x, y, z: np.mean(np.maximum(far(x, y) - far(x, z) + 1, 0)), (x, y, z),
+    )  # fmt: skip
+
+
+def attention(d: Draw) -> Call:
+    """Attention of some heads."""
+    dtype = d.choices.pick([t for t in d.dtypes if t.is_float] or [None])
+    if dtype is None:
+        raise Unfit
+    heads, queries, keys = d.choices.integer(1, 3), d.choices.pick((1, 3, 8, 17)), d.choices.pick((1, 4, 8, 33))
+    width = d.choices.pick((1, 4, 8, 16))
+    is_causal = d.choices.chance(40) and keys >= queries
+    found = [n for n in range(d.count) if d.shape(n) == (heads, queries, width) and d.dtype(n) is dtype]
+    q = d.choices.pick(found) if found else d.leaf((heads, queries, width), dtype)
+    k, v = d.leaf((heads, keys, width), dtype), d.leaf((heads, keys, width), dtype)
+    return Call(
+        f"F.scaled_dot_product_attention({{0}}, {{1}}, {{2}}, is_causal={is_causal})",
+        lambda q, k, v: meanings.attention(q, k, v, is_causal=is_causal), (q, k, v),
+    )  # fmt: skip
+
+
+def bilinear(d: Draw) -> Call:
+    """A product of two vectors by a matrix for each output."""
+    x = d.floating(least_rank=1, most_rank=2)
+    shape = d.shape(x)
+    y = d.leaf((*shape[:-1], 4), d.dtype(x))
+    w = d.leaf((3, shape[-1], 4), d.dtype(x))
+    if math.prod(shape) * 12 > 20 * d.most_elements:
+        raise Unfit
+    return Call("F.bilinear({0}, {1}, {2})", lambda x, y, w: np.einsum("...i,kij,...j->...k", x, w, y), (x, y, w))
+
+
+def resize(d: Draw) -> Call:
+    """Nearest neighbours at other sizes, and means over windows of any sizes."""
+    x = d.floating(least_rank=3, most_rank=3, not_empty=True)
+    old, new = d.shape(x)[2], d.choices.pick((1, 2, 5, 9))
+    if d.choices.chance(50):
+        places = np.floor(np.arange(new) * old / new).astype(np.int64)
+        return Call(f"F.interpolate({{0}}, {new})", lambda x: x[:, :, places], (x,), exact=True)
+
+    def means(x: Array) -> Array:
+        cuts = [(j * old // new, -(-(j + 1) * old // new)) for j in range(new)]
+        return np.stack([x[..., a:b].mean(axis=-1) for a, b in cuts], axis=-1)
+
+    return Call(f"F.adaptive_avg_pool1d({{0}}, {new})", means, (x,))
+
+
+ROWS: Final = (
+    (softmax, 4), (layer_norm, 3), (batch_norm, 2), (loss, 3), (cross_entropy, 2), (triplet, 1), (attention, 2),
+    (bilinear, 1), (resize, 1),
+)  # fmt: skip
