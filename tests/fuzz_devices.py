@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("zyx-core", "zyx-backend-c", "zyx-backend-cuda", "zyx-backend-opencl", "zyx-backend-wgpu")
 NVIDIA_OPENCL = "libnvidia-opencl.so.1"
 VULKAN_DRIVER = Path("/usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json")
+BACKENDS = {"cuda", "opencl", "wgpu", "hip"}
 PROCESSES = {"c": 1, "cuda": 6, "opencl": 4, "wgpu": 4}
 
 #: Programs of many sizes; ``check`` compares with NumPy in float64.
@@ -122,7 +123,12 @@ def entry_points(folder: Path) -> None:
 
 def environment(wheels: Path | None, scratch: Path) -> dict[str, str]:
     """Return the variables of the processes."""
-    variables = {**os.environ, "XDG_CACHE_HOME": str(scratch / "cache"), "PYTHONUNBUFFERED": "1"}
+    variables = {
+        **os.environ,
+        "XDG_CACHE_HOME": str(scratch / "cache"),
+        "PYTHONUNBUFFERED": "1",
+        "ZYX_BACKEND_TIMEOUT_S": "120",
+    }
     if wheels is None:
         return variables
     site, libraries = scratch / "site", scratch / "libraries"
@@ -181,8 +187,9 @@ def main() -> int:
         running = {}
         for name, command in commands(given).items():
             file = (scratch / f"{name}.txt").open("w")
+            alone = variables | {f"ZYX_{other.upper()}_ENABLED": "0" for other in BACKENDS - {name.partition("-")[0]}}
             running[name] = subprocess.Popen(
-                [sys.executable, *command], env=variables, stdout=file, stderr=subprocess.STDOUT, cwd=scratch
+                [sys.executable, *command], env=alone, stdout=file, stderr=subprocess.STDOUT, cwd=scratch
             )
         failed = []
         for name, process in running.items():
@@ -205,7 +212,9 @@ def main() -> int:
                 count[0] += int(programs)
                 count[1] += int(wrong)
             if any(name == entry.split()[0] for entry in failed):
-                print(f"==== {name}\n{text[-1500:]}")
+                print(f"==== {name}")
+                wrong = [part[:500] for part in re.split(r"^(?=seed \d+, )", text, flags=re.MULTILINE)[1:4]]
+                print("\n".join(wrong) if wrong else text[-500:])
     for device, (programs, wrong) in counts.items():
         print(f"{device}: {programs} programs, {wrong} failed")
     print(f"{time.monotonic() - started:.0f} s; ended with a failure: {', '.join(failed) or 'none'}")
