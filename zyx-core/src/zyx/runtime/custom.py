@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zyx.errors import ShapeError, UnsupportedError
+from zyx.errors import GradientError, ShapeError
 from zyx.ir.kernel import Define
 from zyx.ir.verify import verify
 from zyx.shape import size_of
@@ -47,10 +47,13 @@ class CustomKernel:
         """Return the gradients at the inputs.
 
         Raises:
-            UnsupportedError: The kernel was given no gradient.
+            GradientError: The kernel was given no gradient.
         """
         if self.gradient is None:
-            raise UnsupportedError(f"kernel {self.kernel.name} was made without a gradient")
+            raise GradientError(
+                f"kernel {self.kernel.name} was made without a gradient, and lies between the target and a source: give "
+                "CustomKernel one, or detach its inputs"
+            )
         return self.gradient(graph, node, upstream)
 
     def apply(self, graph: Graph, inputs: tuple[Node, ...]) -> list[Node]:
