@@ -57,6 +57,19 @@ def test_plans_are_shown_with_their_steps_and_the_time_they_took_to_make(shown):
     assert steps == ["    launch sum on interpreter:0: 0 -> 1; 28 bytes"]
 
 
+def test_a_capture_that_is_refused_is_shown_with_the_plans(shown, interpreter, monkeypatch):
+    def refuse(launches, slots):
+        raise AllocationError("no room for it")
+
+    monkeypatch.setattr(interpreter.device(), "capture", refuse, raising=False)
+    x = zyx.Tensor(np.ones((3, 3), np.float32))
+    lines = shown("plan", work=lambda: zyx.jit(lambda x: (x @ x).cumsum(0))(x))
+    device = interpreter.device().name
+    assert (
+        f"{device} does not capture 2 launches: AllocationError: no room for it; they are launched one by one" in lines
+    )
+
+
 def test_schedules_are_shown_before_and_after_with_their_moves(shown):
     lines = shown("schedule")
     assert lines[0] == "schedule sum"

@@ -100,12 +100,18 @@ class Launch:
 
 @runtime_checkable
 class SupportsCapture(Protocol):
-    """A device that turns a sequence of launches into one program."""
+    """A device that turns a sequence of launches into one program, where it can: that only saves time."""
 
     def capture(self, launches: Sequence[Launch], slots: int) -> Program:
         """Return a program that, launched with `slots` buffers, runs `launches` in order, one after the other.
 
-        The buffers named in `launches` and the programs must outlive it.
+        The buffers named in `launches` and the programs must outlive it. Whatever this raises but `DeviceLostError`
+        means that there is no such program: the launches are made one by one then, and this sequence is not asked for
+        again. It must leave the programs and what is in flight as they were.
+
+        Raises:
+            UnsupportedError: The device cannot do these launches as one.
+            AllocationError: No room for what it keeps of them.
         """
 
 

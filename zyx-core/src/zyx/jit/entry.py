@@ -120,7 +120,7 @@ class Entry:
             if id(handle) in captured and captured[id(handle)][1] not in wanted
         }
         self._plan: Plan = runtime.plan(self._computed, list(self._given), donations)
-        self._plan.capture()
+        self._plan.capture(runtime.trace)
         self._number = {node: number for node, number in zip(self._computed, self._plan.results, strict=True)}
         first = len(leaves)
         #: Of what was found outside, the places of what is stored over.

@@ -51,8 +51,8 @@ class CustomKernel:
         """
         if self.gradient is None:
             raise GradientError(
-                f"kernel {self.kernel.name} was made without a gradient, and lies between the target and a source: give "
-                "CustomKernel one, or detach its inputs"
+                f"kernel {self.kernel.name} was made without a gradient, and lies between the target and a source; "
+                "give CustomKernel one, or detach its inputs"
             )
         return self.gradient(graph, node, upstream)
 

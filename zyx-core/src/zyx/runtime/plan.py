@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture
-from zyx.errors import AllocationError, BackendError, locate
+from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
 from zyx.runtime.buffer import abandon, copy_buffer, settle, take_events
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Plan:
     _runs: int = 0
     #: All steps as one launch: the only one there is, or that of a program which a device made of them.
     _whole: LaunchStep | None = None
+    _is_refused: bool = False
 
     @property
     def launches(self) -> int:
@@ -128,12 +129,16 @@ class Plan:
         return [buffers[number] for number in self.results]
 
     def queue(self, buffers: Sequence[Buffer], trace: Trace) -> None:
-        """Queue the steps on the buffers of a run. From the second run on, a device that can captures them as one."""
+        """Queue the steps on the buffers of a run. From the second run on, a device that can captures them as one.
+
+        Raises:
+            BackendError: A step was refused. What was queued before it runs.
+        """
         if not trace.launches:
             if self._whole is None:
                 self._runs += 1
                 if self._runs == 2:
-                    self.capture()
+                    self.capture(trace)
             if self._whole is not None:
                 _launch(self._whole, buffers)
                 return
@@ -148,10 +153,16 @@ class Plan:
             else:
                 _launch(step, buffers, trace)
 
-    def capture(self) -> bool:
-        """Turn the steps into one program, if they are launches on one device that can; return whether it is done."""
-        if self._whole is not None:
-            return True
+    def capture(self, trace: Trace) -> bool:
+        """Turn the steps into one program, if they are launches on one device that can; return whether it is done.
+
+        A device that refuses is not asked again, and the steps are launched one by one.
+
+        Raises:
+            DeviceLostError: The device does not answer.
+        """
+        if self._whole is not None or self._is_refused:
+            return self._whole is not None
         if len(self.steps) == 1 and isinstance(self.steps[0], LaunchStep):
             self._whole = self.steps[0]
             return True
@@ -167,7 +178,16 @@ class Plan:
         sequence = [SequenceLaunch(step.program, tuple(slot[number] for number in step.args)) for step in launches]
         written = tuple({number for step in launches for number in step.written})
         moved = sum(step.bytes_moved for step in launches)
-        self._whole = LaunchStep(device, device.capture(sequence, len(buffers)), buffers, moved, written)
+        try:
+            program = device.capture(sequence, len(buffers))
+        except DeviceLostError as error:
+            locate(error, device.name)
+            raise
+        except Exception as error:  # noqa: BLE001  # code of a backend, which is asked for speed only
+            self._is_refused = True
+            trace.not_captured(device, len(launches), error)
+            return False
+        self._whole = LaunchStep(device, program, buffers, moved, written)
         return True
 
     def close(self) -> None:

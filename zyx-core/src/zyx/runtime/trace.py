@@ -102,6 +102,14 @@ class Trace:
             for step in plan.steps:
                 self._write(f"    {_in_words(step)}")
 
+    def not_captured(self, device: Device, launches: int, error: Exception) -> None:
+        """Show that a device refused to make one program of the launches of a plan."""
+        if self.bits & PLAN:
+            self._write(
+                f"{device.name} does not capture {launches} launches: {type(error).__name__}: {error}; "
+                "they are launched one by one"
+            )
+
     def scheduled(self, name: str, before: Nest, after: Nest, moves: Sequence[Move]) -> None:
         """Show a nest, the moves, and the scheduled nest."""
         if self.bits & SCHEDULE:

@@ -16,7 +16,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from zyx.errors import AllocationError, CompileError, LaunchError, TransferError
+from zyx.errors import AllocationError, CompileError, LaunchError, TransferError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,9 @@ ERRORS: Final[dict[str, type[BackendError]]] = {
     "host_to_pool": TransferError,
     "pool_to_host": TransferError,
 }
-_OF_DEVICE: Final = ("compile", "launch")
+#: The calls that a device may have, and may refuse: the work is done without them then.
+REFUSALS: Final[dict[str, type[BackendError]]] = {"capture": UnsupportedError}
+_OF_DEVICE: Final = ("compile", "launch", "capture")
 
 
 class Faults:
@@ -49,15 +51,16 @@ class Faults:
         self._numbers = range(0)
         self._error: type[BackendError] = LaunchError
         self._within = threading.local()
+        self._names = [name for name in (*ERRORS, *REFUSALS) if hasattr(self._place(name), name)]
 
     def __enter__(self) -> Self:
-        for name in ERRORS:
+        for name in self._names:
             place: Any = self._place(name)
             setattr(place, name, self._intercept(name, getattr(place, name)))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for name in ERRORS:
+        for name in self._names:
             delattr(self._place(name), name)
 
     @contextmanager
@@ -69,7 +72,8 @@ class Faults:
         They fail with `error`, or with what is usual for the method.
         """
         start = self.calls[method] + number
-        self._method, self._numbers, self._error = method, range(start, start + times), error or ERRORS[method]
+        usual = (ERRORS | REFUSALS)[method]
+        self._method, self._numbers, self._error = method, range(start, start + times), error or usual
         try:
             yield
         finally:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pytest
 
+import zyx
 from zyx import dtype as dtypes
-from zyx.errors import BackendError
+from zyx.backend import SupportsCapture
+from zyx.errors import AllocationError, BackendError, UnsupportedError
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.runtime.runtime import use
 from zyx.testing.compare import assert_within
 from zyx.testing.faults import ERRORS, Faults
 from zyx.testing.graph_runs import case_of
@@ -122,6 +125,29 @@ def test_a_launch_that_fails_the_second_time_leaves_the_plan_usable(device: Devi
         with Faults(device) as faults, faults.failing("launch", 1), pytest.raises(ERRORS["launch"]):
             runner.runtime.realize(handles)
         finish(runner.runtime, handles, case)
+
+
+@pytest.mark.parametrize("error", [UnsupportedError, AllocationError])
+def test_a_capture_that_is_refused_leaves_the_launches_as_they_are(
+    device: Device, runner: GraphRunner, error: type[BackendError]
+) -> None:
+    if not isinstance(device, SupportsCapture):
+        pytest.skip(f"{device.name} does not capture sequences")
+    case = case_number(runner, 1102 + (error is AllocationError))
+    finish(runner.runtime, runner.handles(case), case)
+    with Faults(device) as faults:
+        with faults.failing("capture", 1, _NEVER, error):
+            for _ in range(3):
+                finish(runner.runtime, runner.handles(case), case)
+        assert faults.calls["capture"] == 1
+        assert faults.calls["launch"] > 3
+    with use(runner.runtime), Faults(device) as faults, faults.failing("capture", 1, _NEVER, error):
+        step = zyx.jit(lambda x: (x.softmax(0) @ x).cumsum(1))
+        values = np.random.default_rng(0).standard_normal((17, 17)).astype(np.float32)
+        for _ in range(3):
+            wanted = np.cumsum((np.exp(values) / np.exp(values).sum(0)) @ values, 1)
+            np.testing.assert_allclose(step(zyx.Tensor(values)).numpy(), wanted, rtol=1e-4, atol=1e-4)
+        assert faults.calls["capture"] == 1
 
 
 def test_out_of_memory_is_an_error_that_says_how_much(pool: MemoryPool, runner: GraphRunner) -> None:
