@@ -188,6 +188,20 @@ def test_a_close_that_ends_the_process_does_not(package: PackageMaker, runtime: 
     assert report.faults[0].startswith("closing stays memory: SystemExit: 5")
 
 
+@pytest.mark.parametrize("error", ["RuntimeError('stuck')", "SystemExit(3)"])
+def test_a_wait_that_fails_at_the_end_keeps_nothing_from_being_closed(
+    runtime: Runtime, package: PackageMaker, error: str
+) -> None:
+    pool = f"class P(DummyPool):\n        def synchronize(self): raise {error}\n    return [P("
+    hook("stuck", "return [DummyPool(", pool, "", BackendState.READY).install(package)
+    check_that_the_rest_goes_on()
+    opened = current().backends
+    runtime.close()
+    report = next(report for report in opened.reports if report.name == "stuck")
+    assert report.faults[0].startswith(f"waiting for stuck memory: {error.partition('(')[0]}: ")
+    assert not opened.pools
+
+
 def test_a_device_that_is_not_a_number_later_is_listed_as_it_was(runtime: Runtime, package: PackageMaker) -> None:
     twice = record("twice", "model='m'", "", f"{ONCE} SystemExit(4)\n        return self._info\n")
     twice.replace = {old: new.replace("uses > 1", "uses > 2") for old, new in twice.replace.items()}

@@ -151,6 +151,19 @@ class OpenedBackends:
         result = self._extra(self.backend_of(devices[0]), "zyx_collectives", devices=devices)
         return result if isinstance(result, Collectives) else None
 
+    def settle(self) -> None:
+        """Wait for all work, whose errors nobody wants any more. What else a backend raises is a fault of its."""
+        for name, pools in self._pools_of.items():
+            for pool in pools:
+                try:
+                    pool.synchronize()
+                except KeyboardInterrupt:
+                    raise
+                except BackendError:
+                    continue
+                except BaseException as error:  # noqa: BLE001  # border: the drivers of another package
+                    self.manager.load()[name].blame(f"waiting for {text_of(pool.name)}: {explain(error)}")
+
     def close(self) -> None:
         """Close all devices, then all pools, last opened first. What a backend raises then is noted in its report."""
         for name in reversed(list(self.manager.load())):

@@ -465,9 +465,7 @@ class Runtime(Devices):
         """
         with self.lock:
             if self._opened is not None:
-                for pool in self._opened.pools.values():
-                    with suppress(BackendError):
-                        pool.synchronize()
+                self._opened.settle()
             self._waiting.end()
             self._drop_plans()
             if self._compiler is not None:
