@@ -26,14 +26,15 @@ def own_output() -> Iterator[tuple[TextIO, TextIO]]:
     Raises:
         BrokenPipeError: On leaving: nobody reads the output any more.
     """
-    output, errors = sys.stdout, sys.stderr
+    output: TextIO | None = sys.stdout  # None where nobody has opened it
+    errors: TextIO | None = sys.stderr
     with ExitStack() as stack:
         mine = _own(output, stack)
         own_errors = _own(errors, stack)
         stack.callback(setattr, sys, "stdout", output)
         stack.callback(setattr, sys, "stderr", errors)
         sys.stdout = _own(errors, stack)
-        if mine is not output and output.fileno() == _OUTPUT:
+        if mine is not output and output is not None and output.fileno() == _OUTPUT:
             stack.callback(os.dup2, mine.fileno(), _OUTPUT)
             os.dup2(sys.stdout.fileno() if _descriptor(sys.stdout) is not None else _nowhere(stack), _OUTPUT)
         yield mine, own_errors
