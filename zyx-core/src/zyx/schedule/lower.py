@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.errors import ScheduleError
+from zyx.ir import expr as e
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Kernel, Type
 from zyx.ir.nest import Kind
 from zyx.ops import BinaryOp
+from zyx.schedule.accesses import roots_of
 from zyx.schedule.emit import Emitter
 from zyx.schedule.moves import Pad, apply_moves
 from zyx.schedule.rules import check_kinds
@@ -24,16 +26,16 @@ from zyx.schedule.scopes import ScopedBuilder
 from zyx.schedule.statements import StatementWriter
 from zyx.schedule.storage import place_values
 from zyx.schedule.thread_axes import thread_axes
-from zyx.schedule.tree import Loop, build_tree
+from zyx.schedule.tree import Loop, build_tree, statements_in
 from zyx.schedule.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zyx.dtype import DType
     from zyx.ir.expr import Expr, Param, Range
     from zyx.ir.kernel import ValueId
-    from zyx.ir.nest import Nest
+    from zyx.ir.nest import Nest, Statement
     from zyx.schedule.thread_axes import Axis
     from zyx.schedule.tree import Item
 
@@ -174,6 +176,9 @@ class _NestWriter:
             self._items(self._tree.body, env)
             return
         range_, *others = peeled
+        if not self._is_tested(range_, self._nest.statements, env):
+            self._guarded(others, env)
+            return
         pool = self._nest.pool
         value = self._emitter.emit(pool.ref(range_))
         bool_ = Type(dtypes.bool_)
@@ -193,6 +198,23 @@ class _NestWriter:
         self._guarded(others, {**env, range_: pool.index(range_.size - 1)})
         self._builder.close()
 
+    def _is_tested(self, range_: Range, statements: Iterable[Statement], env: Mapping[Range, Expr]) -> bool:
+        """Whether masks depend on a peeled range still, at the points that `env` has for others that are peeled."""
+        if not env:
+            return True
+        for statement in statements:
+            stack = list(self._nest.pool.substitute(roots_of(statement), env))
+            seen: set[Expr] = set()
+            while stack:
+                current = stack.pop()
+                if current in seen or not current.free & range_.bit:
+                    continue
+                if isinstance(current, e.NonNegative | e.IsZero):
+                    return True
+                seen.add(current)
+                stack.extend(e.children(current))
+        return False
+
     def _items(self, items: Sequence[Item], env: dict[Range, Expr]) -> None:
         for item in items:
             if isinstance(item, Loop):
@@ -208,7 +230,7 @@ class _NestWriter:
             self._body(loop, env)
         elif loop in self._writer.blocks.lengths:
             self._blocks(loop, self._writer.blocks.lengths[loop], env)
-        elif range_ in self._nest.peeled:
+        elif range_ in self._nest.peeled and self._is_tested(range_, statements_in(loop), env):
             inner = pool.range(range_.size - 1)
             self._emitter.bind(inner, self._builder.open(k.Loop(inner.size, Type(self._index))))
             self._body(loop, {**env, range_: pool.ref(inner)})

@@ -82,6 +82,15 @@ def build_tree(nest: Nest) -> Tree:
     return tree
 
 
+def statements_in(loop: Loop) -> Iterator[Statement]:
+    """Yield the statements inside a loop."""
+    for item in loop.body:
+        if isinstance(item, Loop):
+            yield from statements_in(item)
+        else:
+            yield item
+
+
 def _shareable(reference: e.Ref, tree: Tree, open_: list[Loop]) -> int:
     """Return how many of the open loops a statement with `reference` may join."""
     definition = tree.definitions[reference.value]

@@ -36,11 +36,17 @@ class Plan:
         return find_range(self.nest, label)
 
     def split(self, range_: Range, factor: int) -> tuple[Range, Range]:
-        """Split a range, peel the outer part if the factor does not divide it, and return (outer, inner)."""
+        """Split a range, peel what has to be for masks to stay out of most of it, and return (outer, inner).
+
+        That is the outer part if the factor does not divide the range; and both if the range was peeled.
+        """
+        was_peeled = range_ in self.nest.peeled
         self.do(Split(range_.label, factor))
         outer, inner = self.range(f"{range_.label}.0"), self.range(f"{range_.label}.1")
-        if range_.size % factor:
+        if was_peeled or range_.size % factor:
             self.do(Peel(outer.label))
+        if was_peeled:
+            self.do(Peel(inner.label))
         return outer, inner
 
     def mark(self, range_: Range, kind: Kind) -> None:

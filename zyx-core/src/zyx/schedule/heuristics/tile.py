@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Kind
 
@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
     from zyx.schedule.heuristics.plan import Plan
+
+#: Rows of a group: enough to use a copied panel often.
+BLOCK_ROWS: Final = 256
+#: Fewest tiles of which one may have fewer rows than the others.
+_TILES_FOR_A_REST: Final = 16
 
 
 class Tile:
@@ -113,8 +118,25 @@ class Tile:
 
 
 def height_of(size: int, most: int) -> int:
-    """Return a number of rows up to `most` that wastes little: a divisor if there is a good one."""
+    """Return a number of rows up to `most` that wastes little: a divisor if there is a good one.
+
+    Of many tiles a rest that is written out apart is a small part, and tiles of fewer rows would cost more: these only
+    are a little lower then, if there is a number of tiles that can be divided into blocks.
+    """
     if size <= most:
         return size
-    divisors = [h for h in range(most, 0, -1) if size % h == 0]
-    return divisors[0] if divisors[0] * 2 > most else most
+    divisor = next(h for h in range(most, 0, -1) if size % h == 0)
+    if size < most * _TILES_FOR_A_REST:
+        return divisor if divisor * 2 > most else most
+    good = [h for h in range(most, 0, -1) if h * 4 > most * 3 and _is_divided(-(-size // h), BLOCK_ROWS // h)]
+    return divisor if divisor in good else next(iter(good), most)
+
+
+def _is_divided(count: int, wanted: int) -> bool:
+    return count <= wanted or count % near_divisor(count, wanted) == 0
+
+
+def near_divisor(size: int, wanted: int) -> int:
+    """Return a divisor of `size` near `wanted`; without one, what divides it into as many parts, the last one less."""
+    divisors = [d for d in range(wanted // 2 + 1, wanted * 3 // 2 + 1) if size % d == 0]
+    return min(divisors, key=lambda d: abs(d - wanted), default=-(-size // -(-size // wanted)))
