@@ -22,9 +22,9 @@ from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind, Store
 from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp
 from zyx.schedule.accesses import expressions_of, stride_along
-from zyx.schedule.heuristics.panels import ROWS_TO_TURN_FOR, copy_columns, copy_rows
+from zyx.schedule.heuristics.panels import ROWS_TO_TURN_FOR, can_copy, can_gather, copy_columns, copy_rows
 from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
-from zyx.schedule.heuristics.tile import Tile
+from zyx.schedule.heuristics.tile import BLOCK_ROWS, Tile, near_divisor
 from zyx.schedule.heuristics.vectors import cost, lanes_of
 from zyx.schedule.moves import Nested
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 _SMALL: Final = 1 << 16
 #: Groups for each thread: enough to even out what the threads are given.
 _GROUPS_A_UNIT: Final = 4
-#: Rows of a group: enough to use a copied panel often.
-_BLOCK_ROWS: Final = 256
-#: Costs relative to loading a vector: of turning over what is loaded, and of adding up the lanes at the end.
+#: Costs relative to loading a vector: of turning over what is loaded, of gathering it, and of adding up the lanes at
+#: the end.
 _TURNED_COST: Final = 1.5
+_GATHERED_COST: Final = 2.0
 _ADD_UP_COST: Final = 0.3
 
 
@@ -86,7 +86,7 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
     statement = found.statement
     lanes = lanes_of(statement, info)
     kept = [range_ for range_ in statement.order if range_ not in statement.reduced]
-    vector = _vector_range(plan.nest, found, kept, lanes)
+    vector = _vector_range(plan.nest, found, kept, lanes, info)
     columns, rows = _tile_ranges(found, kept, vector)
     tile = Tile(plan, info, lanes)
     reduced = list(statement.reduced)
@@ -95,12 +95,17 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
         reduced = [range_ for range_ in reduced if range_ is not vector] + [tile.vector_loop]
     else:
         tile.vector_along_result(vector, rows)
-    reduced = _masks_first(found, vector, reduced)
+    wide = [read for read in found.reads if read.index.free & vector.bit]
+    masked = any(read.mask is not None for read in wide)
+    is_copied = vector not in statement.reduced and rows is not None and can_copy(wide, rows.size, tile, info)
+    if not is_copied:
+        reduced = _masks_first(found, vector, reduced)
     parts = _split_reduction(plan, tile, statement, reduced, info) if vector not in statement.reduced else []
     loops = [range_ for range_ in kept if range_ not in tile.replaced]
     _arrange_loops(plan, tile, loops, parts, reduced, info)
     if vector not in statement.reduced and rows is not None:
-        copy_columns(plan, tile, reduced, min(rows.size, _BLOCK_ROWS), info)
+        if is_copied:
+            copy_columns(plan, tile, reduced, min(rows.size, BLOCK_ROWS), info, masked=masked)
         copy_rows(plan, tile, reduced, info)
 
 
@@ -113,7 +118,7 @@ def _masks_first(found: Contraction, vector: Range, reduced: list[Range]) -> lis
     return sorted(reduced, key=lambda range_: not any(mask.free & range_.bit for mask in masks))
 
 
-def _vector_range(nest: Nest, found: Contraction, kept: list[Range], lanes: int) -> Range:
+def _vector_range(nest: Nest, found: Contraction, kept: list[Range], lanes: int, info: DeviceInfo) -> Range:
     """Return the range along which the accesses of the sum, and of what stores its results, cost least."""
     statement = found.statement
     stores = [s for s in nest.statements if isinstance(s, Store)]
@@ -127,18 +132,24 @@ def _vector_range(nest: Nest, found: Contraction, kept: list[Range], lanes: int)
             # The lanes have to be added up, and what follows is computed one by one.
             after = sum(_epilogue_cost(store) for store in stores) * (lanes - 1) / points
             return cost(statement, range_, lanes) + _ADD_UP_COST + after
-        reads = sum(_access_cost(found, read, range_, kept, lanes) for read in found.reads)
+        reads = sum(_access_cost(found, read, range_, kept, lanes, info) for read in found.reads)
         others = sum(0.0 if stride_along(s.index, range_) == 1 else lanes / 8 for s in stores)
         return (reads / len(found.reads) + others) * waste
 
     return min(statement.order, key=total)
 
 
-def _access_cost(found: Contraction, read: e.Read, vector: Range, kept: list[Range], lanes: int) -> float:
+def _access_cost(
+    found: Contraction, read: e.Read, vector: Range, kept: list[Range], lanes: int, info: DeviceInfo
+) -> float:
     step = stride_along(read.index, vector)
     if step in (0, 1):
         return 1.0 if step else 0.25
-    return _TURNED_COST if _can_turn(found, read, vector, kept, lanes) else float(lanes)
+    if _can_turn(found, read, vector, kept, lanes):
+        return _TURNED_COST
+    _, rows = _tile_ranges(found, kept, vector)
+    wide = [other for other in found.reads if other.index.free & vector.bit]
+    return _GATHERED_COST if can_gather(wide, vector, rows, info) else float(lanes)
 
 
 def _can_turn(found: Contraction, read: e.Read, vector: Range, kept: list[Range], lanes: int) -> bool:
@@ -197,7 +208,7 @@ def _split_reduction(plan: Plan, tile: Tile, statement: Compute, reduced: list[R
     if whole.size <= most:
         return []
     parts = -(-whole.size // most)
-    outer, inner = plan.split(whole, _near_divisor(whole.size, whole.size // parts))
+    outer, inner = plan.split(whole, near_divisor(whole.size, whole.size // parts))
     plan.do(Nested(repr(statement.value), (inner.label,)))
     reduced[:] = [inner]
     return [outer]
@@ -223,14 +234,14 @@ def _arrange_loops(
         groups.append(range_)
         count *= range_.size
     inner: list[Range] = []
-    for ranges, most in ((tile.rows, max(1, _BLOCK_ROWS // max(tile.height, 1))), (tile.columns, 1 << 30)):
+    for ranges, most in ((tile.rows, max(1, BLOCK_ROWS // max(tile.height, 1))), (tile.columns, 1 << 30)):
         for range_ in ranges:
             block = min(
                 range_.size, most, max(1, -(-range_.size * count // wanted)) if ranges is tile.columns else most
             )
             if ranges is tile.rows and not tile.columns:
                 block = min(block, max(1, range_.size * count // wanted))
-            block = _near_divisor(range_.size, block) if block > 1 else 1
+            block = near_divisor(range_.size, block) if block > 1 else 1
             if block == range_.size:
                 inner.append(range_)
                 continue
@@ -243,8 +254,3 @@ def _arrange_loops(
     rows = [range_ for range_ in inner if any(range_.label.startswith(r.label) for r in tile.rows)]
     columns = [range_ for range_ in inner if range_ not in rows]
     plan.order([*groups, *columns, *parts, *rows, *reduced, *tile.inner])
-
-
-def _near_divisor(size: int, wanted: int) -> int:
-    divisors = [d for d in range(1, size + 1) if size % d == 0 and wanted // 2 < d <= wanted * 3 // 2]
-    return min(divisors, key=lambda d: abs(d - wanted), default=wanted)

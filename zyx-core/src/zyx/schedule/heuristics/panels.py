@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Compute, Kind
@@ -16,49 +17,82 @@ if TYPE_CHECKING:
     from zyx.schedule.heuristics.plan import Plan
     from zyx.schedule.heuristics.tile import Tile
 
-_ROWS_TO_COPY_FOR: Final = 64
-#: Fewest uses for which what lies the other way is turned over.
+#: Fewest uses for which what lies the other way is turned over, or gathered.
 ROWS_TO_TURN_FOR: Final = 32
-_LINES_TO_COPY: Final = 256
+#: Fewest tiles of rows that what lies side by side is copied for.
+_TILES_TO_COPY_FOR: Final = 2
+#: Parts of a cache in which lines compete, of most processors; ways of its sets, to them.
+_WAYS: Final = 8
 _USES_TO_COPY_FOR: Final = 4
 _MOST_COPIED: Final = 1 << 23  # bytes
 
 
-def copy_columns(plan: Plan, tile: Tile, reduced: list[Range], rows: int, info: DeviceInfo) -> None:
-    """Copy what the vectors are loaded from to where its lines follow each other, if that pays.
+def can_gather(wide: list[e.Read], vector: Range, rows: Range | None, info: DeviceInfo) -> bool:
+    """Whether it pays to copy what is read apart along `vector`: `wide` is what depends on that.
 
-    It must be done if what is read does not lie side by side along the vectors, and pays if its lines are far apart and
-    used often: lines a power of two apart fall on the same few places of a cache, and far ones each need the address of
-    a page.
+    Then each element is loaded by itself, and masked, once for all rows.
+    """
+    return (
+        len(wide) == 1
+        and len(info.cache_bytes) > 1
+        and rows is not None
+        and rows.size >= ROWS_TO_TURN_FOR
+        and stride_along(wide[0].index, vector) is not None
+    )
+
+
+def can_copy(wide: list[e.Read], rows: int, tile: Tile, info: DeviceInfo) -> bool:
+    """Whether what depends on the vectors may be copied: one read, that several tiles of rows use."""
+    return len(wide) == 1 and len(info.cache_bytes) > 1 and rows >= _TILES_TO_COPY_FOR * tile.height
+
+
+def copy_columns(plan: Plan, tile: Tile, reduced: list[Range], rows: int, info: DeviceInfo, *, masked: bool) -> None:
+    """Copy what the vectors are loaded from to where its lines follow each other, if it can be and that pays.
+
+    It must be done if what is read does not lie side by side along the vectors. It pays if masks lie on it (`masked`),
+    which are computed once for each copy then, and if its lines do not all stay in the nearest cache, see `_is_spread`.
     """
     statement = next(s for s in plan.nest.statements if isinstance(s, Compute) and s.op is not None)
     vector = tile.inner[-1]
     wide = [read for read in reads_in(statement) if read.index.free & vector.bit]
-    if len(wide) != 1 or len(info.cache_bytes) < 2 or rows < ROWS_TO_TURN_FOR:
-        return
     (read,) = wide
     along = [range_ for range_ in reduced if read.index.free & range_.bit]
-    turned = stride_along(read.index, vector) not in (0, 1)
-    lines = 1
+    inner = [range_ for range_ in tile.inner if read.index.free & range_.bit]
+    is_apart = stride_along(read.index, vector) not in (0, 1)
+    if is_apart:
+        if rows < ROWS_TO_TURN_FOR:
+            return
+    elif not masked and not _is_spread(read, along, inner, info):
+        return
+    side = next((r for r in along if stride_along(read.index, r) == 1 and r.size >= vector.size), None)
+    copy = _stage(plan, statement, read, [*along, *inner])
+    if side is None or not is_apart:
+        for range_ in inner:
+            plan.mark(plan.range(f"{range_.label}@{copy.value}"), plan.nest.kind(range_))
+        return
+    plan.mark(plan.range(f"{vector.label}@{copy.value}"), Kind.VECTOR)
+    outer, block = plan.split(plan.range(f"{side.label}@{copy.value}"), vector.size)
+    plan.mark(block, Kind.UNROLL)
+    own = [plan.range(f"{range_.label}@{copy.value}") for range_ in (*along, *inner) if range_ is not side]
+    plan.order([*(r for r in own if plan.nest.kind(r) is not Kind.VECTOR), outer, block])
+
+
+def _is_spread(read: e.Read, along: list[Range], inner: list[Range], info: DeviceInfo) -> bool:
+    """Whether the lines that a tile reads over the reduction do not stay in the nearest cache as they lie.
+
+    Lines that a power of two apart lie fall on a part of the places of a cache: those that have the same distance from
+    a multiple of one of its ways. What is copied follows each other, and has all places.
+    """
+    width = read.dtype.itemsize
+    for range_ in inner:
+        width *= range_.size
+    lines, step = 1, 0
     for range_ in along:
         lines *= range_.size
-    reach = max((abs(stride_along(read.index, range_) or 0) * range_.size for range_ in along), default=0)
-    far = reach * read.dtype.itemsize >= info.cache_bytes[1] and lines >= _LINES_TO_COPY and rows >= _ROWS_TO_COPY_FOR
-    if not turned and not far:
-        return
-    if turned and not any(stride_along(read.index, range_) == 1 for range_ in along):
-        return  # it lies side by side along what was divided until one point was left
-    inner = [range_ for range_ in tile.inner if read.index.free & range_.bit]
-    copy = _stage(plan, statement, read, [*along, *inner])
-    for range_ in inner:
-        if not turned or range_ is vector:
-            plan.mark(plan.range(f"{range_.label}@{copy.value}"), plan.nest.kind(range_))
-    if turned:
-        side = next(range_ for range_ in along if stride_along(read.index, range_) == 1)
-        outer, block = plan.split(plan.range(f"{side.label}@{copy.value}"), vector.size)
-        plan.mark(block, Kind.UNROLL)
-        own = [plan.range(f"{range_.label}@{copy.value}") for range_ in (*along, *inner) if range_ is not side]
-        plan.order([*(r for r in own if plan.nest.kind(r) is not Kind.VECTOR), outer, block])
+        step = math.gcd(step, abs(stride_along(read.index, range_) or 0) * read.dtype.itemsize)
+    way = 1 << (info.cache_bytes[0] // _WAYS).bit_length() - 1
+    apart = math.gcd(step, way)
+    return lines * width > info.cache_bytes[0] * min(1.0, width / apart)
 
 
 def copy_rows(plan: Plan, tile: Tile, reduced: list[Range], info: DeviceInfo) -> None:

@@ -1,0 +1,186 @@
+"""Products and convolutions of odd sizes: loops that multiply have no masks, and panels are copied where that pays."""
+
+from __future__ import annotations
+
+import pytest
+
+from zyx.ir import kernel as k
+from zyx.ops import BinaryOp
+from zyx.passes.pipeline import run_passes, standard_passes
+from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.tile import height_of, near_divisor
+from zyx.schedule.lower import lower
+from zyx.schedule.moves import Stage
+
+NARROW = {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 13, 1 << 16)}
+WIDE = {"units": 2, "vector_bytes": 64, "registers": 32, "lanes": (2, 4, 8, 16), "cache_bytes": (1 << 15, 1 << 18)}
+ONE_CACHE = {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 13,)}
+
+
+def convolution(bench, channels, length, filters, window, *, stride=1, dilation=1, padding=0):
+    """Return the cross-correlation of an image of one dimension with filters."""
+    graph = bench.graph
+    x = graph.pad(bench.normal(channels, length), [(0, 0), (padding, padding)], 0.0)
+    size = (x.shape[1] - (window - 1) * dilation - 1) // stride + 1
+    wide = graph.expand(graph.reshape(x, (1, channels, x.shape[1], 1)), (filters, channels, x.shape[1], window))
+    windows = graph.slide(wide, 2, 3, size, stride, dilation)
+    weights = graph.expand(bench.normal(filters, channels, 1, window), (filters, channels, size, window))
+    product = graph.binary(BinaryOp.MUL, windows, weights)
+    return graph.reshape(bench.sum(product, 1, 3), (filters, size))
+
+
+def chosen(bench, output):
+    """Return the moves for the nest of `output`, and its kernel."""
+    (nest,) = bench.schedule(output).nests
+    scheduled, moves = choose_schedule(nest, bench.info)
+    return moves, run_passes(lower(scheduled, "test"), standard_passes(bench.info), check=True)
+
+
+def is_copied(bench, output):
+    return any(isinstance(move, Stage) for move in chosen(bench, output)[0])
+
+
+def hot_loops(kernel):
+    """Yield the operations of each innermost loop that multiplies and adds vectors."""
+    stack = []
+    for op in kernel.ops:
+        if isinstance(op, k.Loop):
+            stack.append([])
+        elif isinstance(op, k.EndLoop):
+            body = stack.pop()
+            if any(isinstance(other, k.Mad) and other.type.lanes > 1 for other in body):
+                yield body
+                if stack:
+                    stack[-1].clear()
+        elif stack:
+            stack[-1].append(op)
+
+
+def masks_in(body):
+    return sum(isinstance(op, k.Where) or (isinstance(op, k.Load) and op.mask is not None) for op in body)
+
+
+@pytest.mark.parametrize("limits", [NARROW, WIDE], ids=["narrow", "wide"])
+@pytest.mark.parametrize(
+    ("stride", "dilation", "padding", "window"), [(2, 1, 2, 5), (3, 1, 0, 4), (1, 1, 1, 3), (2, 3, 4, 3), (1, 2, 0, 1)]
+)
+def test_convolutions_gather_panels_and_multiply_without_masks(device_with, limits, stride, dilation, padding, window):
+    bench = device_with(**limits)
+    output = convolution(bench, 5, 131, 37, window, stride=stride, dilation=dilation, padding=padding)
+    bench.check(output, run=bench.run_kernels, tolerance=1e-4)
+    moves, kernel = chosen(bench, output)
+    assert any(isinstance(move, Stage) for move in moves) == (stride > 1 or padding > 0)
+    bodies = list(hot_loops(kernel))
+    assert bodies
+    assert any(not masks_in(body) for body in bodies)
+
+
+@pytest.mark.parametrize("filters", [3, 31])
+def test_few_filters_gather_nothing(device_with, filters):
+    bench = device_with(**NARROW)
+    output = convolution(bench, 5, 131, filters, 3, stride=2, padding=1)
+    bench.check(output, run=bench.run_kernels, tolerance=1e-4)
+    assert not is_copied(bench, output)
+
+
+def test_without_a_second_cache_nothing_is_copied(device_with):
+    bench = device_with(**ONE_CACHE)
+    output = convolution(bench, 5, 131, 40, 3, stride=2, padding=1)
+    bench.check(output, run=bench.run_kernels, tolerance=1e-4)
+    assert not is_copied(bench, output)
+
+
+@pytest.mark.parametrize("limits", [NARROW, WIDE], ids=["narrow", "wide"])
+@pytest.mark.parametrize("shape", [(265, 3, 83), (33, 20, 101)])
+def test_rows_and_columns_that_divide_nothing_have_their_masks_in_the_last_tiles(device_with, limits, shape):
+    rows, depth, columns = shape
+    bench = device_with(**limits)
+    output = bench.matmul(bench.normal(rows, depth), bench.normal(depth, columns))
+    bench.check(output, run=bench.run_kernels, tolerance=1e-4)
+    _, kernel = chosen(bench, output)
+    bodies = list(hot_loops(kernel))
+    assert any(not masks_in(body) for body in bodies)
+    assert len(bodies) <= 9  # rows and columns: all but the last group, all but its last tile, that
+
+
+def test_a_peeled_range_that_is_split_again_stays_peeled(device_with):
+    """Without that each of the tiles of all groups has masks."""
+    bench = device_with(**WIDE)
+    output = bench.matmul(bench.normal(1021, 3), bench.normal(3, 96))
+    (nest,) = bench.schedule(output).nests
+    scheduled, _ = choose_schedule(nest, bench.info)
+    parts = [range_ for range_ in scheduled.ranges if range_.label.count(".") == 2 and range_.label.startswith("r0.0")]
+    assert len(parts) == 2
+    assert set(parts) <= scheduled.peeled
+
+
+def test_bodies_are_written_apart_only_where_masks_differ(device_with):
+    """The last tile of the last group has masks; that of another group is like those before it."""
+    bench = device_with(**WIDE)
+    output = bench.matmul(bench.normal(1021, 3), bench.normal(3, 96))
+    _, kernel = chosen(bench, output)
+    assert len(list(hot_loops(kernel))) == 3
+
+
+@pytest.mark.parametrize(
+    ("size", "most", "height"),
+    [
+        (3, 4, 3), (4, 4, 4), (1023, 4, 4), (777, 4, 4), (9, 4, 3), (63, 4, 3), (1024, 8, 8), (1021, 8, 8),
+        (769, 8, 7), (30, 8, 6), (33, 8, 8), (49, 8, 7), (2, 1, 1), (17, 1, 1),
+    ],
+)  # fmt: skip
+def test_tiles_are_as_high_as_they_can_be_where_there_are_many(size, most, height):
+    assert height_of(size, most) == height
+
+
+def test_tiles_are_never_higher_than_they_may_be():
+    for most in (1, 2, 3, 4, 6, 8):
+        for size in range(1, 2000):
+            height = height_of(size, most)
+            assert 1 <= height <= min(size, most)
+            assert -(-size // height) * height <= size * 1.15 + most
+
+
+def test_parts_without_a_divisor_are_nearly_equal():
+    assert near_divisor(128, 32) == 32
+    assert near_divisor(110, 36) in (22, 55)
+    assert near_divisor(97, 32) == 25  # 4 parts
+    assert near_divisor(5, 9) == 5
+    for size in range(1, 300):
+        for wanted in range(1, 40):
+            part = near_divisor(size, wanted)
+            assert 1 <= part <= max(wanted * 3 // 2, 1)
+            assert -(-size // part) * part - size < -(-size // part)
+
+
+class TestLines:
+    """Where lines of a matrix fall in the nearest cache decides whether they are copied."""
+
+    def product(self, bench, rows, depth, columns):
+        return bench.matmul(bench.normal(rows, depth), bench.normal(depth, columns))
+
+    @pytest.mark.parametrize(
+        ("depth", "columns", "copied"),
+        [
+            (40, 1024, True),  # 4096 bytes apart: each line on the same few places of 8 KB
+            (40, 1025, False),  # next to each other's places
+            (40, 1016, False),
+            (300, 1025, True),  # more lines than the cache holds, wherever they lie
+            (4, 1024, False),
+        ],
+    )
+    def test_lines_that_compete_for_places_are_copied(self, device_with, depth, columns, copied):
+        bench = device_with(**NARROW)
+        assert is_copied(bench, self.product(bench, 64, depth, columns)) == copied
+
+    @pytest.mark.parametrize(("rows", "copied"), [(4, False), (16, True), (64, True)])
+    def test_one_tile_of_rows_copies_nothing(self, device_with, rows, copied):
+        bench = device_with(**WIDE)
+        output = self.product(bench, rows, 300, 1024)
+        assert is_copied(bench, output) == copied
+
+    def test_what_is_copied_has_the_same_values(self, device_with):
+        for limits in (NARROW, WIDE):
+            bench = device_with(**limits)
+            bench.check(self.product(bench, 19, 40, 67), run=bench.run_kernels, tolerance=1e-4)
+            bench.check(self.product(bench, 17, 10, 256), run=bench.run_kernels, tolerance=1e-4)
