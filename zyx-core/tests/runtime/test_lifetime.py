@@ -109,6 +109,48 @@ class TestExit:
     def test_it_is_quiet_with_tensors_and_plans_alive(self):
         run("y = (x + 1.0).realize(); z = zyx.jit(lambda x: x * 2.0)(y); sys.stdout.write(str(z.numpy()))")
 
+    def test_a_thread_that_computes_ends_quietly(self):
+        done = run(
+            """
+def compute():
+    for number in range(10**6):
+        (zyx.Tensor(np.ones((number % 9 + 1, 3), np.float32)) * float(number)).sum().item()
+        started.set()
+started = threading.Event()
+thread = threading.Thread(target=compute, daemon=True)
+import atexit
+from zyx.runtime import lifetime
+atexit.register(lambda: thread.join(20) or print(thread.is_alive()))
+lifetime.opened()  # as for another device: to be closed before that
+thread.start()
+started.wait(60)
+"""
+        )
+        assert done.stdout == "False\n"
+
+    def test_functions_for_the_end_of_the_process_may_compute(self):
+        done = run("import atexit; atexit.register(lambda: print((x.exp() * 3.0).tolist()[0])); (x + 1.0).realize()")
+        assert done.stdout == "3.0\n"
+
+    def test_a_finaliser_that_computes_after_the_end_is_told_so(self):
+        done = run(
+            """
+class Late:
+    def __del__(self, x=x, Error=zyx.errors.InitializationError, print=print):
+        print(x.tolist())
+        try:
+            (x + 1.0).tolist()
+        except Error as error:
+            print(error)
+late = Late()
+(x + 2.0).realize()
+"""
+        )
+        values, text = done.stdout.splitlines()
+        assert values == str([float(number) for number in range(6)])
+        assert "Python is ending, devices are closed" in text
+        assert "not in __del__" in text
+
     def test_it_is_quiet_after_an_error(self):
         run(
             """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import weakref
 from collections import OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -14,12 +13,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from zyx.errors import BackendError, CompileError, UnsupportedError
 from zyx.ir.digest import digest_of_kernel, digest_of_nests
 from zyx.passes.pipeline import run_passes, standard_passes
+from zyx.runtime.background import Background
 from zyx.runtime.plan import LaunchStep
 from zyx.schedule import fallback
 from zyx.schedule.lower import lower_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Future
 
     from zyx.backend import Device, Program
     from zyx.ir.kernel import Kernel
@@ -99,7 +100,7 @@ class Compiler:
         self._instead: dict[Future[Program], Future[Program]] = {}  # of one that failed
         self._schedules: dict[_Key, int] = {}  # by nests, the number of the schedule that works, if not the first
         self._asked_for: set[_Known] = set()  # since the last plan: those of the one that is being made
-        self._thread: ThreadPoolExecutor | None = None
+        self._background = Background("zyx-compile")
 
     @property
     def programs(self) -> int:
@@ -151,9 +152,7 @@ class Compiler:
         return known
 
     def _started(self, key: _Key, kernel: Kernel, device: Device) -> _Known:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="zyx-compile")
-        future = self._thread.submit(copy_context().run, self._compile, kernel, device)
+        future = self._background.submit(copy_context().run, self._compile, kernel, device)
         known = self._programs[key] = _Known(future, device)
         self._asked_for.add(known)
         return known
@@ -267,9 +266,7 @@ class Compiler:
 
     def close(self) -> None:
         """Release all programs."""
-        if self._thread is not None:
-            self._thread.shutdown(wait=True)
-            self._thread = None
+        self._background.close()
         for known in self._programs.values():
             if known.future.done():
                 _release(known)
@@ -280,7 +277,7 @@ class Compiler:
 
     def after_fork(self) -> None:
         """Start over in a child process, which does not have the thread."""
-        self._thread = None
+        self._background = Background("zyx-compile")
         for key in [key for key, known in self._programs.items() if not known.future.done()]:
             self._forget(key)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from zyx.errors import InitializationError
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Memory
 from zyx.runtime.trace import Trace
@@ -53,6 +55,11 @@ class Devices:
     def backends(self) -> OpenedBackends:
         """The backends, opened as they are needed."""
         if self._opened is None:
+            if sys.is_finalizing():
+                raise InitializationError(
+                    "Python is ending, devices are closed, and there is no opening them again: compute before the last "
+                    "line of the program, or in a function given to atexit.register, not in __del__"
+                )
             from zyx.plugins.manager import PluginManager
             from zyx.plugins.opening import OpenedBackends
             from zyx.settings.load import load_settings

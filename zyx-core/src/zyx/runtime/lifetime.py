@@ -19,14 +19,39 @@ from typing import Final, Protocol
 class Living(Protocol):
     """What has an end, and may be forked."""
 
-    def close(self) -> None:
-        """Give everything back; a second call does nothing."""
+    def end(self) -> None:
+        """Give everything back, since the process ends. Only the calling thread may do anything after it."""
 
     def before_fork(self) -> None:
         """Stop working."""
 
     def after_fork(self, *, is_child: bool) -> None:
         """Go on in the parent, or in the child."""
+
+
+class LastLock:
+    """The lock of a runtime at the end of the process: for the thread that ends it; others end, quietly.
+
+    They could not do anything any more, and their errors would be printed after everything else.
+    """
+
+    def __init__(self) -> None:
+        self._owner = threading.get_ident()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Return if this is the thread that ends the process."""
+        if threading.get_ident() != self._owner:
+            raise SystemExit  # which ends a thread without a word
+        return True
+
+    def release(self) -> None:
+        """Do nothing: there is nobody to let in."""
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 _alive: Final[weakref.WeakSet[Living]] = weakref.WeakSet()
@@ -88,8 +113,7 @@ def opened() -> None:
 @functools.cache
 def _follow_forks() -> None:
     # Locks are taken for a fork in the reverse of the order in which that was asked for. Whoever is at work may take
-    # those of these modules, so it must have ended before they are taken: they have to ask first.
-    import concurrent.futures.thread  # noqa: F401
+    # that of this module, so it must have ended before that is taken: it has to ask first.
     import logging  # noqa: F401
 
     if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
@@ -102,7 +126,7 @@ def _follow_forks() -> None:
 
 def _close_all() -> None:
     for living in list(_alive):
-        living.close()
+        living.end()
 
 
 def _before_fork() -> None:

@@ -425,10 +425,11 @@ class Runtime(Devices):
     def planner(self) -> Planner:
         """Makes plans."""
         if self._planner is None:
+            settings = self.settings  # before the imports: it says so if it is too late for these
             from zyx.runtime.candidates import Candidates
             from zyx.runtime.planner import Planner
 
-            candidates = Candidates(self.settings.autotune, self.backends.library_kernels, self.memory, self.trace)
+            candidates = Candidates(settings.autotune, self.backends.library_kernels, self.memory, self.trace)
             self._planner = Planner(self.device, self.compiler, candidates)
         return self._planner
 
@@ -478,6 +479,12 @@ class Runtime(Devices):
                     self.memory.reclaim()
                 self._opened.close()
                 self._opened = None
+
+    def end(self) -> None:
+        """Close at the end of the process. Threads that still compute end when they ask for the lock next."""
+        with self.lock:
+            self.close()
+            self.lock = lifetime.LastLock()  # type: ignore[assignment]  # it has what is used of one
 
     def before_fork(self) -> None:
         """Let no thread be at work while the process forks."""
