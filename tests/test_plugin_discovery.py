@@ -73,6 +73,46 @@ def test_opening_a_backend_ends_in_a_state_that_is_explained(name: str) -> None:
         assert report.reason
 
 
+def write_package(site: Path, package: str, backend: str, code: str) -> None:
+    module = package.replace("-", "_")
+    info = site / f"{module}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{backend} = {module}\n", encoding="utf-8")
+    (site / f"{module}.py").write_text(code, encoding="utf-8")
+
+
+@pytest.mark.skipif(not is_installed("c"), reason="zyx-backend-c is not installed")
+def test_hostile_packages_keep_nobody_from_the_cpu_backend(tmp_path: Path) -> None:
+    write_package(tmp_path / "site", "aaa-thief", "c", "raise SystemExit('mine')")
+    write_package(tmp_path / "site", "exits", "aexits", "raise SystemExit('no driver')")
+    write_package(tmp_path / "site", "panics", "zpanics", "raise type('PanicException', (BaseException,), {})('boom')")
+    write_package(tmp_path / "site", "hangs", "bhangs", "import threading; threading.Event().wait(60)")
+    code = """
+import zyx
+assert zyx.ones(3, device="c").sum().item() == 3
+assert "c:0" in zyx.devices()
+assert zyx.default_device() == "c:0"
+assert zyx.ones(3).sum().item() == 3
+for report in zyx.backends():
+    print(report.name, report.state.value, sep=": ")
+"""
+    environ = {"HOME": str(tmp_path), "PATH": "", "PYTHONPATH": str(tmp_path / "site")}
+    environ |= {"ZYX_BACKEND_TIMEOUT_S": "3", "ZYX_BACKENDS": "c,interpreter,aexits,zpanics,bhangs"}
+    for command in (["-c", code], ["-m", "zyx", "devices"]):
+        environ["ZYX_BACKENDS"] = environ["ZYX_BACKENDS"].replace(",bhangs", "" if command[0] == "-m" else ",bhangs")
+        done = subprocess.run(
+            [sys.executable, *command], env=environ, capture_output=True, text=True, check=False, timeout=100
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        if command[0] == "-c":
+            lines = dict(line.split(": ") for line in done.stdout.splitlines())
+            assert (lines["c"], lines["c (aaa-thief)"]) == ("ready", "invalid")
+            assert lines["aexits"] == lines["zpanics"] == lines["bhangs"] == "import failed"
+        else:
+            assert "default: c:0, since" in done.stdout
+
+
 @backends
 def test_a_backend_requires_the_core_whose_interface_it_is_written_for(name: str) -> None:
     backend = PluginManager(Settings()).load()[name]
