@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import ast
 import configparser
+import importlib
+import itertools
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from zyx.cli.main import COMMANDS
+from zyx.settings import variables
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "zyx-core" / "src" / "zyx"
@@ -117,3 +123,104 @@ def test_where_pytest_is_called_it_is_installed_before(path: Path) -> None:
     called = re.search(r"^    (?:ZYX_\w+=\S+ )?pytest ", text, re.MULTILINE)
     if called is not None:
         assert re.search(r"^    pip install .*\[testing\]", text[: called.start()], re.MULTILINE)
+
+
+# ---- what the documents say of the library
+
+
+def names_in(pattern: str) -> dict[str, Path]:
+    """Return what a pattern finds in all documents, with where it stands."""
+    return {name: path for path in DOCUMENTS for name in re.findall(pattern, path.read_text(encoding="utf-8"))}
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        try:
+            for part in parts[length:]:
+                found = getattr(found, part)
+        except AttributeError:
+            return False
+        return True
+    return False
+
+
+def test_every_name_of_the_library_is_there() -> None:
+    named = names_in(r"(?<![\w./:-])(zyx(?:\.\w+)+)(?![\w/-])")
+    assert len(named) > 60
+    not_names = {"zyx.backends"} | {name for name in named if name.endswith((".svg", ".dot"))}
+    assert not {name: path.name for name, path in named.items() if name not in not_names and not is_there(name)}
+
+
+def test_every_command_is_one() -> None:
+    named = names_in(r"(?:^|`|bin/)zyx ([a-z][a-z-]*)\b")
+    assert {"devices", "doctor", "demo", "new-backend"} <= set(named)
+    assert set(named) <= set(COMMANDS)
+
+
+def test_every_variable_is_read() -> None:
+    sections = {field.upper() for field in BACKEND_FIELDS} | {"ENABLED"}
+    for name, path in names_in(r"\bZYX_[A-Z][A-Z_]*[A-Z]\b").items():
+        is_of_backend = any(name.endswith(f"_{field}") for field in sections)
+        assert name in variables.KEY_OF or name in variables.FOREIGN or is_of_backend, (name, path)
+
+
+#: Fields of the sections of all backends here, such as ``device_ids``.
+BACKEND_FIELDS = {
+    node.target.id
+    for path in ROOT.glob("zyx-backend-*/src/*/plugin.py")
+    for record in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    if isinstance(record, ast.ClassDef)
+    for node in record.body
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+}
+
+
+def test_every_extra_that_is_installed_is_offered() -> None:
+    for extra, path in names_in(r"zyx-core\[([\w,]+)\]").items():
+        project = tomllib.loads((ROOT / "zyx-core" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        assert set(extra.split(",")) <= set(project["optional-dependencies"]), path
+
+
+def test_every_extra_is_used() -> None:
+    project = tomllib.loads((ROOT / "zyx-core" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    modules = {"scikit-learn": "sklearn"}
+    for needed in project["optional-dependencies"].values():
+        for package in needed:
+            name = re.match(r"[\w-]+", package)[0]
+            assert re.search(rf"^ *(import|from) {modules.get(name, name)}\b", sources, re.MULTILINE), package
+
+
+def test_each_noun_is_where_the_map_says() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split("## Nouns")[1].split("## Verbs")[0]
+    rows = re.findall(r"^\| (`.+?) \| (`.+?) \|", text, re.MULTILINE)
+    assert len(rows) >= 10
+    for nouns, places in rows:
+        for noun in re.findall(r"`(\w+)`", nouns):
+            words = {
+                re.search(rf"^class {noun}\b|^{noun}\b.* = ", path.read_text(encoding="utf-8"), re.MULTILINE)
+                for place in re.findall(r"`([\w.]+)`", places)
+                for path in module_files(place)
+            }
+            assert words - {None}, (noun, places)
+
+
+def module_files(name: str) -> list[Path]:
+    place = SOURCE / name.replace(".", "/")
+    return sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+
+
+def test_the_map_is_the_contract_of_layers() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = [set(re.findall(r"\w+", re.sub(r"\(\w+\)", "", layer))) for layer in contract["contracts"][0]["layers"]]
+    block = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split("```")[1]
+    heads = [set(re.findall(r"\w+", re.split(r"\s{2,}", line)[0])) for line in block.strip().splitlines()]
+    rank = {name: place for place, layer in enumerate(layers) for name in layer}
+    for higher, lower in itertools.pairwise(heads):
+        assert all(rank[above] <= rank[below] for above in higher for below in lower), (higher, lower)

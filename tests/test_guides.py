@@ -11,13 +11,18 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from zyx.backend import API_VERSION
 from zyx.version import __version__
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 GUIDES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+HABITS = Path(__file__).parents[1] / "docs" / "coming-from.md"
 BACKEND = Path(__file__).parents[1] / "docs" / "writing-a-backend.md"
 
 
@@ -37,7 +42,7 @@ def only_once() -> None:
 
 
 def test_there_are_guides() -> None:
-    assert [path.name for path in GUIDES] == ["backend-api.md", "writing-a-backend.md"]
+    assert [path.name for path in GUIDES] == ["backend-api.md", "coming-from.md", "writing-a-backend.md"]
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
@@ -84,3 +89,25 @@ def test_the_history_of_the_interface_ends_with_the_present_version() -> None:
     assert versions == sorted(versions)
     assert versions[-1] == API_VERSION
     assert __version__.startswith(f"{rows[-1][2]}.")
+
+
+def fails(error: type[Exception], function: Callable[[], object]) -> bool:
+    """Tell whether a call raises an error, and so is none that gives another answer."""
+    with pytest.raises(error):
+        function()
+    return True
+
+
+def rows_of_habits() -> list[list[str]]:
+    lines = [line for line in HABITS.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [row for row in rows if row[0] != "from"]
+
+
+@pytest.mark.parametrize("row", rows_of_habits(), ids=lambda row: row[1])
+def test_a_row_about_other_libraries_is_true(row: list[str], only_once: None) -> None:
+    *_, shown = row
+    assert len(row) == 4
+    names: dict[str, object] = {"fails": fails}
+    exec(python_of(HABITS), names)
+    assert eval(shown.strip("`"), names)

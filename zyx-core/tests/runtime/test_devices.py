@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.errors import AllocationError, LaunchError
+from zyx.errors import AllocationError, LaunchError, NoDeviceError
 from zyx.testing.faults import Faults
 
 
@@ -181,3 +181,12 @@ def test_every_pool_is_empty_at_the_end(lab):
     lab.memory.reclaim()
     assert [pool.used for name, pool in lab.backends.pools.items() if name.startswith("lab")] == [0, 0]
     assert lab.memory.live_bytes == 0
+
+
+def test_what_a_device_is_and_can_do_is_told(interpreter):
+    info = zyx.device_info("interpreter")
+    assert info is interpreter.device("interpreter").info is zyx.device_info()
+    assert info.can_store(zyx.float64)
+    assert info.can_compute(zyx.int8)
+    with pytest.raises(NoDeviceError):
+        zyx.device_info("nothing")

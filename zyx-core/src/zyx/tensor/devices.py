@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
+    from zyx.backend import DeviceInfo
     from zyx.plugins.state import BackendReport
     from zyx.runtime.placement import DeviceLike
     from zyx.runtime.runtime import Runtime
@@ -55,6 +56,21 @@ def explain_device() -> str:
     """Return the name of the default device, and why it is that one, such as ``c:0, since it is the only device``."""
     runtime = current()
     return f"{runtime.default_device}, since {runtime.reason_for_default}"
+
+
+def device_info(name: str | None = None) -> DeviceInfo:
+    """Return what a device is and can do: model, driver, rates, limits, and what it computes with each dtype.
+
+        zyx.device_info("cuda").can_store(zyx.float64)      whether tensors of a dtype can be there
+        zyx.device_info().can_compute(zyx.bfloat16)         whether it computes with it; if not, float32 takes its place
+
+    Args:
+        name: As in `zyx.device`; the default device if None. Of a group, its fastest device.
+
+    Raises:
+        NoDeviceError: There is no such device.
+    """
+    return current().device(name).info
 
 
 def backends() -> list[BackendReport]:
