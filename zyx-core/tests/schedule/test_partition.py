@@ -209,3 +209,21 @@ def test_a_kernel_that_fits_is_not_divided(device_with):
     for leaf in leaves[1:]:
         total = bench.add(total, leaf)
     assert bench.kernels(total) == 1
+
+
+def test_a_kernel_of_many_nodes_takes_no_others_in(bench):
+    x = bench.normal(6, 40)
+    for _ in range(60):
+        x = bench.softmax(x)
+    parts = bench.check(x, tolerance=1e-4).parts
+    assert 2 <= len(parts) <= 4
+    assert max(len(part.region.order) for part in parts) < 300
+
+
+def test_a_sum_of_many_inputs_and_a_long_chain_are_one_kernel(bench):
+    total = chain = bench.normal(5)
+    for _ in range(300):
+        total = bench.add(total, bench.normal(5))
+        chain = bench.add(bench.mul(chain, chain), chain)
+    assert len(bench.schedule(total).parts) == 1
+    assert len(bench.schedule(chain).parts) == 1

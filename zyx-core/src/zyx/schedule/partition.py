@@ -11,7 +11,8 @@ each kernel takes in what it reads, where that
 5. is not computed again and again in inner loops, if it costs more than storing it;
 6. keeps products of matrices free of other loops: they take in what follows them element by element, and nothing else
    (large ones that a library computes are kept apart from that by the caller, too);
-7. leaves no more buffers to bind than the device can.
+7. leaves no more buffers to bind than the device can;
+8. is no longer than what compiles in a moment: the time grows faster than the text.
 
 So softmax or layer norm become one kernel over their rows, a product of matrices takes its bias and activation along,
 and an optimiser writes the parameter and its moments in one pass. What was taken in and is needed elsewhere too is
@@ -43,6 +44,9 @@ SMALL_WORK: Final = 1 << 14
 #: A group may run over a row of so many points a thread even where rows are too few to keep a device busy: the launch
 #: that this saves takes as long.
 _POINTS_OF_A_THREAD: Final = 4
+
+#: A kernel of more nodes than this takes no others in.
+_MOST_NODES: Final = 256
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +167,7 @@ class _Partitioner:
         def stop(region: Region, node: Node) -> bool:
             if node not in self._kept:
                 return False
-            if node in self._apart:
+            if node in self._apart or len(region.order) > _MOST_NODES:
                 return True
             is_stored = node in self._wanted or any(self._home[user] is not root for user in self._users[node])
             if node in self._summaries and not grower.takes_rows(region, node, self._summaries[node]):
