@@ -3,6 +3,7 @@
 import re
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from zyx.ir.interpreter import Executable
 from zyx.runtime.candidates import Candidates
 from zyx.runtime.planner import Planner
 from zyx.runtime.runtime import Runtime, use
+from zyx.runtime.trace import Trace
 from zyx.settings.debug import Debug
 from zyx.settings.record import Autotune
 
@@ -45,6 +47,7 @@ def test_devices_are_shown_with_what_they_are_why_others_failed_and_the_one_chos
         assert zyx.default_device() == "interpreter:0"
     runtime.close()
     lines = capsys.readouterr().err.splitlines()
+    assert "setting devices.backends: given by code" in lines
     assert "backend interpreter: ready: interpreter:0" in lines
     assert any(re.match(r"    interpreter:0: zyx interpreter, .*FLOP/s, .*B/s, .* free, zyx", line) for line in lines)
     assert any(re.match(r"backend dummy: switched off: .+", line) for line in lines)
@@ -84,6 +87,17 @@ def test_the_source_is_shown(shown, monkeypatch):
     assert shown("source") == ["sum has no source: interpreter:0 is given the kernel itself"]
     monkeypatch.setattr(InterpreterProgram, "__init__", with_source)
     assert shown("source", work=(zyx.ones(3) * 2).numpy) == ["source of binary_3"]
+
+
+def test_machine_code_is_shown_after_the_source(capsys):
+    program = Program("sum", "the source")
+    shown = type("Shown", (Program,), {"__slots__": (), "assembly": lambda self: "the machine code"})(
+        "sum", "the source"
+    )
+    with zyx.debug("source"):
+        Trace().compiled(SimpleNamespace(name="c:0"), program, 0.0)
+        Trace().compiled(SimpleNamespace(name="c:0"), shown, 0.0)
+    assert capsys.readouterr().err.splitlines() == ["the source", "the source", "the machine code"]
 
 
 def with_source(self, kernel):

@@ -28,6 +28,18 @@ def test_the_error_names_pool_request_and_what_is_free(lab, pool):
     assert kept.sum().item() == 3 * MIB // 4
 
 
+def test_the_error_names_the_largest_tensors_there(lab, pool):
+    kept = [ones(MIB).reshape(512, 512).realize(), ones(MIB // 2), ones(MIB // 4), ones(4), ones(MIB)]
+    with pytest.raises(AllocationError) as caught:
+        ones(3 * MIB)
+    first, second, third = (rf"float32\[[\d, ]+\] with {nbytes} bytes" for nbytes in (MIB, MIB, MIB // 2))
+    text = str(caught.value)
+    assert re.search(rf"; the largest of {len(kept)} tensors there: {first}, {second}, {third}$", text), text
+    del kept
+    lab.memory.reclaim()
+    assert ones(3 * MIB).shape == (3 * MIB // 4,)
+
+
 def test_a_result_without_room_changes_nothing_and_works_later(lab, pool):
     x = ones(MIB)
     blocker = ones(2 * MIB + MIB // 2)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zyx.backend.event import Event
     from zyx.backend.info import DeviceInfo
@@ -113,6 +113,15 @@ class SupportsCapture(Protocol):
             UnsupportedError: The device cannot do these launches as one.
             AllocationError: No room for what it keeps of them.
         """
+
+
+@runtime_checkable
+class SupportsAssembly(Protocol):
+    """A program whose machine code can be read by people."""
+
+    @property
+    def assembly(self) -> Callable[[], str]:
+        """Gives its text; empty if there is none any more, as of code that was kept on disk."""
 
 
 @runtime_checkable

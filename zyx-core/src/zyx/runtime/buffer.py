@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -163,6 +164,9 @@ class Buffer:
 
 
 Retired = deque["tuple[MemoryPool, PoolBuffer, Pending | None]"]
+
+#: So many tensors are named where there is no room for another one.
+_MOST_NAMED: Final = 3
 
 #: So many dead buffers are kept while another pool works on them, which theirs cannot wait for: while one is copied
 #: away, the next one is computed.
@@ -344,13 +348,29 @@ class Memory:
             self.reclaim()
             pool.trim()
             return pool.allocate(nbytes)
-        except AllocationError:
+        except AllocationError as error:
             if self.trace is not None:
                 self.trace.not_allocated(pool, nbytes)
-            raise
+            raise AllocationError(f"{error}{_largest_of(pool)}") from error
         except DeviceLostError as error:
             locate(error, pool.name)
             raise
+
+
+def _largest_of(pool: MemoryPool) -> str:
+    """Return words for the largest tensors in a pool, for the text of an error.
+
+    They are looked for among all objects of the process, so that allocating need not take notes.
+    """
+    from zyx.graph.node import Node
+
+    held: dict[Buffer, Node] = {}
+    for thing in gc.get_objects():
+        if issubclass(type(thing), Node) and type(thing.storage) is Buffer and thing.storage.pool is pool:
+            held[thing.storage] = thing
+    largest = sorted(held.items(), key=lambda pair: -pair[0].nbytes)[:_MOST_NAMED]
+    words = ", ".join(f"{node.dtype}{list(node.shape)} with {buffer.nbytes} bytes" for buffer, node in largest)
+    return f"; the largest of {len(held)} tensors there: {words}" if words else ""
 
 
 def take_events(buffers: Iterable[Buffer], pool: MemoryPool) -> tuple[list[Event], list[Pending]]:

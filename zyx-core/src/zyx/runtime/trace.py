@@ -66,13 +66,16 @@ class Trace:
     # ---- devices
 
     def opened(self, backends: OpenedBackends) -> None:
-        """Show what became of backends since the last call: their devices, or why they have none."""
+        """Show the settings given, and what became of backends since the last call: devices, or why there are none."""
         if not self.bits & DEVICES:
             return
         from textwrap import shorten
 
         from zyx.plugins.describe import explanation, rate, size
 
+        if not self._reported:
+            for key, origin in backends.manager.settings.sources.origins.items():
+                self._write(f"setting {key}: given by {origin}")
         for report in backends.reports:
             if report.name == "host" or self._reported.get(report.name) == report:
                 continue
@@ -132,11 +135,16 @@ class Trace:
             self._write(str(kernel))
 
     def compiled(self, device: Device, program: Program, seconds: float) -> None:
-        """Show a compilation, and the source."""
+        """Show a compilation, the source, and the machine code where the device has it as text."""
         if self.bits & COMPILE:
             self._write(f"compiled {program.name} for {device.name} in {seconds * 1e3:.1f} ms")
         if self.bits & SOURCE:
+            from zyx.backend.device import SupportsAssembly
+
             self._write(program.source or f"{program.name} has no source: {device.name} is given the kernel itself")
+            assembly = program.assembly() if isinstance(program, SupportsAssembly) else ""
+            if assembly:
+                self._write(assembly)
 
     def measured(self, device: Device, name: str, seconds: float, generated: str, seconds_generated: float) -> None:
         """Show how long a launch of a library's kernel takes, and one of the generated kernel beside it."""
