@@ -137,11 +137,19 @@ def adaptive_avg_pool1d(x: Tensor, output_size: int) -> Tensor:
     return adaptive_avg_pool(x, spread(output_size, 1, "output_size"))
 
 
-def adaptive_avg_pool2d(x: Tensor, output_size: Sizes) -> Tensor:
+def adaptive_avg_pool2d(x: Tensor, output_size: Sizes | Sequence[int | None]) -> Tensor:
     """Return `adaptive_avg_pool` over the last two axes."""
-    return adaptive_avg_pool(x, spread(output_size, 2, "output_size"))
+    return adaptive_avg_pool(x, _spread_or_none(output_size, 2))
 
 
-def adaptive_avg_pool3d(x: Tensor, output_size: Sizes) -> Tensor:
+def adaptive_avg_pool3d(x: Tensor, output_size: Sizes | Sequence[int | None]) -> Tensor:
     """Return `adaptive_avg_pool` over the last three axes."""
-    return adaptive_avg_pool(x, spread(output_size, 3, "output_size"))
+    return adaptive_avg_pool(x, _spread_or_none(output_size, 3))
+
+
+def _spread_or_none(output_size: Sizes | Sequence[int | None], count: int) -> list[int | None]:
+    """Return a size for each of `count` axes; None stays."""
+    given = output_size if isinstance(output_size, int) else [1 if n is None else n for n in output_size]
+    sizes = spread(given, count, "output_size")
+    kept = [False] * count if isinstance(output_size, int) else [n is None for n in output_size]
+    return [None if is_kept else size for size, is_kept in zip(sizes, kept, strict=True)]

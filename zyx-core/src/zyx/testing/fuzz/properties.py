@@ -8,7 +8,7 @@ import numpy as np
 
 import zyx
 from zyx import dtype as dtypes
-from zyx.testing.values import random_array
+from zyx.testing.values import epsilon, random_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,6 +91,38 @@ def _read(choices: Seeded, used: Sequence[DType]) -> None:
     np.testing.assert_array_equal(tensor.numpy(), changed + x.dtype.type(2))
 
 
+def _types(choices: Seeded, used: Sequence[DType]) -> None:
+    first, second = choices.pick(used), choices.pick(used)
+    assert zyx.result_type(first, second) is zyx.result_type(second, first)
+    assert zyx.can_cast(first, zyx.result_type(first, second)), f"{first} with {second}"
+    assert (zyx.zeros(2, dtype=first) + zyx.zeros(2, dtype=second)).dtype is zyx.result_type(first, second)
+    if first.is_integer:
+        assert (zyx.iinfo(first).min, zyx.iinfo(first).max) == (first.min, first.max)
+    if first in (dtypes.float32, dtypes.float64):
+        assert zyx.finfo(first).eps == epsilon(first)
+        x = _numbers(choices, [first], 50)
+        y = np.roll(x, 1)
+        np.testing.assert_array_equal(zyx.nextafter(zyx.Tensor(x), zyx.Tensor(y)).numpy(), np.nextafter(x, y))
+        np.testing.assert_array_equal(zyx.signbit(zyx.Tensor(x)).numpy(), np.signbit(x))
+        np.testing.assert_array_equal(
+            zyx.isclose(zyx.Tensor(x), zyx.Tensor(y), 0.0, 1.01).numpy(), np.abs(x - y) < 1.01
+        )
+        _, where = zyx.max_pool_with_indices(zyx.Tensor(x.reshape(1, 1, 50)), (5,))
+        np.testing.assert_array_equal(where.numpy().ravel(), x.reshape(10, 5).argmax(axis=1) + 5 * np.arange(10))
+
+
+def _differentiated(choices: Seeded, used: Sequence[DType]) -> None:
+    x = _numbers(choices, [dtypes.float32], 12)
+    value, slope = zyx.value_and_grad(lambda t: (t * t * t).sum())(zyx.Tensor(x))
+    np.testing.assert_allclose(value.numpy(), (x.astype(np.float64) ** 3).sum(), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(slope.numpy(), 3 * x * x, rtol=1e-5)
+    weights = zyx.kaiming_uniform((64, 32), generator=zyx.Generator(choices.integer(0, 99)))
+    assert np.abs(weights.numpy()).max() <= (6 / 32) ** 0.5 * 1.0001
+    assert np.abs(zyx.glorot_uniform((64, 32)).numpy()).max() <= (6 / 96) ** 0.5 * 1.0001
+    assert zyx.rand_like(zyx.Tensor(x)).shape == zyx.randn_like(zyx.Tensor(x)).shape == x.shape
+    assert dtypes.float32 in used
+
+
 def _large_sums(choices: Seeded, used: Sequence[DType]) -> None:
     """Long sums and scans of positive numbers, whose error is that of few additions a result."""
     count = choices.pick((100_003, 300_000, 65_536))
@@ -104,7 +136,7 @@ def _large_sums(choices: Seeded, used: Sequence[DType]) -> None:
     assert dtypes.float32 in used
 
 
-PROPERTIES: Final = (_random, _unique, _selected, _read, _read, _large_sums)
+PROPERTIES: Final = (_random, _unique, _selected, _read, _types, _types, _differentiated, _large_sums)
 
 
 def check_properties(choices: Seeded, used: Sequence[DType]) -> None:

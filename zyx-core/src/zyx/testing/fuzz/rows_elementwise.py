@@ -150,8 +150,10 @@ INTEGER: Final[tuple[tuple[str, Meaning], ...]] = (
 
 FLOAT_PAIRS: Final[tuple[tuple[str, Meaning], ...]] = (
     ("{0} + {1}", np.add),
+    ("zyx.add({0}, {1})", np.add),
     ("{0} - {1}", np.subtract),
     ("{0} * {1}", np.multiply),
+    ("zyx.multiply({0}, {1})", np.multiply),
     ("zyx.divide({0}, zyx.abs({1}) + 0.5)", lambda x, y: x / (np.abs(y) + 0.5)),
     ("zyx.pow(zyx.abs({0}) + 0.5, zyx.clip({1}, -2.0, 2.0))", lambda x, y: (np.abs(x) + 0.5) ** np.clip(y, -2, 2)),
     ("zyx.atan2({0}, zyx.abs({1}) + 0.5)", lambda x, y: np.arctan2(x, np.abs(y) + 0.5)),
@@ -166,8 +168,11 @@ EXACT_PAIRS: Final[tuple[tuple[str, Meaning], ...]] = (
 )
 JUMPING_PAIRS: Final[tuple[tuple[str, Meaning], ...]] = (
     ("{0} == {1}", np.equal),
-    ("{0} != {1}", np.not_equal),
+    ("zyx.equal({0}, {1})", np.equal),
+    ("zyx.not_equal({0}, {1})", np.not_equal),
     ("{0} < {1}", np.less),
+    ("zyx.less({0}, {1})", np.less),
+    ("zyx.greater_equal({0}, {1})", np.greater_equal),
     ("zyx.less_equal({0}, {1})", np.less_equal),
     ("zyx.greater({0}, {1})", np.greater),
     ("{0} >= {1}", np.greater_equal),
@@ -184,7 +189,7 @@ INTEGER_PAIRS: Final[tuple[tuple[str, Meaning], ...]] = (
     ("zyx.remainder({0}, {1} | 1)", lambda x, y: np.remainder(x, y | y.dtype.type(1))),
     ("zyx.fmod({0}, {1} | 1)", lambda x, y: np.fmod(x, y | y.dtype.type(1))),
     ("zyx.bitwise_and({0}, {1})", np.bitwise_and),
-    ("{0} | {1}", np.bitwise_or),
+    ("zyx.bitwise_or({0}, {1})", np.bitwise_or),
     ("zyx.bitwise_xor({0}, {1})", np.bitwise_xor),
     ("{0} << ({1} & 3)", lambda x, y: x << (y & y.dtype.type(3))),
     ("zyx.bitwise_right_shift({0}, {1} & 3)", lambda x, y: x >> (y & y.dtype.type(3))),
@@ -240,7 +245,7 @@ def jumping_pair(d: Draw) -> Call:
 
 def integer_pair(d: Draw) -> Call:
     """Two integers."""
-    text, meaning = d.choices.pick(INTEGER_PAIRS + JUMPING_PAIRS[:9])
+    text, meaning = d.choices.pick(INTEGER_PAIRS + JUMPING_PAIRS[:12])
     x = d.integral()
     return Call(text, meaning, (x, d.like(x)), exact=True, has_slope=False)
 

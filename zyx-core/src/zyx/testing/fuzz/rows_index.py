@@ -116,6 +116,10 @@ def scatter(d: Draw) -> Call:
     source = d.leaf(tuple(shape), d.dtype(x))
     is_exact = how != "sum" or d.dtype(x).is_integer
     text = f"zyx.scatter({{0}}, {axis}, {{1}}, {{2}}{'' if how is None else f', {how!r}'})"
+    if how is not None and d.choices.chance(40):
+        text = f"zyx.scatter_reduce({{0}}, {axis}, {{1}}, {{2}}, '{how}')"
+    elif how is None and d.choices.chance(40):
+        text = f"zyx.put_along_axis({{0}}, {{1}}, {{2}}, {axis})"
     if how == "sum" and d.choices.chance(40):
         text = f"zyx.scatter_add({{0}}, {axis}, {{1}}, {{2}})"
     return Call(

@@ -175,6 +175,23 @@ def attention(d: Draw) -> Call:
     )  # fmt: skip
 
 
+def rope(d: Draw) -> Call:
+    """Pairs of elements turned by angles that depend on the place."""
+    dtype = d.choices.pick([t for t in d.dtypes if t.is_float] or [None])
+    if dtype is None:
+        raise Unfit
+    length, width = d.choices.pick((1, 3, 8)), d.choices.pick((2, 4, 6))
+    x = d.leaf((2, length, width), dtype)
+    angles = np.arange(length)[:, None] / 10000.0 ** (2 * np.arange(width // 2) / width)
+
+    def turned(x: Array) -> Array:
+        a, b = x[..., : width // 2], x[..., width // 2 :]
+        cos, sin = np.cos(angles), np.sin(angles)
+        return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+
+    return Call(f"F.rope({{0}}, *F.rope_tables({length}, {width}, dtype='{dtype}'))", turned, (x,), inner=np.abs)
+
+
 def bilinear(d: Draw) -> Call:
     """A product of two vectors by a matrix for each output."""
     x = d.floating(least_rank=1, most_rank=2)
@@ -198,10 +215,13 @@ def resize(d: Draw) -> Call:
         cuts = [(j * old // new, -(-(j + 1) * old // new)) for j in range(new)]
         return np.stack([x[..., a:b].mean(axis=-1) for a, b in cuts], axis=-1)
 
+    if d.choices.chance(30):
+        return Call(f"F.adaptive_avg_pool2d({{0}}[:, None], (None, {new}))[:, 0]", means, (x,))
+
     return Call(f"F.adaptive_avg_pool1d({{0}}, {new})", means, (x,))
 
 
 ROWS: Final = (
     (softmax, 4), (layer_norm, 3), (batch_norm, 2), (loss, 3), (cross_entropy, 2), (triplet, 1), (attention, 2),
-    (bilinear, 1), (resize, 1),
+    (rope, 1), (bilinear, 1), (resize, 1),
 )  # fmt: skip

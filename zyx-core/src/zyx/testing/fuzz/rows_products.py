@@ -34,7 +34,7 @@ def matmul(d: Draw) -> Call:
     if len(other) == 2 and d.choices.chance(25):
         y = d.leaf(other[::-1], d.dtype(x))
         return Call("{0} @ {1}.T", lambda x, y: x @ y.T, (x, y), exact=d.dtype(x).is_integer)
-    text = d.choices.pick(("zyx.matmul({0}, {1})", "{0} @ {1}"))
+    text = d.choices.pick(("zyx.matmul({0}, {1})", "{0} @ {1}", "{0}.dot({1})" if len(shape) < 3 else "{0} @ {1}"))
     return Call(text, lambda x, y: x @ y, (x, y), exact=d.dtype(x).is_integer)
 
 
@@ -162,7 +162,7 @@ def conv_transpose(d: Draw) -> Call:
 
 def pool(d: Draw) -> Call:
     """The greatest, or the mean, of windows."""
-    axes = d.choices.pick((1, 2, 2))
+    axes = d.choices.pick((1, 2, 2, 3))
     x = _images(d, axes)
     kernel = [d.choices.integer(1, 3) for _ in range(axes)]
     stride = [d.choices.integer(1, 3) for _ in range(axes)]

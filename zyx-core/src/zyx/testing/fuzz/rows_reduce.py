@@ -113,7 +113,8 @@ def average(d: Draw) -> Call:
                 lambda x: x.std(axis=axes, ddof=correction, keepdims=keep), (x,),
             )  # fmt: skip
         case _:
-            return Call(f"zyx.var_mean({given})[1]", lambda x: x.mean(axis=axes, keepdims=keep), (x,))
+            name = d.choices.pick(("var_mean", "std_mean"))
+            return Call(f"zyx.{name}({given})[1]", lambda x: x.mean(axis=axes, keepdims=keep), (x,))
 
 
 def average_of_integers(d: Draw) -> Call:
@@ -174,8 +175,9 @@ def scan(d: Draw) -> Call:
         case 2:
             if d.shape(x)[axis] > 8:
                 raise Unfit
+            name = d.choices.pick(("cumprod", "cumulative_prod"))
             return Call(
-                f"zyx.cumprod({{0}}, {axis})", lambda x: np.cumprod(x, axis=axis), (x,), exact=d.dtype(x).is_integer
+                f"zyx.{name}({{0}}, {axis})", lambda x: np.cumprod(x, axis=axis), (x,), exact=d.dtype(x).is_integer
             )
         case 3:
             return Call(f"zyx.cummax({{0}}, {axis})", lambda x: np.maximum.accumulate(x, axis=axis), (x,), exact=True)

@@ -99,11 +99,13 @@ def permute(d: Draw) -> Call:
         case 1:
             return _moved(f"zyx.moveaxis({{0}}, {a}, {b})", lambda x: np.moveaxis(x, a, b), x)
         case 2:
-            return _moved("{0}.mT", lambda x: np.swapaxes(x, -1, -2), x)
+            text = d.choices.pick(("{0}.mT", "zyx.matrix_transpose({0})"))
+            return _moved(text, lambda x: np.swapaxes(x, -1, -2), x)
         case 3 if rank == 2:
             return _moved("{0}.T", lambda x: x.T, x)
         case _:
-            return _moved(f"zyx.permute_dims({{0}}, {tuple(order)})", lambda x: x.transpose(order), x)
+            name = d.choices.pick(("permute_dims", "transpose"))
+            return _moved(f"zyx.{name}({{0}}, {tuple(order)})", lambda x: x.transpose(order), x)
 
 
 def flip(d: Draw) -> Call:
@@ -215,6 +217,8 @@ def triangle(d: Draw) -> Call:
 def diag(d: Draw) -> Call:
     """A matrix of a diagonal."""
     x = d.value(least_rank=1, most_rank=1, not_empty=True)
+    if d.shape(x)[0] > 300:
+        raise Unfit
     k = d.choices.integer(-2, 2)
     return _moved(f"zyx.diag({{0}}, {k})", lambda x: np.diag(x, k), x)
 
@@ -255,6 +259,21 @@ def grid(d: Draw) -> Call:
     )
 
 
+def fill(d: Draw) -> Call:
+    """A tensor like another one, and several that broadcast together."""
+    x = d.number()
+    match d.choices.integer(0, 3):
+        case 0:
+            return _moved("zyx.full_like({0}, 3)", lambda x: np.full_like(x, 3), x)
+        case 1:
+            name = d.choices.pick(("zeros_like", "ones_like"))
+            return _moved(f"zyx.{name}({{0}})", getattr(np, name), x)
+        case _:
+            y, which = d.like(x), d.choices.integer(0, 1)
+            text = f"zyx.broadcast_arrays({{0}}, {{1}})[{which}]"
+            return _moved(text, lambda x, y: np.broadcast_arrays(x, y)[which], x, y)
+
+
 def copy(d: Draw) -> Call:
     """A buffer of its own."""
     text = d.choices.pick(("{0}.contiguous()", "{0}.clone()", "{0}.expand({0}.shape)", "{0}[...]"))
@@ -292,5 +311,5 @@ def arange(d: Draw) -> Call:
 
 ROWS: Final = (
     (reshape, 4), (flatten, 2), (dims, 2), (permute, 5), (flip, 2), (roll, 2), (broadcast, 3), (join, 3), (part, 3),
-    (pad, 3), (triangle, 2), (diag, 1), (window, 2), (grid, 1), (copy, 2), (arange, 1),
+    (pad, 3), (triangle, 2), (diag, 1), (window, 2), (grid, 1), (fill, 1), (copy, 2), (arange, 1),
 )  # fmt: skip

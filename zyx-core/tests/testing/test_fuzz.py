@@ -1,0 +1,188 @@
+"""The table of random programs: nearly all of the public API is in it, and what goes wrong is found and made small."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zyx
+import zyx.nn.functional as F
+from zyx import dtype as dtypes
+from zyx.runtime.runtime import use
+from zyx.testing import fuzz
+from zyx.testing.choices import Seeded
+from zyx.testing.fuzz import invalid
+from zyx.testing.fuzz.campaign import Campaign
+from zyx.testing.fuzz.drawing import Draw
+from zyx.testing.fuzz.program import Call, Program
+from zyx.testing.fuzz.properties import PROPERTIES
+from zyx.testing.fuzz.running import Way, check
+from zyx.testing.fuzz.shrinking import as_text
+from zyx.testing.opening import open_runtime
+from zyx.testing.paper import open_paper
+
+#: Public functions that compute no tensors from tensors, and so are not in the table.
+ELSEWHERE = {
+    "__array_namespace_info__", "backends", "debug", "default_device", "default_generator", "devices", "empty",
+    "empty_cache", "empty_like", "explain_device", "explain_plan", "from_dlpack", "implicit_casts", "isdtype", "jit",
+    "kaiming_normal", "load", "manual_seed", "memory_stats", "plot_dot_graph", "plot_dot_plan", "randn", "save",
+    "set_implicit_casts", "set_training", "settings", "synchronize", "training", "unique_counts", "unique_inverse",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runtime():
+    opened = open_runtime("interpreter")
+    yield opened
+    opened.close()
+
+
+def test_nearly_all_public_functions_are_in_the_table():
+    text = "\n".join(path.read_text() for path in Path(fuzz.__file__).parent.glob("*.py"))
+    named = {name for pair in re.findall(r"\.([a-zA-Z_0-9]+)[({]|\"([a-z_0-9]+)\"", text) for name in pair}
+    stems = ("conv", "max_pool", "avg_pool", "adaptive_avg_pool")  # f"zyx.conv{axes}d(" and its like
+    missing = {
+        name
+        for module in (zyx, F)
+        for name in (zyx.__all__ if module is zyx else dir(F))
+        if inspect.isfunction(getattr(module, name)) and name not in named and not name.startswith(stems)
+    }
+    assert {name for name in missing if not name.startswith("_")} <= ELSEWHERE
+
+
+def test_every_row_of_the_table_is_drawn(runtime):
+    campaign = Campaign(runtime)
+    with use(runtime):
+        for seed in range(500):
+            campaign.draw(Seeded(seed))
+            if not campaign.rows_never_drawn:
+                break
+    assert campaign.rows_never_drawn == []
+
+
+def test_one_seed_is_one_program(runtime):
+    campaign = Campaign(runtime)
+    with use(runtime):
+        first, second = (campaign.draw(Seeded(7))[0] for _ in range(2))
+    assert first.source() == second.source()
+    for x, y in zip(first.inputs, second.inputs, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_some_programs_agree(runtime):
+    campaign = Campaign(runtime, most_elements=200, most_calls=5)
+    campaign.run(range(12))
+    assert campaign.programs == 12
+    assert not campaign.failures, campaign.summary()
+
+
+def test_some_programs_agree_on_a_device_on_paper():
+    with open_paper("tiny card") as tiny:
+        campaign = Campaign(tiny, most_elements=200, most_calls=5)
+        campaign.run(range(12))
+    assert not campaign.failures, campaign.summary()
+
+
+@pytest.mark.parametrize("text", invalid.REFUSED)
+def test_what_is_not_valid_is_refused_with_an_error_of_zyx(text, runtime, monkeypatch):
+    monkeypatch.setattr(invalid, "REFUSED", (text,))
+    with use(runtime):
+        for seed in range(3):
+            invalid.check_refusals(Seeded(seed), 1)
+
+
+@pytest.mark.parametrize("check_one", dict.fromkeys(PROPERTIES), ids=lambda function: function.__name__.strip("_"))
+def test_properties_hold(check_one, runtime):
+    if check_one.__name__ == "_large_sums":
+        pytest.skip("the interpreter takes seconds for that many elements")
+    with use(runtime):
+        check_one(Seeded(1), dtypes.ALL)
+
+
+# ---- what is found
+
+
+def program(*calls, inputs=None):
+    """Return a program of calls, each a text, a meaning and numbers of operands, over (4, 5) floats."""
+    x = np.random.default_rng(1).standard_normal((4, 5)).astype(np.float32)
+    made = Program([x] if inputs is None else inputs)
+    for text, meaning, *operands in calls:
+        made.calls.append(Call(text, meaning, tuple(operands)))
+        made.dtypes.append(dtypes.float32)
+    made.outputs = [len(made.inputs) + len(calls) - 1]
+    return made
+
+
+RIGHT = ("zyx.sin({0})", np.sin)
+WRONG = ("zyx.cos({0})", lambda x: np.cos(x) * (1 + 2e-5))
+
+
+@pytest.mark.parametrize("way", [way for way in Way if way is not Way.GRADIENT])
+def test_a_small_relative_error_is_found_in_every_way(way, runtime):
+    with use(runtime):
+        check(program((*RIGHT, 0), (*RIGHT, 1), ("{0} * 2.0", lambda x: x * 2, 2)), way)
+        with pytest.raises(AssertionError, match=r"zyx\.cos"):
+            check(program((*RIGHT, 0), (*WRONG, 1)), way)
+
+
+def test_a_wrong_slope_is_found(runtime):
+    with use(runtime):
+        check(program((*RIGHT, 0), ("zyx.sum({0}, 1)", lambda x: x.sum(axis=1), 1)), Way.GRADIENT)
+        with pytest.raises(AssertionError, match="the slope is"):
+            check(program((*RIGHT, 0), ("{0} * {0}.detach()", lambda x: x * x, 1)), Way.GRADIENT)
+
+
+def test_a_failure_is_made_small_and_its_text_runs(runtime, monkeypatch):
+    import builtins
+
+    campaign = Campaign(runtime)
+    failing = program((*RIGHT, 0), ("{0} + 1.0", lambda x: x + 1, 1), (*WRONG, 2), ("{0} * 2.0", lambda x: x * 2, 3))
+    with use(runtime):
+        assert not campaign._check(3, failing, Way.EAGER)
+        (failure,) = campaign.failures
+        assert failure.seed == 3
+        lines = failure.text.splitlines()
+        assert len(lines) == 5, failure.text
+        assert lines[3] == "t1 = zyx.cos(t0)"
+        printed = []
+        monkeypatch.setattr(builtins, "print", lambda *values: printed.append(values))
+        exec(failure.text, {})
+    assert len(printed) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "bool", "float64"])
+@pytest.mark.parametrize("size", [7, 600])
+def test_inputs_are_written_as_they_are(dtype, size, runtime):
+    with use(runtime):
+        array = zyx.Tensor(np.arange(size) % 5).astype(dtype).numpy()
+        made = Program([array], outputs=[0])
+        names = {}
+        exec("\n".join(as_text(made).splitlines()[:-1]), names)
+        found = names["t0"].numpy()
+        assert found.dtype == array.dtype
+        np.testing.assert_array_equal(found, array)
+
+
+def test_bounds_follow_cancellation():
+    x = np.float32([1000.0, 1000.0])
+    y = np.float32([999.9, 1.0])
+    made = program(
+        ("zyx.exp({0} / 1000)", lambda x: np.exp(x / 1000), 0), ("zyx.exp({0} / 1000)", lambda x: np.exp(x / 1000), 1),
+        ("{0} - {1}", np.subtract, 2, 3), inputs=[x, y],
+    )  # fmt: skip
+    reference = made.known()[-1].reference()
+    relative = reference.bound / np.abs(reference.value)
+    assert 1e-4 < relative[0] < 1  # most digits are lost
+    assert relative[1] < 2e-5
+
+
+def test_a_draw_checks_shapes(runtime):
+    with use(runtime):
+        draw = Draw(Seeded(1), 100, dtypes.ALL, zyx.Tensor, lambda text, operands: operands[0].sum())
+        x = draw.leaf((2, 3), dtypes.float32)
+        with pytest.raises(AssertionError, match="NumPy gives"):
+            draw.add(Call("{0}", lambda x: x, (x,)))
