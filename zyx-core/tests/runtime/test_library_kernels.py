@@ -245,3 +245,49 @@ def test_factors_that_are_rounded_while_they_are_read_are_not_the_library_s(prob
     _, found = launches_of(device, factors[0] @ factors[1])
     np.testing.assert_array_equal(found, wanted)
     assert asked == []
+
+
+# ---- what becomes of the library's programs
+
+
+def test_a_program_is_prepared_once_for_a_problem(problems, device):
+    asked = problems()
+    (x, _, _), (tx, tw, tb) = operands()
+    for follow in (lambda y: y, lambda y: y + tb, lambda y: y.relu() * 2.0):  # plans of their own
+        launches_of(device, follow(tx @ tw))
+    assert device.launched.count("vendor") == 1
+    assert len(asked) == len(set(asked)) == 1
+    (_, other, _), (_, _, _) = operands()
+    launches_of(device, zyx.Tensor(x[:4]) @ zyx.Tensor(other))
+    assert len(asked) == 2
+
+
+def test_programs_are_released_with_the_last_plan_that_launches_them(problems, lab, device):
+    asked = problems()
+    (x, w, _), (tx, tw, _) = operands()
+    launches_of(device, tx @ tw)
+    lab.compiler.drop_unused()
+    assert "vendor" not in device.released
+    lab._drop_plans()
+    lab.compiler.drop_unused()
+    assert device.released.count("vendor") == 1
+    names, found = launches_of(device, tx @ tw)
+    assert (names, len(asked)) == (["vendor"], 2)
+    np.testing.assert_array_equal(found, x @ w)
+
+
+def test_programs_are_released_at_the_end(problems, lab, device):
+    problems()
+    _, (tx, tw, _) = operands()
+    launches_of(device, tx @ tw)
+    lab.close()
+    assert device.released.count("vendor") == 1
+
+
+def test_what_the_library_refuses_is_not_kept(problems, lab, device):
+    asked = problems()
+    for _ in range(2):
+        launches_of(device, zyx.Tensor(np.ones((3, 16), np.float32)) @ zyx.Tensor(np.ones((16, 200), np.float32)))
+        lab._drop_plans()
+    assert asked
+    assert "vendor" not in device.launched

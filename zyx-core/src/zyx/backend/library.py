@@ -117,8 +117,10 @@ class LibraryKernel:
     Attributes:
         name: For people, such as ``cublasLt 13.0``.
         serves: The family.
-        prepare: Makes the program of one problem of that family; the device launches it as any other. Raises
-            `UnsupportedError` for what the library cannot do. Called when a plan is made, so it may be slow.
+        prepare: Makes the program of one problem of that family; the device launches it as any other, and is asked to
+            release it when nothing launches it any more. Raises `UnsupportedError` for what the library cannot do.
+            Called when a plan is made, so it may be slow, and once for a problem as long as its program is kept: it
+            need not remember anything, and must not return a program that was released.
         unmeasured: Whether it is taken where nothing is measured, that is, unless ``autotune.enabled``: True for a
             library that is about as fast as generated kernels at its worst, and many times as fast at its best.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Device, Program
-    from zyx.backend.library import LibraryKernel
+    from zyx.backend.library import LibraryKernel, Problem
     from zyx.ir.expr import Param
     from zyx.ir.nest import Nest
     from zyx.runtime.buffer import Memory
@@ -62,11 +62,16 @@ class Candidates:
         )
 
     def library_program(
-        self, nest: Nest, device: Device, generated: Callable[[], Program]
+        self,
+        nest: Nest,
+        device: Device,
+        generated: Callable[[], Program],
+        prepared: Callable[[LibraryKernel, Problem, Device], Program],
     ) -> tuple[Program, tuple[Param, ...]] | None:
         """Return a library's program for `nest`, with its params in launch order, if it should be taken.
 
-        `generated` gives the program to compare with, whose params are those of the nest.
+        `generated` gives the program to compare with, whose params are those of the nest; `prepared` that of a library,
+        as `LibraryKernel.prepare` does.
         """
         policy = self._settings.library_kernels
         if policy == "off":
@@ -80,7 +85,7 @@ class Candidates:
             if kernel.serves is not Gemm or not (policy == "prefer" or is_measured or kernel.unmeasured):
                 continue
             try:
-                program = kernel.prepare(problem)
+                program = prepared(kernel, problem, device)
             except UnsupportedError:
                 continue
             if is_measured and not self._is_faster(program, params, generated(), nest.params, device):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections import OrderedDict
+from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -20,9 +21,9 @@ from zyx.schedule.lower import lower_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from concurrent.futures import Future
 
     from zyx.backend import Device, Program
+    from zyx.backend.library import LibraryKernel, Problem
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
     from zyx.runtime.plan import Plan
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _MOST_PROGRAMS: Final = 1024
 #: What a device says of a kernel that another schedule may mend.
 REFUSALS: Final = (UnsupportedError, CompileError)
-#: Digest of a kernel or of nests, and the device.
+#: The device, and the digest of a kernel or of nests, or what a library is asked for.
 _Key: TypeAlias = tuple[str, bytes]
 
 
@@ -141,6 +142,21 @@ class Compiler:
         """Return the future program of a kernel that is ready for the device."""
         key = (device.name, digest_of_kernel(kernel))
         return (self._find(key) or self._started(key, kernel, device)).future
+
+    def prepared(self, library: LibraryKernel, problem: Problem, device: Device) -> Program:
+        """Return a library's program for `problem`, kept and released as those of kernels are.
+
+        Raises:
+            UnsupportedError: The library has none.
+        """
+        key = (device.name, f"{library.name} {id(library)} {problem}".encode())
+        known = self._find(key)
+        if known is None:
+            known = _Known(Future(), device)
+            known.future.set_result(library.prepare(problem))
+            self._programs[key] = known
+            self._asked_for.add(known)
+        return known.future.result()
 
     def _find(self, key: _Key) -> _Known | None:
         """Return the program of that key, which nobody has to compile again, if there is one."""

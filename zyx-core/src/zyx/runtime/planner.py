@@ -231,7 +231,7 @@ class _Making:
         def generated() -> Program:
             return self._compiler.result(self._compiler.start([nest], _name([part]), device))
 
-        return self._candidates.library_program(nest, device, generated) is not None
+        return self._candidates.library_program(nest, device, generated, self._compiler.prepared) is not None
 
     def _started(self, parts: Sequence[Part], device: Device) -> _Started:
         root = parts[0].root
@@ -246,7 +246,9 @@ class _Making:
             nests.append(build_nest(part, params))
         generated = functools.cache(lambda: self._compiler.start(nests, _name(parts), device))
         if len(nests) == 1:
-            library = self._candidates.library_program(nests[0], device, lambda: self._compiler.result(generated()))
+            library = self._candidates.library_program(
+                nests[0], device, lambda: self._compiler.result(generated()), self._compiler.prepared
+            )
             if library is not None:
                 program: Future[Program] = Future()
                 program.set_result(library[0])
