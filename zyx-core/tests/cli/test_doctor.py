@@ -107,6 +107,57 @@ def test_a_broken_backend_is_the_next_step(tmp_path: Path) -> None:
     assert text.endswith("or run: pip uninstall zyx-backend-broken\n")
 
 
+NOTES = """
+from zyx.builtin.interpreter import InterpreterDevice
+from zyx.hookspecs import BackendInfo, hookimpl
+
+@hookimpl
+def zyx_backend_info():
+    return BackendInfo("notes", "1", (1, 0), "says things", works_on_host_memory=True)
+
+@hookimpl
+def zyx_devices(config, pools):
+    config.note("left out: the old card")
+    return [InterpreterDevice("notes:0", pools["host"])]
+"""
+
+
+def test_what_a_backend_notes_is_fine(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    write_package(site, "zyx-backend-notes", [], b"[zyx.backends]\nnotes = zyx_toy_notes\n")
+    (site / "zyx_toy_notes.py").write_text(NOTES, encoding="utf-8")
+    status, text = doctor(tmp_path, PYTHONPATH=str(site), ZYX_BACKENDS="interpreter,notes")
+    assert "ok     backend notes: left out: the old card" in text
+    assert status == 0
+    assert text.endswith("nothing to do\n")
+
+
+def test_what_a_backend_does_wrong_is_the_next_step(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    write_package(site, "zyx-backend-notes", [], b"[zyx.backends]\nnotes = zyx_toy_notes\n")
+    bug = "class Buggy(InterpreterDevice):\n    def compile(self, kernel): raise SystemExit('bug')\n\n"
+    code = NOTES.replace("[InterpreterDevice(", "[Buggy(")
+    code = code.replace("@hookimpl\ndef zyx_dev", f"{bug}@hookimpl\ndef zyx_dev")
+    (site / "zyx_toy_notes.py").write_text(code, encoding="utf-8")
+    status, text = doctor(tmp_path, PYTHONPATH=str(site), ZYX_BACKENDS="interpreter,notes")
+    assert status == 1
+    assert "WRONG  backend notes: notes:0 compiles nothing: SystemExit: bug" in text
+    assert line_of(text, "device").startswith("ok     device: default: interpreter:0")
+    assert text.endswith(
+        "next step: report it to the authors of zyx-backend-notes, or run: pip uninstall zyx-backend-notes\n"
+    )
+
+
+def test_everything_that_is_wrong_comes_with_a_next_step(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    write_package(site, "zyx-backend-invalid", [], b"[zyx.backends]\ninvalid = zyx_toy_invalid\n")
+    (site / "zyx_toy_invalid.py").write_text(NOTES.replace('"notes"', '"other"'), encoding="utf-8")
+    status, text = doctor(tmp_path, PYTHONPATH=str(site), ZYX_BACKENDS="interpreter,invalid")
+    assert status == 1
+    assert line_of(text, "backend invalid").startswith("WRONG  backend invalid: invalid. the entry point is called")
+    assert text.endswith("report it to the authors of zyx-backend-invalid, or run: pip uninstall zyx-backend-invalid\n")
+
+
 def test_damaged_metadata_is_reported(tmp_path: Path) -> None:
     site = tmp_path / "site"
     write_package(site, "damaged", [], b"\xff\xfe")

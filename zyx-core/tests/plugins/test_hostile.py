@@ -98,6 +98,7 @@ HOSTILE = [
     importing("generator", "raise GeneratorExit", "GeneratorExit"),
     importing("mute", f"{MUTE}raise Mute", "Mute: a Mute whose text cannot be had"),
     hook("infoexits", "return BackendInfo(", "raise SystemExit(3)\n    (", "SystemExit: 3"),
+    hook("settings", DEVICES, "from zyx.errors import SettingsError; raise SettingsError('yours')", "yours"),
     hook("infoodd", '"a toy"', '"a toy", enabled_by_default=None', "are not True or False", INVALID),
     hook("poolsexit", POOLS, "raise SystemExit('x')", "SystemExit: x"),
     hook("devexits", DEVICES, "raise SystemExit('x')", "SystemExit: x"),
@@ -186,6 +187,34 @@ def test_a_close_that_ends_the_process_does_not(package: PackageMaker, runtime: 
     runtime.close()
     report = next(report for report in opened.reports if report.name == "stays")
     assert report.faults[0].startswith("closing stays memory: SystemExit: 5")
+
+
+def test_records_are_read_once(runtime: Runtime, package: PackageMaker) -> None:
+    once = "import dataclasses\nclass Once{kind}({kind}):\n    def __getattribute__(self, name):\n{body}"
+    body = (
+        "        seen = SEEN.setdefault(id(self), set())\n        if name in FIELDS and name in seen:\n"
+        "            raise RuntimeError(name)\n        seen.add(name)\n        return super().__getattribute__(name)\n"
+    )
+    extra = once.format(kind="BackendInfo", body=body)
+    start = "SEEN = {}\nFIELDS = {field.name for field in __import__('dataclasses').fields(BackendInfo)}\n"
+    package("reads", replace={
+        "@hookimpl\ndef zyx_backend_info": f"{start}{extra}@hookimpl\ndef zyx_backend_info",
+        "return BackendInfo(": "return OnceBackendInfo(",
+    })  # fmt: skip
+    check_that_the_rest_goes_on()
+    assert report_of("reads").state is BackendState.READY
+
+
+def test_the_hook_for_libraries_is_asked_once_for_a_device(runtime: Runtime, package: PackageMaker) -> None:
+    asked = (
+        "asked = []\n@hookimpl\ndef zyx_library_kernels(device):\n    asked.append(device.name)\n    return [42]\n\n"
+    )
+    package("asks", replace={"@hookimpl\ndef zyx_devices": f"{asked}@hookimpl\ndef zyx_devices"})
+    device = runtime.device("asks:0")
+    for _ in range(3):
+        assert runtime.backends.library_kernels(device) == ()
+    assert sys.modules["zyx_toy_asks"].asked == ["asks:0"]
+    assert report_of("asks").faults == ("zyx_library_kernels: an item of what it returns is not a LibraryKernel: 42",)
 
 
 @pytest.mark.parametrize("error", ["RuntimeError('stuck')", "SystemExit(3)"])

@@ -161,6 +161,7 @@ def _backends(manager: PluginManager, names: list[str]) -> Iterator[Finding]:
         yield Finding(False, "configuration", str(error), "correct the configuration")
         return
     try:
+        status, line = default_line(opened)  # which may find faults
         for report in opened.reports:
             fine = report.state not in _WRONG
             text = f"{report.state.value}. {explanation(report)}"
@@ -171,7 +172,6 @@ def _backends(manager: PluginManager, names: list[str]) -> Iterator[Finding]:
             for fault in report.faults:
                 yield Finding(False, f"backend {report.name}", fault, advice_for(report.package))
         names.extend(name for name in opened.devices if opened.backend_of(opened.devices[name]) != NEVER_GUESSED)
-        status, line = default_line(opened)
         yield Finding(status == 0, "device", line, "pip install zyx-backend-c")
     finally:
         opened.close()

@@ -14,9 +14,10 @@ pluggy alone would let a misspelt hook pass, since to it an unknown hook is one 
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pluggy
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from zyx.plugins.discover import Found
+
+RecordT = TypeVar("RecordT", BackendInfo, DeviceInfo)
 
 HOOKS: Final = frozenset(name for name in hookspecs.__all__ if name.startswith("zyx_"))
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
@@ -108,9 +111,10 @@ def identify(plugin: object, name: str) -> BackendInfo:
     results = _hooks_of(_InfoHook, plugin, name, Step.INFO).zyx_backend_info()
     if not results:
         raise _invalid(Step.INFO, "zyx_backend_info is missing, or returns None")
-    info = results[0]
-    if not isinstance(info, BackendInfo):
-        raise _invalid(Step.INFO, f"zyx_backend_info returns {_a(info)}, not a BackendInfo")
+    given = results[0]
+    if not isinstance(given, BackendInfo):
+        raise _invalid(Step.INFO, f"zyx_backend_info returns {_a(given)}, not a BackendInfo")
+    info = _plain(BackendInfo, given)
     if not all(isinstance(text, str) for text in (info.name, info.version, info.summary)):
         raise _invalid(Step.INFO, f"name, version and summary of {shown(info)} are not all text")
     if not all(isinstance(flag, bool) for flag in (info.works_on_host_memory, info.enabled_by_default)):
@@ -194,7 +198,8 @@ def check_devices(
 
 
 def _record(device: Device, name: str) -> DeviceInfo:
-    info = device.info
+    given = device.info
+    info = _plain(DeviceInfo, given) if isinstance(given, DeviceInfo) else given
     fault = fault_of_info(info)
     if fault:
         raise _invalid(Step.DEVICES, f"the info of device {name} cannot be used: {fault}")
@@ -204,9 +209,16 @@ def _record(device: Device, name: str) -> DeviceInfo:
         raise _invalid(
             Step.DEVICES, f"the info of device {name} can be had once only; then it raises {explain(error)}"
         ) from error
-    if again is not info and again != info:
-        raise _invalid(Step.DEVICES, f"the info of device {name} is {shown(info)}, and then {shown(again)}")
+    if again is not given and again != given:
+        raise _invalid(Step.DEVICES, f"the info of device {name} is {shown(given)}, and then {shown(again)}")
     return info
+
+
+def _plain(kind: type[RecordT], given: RecordT) -> RecordT:
+    """Return a record as one of that very class, each field read once: those of a class of theirs may change."""
+    if type(given) is kind:
+        return given
+    return kind(**{field.name: getattr(given, field.name) for field in dataclasses.fields(kind) if field.init})
 
 
 def _hooks_of(specs: ModuleType | type, plugin: object, name: str, step: Step) -> pluggy.HookRelay:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import NoDeviceError, SettingsError
 from zyx.plugins.describe import device_and_backend_lines, rate
 from zyx.plugins.state import BackendState, package_of
+from zyx.plugins.words import one_line
 from zyx.settings.check import did_you_mean
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _named(name: str, asked_by: str, opened: OpenedBackends) -> Choice:
     if device is not None:
         return Choice(device, f"asked for by {asked_by}")
     if report.state is BackendState.READY:
-        models = (f"{device} ({opened.infos[device].model})" for device in report.devices)
+        models = (f"{device} ({one_line(opened.infos[device].model)})" for device in report.devices)
         have = f"backend {report.name} has {', '.join(models) or 'no devices'}"
         raise NoDeviceError(_with_list(f"no device {name!r} (from {asked_by}): {have}", opened))
     why = ": ".join(filter(None, (report.state.value, report.reason)))

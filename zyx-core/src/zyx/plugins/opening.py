@@ -194,9 +194,11 @@ class OpenedBackends:
                 border.run(work, f"the opening of backend {name}")
             else:
                 work()
-        except (SettingsError, KeyboardInterrupt):
+        except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001  # border: the hooks and drivers of another package
+        except BaseException as error:  # border: the hooks and drivers of another package
+            if isinstance(error, SettingsError) and opening.step is Step.CONFIG:
+                raise  # it is the user's
             state, advice = verdict(error, backend.report, backend.module)
             backend.fail(opening.step, error, state, advice)
             return

@@ -72,6 +72,7 @@ class Trace:
         from textwrap import shorten
 
         from zyx.plugins.describe import explanation, rate, size
+        from zyx.plugins.words import one_line, text_of
 
         if not self._reported:
             for key, origin in backends.manager.settings.sources.origins.items():
@@ -82,10 +83,13 @@ class Trace:
             self._reported[report.name] = report
             self._write(f"backend {report.name}: {report.state.value}: {explanation(report)}".rstrip(": "))
             for device in filter(None, map(backends.devices.get, report.devices)):
-                info, room = backends.infos[device.name], size(device.memory_pool.free_bytes)
+                info, room = (
+                    backends.infos[device.name],
+                    text_of(device.memory_pool, lambda pool: size(pool.free_bytes)),
+                )
                 rates = f"{rate(info.flops_per_s, 'FLOP/s')}, {rate(info.bytes_per_s, 'B/s')}"
                 driver = shorten(info.driver, 60, placeholder=" ...")
-                self._write(f"    {device.name}: {info.model}, {rates}, {room} free, {driver}")
+                self._write(f"    {device.name}: {one_line(info.model)}, {rates}, {room} free, {driver}")
 
     def chosen(self, device: Device, reason: str) -> None:
         """Show which device was chosen, and why."""
