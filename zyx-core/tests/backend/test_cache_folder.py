@@ -64,6 +64,21 @@ def test_a_folder_that_everybody_may_write_to_is_not_used(
     assert bool(fault_of_folder(around / "kept")) is (which == "kept")
 
 
+def test_a_system_without_owners_and_such_flags_has_caches_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("zyx.backend.cache_folder._user", lambda: None)
+    monkeypatch.setattr("zyx.backend.cache_folder._SAFELY", 0)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept").chmod(0o777)
+    filled(tmp_path / "kept")
+    assert DiskCache(tmp_path / "kept", "c", executable=True).get("a") == b"one"
+    assert fault_of_cache(tmp_path / "kept") == ""
+    (tmp_path / "kept" / "key").unlink()
+    make_link(tmp_path / "kept" / "key")
+    assert is_off(tmp_path / "kept", caplog, "is a link; remove")
+
+
 def test_a_folder_that_is_not_there_is_judged_by_those_around_it(tmp_path: Path) -> None:
     assert fault_of_folder(tmp_path / "a" / "b") == ""
     tmp_path.chmod(0o777)

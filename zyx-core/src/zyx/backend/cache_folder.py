@@ -95,14 +95,12 @@ def user_key(directory: Path) -> bytes:
         OSError: It cannot be made or read.
     """
     path = directory / "key"
+    check_file(path)  # says what is wrong with a link or a pipe; what counts is seen of the open file
     try:
         descriptor = os.open(path, os.O_RDONLY | _SAFELY)
     except FileNotFoundError:
         _make_key(path)
         descriptor = os.open(path, os.O_RDONLY | _SAFELY)
-    except OSError:
-        check_file(path)  # says what is wrong with a link or a pipe
-        raise
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         _check(path, status)
