@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.accesses import expressions_of, reads_in, stride_along
 from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
+from zyx.schedule.heuristics.tile import near_divisor
 from zyx.schedule.heuristics.vectors import choose_vector_ranges, lanes_of, turned_range
 from zyx.schedule.moves import Stream
 from zyx.schedule.moves.ranges import statement_labels
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Range
+    from zyx.ir.expr import Range, Read
     from zyx.ir.nest import Statement
 
 #: Fewer points than this are not worth a second group: waking a thread costs as much as tens of thousands of
@@ -37,6 +40,11 @@ _TURNED_LANES: Final = 16
 #: a twentieth more bytes/s. Each place should have some pages, since no line is fetched ahead across their ends.
 _TWO_PLACES_BYTES: Final = 1 << 14
 _CACHES_TO_KEEP: Final = 8
+#: Rows of a matrix that are read at a time where its columns are combined, what part of the nearest cache the results
+#: of a block of columns may take, and of how many steps of vectors such a block is at least.
+_ROWS_AT_A_TIME: Final = 8
+_PARTS_OF_RESULTS: Final = 8
+_FEWEST_BLOCKS: Final = 4
 
 
 def schedule_loops(plan: Plan, info: DeviceInfo) -> None:
@@ -57,8 +65,7 @@ def schedule_loops(plan: Plan, info: DeviceInfo) -> None:
     inner: list[Range] = []
     for range_, lanes in vectors.items():
         inner += _vectorise(plan, range_, lanes)
-    _columns(plan, inner, info)
-    _groups(plan, info)
+    _groups(plan, info, _columns(plan, inner, info))
     _stream(plan, info)
 
 
@@ -165,34 +172,61 @@ def _side_by_side(plan: Plan, scan: Scan, info: DeviceInfo) -> list[Range]:
     return [*inner, vector]
 
 
-def _columns(plan: Plan, inner: list[Range], info: DeviceInfo) -> None:
+def _columns(plan: Plan, inner: list[Range], info: DeviceInfo) -> list[Range]:
     """Put the loops in order: outer ranges, then reductions, then what is written out.
 
-    A reduction whose vector range is not reduced runs down columns. A row of such a matrix is read a block of columns
-    at a time, with several rows at once, and the sums of the block are kept in memory that stays in the nearest
-    cache.
+    A reduction whose vector range is not reduced runs down columns. If nothing else goes over a matrix that is larger
+    than the caches of one unit, it is read a wide block of columns at a time, several rows at once, and the results of
+    the block are kept in memory that stays in the nearest cache: a few columns of every row would be lines far apart,
+    which no line is fetched ahead for.
+
+    Returns:
+        The range within such a block of columns, which no groups must be made of.
     """
-    written_out = set(inner)
-    for statement in list(plan.nest.statements):
-        if isinstance(statement, Compute) and statement.op is not None:
-            kept = [r for r in statement.order if r not in statement.reduced and r not in written_out]
-            down = [r for r in statement.reduced if r not in written_out]
-            vector = next((r for r in statement.order if plan.nest.kind(r) is Kind.VECTOR), None)
-            if vector is None or vector in statement.reduced or not down:
-                continue
-            loop = next((r for r in reversed(kept) if r.label + ".1" in vector.label), None)
-            if loop is not None and loop.size >= 8 and down[-1].size >= 16:
-                rows, several = plan.split(down[-1], 4)
-                plan.mark(several, Kind.REPEAT)
-                inner.insert(0, several)
-                written_out.add(several)
-                plan.order([rows, loop, *inner])
-                return
+    for statement in plan.nest.statements:
+        if not isinstance(statement, Compute) or statement.op is None or len(info.cache_bytes) < 2:
+            continue
+        down = [r for r in statement.reduced if r not in inner]
+        vector = next((r for r in statement.order if plan.nest.kind(r) is Kind.VECTOR), None)
+        if vector is None or vector in statement.reduced or not down or down[-1].size < 2 * _ROWS_AT_A_TIME:
+            continue
+        loop = next((r for r in statement.value.ranges if _is_loop_over(r, vector)), None)
+        others = [r for s in plan.nest.statements if s is not statement for r in s.order]
+        bytes_read = sum(_bytes_along(read, statement.order) for read in reads_in(statement))
+        if loop is None or loop.size < 2 * _FEWEST_BLOCKS or bytes_read <= info.cache_bytes[1]:
+            continue
+        if not set(others) <= set(statement.value.ranges):
+            continue
+        width = statement.value.dtype.itemsize
+        for range_ in inner:
+            width *= range_.size if range_ in statement.value.ranges else 1
+        block = min(max(loop.size // info.units, _FEWEST_BLOCKS), info.cache_bytes[0] // _PARTS_OF_RESULTS // width)
+        if block < _FEWEST_BLOCKS:
+            continue
+        rows, several = plan.split(down[-1], _ROWS_AT_A_TIME)
+        plan.mark(several, Kind.REPEAT)
+        columns = loop if block == loop.size else plan.split(loop, near_divisor(loop.size, block))[1]
+        plan.order([*down[:-1], rows, columns, several, *inner])
+        return [columns]
     plan.order(inner)
+    return []
 
 
-def _groups(plan: Plan, info: DeviceInfo) -> None:
-    """Turn outer ranges into groups until there are enough for the device."""
+def _is_loop_over(range_: Range, vector: Range) -> bool:
+    """Whether both are what became of one range, `range_` the loop over blocks of vectors."""
+    return range_.label.endswith(".0") and vector.label.startswith(f"{range_.label[:-2]}.1")
+
+
+def _bytes_along(read: Read, ranges: Sequence[Range]) -> int:
+    """Return the bytes that are read at all points of `ranges`."""
+    count = read.dtype.itemsize
+    for range_ in ranges:
+        count *= range_.size if read.index.free & range_.bit else 1
+    return count
+
+
+def _groups(plan: Plan, info: DeviceInfo, kept: Sequence[Range] = ()) -> None:
+    """Turn outer ranges into groups until there are enough for the device; `kept` are none, nor what is inside."""
     nest = plan.nest
     work = sum(work_of(statement) for statement in nest.statements)
     if work < 2 * GROUP_WORK:
@@ -200,7 +234,7 @@ def _groups(plan: Plan, info: DeviceInfo) -> None:
     wanted = info.units * 8
     count = 1
     for range_ in parallel_ranges(nest.statements):
-        if nest.kind(range_) is not Kind.LOOP or count >= wanted:
+        if nest.kind(range_) is not Kind.LOOP or count >= wanted or range_ in kept:
             break
         per_point = work // (count * range_.size)
         if per_point >= GROUP_WORK or range_.size <= 2:
