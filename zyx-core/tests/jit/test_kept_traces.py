@@ -122,6 +122,38 @@ def test_what_was_replaced_is_not_kept_alive():
     assert len(f.traces) == 1
 
 
+def test_modules_that_a_function_makes_for_itself_are_no_reason_to_trace_again():
+    count = []
+
+    @zyx.jit
+    def f(x):
+        count.append(x)
+        return nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.ReLU()))(x) * 0 + nn.Dropout(0.5)(x)
+
+    for _ in range(4):
+        assert f(zyx.ones(1, 1)).tolist() == [[1]]
+    assert len(count) == 1
+
+
+def test_what_dies_goes_at_once():
+    """Nothing in a trace waits for the collection of cycles, which may come late, and memory is scarce."""
+    model, x = Model(), zyx.ones(4)
+    gc.collect()
+    gc.disable()
+    try:
+        model.go(x)
+        ends = [weakref.ref(model), weakref.ref(model.w)]
+        del model
+        assert [end() for end in ends] == [None, None]
+        f = zyx.jit(lambda x, n: (x @ x).cumsum(0) + n)
+        f(zyx.ones(2, 2), 1)
+        end = weakref.ref(f.traces[0])
+        f.clear()
+        assert end() is None
+    finally:
+        gc.enable()
+
+
 def test_arguments_and_results_are_not_kept_alive():
     f = zyx.jit(lambda x, tree: (x + 1, tree["y"] * 2))
     x, tree = zyx.Tensor([1.0]), {"y": zyx.Tensor([2.0])}

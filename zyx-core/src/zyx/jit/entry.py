@@ -77,6 +77,7 @@ class Entry:
             self._result = put_together(result, Handle, lambda handle: _result(handle, returned))
         with runtime.lock:
             self._compile(tracing, tensors, returned)
+        tracing.finish()
 
     def _compile(self, tracing: Tracing, tensors: Sequence[Handle], returned: Sequence[Node]) -> None:
         """Make a plan of what the function did; nobody may change what it captured meanwhile."""
@@ -152,6 +153,10 @@ class Entry:
             if watched is None or watched.trace_key != key:
                 return None
         return outside if self._is_pure or self._aliases_of(tensors) == self._aliases else None
+
+    def settle(self) -> None:
+        """Watch no modules that the function made for itself: to be called once these are gone with `tracing`."""
+        self._watched = [(reference, key) for reference, key in self._watched if reference() is not None]
 
     def is_stale(self) -> bool:
         """Whether the trace will not be used again."""

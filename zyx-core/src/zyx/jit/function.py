@@ -121,6 +121,7 @@ class Jit(Generic[P, R]):
         structure = take_apart((given, kwargs), tensors) if kwargs else take_apart(given, tensors)
         key = (runtime, structure, modes.state(), runtime.default_device)
         traced: Entry | None = None
+        tracing: Tracing | None = None  # kept here, since it keeps what was found until the first run
         while True:
             with runtime.lock:
                 kept = self._kept.get(key)
@@ -134,8 +135,11 @@ class Jit(Generic[P, R]):
                     self._keep(key, traced)
                     outside = traced.found_tensors()
                     if outside is not None:  # or another thread has changed one meanwhile
-                        return traced.run(tensors, outside)  # type: ignore[no-any-return]
-            tracing = Tracing(runtime)  # kept here, since it keeps what was found until the first run
+                        results = traced.run(tensors, outside)
+                        tracing = None
+                        traced.settle()
+                        return results  # type: ignore[no-any-return]
+            tracing = Tracing(runtime)
             traced = Entry(self._function, given, kwargs, tensors, tracing, runtime)
 
     def _keep(self, key: tuple[Runtime, Structure, Structure, str], traced: Entry) -> None:

@@ -141,6 +141,11 @@ class Tracing:
         self.constants.append((leaf, uploaded.storage))  # type: ignore[arg-type]  # an uploaded leaf has a buffer
         return leaf
 
+    def finish(self) -> None:
+        """Let go of the tensors that stand for arguments: they refer to the trace. What was found outside is kept."""
+        self.arguments.clear()
+        self._same.clear()
+
     def refusal(self, handle: Handle) -> TraceError:
         """Return the error for reading values, which names the line that does."""
         return TraceError(
