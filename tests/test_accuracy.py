@@ -38,7 +38,7 @@ def bound(x, axis=None):
 
 
 def check_sums(x):
-    """Compare sums of all numbers of `x`, and along each axis of shapes that it takes."""
+    """Compare sums of all numbers of `x`, and along axes of shapes that it takes."""
     assert error_of(zyx.sum(zyx.asarray(x)).numpy(), x.sum(dtype=np.float64)) <= bound(x)
     part = x[: x.size // 64 * 64]
     for shape, axis in (((-1, 4), 0), ((4, -1), 1), ((4, -1, 4), 1), ((-1, 64), 0), ((64, -1), 0), ((64, -1), 1)):
@@ -110,3 +110,12 @@ def test_infinities_and_nan_go_through_sums_of_blocks(special):
     found = zyx.cumulative_sum(zyx.asarray(x[50_000:])).numpy()
     assert np.isfinite(found[:4_321]).all()
     np.testing.assert_array_equal(found[4_321:], special)
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e3, 1e4, -1e6])
+@pytest.mark.parametrize("shape, axis", [((60_000,), None), ((20_000, 3), 0), ((3, 20_000), 1), ((9, 20, 99), (0, 2))])
+def test_variances_are_precise_however_large_the_mean(mean, shape, axis):
+    x = (np.random.default_rng(7).standard_normal(shape) + mean).astype(np.float32)
+    exact = x.astype(np.float64).var(axis)
+    assert error_of(zyx.var(zyx.asarray(x), axis=axis).numpy(), exact) <= 1e-5
+    assert error_of(zyx.std(zyx.asarray(x), axis=axis).numpy(), np.sqrt(exact)) <= 1e-5

@@ -191,3 +191,45 @@ def test_cosine_similarity_is_along_an_axis():
 def test_wrong_axes_are_named(axis):
     with pytest.raises(ShapeError, match="axis"):
         zyx.sum(zyx.Tensor(DATA), axis=axis)
+
+
+@pytest.mark.parametrize("count", [1000, 30_000])
+@pytest.mark.parametrize(("mean", "error"), [(0.0, 1e-6), (1e3, 1e-6), (1e4, 1e-6), (-1e6, 1e-5)])
+def test_variance_is_precise_however_large_the_mean(count, mean, error):
+    x = (np.random.default_rng(count).standard_normal(count) + mean).astype(np.float32)
+    exact = x.astype(np.float64).var()
+    assert zyx.var(zyx.Tensor(x)).item() == pytest.approx(exact, error)
+    assert zyx.std(zyx.Tensor(x)).item() == pytest.approx(np.sqrt(exact), error)
+
+
+def test_one_number_far_from_all_others_costs_them_no_digits():
+    x = np.random.default_rng(1).random(999).astype(np.float32)
+    for place in (0, 499, 998, 5):
+        y = np.insert(x, place, np.float32(1e8))[:999]
+        variance, mean = zyx.var_mean(zyx.Tensor(y))
+        assert variance.item() == pytest.approx(y.astype(np.float64).var(), 1e-6)
+        assert mean.item() == pytest.approx(y.mean(dtype=np.float64), 1e-6)
+
+
+def test_variance_is_never_negative_and_keeps_nan():
+    for value in (0.1, 1e10, 3.0):
+        assert 0 <= zyx.std(zyx.full((1001,), value)).item() <= 1e-6 * value
+    x = np.ones(9, np.float32)
+    for special in (np.nan, np.inf):
+        for place in (0, 4, 7):
+            y = x.copy()
+            y[place] = special
+            assert np.isnan(zyx.var(zyx.Tensor(y)).item())
+    assert np.isnan(zyx.var(zyx.full((5,), np.inf)).item())
+
+
+def test_variance_has_first_and_second_derivatives():
+    x = np.array([1e4, 1e4 + 2, 1e4 + 7, 1e4 - 3], np.float32)
+    t = zyx.Tensor(x)
+    with zyx.Tape() as outer:
+        with zyx.Tape() as inner:
+            spread = zyx.var(t)
+        slope = inner.gradient(spread, t)
+        first = slope[0]
+    assert slope.numpy() == pytest.approx((x - x.mean(dtype=np.float64)) / 2, 1e-4)
+    assert outer.gradient(first, t).numpy() == pytest.approx((np.eye(4)[0] - 0.25) / 2, 1e-4)

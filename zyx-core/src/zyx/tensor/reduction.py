@@ -15,7 +15,7 @@ from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
 from zyx.ops import ReduceOp
-from zyx.tensor import formulas
+from zyx.tensor import deviations, formulas
 from zyx.tensor.operands import align, float_dtype, require, term_of, wrap
 
 if TYPE_CHECKING:
@@ -191,19 +191,11 @@ def _place(x: Tensor, op: ReduceOp, axis: int | None, what: str, *, keepdims: bo
 # ---- statistics
 
 
-def _count(term: Term, axes: Sequence[int]) -> int:
-    return math.prod(term.shape[axis] for axis in axes)
-
-
 def _result_dtype(term: Term, dtype: DTypeLike | None, what: str) -> DType:
     target = float_dtype(term.dtype) if dtype is None else as_dtype(dtype)
     if not target.is_float:
         raise DTypeError(f"{what} gives floating-point numbers, not {target}")
     return target
-
-
-def _mean(term: Term, axes: Sequence[int]) -> Term:
-    return term.sum(axes) / float(_count(term, axes))
 
 
 def mean(
@@ -214,16 +206,15 @@ def mean(
     term = term_of(x, "mean")
     target = _result_dtype(term, dtype, "mean")
     axes = shapes.normalize_axes(axis, len(term.shape))
-    result = _mean(term.cast(dtypes.accumulator(target)), axes).cast(target)
+    result = deviations.mean(term.cast(dtypes.accumulator(target)), axes).cast(target)
     return wrap(drop_axes(result, axes, keepdims=keepdims).node, x)
 
 
 def _variance(term: Term, axes: Sequence[int], correction: float) -> tuple[Term, Term]:
-    """Return variance and mean, in two passes: no difference of large squares."""
-    centre = _mean(term, axes)
-    apart = term - centre
-    freedom = _count(term, axes) - correction
-    return (apart * apart).sum(axes) / float(freedom if freedom > 0 else 0), centre
+    """Return variance and mean."""
+    freedom = math.prod(term.shape[axis] for axis in axes) - correction
+    spread = deviations.squared_deviations(term, axes) / float(freedom if freedom > 0 else 0)
+    return spread, deviations.mean(term, axes)
 
 
 def var(

@@ -1,0 +1,58 @@
+"""Sums of squared distances from the mean, with no difference of large squares.
+
+Distances are taken twice: from a number that lies among those at hand, to find their mean as precisely as they differ,
+and not as they are large; and then from that mean. A float cannot hold it exactly, if its digits are those of large
+numbers: what it lacks is known from the first distances, and its square is taken off. This is the corrected two-pass
+algorithm on shifted data; Chan, Golub and LeVeque, "Algorithms for computing the sample variance: analysis and
+recommendations", 1983. It goes over the numbers as often as one without correction.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from zyx.tensor.formulas import is_finite
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.tensor.term import Term
+
+
+def mean(x: Term, axes: Sequence[int]) -> Term:
+    """Return the mean along `axes`, which keep size 1."""
+    return x.sum(axes) / float(_count(x, axes))
+
+
+def squared_deviations(x: Term, axes: Sequence[int]) -> Term:
+    """Return the sum of the squared distances from the mean along `axes`, which keep size 1; at least 0, or NaN."""
+    near = _among(x, axes)
+    rest = mean(x - near, axes)
+    centre = near + rest
+    lacking = (rest - (centre - near)).detach()  # 0 but for rounding, so no gradient flows through it
+    apart = x - centre
+    squares = (apart * apart).sum(axes) - lacking * lacking * float(_count(x, axes))
+    return (squares < 0).where(0.0, squares)
+
+
+def _among(x: Term, axes: Sequence[int]) -> Term:
+    """Return the least in magnitude of three numbers along `axes`; 0 where none is finite.
+
+    One that is much larger than the others would cost them their digits.
+    """
+    if not _count(x, axes):
+        return x.sum(axes)
+    found = None
+    for quarter in (0, 2, 4):
+        candidate = x
+        for axis in axes:
+            at = (x.shape[axis] - 1) * quarter // 4
+            candidate = candidate.narrow(axis, at, at + 1)
+        found = candidate if found is None else (candidate.abs() < found.abs()).where(candidate, found)
+    assert found is not None
+    return is_finite(found).where(found, 0.0).detach()
+
+
+def _count(x: Term, axes: Sequence[int]) -> int:
+    return math.prod(x.shape[axis] for axis in axes)
