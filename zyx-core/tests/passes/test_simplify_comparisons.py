@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
+from zyx.ir import kernel as k
 from zyx.ir.interpreter import Executable
 from zyx.ir.parser import parse_kernel
+from zyx.ops import COMPARISONS
 from zyx.passes.simplify_algebra import simplify_algebra
-
-if TYPE_CHECKING:
-    from zyx.ir import kernel as k
 
 HEAD = """
 kernel k
@@ -42,6 +39,10 @@ SUMS = {
     "c - d": "%v = sub %c, %d : {type}",
     "26 - c": "%p = const 26 : {type}\n%q = neg %c : {type}\n%v = add %q, %p : {type}",
     "31 - c by one": "%p = const 31 : {type}\n%v = sub %p, %c : {type}",
+    "min(c, 26)": "%p = const 26 : {type}\n%v = min %c, %p : {type}",
+    "max(min(a, 26), 0)": "{clamp}%q = min %a, %p : {type}\n%v = max %q, %z : {type}",
+    "min(max(a, 0), 26)": "{clamp}%q = max %a, %z : {type}\n%v = min %q, %p : {type}",
+    "max(a, 5)": "%p = const 5 : {type}\n%v = max %a, %p : {type}",
 }
 LIMITS = {"i8": (0, 1, -1, 26, 5, 127, -128), "u8": (0, 1, 26, 5, 128, 255)}
 
@@ -49,7 +50,8 @@ LIMITS = {"i8": (0, 1, -1, 26, 5, 127, -128), "u8": (0, 1, 26, 5, 128, 255)}
 def compared(type_: str, sum_: str, op: str, limit: int, *, is_first: bool) -> k.Kernel:
     sides = "%v, %l" if is_first else "%l, %v"
     text = HEAD + SMALL + SUMS[sum_] + f"\n%l = const {limit} : {{type}}\n%r = {op} {sides} : bool\nstore %o[%n] = %r"
-    return parse_kernel(text.format(type=type_))
+    clamp = f"%p = const 26 : {type_}\n%z = const 0 : {type_}\n"
+    return parse_kernel(text.format(type=type_, clamp=clamp))
 
 
 @pytest.mark.parametrize("type_", LIMITS)
@@ -66,3 +68,26 @@ def test_comparisons_of_sums_are_the_same_for_all_numbers_of_eight_bits(type_, o
                 Executable(version)([result, numbers, numbers[[0, 1, 5, 26, 31, 127, 128, 255]]])
                 results.append(result)
             assert np.array_equal(*results), f"{kernel}\n{simplify_algebra(kernel)}"
+
+
+def comparisons(kernel):
+    """Return for each comparison of a kernel its operation, and what its sides are if they are literals."""
+    ops = kernel.ops
+    found = [op for op in ops if isinstance(op, k.Binary) and op.op in COMPARISONS]
+    return [(op.op.value, *(getattr(ops[side], "value", "v") for side in (op.x, op.y))) for op in found]
+
+
+@pytest.mark.parametrize(
+    ("op", "limit", "expected"),
+    [
+        ("eq", 26, ("lt", 25, "v")),
+        ("ne", 26, ("lt", "v", 26)),
+        ("eq", 0, ("lt", "v", 1)),
+        ("ne", 0, ("lt", 0, "v")),
+        ("eq", 25, ("eq", "v", 25)),
+        ("ne", 1, ("ne", "v", 1)),
+    ],
+)
+@pytest.mark.parametrize("clamp", ["min(max(a, 0), 26)", "max(min(a, 26), 0)"])
+def test_the_ends_of_a_clamp_are_asked_for_by_order_and_what_lies_between_as_it_is(clamp, op, limit, expected):
+    assert comparisons(simplify_algebra(compared("i8", clamp, op, limit, is_first=True))) == [expected]

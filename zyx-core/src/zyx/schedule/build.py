@@ -269,10 +269,11 @@ class _NestBuilder:
         mask = pool.both(pool.non_negative(position), pool.less(position, size))
         if is_short:
             # Also where the mask does not hold the position is within, so that what is computed from it is known to
-            # fit 32 bits: there are devices that have no others.
+            # fit 32 bits: there are devices that have no others. The greater of it and 0 comes first: of the other
+            # order NVIDIA's compilers take some comparisons with the last position to be always true.
             signed = pool.convert(index, dtypes.int32)
-            last = pool.binary(BinaryOp.MIN, signed, pool.literal(size - 1, dtypes.int32))
-            position = pool.convert(pool.binary(BinaryOp.MAX, last, pool.literal(0, dtypes.int32)), e.INDEX)
+            first = pool.binary(BinaryOp.MAX, signed, pool.literal(0, dtypes.int32))
+            position = pool.convert(pool.binary(BinaryOp.MIN, first, pool.literal(size - 1, dtypes.int32)), e.INDEX)
         return pool.within(position, size), mask
 
     def _gather(self, node: n.Gather, point: tuple[Expr, ...], mask: Expr | None) -> Expr | list[Key]:

@@ -8,6 +8,10 @@
 Whether two numbers are equal does not change if both are moved around the circle of wrapping arithmetic. Which of them
 is less does, so what is ordered is moved only where its range says that nothing wraps. Besides saving an operation,
 this keeps differences from compilers of drivers, some of which fold ``26 - min(i, 26) == 0`` to true.
+
+They do so with ``max(min(i, 26), 0) == 26``, too, where what is compared is converted besides: ptxas of CUDA 13.0 gives
+code that takes every index for the last one. Whether a minimum or maximum is at the end of its range is asked by order,
+``25 < ...``, which was right in all surroundings that were tried.
 """
 
 from __future__ import annotations
@@ -40,6 +44,9 @@ def _equality(s: Simplifier, op: k.Binary) -> ValueId | None:
     if constant is None:
         first, second = s.as_unary(x, UnaryOp.NEG), s.as_unary(y, UnaryOp.NEG)
         return None if first is None or second is None else s.binary(op.op, first, second)
+    end = _end(s, op, constant)
+    if end is not None:
+        return end
     wrap = s.type_of(x).dtype.wrap
     total = s.with_integer(x, ADD)
     if total is not None:
@@ -49,6 +56,20 @@ def _equality(s: Simplifier, op: k.Binary) -> ValueId | None:
         return s.binary(op.op, turned[1], s.like(wrap(turned[0] - constant), x))
     sides = s.as_binary(x, SUB) or s.as_binary(x, BinaryOp.XOR)
     return s.binary(op.op, *sides) if constant == 0 and sides is not None else None
+
+
+def _end(s: Simplifier, op: k.Binary, constant: int) -> ValueId | None:
+    """Return whether a minimum or maximum is, or is not, at the end of its range that `constant` is; else None."""
+    x = op.x
+    if s.as_binary(x, BinaryOp.MIN) is None and s.as_binary(x, BinaryOp.MAX) is None:
+        return None
+    low, high = s.bounds.range_of(x)
+    if low == high or constant not in (low, high):
+        return None
+    is_equal = op.op is EQ
+    limit = s.like(constant if not is_equal else constant + 1 if constant == low else constant - 1, x)
+    is_below = (constant == low) is is_equal
+    return s.binary(BinaryOp.LT, x, limit) if is_below else s.binary(BinaryOp.LT, limit, x)
 
 
 def _order(s: Simplifier, op: k.Binary) -> ValueId | None:

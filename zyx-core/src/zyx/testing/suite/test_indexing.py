@@ -57,6 +57,29 @@ def test_gathering_from_the_end_and_outside_is_as_pinned(
     assert not along[(arrays[1] < -11) | (arrays[1] >= 11)].any(), "what lies outside is 0"
 
 
+@pytest.mark.parametrize("size", [7, 27, 33])
+def test_the_last_of_values_that_are_computed_is_taken_where_it_is_and_nowhere_else(
+    device: Device, runner: GraphRunner, size: int
+) -> None:
+    """The position is compared with the last one, and converted, too: ``i == size - 1 ? stop : i * step + start``."""
+    _need(device, dtypes.int32)
+    name = runner.device
+
+    def taken(graph: Graph, index: Node) -> list[Node]:
+        place = graph.iota((size,), 0, dtypes.int32, name)
+        number = graph.cast(place, dtypes.float32)
+        step, start, stop = (graph.const(value, dtypes.float32, name, (size,)) for value in (0.25, 2.0, 1000.0))
+        value = graph.binary(BinaryOp.ADD, graph.binary(BinaryOp.MUL, number, step), start)
+        outputs = []
+        for limit, op in ((size - 1, BinaryOp.EQ), (0, BinaryOp.EQ), (size - 1, BinaryOp.NE), (0, BinaryOp.NE)):
+            limits = graph.const(limit, dtypes.int32, name, (size,))
+            outputs.append(graph.gather(graph.where(graph.binary(op, place, limits), stop, value), index, 0))
+        return outputs
+
+    for indices in (np.arange(size), np.arange(size)[::-1], np.arange(-size - 3, size + 3), np.full(1, size // 2)):
+        runner.check(case_of(name, [indices.astype(np.int32)], taken))
+
+
 @pytest.mark.parametrize("op", [BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE], ids=lambda op: op.value)
 @pytest.mark.parametrize("turned", [False, True], ids=["", "turned"])
 def test_computed_positions_are_compared_as_they_are(
