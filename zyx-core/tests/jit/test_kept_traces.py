@@ -78,6 +78,21 @@ def test_the_bound_is_what_it_is_said_to_be():
     assert len(f.traces) == MOST_TRACES == 128
 
 
+def test_each_object_of_a_method_has_traces_of_its_own(monkeypatch):
+    monkeypatch.setattr(sys.modules["zyx.jit.function"], "MOST_TRACES", 3)
+    Model.go.clear()
+    models, x = [Model() for _ in range(5)], zyx.ones(4)
+    for _ in range(2):
+        for model in models:
+            model.go(x)
+    entries = Model.go.traces
+    assert len(entries) == 5
+    for number in range(4):
+        models[0].go(zyx.ones(number + 1, 4))
+    assert len(Model.go.traces) == 7
+    assert set(entries[1:]) < set(Model.go.traces)
+
+
 # ---- what is kept alive
 
 

@@ -136,3 +136,18 @@ def test_a_traced_function_without_room_works_later(lab, pool):
         double(x)
     del blocker
     assert double(x)[0].item() == 2.0
+
+
+def test_what_a_traced_function_keeps_for_its_next_run_is_dropped(lab, pool):
+    @zyx.jit
+    def rows(x):
+        return ((x.cumsum(1) * 2.0).cumsum(0) - 1.0).sum()
+
+    x = ones(MIB).reshape(512, 512).realize()
+    wanted = rows(x).item()
+    lab.memory.reclaim()
+    assert pool.used > MIB + MIB // 2, "the temporaries are not kept"
+    blocker = ones(pool.capacity - MIB - 4096)
+    lab.memory.reclaim()
+    del blocker
+    assert rows(x).item() == wanted

@@ -38,7 +38,7 @@ class Entry:
 
     A run computes new buffers for what the function returns, and for what it assigns to its arguments. What it assigns
     to tensors that it finds outside is stored over their old values where the plan allows it, and where these belong to
-    nothing else: no other tensor, and no argument. Its temporaries are kept from run to run.
+    nothing else: no other tensor, and no argument. Its temporaries are kept from run to run while there is room.
 
     It keeps no tensor and no object alive that the function found outside. Once one of these is gone, the function
     could not find it again either, and the trace does not fit any more. What the device keeps for it is released some
@@ -132,6 +132,8 @@ class Entry:
         ]
         self._written = {first + place for place in self._overwritten}
         self._temporaries: list[Buffer] | None = None
+        if self._plan.temporaries:
+            runtime.spares.add(self)
 
     @property
     def plan(self) -> Plan:
@@ -268,6 +270,10 @@ class Entry:
             self._runtime.realize([handle])
             node = self._runtime.current_node(handle)
         return self._runtime.buffer_of(node)
+
+    def drop_spare(self) -> None:
+        """Keep no temporaries for the next run."""
+        self._temporaries = None
 
     def __del__(self) -> None:
         # Only noted: a finaliser may run anywhere, also while the runtime is at work.

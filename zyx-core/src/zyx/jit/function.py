@@ -20,9 +20,9 @@ What a call depends on, and how that is noticed:
    one has another shape, dtype or device by then, or is gone, the function is traced again.
 3. Modules, optimisers, and other objects that implement `zyx.runtime.tracing.SupportsTraceKey`, if the function was
    given or used them. They are watched: when one has changed since, the function is traced again.
-4. Everything else is frozen at the trace: numbers and objects that the function finds outside, in globals and
-   closures, the course of its ifs and loops, what its code does besides (printing), and NumPy arrays that it makes
-   tensors of, also those in attributes of arguments.
+4. Everything else is frozen at the trace: numbers and objects that the function finds outside, in globals, closures
+   and attributes of classes, the course of its ifs and loops, what its code does besides (printing), and NumPy arrays
+   that it makes tensors of, also those in attributes of arguments.
 
 Assignments to tensors, given or found, take effect at each call; so does one tensor given twice, or given and found.
 What cannot be replayed is an error: reading the values of a tensor inside (the text names the line), NumPy arrays and
@@ -32,8 +32,9 @@ and objects of other classes.
 While a `Tape` records, in whatever thread, a call runs the function itself, untraced, so that gradients pass through it
 to arguments and to everything that it finds outside. That is right and slow: take gradients inside, as above.
 
-A function keeps at most `MOST_TRACES` traces, and forgets those first that were not used for longest: each new number
-among the arguments is a trace and a compilation, so what changes all the time had better be a tensor. A trace keeps no
+A function keeps at most `MOST_TRACES` traces, a method as many for each object, and those go first that were not used
+for longest: each new number among the arguments is a trace and a compilation, so what changes all the time had better
+be a tensor. A trace keeps no
 argument, no tensor from outside and no object of a method alive; it goes when one that it depends on has gone.
 """
 
@@ -56,7 +57,7 @@ from zyx.runtime.runtime import current
 from zyx.runtime.tracing import Tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from zyx.jit.exact_key import Structure
     from zyx.runtime.handle import Handle
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Most traces that are kept of one function; those that were not used for longest go first.
+#: Most traces that are kept of one function, of a method for each object; those not used for longest go first.
 MOST_TRACES: Final = 128
 #: Most of them of one signature, for different states of the objects that it uses.
 MOST_OF_ONE_SIGNATURE: Final = 4
@@ -77,14 +78,16 @@ class _Kept:
     Attributes:
         entries: The traces, oldest first.
         ends: References to the objects that the signature is about. When one of them dies, the signature is forgotten.
+        owner: The number of the first of these objects, which is that of a method; 0 if there are none.
         used: The number of the last call that it was used for.
     """
 
-    __slots__ = ("ends", "entries", "used")
+    __slots__ = ("ends", "entries", "owner", "used")
 
-    def __init__(self, ends: list[weakref.ref[object]]) -> None:
+    def __init__(self, objects: Sequence[object], forget: Callable[[weakref.ref[object]], None]) -> None:
         self.entries: list[Entry] = []
-        self.ends = ends
+        self.ends = [weakref.ref(object_, forget) for object_ in objects]
+        self.owner = id(objects[0]) if objects else 0
         self.used = 0
 
 
@@ -147,13 +150,17 @@ class Jit(Generic[P, R]):
         kept = self._kept.get(key)
         if kept is None:
             forget = functools.partial(_forget, weakref.ref(self), key)
-            kept = self._kept[key] = _Kept([weakref.ref(object_, forget) for object_ in identities_in(key[1])])
+            kept = self._kept[key] = _Kept([*identities_in(key[1])], forget)
         still = [entry for entry in kept.entries if not entry.is_stale()][1 - MOST_OF_ONE_SIGNATURE :]
         kept.entries = [*still, traced]
         self._calls = kept.used = self._calls + 1
-        while len(self.traces) > MOST_TRACES:
-            oldest = min(list(self._kept.items()), key=lambda item: item[1].used)[0]
-            self._kept.pop(oldest, None)
+        beside = [(known, one) for known, one in list(self._kept.items()) if one.owner == kept.owner]
+        beside.sort(key=lambda item: -item[1].used)
+        count = 0
+        for known, one in beside:
+            count += len(one.entries)
+            if count > MOST_TRACES:
+                self._kept.pop(known, None)
         key[0].release_discarded()
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]:

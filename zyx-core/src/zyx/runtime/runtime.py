@@ -56,6 +56,13 @@ class SupportsFork(Protocol):
         """Do what is to be done there, at once."""
 
 
+class SupportsSpare(Protocol):
+    """What keeps memory that it can do without."""
+
+    def drop_spare(self) -> None:
+        """Let go of the memory."""
+
+
 class Runtime(Devices):
     """Devices, memory and what was compiled, for the tensors that belong to it.
 
@@ -68,6 +75,7 @@ class Runtime(Devices):
         graph: Makes the nodes of all tensors.
         observers: Who follows what becomes of handles.
         forked: What has something to do in the child of a fork.
+        spares: What keeps memory that it can do without when there is no more: temporaries for its next run.
         traces: The traces of functions that are under way, in whatever thread. Mostly there is none, so what every
             tensor goes through asks for this first: `tracing` takes longer.
     """
@@ -83,10 +91,11 @@ class Runtime(Devices):
         self._planner: Planner | None = None
         self._plans: OrderedDict[object, Plan] = OrderedDict()
         self._discarded: deque[Plan] = deque()
+        self.spares: weakref.WeakSet[SupportsSpare] = weakref.WeakSet()
         self._empty: dict[str, Buffer] = {}
         self._later: list[weakref.ref[Handle]] = []
         self.forked: weakref.WeakSet[SupportsFork] = weakref.WeakSet()
-        self.memory.droppers += [self._drop_plans, self._drop_programs]
+        self.memory.droppers += [self._drop_spares, self._drop_plans, self._drop_programs]
         lifetime.begin(self)
 
     def take_settings(self, settings: Settings) -> None:
@@ -446,6 +455,10 @@ class Runtime(Devices):
         if device not in self._empty:
             self._empty[device] = self.allocate(device, 0)
         return self._empty[device]
+
+    def _drop_spares(self) -> None:
+        for thing in list(self.spares):
+            thing.drop_spare()
 
     def _drop_plans(self) -> None:
         self.release_discarded()
