@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import random
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -86,3 +88,43 @@ def test_kinds_are_numpys_letters_in_the_order_of_promotion():
 def test_copies_are_the_one_object():
     for dtype in dtypes.ALL:
         assert copy.deepcopy(dtype) is copy.copy(dtype) is pickle.loads(pickle.dumps(dtype)) is dtype
+
+
+def rounded_once(value, digits):
+    """Return `value` rounded to so many binary digits, half to even, exactly."""
+    exact = Fraction(value)
+    if not exact:
+        return 0.0
+    size = abs(exact)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent -= size < Fraction(2) ** exponent
+    unit = Fraction(2) ** (exponent - digits + 1)
+    return float(round(exact / unit) * unit)
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [(dtypes.float32, 24), (dtypes.bfloat16, 8), (dtypes.float16, 11)])
+def test_constants_are_rounded_once(dtype, digits):
+    draw = random.Random(digits)
+    most = 15 if dtype is dtypes.float16 else 63
+    integers = [(1 << 54) + (1 << 30) + 1, (1 << 63) - 1, -(1 << 63), (1 << 64) - 1, -(2**62) - 2**38 - 1]
+    integers = [] if dtype is dtypes.float16 else integers
+    for _ in range(2000):
+        top = draw.randint(digits, most)
+        half = (draw.getrandbits(digits - 1) | 1 << (digits - 1)) * 2 + 1  # half way between two numbers
+        integers.append(draw.choice([-1, 1]) * ((half << max(0, top - digits - 1)) + draw.choice([-1, 0, 1])))
+    for value in integers:
+        if abs(value) < 1 << 64 and (dtype is not dtypes.float16 or abs(value) < 65504):
+            assert dtype.to_scalar(value) == rounded_once(value, digits), value
+    for _ in range(2000):
+        half = 1 + (2 * draw.getrandbits(digits - 1) + 1) * 2.0**-digits
+        value = draw.choice([-1, 1]) * half * (1 + draw.choice([-1, 0, 1]) * 2.0 ** -draw.randint(digits + 2, 51))
+        assert dtype.to_scalar(value) == rounded_once(value, digits), value
+
+
+def test_constants_beyond_the_range_are_infinite_and_nan_stays():
+    for dtype in dtypes.FLOATS:
+        assert dtype.to_scalar(-math.inf) == -math.inf
+        assert math.isnan(dtype.to_scalar(math.nan))
+        if dtype is not dtypes.float64:
+            assert dtype.to_scalar(10**400) == math.inf
+            assert dtype.to_scalar(3.4028235677973366e38) == math.inf

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Scalar: TypeAlias = bool | int | float
 
 _FLOAT32: Final = struct.Struct("<f")
+_UINT32: Final = struct.Struct("<I")
 
 
 class Kind(enum.StrEnum):
@@ -154,9 +155,11 @@ class DType:
                 return float("inf")
 
     def to_scalar(self, value: Scalar) -> Scalar:
-        """Return `value` as this type holds it: integers wrap, floats round, any nonzero value is True."""
+        """Return `value` as this type holds it: integers wrap, floats round once, any nonzero value is True."""
+        if self.kind is Kind.FLOAT and self.bits < 64:
+            value = _to_float64_to_odd(value) if isinstance(value, int) else float(value)
         if self is float32:  # far the most frequent
-            return _to_float32(float(value))
+            return _to_float32(value)
         match self.kind:
             case Kind.BOOL:
                 return bool(value)
@@ -165,8 +168,10 @@ class DType:
             case Kind.FLOAT:
                 if self.bits == 64:
                     return float(value)
+                if self is bfloat16:  # NumPy goes by float32
+                    value = _to_float32_to_odd(value)
                 with np.errstate(over="ignore"):
-                    return float(np.asarray(float(value)).astype(self.numpy))
+                    return float(np.asarray(value).astype(self.numpy))
 
     def wrap(self, value: int) -> int:
         """Return the integer congruent to `value` modulo 2**bits that this integer type holds."""
@@ -174,6 +179,30 @@ class DType:
         if self.kind is Kind.INT and value >> (self.bits - 1):
             value -= 1 << self.bits
         return value
+
+
+# Rounding twice is rounding once if the first time is to odd: toward zero, with the last digit 1 unless it is exact.
+# Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008.
+
+
+def _to_float64_to_odd(value: int) -> float:
+    digits = abs(value)
+    beyond = digits.bit_length() - 53
+    if beyond <= 0:
+        return float(value)
+    kept = digits >> beyond
+    odd = kept | (kept << beyond != digits)
+    size = math.ldexp(odd, beyond) if beyond < 1024 - 53 else math.inf
+    return -size if value < 0 else size
+
+
+def _to_float32_to_odd(value: float) -> float:
+    near = _to_float32(value)
+    if near == value or math.isnan(value):
+        return near
+    (bits,) = _UINT32.unpack(_FLOAT32.pack(near))
+    rounded: float = _FLOAT32.unpack(_UINT32.pack((bits - (abs(near) > abs(value))) | 1))[0]
+    return rounded
 
 
 def _to_float32(value: float) -> float:
