@@ -102,10 +102,10 @@ def _changes(tree: ast.Module) -> list[tuple[ast.AST, object]]:
     found: list[tuple[ast.AST, object]] = []
     quiet: set[int] = set()  # annotations, docstrings, what errors say
     for node in ast.walk(tree):
-        for name in ("annotation", "returns", "type_params"):
+        for name in ("annotation", "returns", "decorator_list"):
             part = getattr(node, name, None)
-            if isinstance(part, ast.AST):
-                quiet.update(map(id, ast.walk(part)))
+            for below in part if isinstance(part, list) else [part]:
+                quiet.update(map(id, ast.walk(below)) if isinstance(below, ast.AST) else ())
         if isinstance(node, ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom) or _is_typing(node):
             quiet.update(map(id, ast.walk(node)))
     for node in ast.walk(tree):

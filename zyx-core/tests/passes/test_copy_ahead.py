@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -99,6 +100,10 @@ STAY = {
     "a copy that is read while copying": {"before": "%w = load %l[%at] : f16x4"},
     "an array that is written while multiplying": {"after": "barrier\nstore %l[%at] = %y"},
     "a result that is stored while copying": {"between": "%g = const 1.0 : f32\nstore %o[%t] = %g"},
+    "a result that is stored while copying, and read later": {
+        "between": "%g = const 1.0 : f32\nstore %o[%t] = %g",
+        "after": "%q = load %o[%t] : f32",
+    },
 }
 
 
@@ -106,6 +111,46 @@ STAY = {
 def test_loops_that_do_more_than_copy_and_multiply_stay(options):
     kernel = product(**options)
     assert copy_ahead(kernel, 1 << 12) is kernel
+
+
+def test_loops_that_begin_with_a_result_stay():
+    text = PRODUCT.replace(": i64\n        barrier", ": i64\n        store %o[%t] = %first\n        barrier")
+    text = text.replace("    %i = loop", "    %first = const 1.0 : f32\n    %i = loop")
+    kernel = parse_kernel(text.format(size=4, length=512, before="", between="", after=""))
+    assert copy_ahead(kernel, 1 << 12) is kernel
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_loops_of_two_iterations_or_more_are_changed(size):
+    assert barriers_in_loop(changed(product(size))) == 1
+
+
+def test_the_loop_s_number_may_be_of_another_type_than_indices():
+    text = PRODUCT.replace("%i = loop < {size} : i64", "%n = loop < {size} : i32")
+    kernel = parse_kernel(
+        text.replace("%r = mul", "%i = cast %n : i64\n%r = mul").format(
+            size=3, length=384, before="", between="", after=""
+        )
+    )
+    assert barriers_in_loop(changed(kernel)) == 1
+
+
+def test_memory_is_shared_out_among_loops_the_first_ones_first():
+    """Each loop has an array of 128 bytes: one, the other, or both may have a second half."""
+    second = SUM.format(before="", behind="").partition("    %i = loop")[2].partition("    {behind}")[0]
+    second = "    %i2 = loop" + second.replace("%i,", "%i2,").replace("%l[", "%k[")
+    for name in ("r", "f", "x", "y"):
+        second = re.sub(rf"%{name}\b", f"%{name}2", second)
+    text = SUM.format(before="", behind=second).replace("%l = local f32[32]", "%l = local f32[32]\n%k = local f32[32]")
+    kernel = parse_kernel(text)
+
+    def lengths(local_bytes):
+        result = changed(kernel, local_bytes)
+        return [op.length for op in result.ops if isinstance(op, k.Define) and op.memory is k.Memory.LOCAL]
+
+    assert copy_ahead(kernel, 256 + 127) is kernel
+    assert lengths(256 + 128) == lengths(256 + 255) == [64, 32]
+    assert lengths(512) == [64, 64]
 
 
 def test_loops_whose_copies_do_not_fit_twice_stay():
