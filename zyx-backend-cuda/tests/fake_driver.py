@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections import deque
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from zyx.ir.kernel import Kernel
 
 NOT_CURRENT, BAD_ADDRESS, BAD_HANDLE, NO_MEMORY, BAD_IMAGE = 201, 700, 400, 2, 200
+
+#: Who runs work, which is all done by those who wait: the others wait for them.
+RUNNING = RLock()
 
 #: The kernel of every source that was rendered; `record_kernels` fills it.
 KERNELS: dict[str, Kernel] = {}
@@ -56,9 +60,10 @@ class FakeStream:
         self.given += 1
 
     def run_to(self, place: int) -> None:
-        while self.ran < place:
-            self.ran += 1
-            self.work.popleft()()
+        with RUNNING:
+            while self.ran < place:
+                self.ran += 1
+                self.work.popleft()()
 
 
 class FakeSession:

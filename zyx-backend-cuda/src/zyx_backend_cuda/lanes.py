@@ -4,11 +4,16 @@ A stream does things in the order in which it was given them. So work on it need
 where in the stream it is, and work on the same stream that comes after it need not wait for it. A driver's event is
 made where another stream or the host has to wait; then it may stand for a place further on. That makes nothing wrong,
 and launches cheaper. Every so many pieces of work one is made in any case, so that waits do not last much longer.
+
+One thread may wait while others queue work: a lane has a lock, which is free while the driver waits. The driver's event
+may stand for later work by then, if somebody else has seen that what it stood for is done. So the wait lasts longer, no
+more.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from threading import RLock
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.errors import LaunchError
@@ -45,6 +50,7 @@ class Lane:
         self._marks: deque[tuple[int, NativeEvent]] = deque()
         self._spare: list[NativeEvent] = []
         self._seen: dict[Lane, int] = {}
+        self._lock: Final = RLock()
 
     @property
     def pending(self) -> int:
@@ -54,21 +60,23 @@ class Lane:
 
     def queued(self, what: str) -> int:
         """Note a piece of work, and return its place."""
-        self.issued += 1
-        self.last = what
-        if self.issued - (self._marks[-1][0] if self._marks else self.done) >= _MARK_EVERY:
-            self.mark()
-            self.poll()
-        return self.issued
+        with self._lock:
+            self.issued += 1
+            self.last = what
+            if self.issued - (self._marks[-1][0] if self._marks else self.done) >= _MARK_EVERY:
+                self.mark()
+                self.poll()
+            return self.issued
 
     def mark(self) -> NativeEvent:
         """Record an event at the end of the stream, and return it."""
-        if self._marks and self._marks[-1][0] == self.issued:
-            return self._marks[-1][1]
-        event = self._spare.pop() if self._spare else self._session.event()
-        self._session.record(event, self.stream)
-        self._marks.append((self.issued, event))
-        return event
+        with self._lock:
+            if self._marks and self._marks[-1][0] == self.issued:
+                return self._marks[-1][1]
+            event = self._spare.pop() if self._spare else self._session.event()
+            self._session.record(event, self.stream)
+            self._marks.append((self.issued, event))
+            return event
 
     def wait_for(self, tickets: Tickets) -> None:
         """Let what comes next wait for places in other streams."""
@@ -81,11 +89,12 @@ class Lane:
 
     def place(self, number: int) -> tuple[int, NativeEvent]:
         """Return the first place from `number` on that has an event, with the event."""
-        for place, event in self._marks:
-            if place >= number:
-                return place, event
-        with self._session:  # that of another device may be current
-            return self.issued, self.mark()
+        with self._lock:
+            for place, event in self._marks:
+                if place >= number:
+                    return place, event
+            with self._session:  # that of another device may be current
+                return self.issued, self.mark()
 
     def finish(self, number: int | None = None, what: str = "") -> None:
         """Wait until the work up to `number` is done, or all of it.
@@ -108,19 +117,21 @@ class Lane:
 
     def poll(self) -> None:
         """See how far the stream has come."""
-        while self._marks:
-            place, event = self._marks[0]
-            try:
-                if not self._session.is_done(event):
-                    return
-            except Fault as error:
-                raise failure(f"looking at {self._device}", error, LaunchError, self.last) from error
-            self._reached(place)
+        with self._lock:
+            while self._marks:
+                place, event = self._marks[0]
+                try:
+                    if not self._session.is_done(event):
+                        return
+                except Fault as error:
+                    raise failure(f"looking at {self._device}", error, LaunchError, self.last) from error
+                self._reached(place)
 
     def _reached(self, place: int) -> None:
-        self.done = max(self.done, place)
-        while self._marks and self._marks[0][0] <= place:
-            self._spare.append(self._marks.popleft()[1])
+        with self._lock:
+            self.done = max(self.done, place)
+            while self._marks and self._marks[0][0] <= place:
+                self._spare.append(self._marks.popleft()[1])
 
 
 def finish_all(tickets: Iterable[tuple[Lane, int]], what: str) -> None:

@@ -6,6 +6,7 @@ on what was there before is still queued, and work on the same stream then waits
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 import numpy as np
@@ -62,6 +63,8 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
         capture_stream: A stream that is always idle, to record graphs on.
     """
 
+    waits_apart: ClassVar[bool] = True
+
     def __init__(self, name: str, session: Session, ordinal: int = 0) -> None:
         super().__init__(name, session.total_bytes)
         self.dlpack_device = (_DLPACK_CUDA, ordinal)
@@ -74,6 +77,7 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
         self._lanes: Final = (self._uploads, self.compute, self._downloads)
         self._up: Final = Staging(session.pinned, self._uploads)
         self._down: Final = Staging(session.pinned, self._downloads)
+        self._downloading: Final = RLock()  # has the lane and the staging memory of downloads
         self._owned: set[Address] = set()  # everything the driver gave, idle or not
         self._peers: dict[Session, bool] = {}
 
@@ -174,7 +178,7 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
         self.check_read(source, target, offset)
         address = self.own(source).memory + offset
         what = f"a download from {self.name}"
-        with self.session:
+        with self._downloading, self.session:
             try:
                 if not target.nbytes:
                     finish_all(tickets, what)
