@@ -36,6 +36,8 @@ _UNROLLED_SIZE: Final = 160
 #: lanes would be thousands of values, and seconds of compilation.
 _TILE: Final = 64
 _TURNED_LANES: Final = 16
+#: Of the caches of nearly all processors.
+_LINE_BYTES: Final = 64
 #: Bytes of a reduction that are read from two places at a time: more lines are on their way from memory then, for up to
 #: a twentieth more bytes/s. Each place should have some pages, since no line is fetched ahead across their ends.
 _TWO_PLACES_BYTES: Final = 1 << 14
@@ -58,7 +60,8 @@ def schedule_loops(plan: Plan, info: DeviceInfo) -> None:
         return
     turned = _turned(plan, vectors, info)
     if turned is not None:
-        _tiles(plan, *turned)
+        in_parts = _is_streamed_in_parts(plan.nest.statements[0], turned[0], turned[2], info)
+        _tiles(plan, *turned, in_parts=in_parts)
         _groups(plan, info)
         _stream(plan, info)
         return
@@ -89,7 +92,16 @@ def _turned(plan: Plan, vectors: dict[Range, int], info: DeviceInfo) -> tuple[Ra
     return None
 
 
-def _tiles(plan: Plan, vector: Range, other: Range, lanes: int) -> None:
+def _is_streamed_in_parts(store: Statement, vector: Range, lanes: int, info: DeviceInfo) -> bool:
+    """Whether a store along `vector` passes the caches, by whole vectors of which several make a line of memory."""
+    if not isinstance(store, Store) or not _passes_caches(store, info):
+        return False
+    steps = [stride_along(store.index, range_) for range_ in store.order if range_ is not vector]
+    are_whole = store.mask is None and all(step is not None and step % lanes == 0 for step in steps)
+    return are_whole and lanes * store.param.dtype.itemsize < _LINE_BYTES
+
+
+def _tiles(plan: Plan, vector: Range, other: Range, lanes: int, *, in_parts: bool) -> None:
     """Go over a matrix that is stored along one range and read along another in square tiles, block by block of lanes.
 
     Both the lines that are read and those that are stored are then used as a whole while they are in the nearest cache.
@@ -105,8 +117,10 @@ def _tiles(plan: Plan, vector: Range, other: Range, lanes: int) -> None:
         middle.append(loop)
         plan.mark(block, kind)
         inner.append(block)
-    # Stored lines first: each is complete before the next one starts.
-    plan.order([*reversed(outer), *reversed(middle), *inner])
+    # Lines that are read are used up one by one. But where stores pass the caches, and a line takes several of them,
+    # lines that are stored are completed one by one: they are put together in a few places, which others would take.
+    order = middle if in_parts else middle[::-1]
+    plan.order([*outer[::-1], *order, *inner])
 
 
 def _vectorise(plan: Plan, range_: Range, lanes: int) -> list[Range]:
@@ -277,15 +291,19 @@ def _stream(plan: Plan, info: DeviceInfo) -> None:
     size alone says little: what a reader gains there is less than what stores lose from about `_CACHES_TO_KEEP` times
     the caches of the units.
     """
-    if not info.has_streaming or not info.cache_bytes:
-        return
+    for statement, label in list(statement_labels(plan.nest).items()):
+        if not isinstance(statement, Store) or not _passes_caches(statement, info):
+            continue
+        vector = next((r for r in statement.order if plan.nest.kind(r) is Kind.VECTOR), None)
+        if vector is not None and stride_along(statement.index, vector) == 1:
+            plan.do(Stream(label))
+
+
+def _passes_caches(store: Store, info: DeviceInfo) -> bool:
+    """Whether what is stored is so much that its lines are gone from the caches before they are read."""
+    if not info.has_streaming or not info.cache_bytes or store.combine is not None:
+        return False
     kept = info.cache_bytes[-1]
     if len(info.cache_bytes) > 2:
         kept = min(kept, _CACHES_TO_KEEP * info.cache_bytes[-2] * info.units)
-    for statement, label in list(statement_labels(plan.nest).items()):
-        if not isinstance(statement, Store) or statement.combine is not None:
-            continue
-        vector = next((r for r in statement.order if plan.nest.kind(r) is Kind.VECTOR), None)
-        large = statement.param.length * statement.param.dtype.itemsize >= kept
-        if large and vector is not None and stride_along(statement.index, vector) == 1:
-            plan.do(Stream(label))
+    return store.param.length * store.param.dtype.itemsize >= kept

@@ -1,0 +1,59 @@
+"""Matrices that are turned over: lines that are stored in parts past the caches are completed one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from zyx.ir.nest import Kind, Store
+from zyx.schedule.accesses import stride_along
+from zyx.schedule.heuristics import choose_schedule
+
+HALF_LINES = {
+    "units": 1, "vector_bytes": 32, "lanes": (2, 4, 8), "cache_bytes": (1 << 10, 1 << 12), "has_shuffle": True,
+    "has_streaming": True,
+}  # fmt: skip
+WHOLE_LINES = {**HALF_LINES, "vector_bytes": 64, "lanes": (2, 4, 8, 16)}
+NO_STREAMING = {**HALF_LINES, "has_streaming": False}
+LARGE_CACHES = {**HALF_LINES, "cache_bytes": (1 << 10, 1 << 30)}
+
+
+def order_of(bench, output):
+    """Return the store, and its loops from the outermost to the innermost."""
+    (nest,) = bench.schedule(output).nests
+    scheduled, _ = choose_schedule(nest, bench.info)
+    (store,) = scheduled.statements
+    assert isinstance(store, Store)
+    return store, [range_ for range_ in store.order if scheduled.kind(range_) is Kind.LOOP and range_.size > 1]
+
+
+def goes_along_stored_lines(bench, output):
+    """Whether the innermost loop goes to what follows in memory."""
+    store, loops = order_of(bench, output)
+    return stride_along(store.index, loops[-1]) in (8, 16)
+
+
+@pytest.mark.parametrize(
+    ("limits", "shape", "completes"),
+    [
+        (HALF_LINES, (128, 192), True),
+        (HALF_LINES, (3, 64, 128), True),
+        (HALF_LINES, (129, 192), False),  # stored rows of 129 elements: no vectors at whole places
+        (WHOLE_LINES, (128, 192), False),
+        (NO_STREAMING, (128, 192), False),
+        (LARGE_CACHES, (128, 192), False),
+    ],
+)
+def test_lines_that_are_stored_in_parts_past_the_caches_are_completed_first(device_with, limits, shape, completes):
+    bench = device_with(**limits)
+    order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+    output = bench.graph.contiguous(bench.graph.permute(bench.normal(*shape), order))
+    bench.check(output, run=bench.run_kernels, tolerance=0)
+    assert goes_along_stored_lines(bench, output) == completes
+
+
+@pytest.mark.parametrize("limits", [HALF_LINES, WHOLE_LINES, NO_STREAMING])
+@pytest.mark.parametrize("shape", [(67, 129), (64, 65), (70, 72), (200, 9)])
+def test_sums_with_a_turned_matrix_have_the_same_values(device_with, limits, shape):
+    bench = device_with(**limits)
+    turned = bench.graph.permute(bench.normal(*shape), (1, 0))
+    bench.check(bench.add(turned, bench.normal(*shape[::-1])), run=bench.run_kernels, tolerance=1e-6)
