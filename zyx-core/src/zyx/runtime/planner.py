@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from zyx.errors import AllocationError, ScheduleError, VerifyError
+from zyx.errors import AllocationError, ScheduleError, ShapeError, VerifyError
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from zyx.runtime.candidates import Candidates
     from zyx.runtime.compiler import Compiler
     from zyx.schedule.partition import Part
+
+#: Points of a statement: what takes a day on the fastest of devices. What is multiplied in memory stays far below.
+_MOST_POINTS: Final = 1 << 56
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +248,7 @@ class _Making:
         params: dict[Node, Param] = {}
         for part in parts:
             nests.append(build_nest(part, params))
+            _check_work(nests[-1], part)
         generated = functools.cache(lambda: self._compiler.start(nests, _name(parts), device))
         if len(nests) == 1:
             library = self._candidates.library_program(
@@ -349,6 +354,20 @@ class _Making:
         if is_copied:
             exact.add(best)
         return best
+
+
+def _check_work(nest: Nest, part: Part) -> None:
+    """Refuse what would take years, before anything is computed: kernels cannot be interrupted.
+
+    Raises:
+        ShapeError: A statement has too many points.
+    """
+    points = max(math.prod(range_.size for range_ in statement.order) for statement in nest.statements)
+    if points > _MOST_POINTS:
+        raise ShapeError(
+            f"computing {part.root!r} goes over {points} points, which would take years; at most {_MOST_POINTS} are "
+            "computed: combine elements before they are repeated, or take smaller shapes"
+        )
 
 
 def _node_of(param: Param, params: Mapping[Node, Param]) -> Node:

@@ -12,11 +12,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from zyx.dtype import accumulator
+from zyx.errors import ShapeError
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
 from zyx.ops import ReduceOp, identity
@@ -38,6 +38,8 @@ _SPLIT_SIZE: Final = 1 << 16
 #: blocks there may be as even out the work of threads that are equally fast: others finish sooner in smaller steps.
 _LONG_BLOCK: Final = 1 << 18
 _MOST_ROUNDS: Final = 8
+#: Positions of more elements than this may overflow 64 bits where padding is added to them.
+_MOST_ELEMENTS: Final = 1 << 62
 #: The longest chain of nodes computed in one kernel.
 _LONGEST_CHAIN: Final = 1500
 
@@ -50,12 +52,16 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
         order: All nodes that `outputs` need, sources first.
         outputs: What is asked for.
         info: The device.
+
+    Raises:
+        ShapeError: A node has too many elements to count.
     """
     new: dict[Node, Node] = {}
     chain: dict[Node, int] = {}
     users = _count_users(order, outputs)
     has_windows = any(isinstance(node, n.Unslide) for node in order)
     for node in order:
+        _check_size(node)
         if 0 in node.shape:
             new[node] = graph.const(0, node.dtype, node.device, node.shape)
             continue
@@ -76,6 +82,16 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
         new[node] = current
         chain[current] = length
     return [_with_buffer(graph, new[_same_elements(node, users)]) for node in outputs]
+
+
+def _check_size(node: Node) -> None:
+    """Refuse what would be counted wrongly."""
+    size = size_of(node.shape)
+    if size > _MOST_ELEMENTS:
+        raise ShapeError(
+            f"{node!r} has {size} elements; positions of more than {_MOST_ELEMENTS} do not fit 64 bits: "
+            "take a smaller shape"
+        )
 
 
 def _count_users(order: Sequence[Node], outputs: Sequence[Node]) -> Counter[Node]:
@@ -132,7 +148,7 @@ def _split_reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
         inner = graph.reduce(node.op, source, node.axes[1:])
         return graph.reduce(node.op, inner, node.axes[:1])
     blocks = _near_divisor(size, blocks)
-    per_block = math.ceil(size / blocks)
+    per_block = -(-size // blocks)
     missing = blocks * per_block - size
     if missing:
         widths = [(0, missing if i == axis else 0) for i in range(source.ndim)]
