@@ -228,6 +228,10 @@ class FakeSession:
             raise Fault("load", BAD_IMAGE)
         return Executable(KERNELS[image.decode()])
 
+    def unload(self, module: Executable) -> None:
+        self._call("unload")
+        assert all(stream.ran == stream.given for stream in self.streams.values()), "a running kernel was unloaded"
+
     def function(self, module: Executable, name: str) -> Executable:
         self._call("function")
         assert name == "zyx_kernel"

@@ -85,6 +85,37 @@ def test_a_captured_sequence_is_one_call_from_its_third_launch_on(
     device.release(captured)
 
 
+def test_a_program_is_unloaded_when_it_is_released_and_its_work_is_done(
+    device: CudaDevice, session: FakeSession, add: Callable[..., Kernel], integers, values
+):
+    program = device.compile(add(1))
+    buffer = integers(device.pool, 0)
+    event = device.launch(program, [buffer])
+    session.calls.clear()
+    device.release(program)
+    assert session.calls == ["drain", "unload"]
+    device.pool.sync_events([event])
+    assert values(buffer) == {1}
+
+
+def test_a_program_in_captured_sequences_is_unloaded_with_the_last_of_them(
+    device: CudaDevice, session: FakeSession, add: Callable[..., Kernel], integers, values
+):
+    programs = [device.compile(add(number)) for number in (1, 10)]
+    sequences = [device.capture([Launch(program, (Slot(0),)) for program in (programs[0], *programs)], 1) for _ in "ab"]
+    session.calls.clear()
+    device.release(programs[0])
+    device.release(sequences[0])
+    assert "unload" not in session.calls
+    buffer = integers(device.pool, 0)
+    device.pool.sync_events([device.launch(sequences[1], [buffer])])
+    assert values(buffer) == {12}
+    device.release(sequences[1])
+    assert session.calls.count("unload") == 1
+    device.release(programs[1])
+    assert session.calls.count("unload") == 2
+
+
 def test_of_many_graphs_the_one_not_played_for_longest_is_dropped_once_it_has_run(
     device: CudaDevice, session: FakeSession, add: Callable[..., Kernel], integers, values
 ):

@@ -114,6 +114,9 @@ class Session(Protocol):
     def load(self, image: bytes) -> Module:
         """Return a module made of a cubin, or of PTX that ends with a zero byte."""
 
+    def unload(self, module: Module) -> None:
+        """Free a module, of which nothing is running. Nobody else refers to it, nor to its kernels, any more."""
+
     def function(self, module: Module, name: str) -> Function:
         """Return a kernel of a module."""
 

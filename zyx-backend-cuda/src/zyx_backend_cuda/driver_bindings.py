@@ -190,6 +190,10 @@ class BindingsSession:
         """Return a module."""
         return call("cuModuleLoadData", image)
 
+    def unload(self, module: Module) -> None:
+        """Free a module."""
+        call("cuModuleUnload", module)
+
     def function(self, module: Module, name: str) -> Function:
         """Return a kernel of a module."""
         return call("cuModuleGetFunction", module, name.encode())

@@ -87,7 +87,9 @@ class PycudaSession:
             self._graphs = Graphs()
         self.can_capture = self._graphs is not None
         self._allocations: dict[Address, Any] = {}
-        self._alive: list[Any] = []  # pycuda frees with the last reference, which must not be outside of the context
+        # pycuda frees with the last reference, which must not be outside of the context.
+        self._alive: list[Any] = []
+        self._modules: dict[int, Module] = {}
 
     def __enter__(self) -> PycudaSession:
         """Make the context current."""
@@ -193,7 +195,13 @@ class PycudaSession:
 
     def load(self, image: bytes) -> Module:
         """Return a module."""
-        return call(drv.module_from_buffer, image)
+        module = call(drv.module_from_buffer, image)
+        self._modules[id(module)] = module
+        return module
+
+    def unload(self, module: Module) -> None:
+        """Let go of a module, which is freed as soon as the caller has done so, too."""
+        del self._modules[id(module)]
 
     def function(self, module: Module, name: str) -> Function:
         """Return a kernel of a module, which it keeps alive."""
@@ -236,5 +244,6 @@ class PycudaSession:
         """Free what is left, and give the context back."""
         with self:
             self._alive.clear()
+            self._modules.clear()
             self._allocations.clear()
         self._context.detach()

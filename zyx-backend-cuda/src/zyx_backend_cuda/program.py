@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.backend.device_program import DeviceProgram
+from zyx.errors import LaunchError
 from zyx_backend_cuda.argument_block import ArgumentBlock
+from zyx_backend_cuda.errors import Fault, failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,11 +21,32 @@ Native: TypeAlias = "int | bytes"
 
 
 class CudaProgram(DeviceProgram):
-    """What can be queued on a stream. Captured sequences that contain a program keep what they need of it."""
+    """What can be queued on a stream.
 
-    __slots__ = ()
+    Attributes:
+        sequences: How many captured sequences contain it. What the driver holds for it stays until the last one goes.
+    """
+
+    __slots__ = ("sequences",)
 
     pool: CudaPool
+
+    def __init__(self, name: str, source: str, what: str, pool: CudaPool, parameters: Sequence[Parameter]) -> None:
+        super().__init__(name, source, what, pool, parameters)
+        self.sequences = 0
+
+    def release(self) -> None:
+        """Note that it was given back, and free it unless a captured sequence contains it."""
+        super().release()
+        self.free_unless_used()
+
+    def free_unless_used(self) -> None:
+        """Free it if it was given back and no captured sequence contains it."""
+        if self.is_released and not self.sequences:
+            self.free()
+
+    def free(self) -> None:
+        """Free what the driver holds for it, which nobody launches any more. Called once."""
 
     def enqueue(self, natives: Sequence[Native], stream: Stream) -> None:
         """Queue one launch. The context must be current.
@@ -55,11 +78,24 @@ class KernelProgram(CudaProgram):
         grid: tuple[Shape, Shape],
     ) -> None:
         super().__init__(name, source, what, pool, parameters)
-        self._module = module  # goes with the last reference, or with the context
-        self._function = function
+        self._module: Module | None = module
+        self._function: Function | None = function
         self._groups, self._threads = grid
         self._block = ArgumentBlock(self.parameters)
 
     def enqueue(self, natives: Sequence[Native], stream: Stream) -> None:
         self._block.fill(natives)
         self.pool.session.launch(self._function, self._groups, self._threads, self._block, stream)
+
+    def free(self) -> None:
+        """Unload the module, once all work is done."""
+        lane = self.pool.compute
+        try:
+            with self.pool.session as session:
+                lane.finish()
+                module = self._module
+                self._module = self._function = None
+                session.unload(module)
+                del module  # while the context is current: some drivers free with the last reference
+        except Fault as error:
+            raise failure(f"unloading {self.what}", error, LaunchError, lane.last) from error

@@ -53,6 +53,8 @@ class CudaSequence(CudaProgram):
         made: Outline[CudaProgram] = outline(launches, slots, pool, device)
         super().__init__(made.name, "", made.what, pool, made.parameters)
         self._steps = [(step.program, _fixed(step), step.slots) for step in made.steps]
+        for program, _, _ in self._steps:
+            program.sequences += 1
 
         def drop(graph: GraphExec) -> None:
             pool.compute.finish()  # graphs that are running must not be freed
@@ -81,12 +83,14 @@ class CudaSequence(CudaProgram):
         except Fault as error:
             raise failure(f"dropping graphs of {self.what}", error, LaunchError, lane.last) from error
 
-    def release(self) -> None:
-        """Drop everything."""
-        super().release()
+    def free(self) -> None:
+        """Drop everything, and the programs that nothing else needs."""
         if self._graphs:
             self.let_go()
-        self._steps = []
+        steps, self._steps = self._steps, []
+        for program, _, _ in steps:
+            program.sequences -= 1
+            program.free_unless_used()
 
     def _queue(self, natives: Sequence[Native], stream: Stream) -> None:
         for program, fixed, slots in self._steps:
