@@ -119,3 +119,48 @@ def test_variances_are_precise_however_large_the_mean(mean, shape, axis):
     exact = x.astype(np.float64).var(axis)
     assert error_of(zyx.var(zyx.asarray(x), axis=axis).numpy(), exact) <= 1e-5
     assert error_of(zyx.std(zyx.asarray(x), axis=axis).numpy(), np.sqrt(exact)) <= 1e-5
+
+
+#: What the docstrings say, in units of the last place, where products and sums are fused.
+FUNCTIONS = {
+    "sinh": (np.sinh, 2.4, [(-2, 2), (-89, 89)]),
+    "cosh": (np.cosh, 2.0, [(-2, 2), (-89, 89)]),
+    "tan": (np.tan, 3.5, [(-2, 2), (-1e5, 1e5)]),
+    "asin": (np.arcsin, 2.5, [(-1, 1), (-0.01, 0.01)]),
+    "acos": (np.arccos, 2.3, [(-1, 1), (0.9, 1)]),
+    "acosh": (np.arccosh, 2.7, [(1, 1.01), (1, 3)]),
+    "log10": (np.log10, 2.2, [(0, 2), (0.5, 0.7)]),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_composed_functions_are_as_precise_as_they_say(name, dtype):
+    device = zyx.asarray([0.0]).device
+    if not device.startswith("c:"):
+        pytest.skip(f"the bounds are those of formulas whose products and sums are fused; {device} may round twice")
+    function, bound_in_ulps, ranges = FUNCTIONS[name]
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(low, high, 200_000).astype(dtype) for low, high in ranges])
+    if dtype is np.float64 and name in ("sinh", "cosh"):
+        x = np.concatenate([x, rng.uniform(-710, 710, 200_000)])
+    exact = function(x.astype(np.longdouble))
+    found = getattr(zyx, name)(zyx.asarray(x)).numpy()
+    unit = np.spacing(np.abs(exact.astype(dtype))).astype(np.longdouble)
+    assert np.max(np.abs(found - exact) / unit) <= bound_in_ulps
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_hyperbolic_functions_keep_infinities_and_signs(dtype):
+    x = np.array([-np.inf, np.inf, np.nan, -0.0, 0.0, 1e-30, 88.5, 89.3, 1e4], dtype)
+    with np.errstate(over="ignore"):
+        for name in ("sinh", "cosh"):
+            wanted = getattr(np, name)(x)
+            found = getattr(zyx, name)(zyx.asarray(x)).numpy()
+            np.testing.assert_allclose(found, wanted, 4e-7)
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+def test_the_inverse_hyperbolic_cosine_below_one_is_nan():
+    for x in ([-1e10, -2e19, 0.99, -1, -np.inf], np.array([-1e200, -1e10, 0.5])):
+        assert np.isnan(zyx.acosh(zyx.asarray(x)).numpy()).all()

@@ -1,8 +1,10 @@
 """Combine elements along axes: sums, extremes, their places, statistics, norms.
 
 `axis` is an integer, several, or None for all; ``keepdims`` keeps the combined axes with size 1. Sums and products of
-integers and bools are int64 or uint64, those of float16 and bfloat16 are accumulated in float32. Extremes are NaN if
-an element is. `out` is None: it stands there so that NumPy's functions take tensors, ``np.mean(x)``.
+integers and bools are int64 or uint64, those of float16 and bfloat16 are accumulated in float32. Sums of floats are
+taken by blocks (`zyx.schedule.blocks`): their errors are those of sums by pairs, in another order on every device.
+Extremes are NaN if an element is. `out` is None: it stands there so that NumPy's functions take tensors, as in
+``np.mean(x)``.
 """
 
 from __future__ import annotations
@@ -201,7 +203,11 @@ def _result_dtype(term: Term, dtype: DTypeLike | None, what: str) -> DType:
 def mean(
     x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
 ) -> Tensor:
-    """Return the mean along `axis`; NaN of no elements. Integers and bools give float32."""
+    """Return the mean along `axis`; NaN of no elements.
+
+    `dtype` is that of the result, and of the additions. Without it integers and bools are taken as float32, and those
+    beyond 2**24 rounded to it; with float64 they are exact up to 2**53.
+    """
     _refuse(out, "mean")
     term = term_of(x, "mean")
     target = _result_dtype(term, dtype, "mean")
