@@ -20,6 +20,9 @@ _IMPLICIT_CASTS: Final[ContextVar[bool]] = ContextVar("implicit_casts", default=
 _TRAINING: Final[ContextVar[bool]] = ContextVar("training", default=False)
 _SHOWN: Final[ContextVar[int | None]] = ContextVar("shown", default=None)
 
+#: Not empty once `set_shown` was called, in whatever thread: until then, `shown` need not be asked.
+EVER_SHOWN: Final[list[bool]] = []
+
 T = TypeVar("T")
 
 
@@ -73,6 +76,7 @@ def shown() -> int | None:
 def set_shown(bits: int | None) -> Undo[int | None]:
     """Let debugging show these subjects, and no others; None are those of the configuration."""
     before = _SHOWN.get()
+    EVER_SHOWN[:] = [True]
     _SHOWN.set(bits)
     return Undo(_SHOWN, before)
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 #: So many nodes more than were alive at the last look are made before those that died are forgotten.
 _LEAST_FORGOTTEN: Final = 1000
 
+_UNARY_OPS: Final = {dtype.name: ops.unary_ops(dtype) for dtype in dtypes.ALL}
+_REDUCE_OPS: Final = {dtype.name: ops.reduce_ops(dtype) for dtype in dtypes.ALL}
+_BINARY_OPS: Final = {dtype.name: ops.binary_ops(dtype) for dtype in dtypes.ALL}
+
 
 class Graph:
     """A factory of nodes that keeps equal ones apart from none: building an expression twice gives one node.
@@ -226,7 +230,7 @@ class Graph:
         found = None if known is None else known()
         if found is not None:
             return found
-        if op not in ops.unary_ops(x.dtype):
+        if op not in _UNARY_OPS[x.dtype.name]:
             raise DTypeError(f"{op.value} is not defined for {x.dtype}")
         node = n.Unary(x.shape, x.dtype, x.device, (x,), op)
         node.depth = 1 if x.storage is not None else x.depth + 1
@@ -242,7 +246,7 @@ class Graph:
         shape, dtype, device = x.shape, x.dtype, x.device
         if shape != y.shape or dtype is not y.dtype or device != y.device:
             self._check_alike(op.value, x, y)
-        if op not in ops.binary_ops(dtype):
+        if op not in _BINARY_OPS[dtype.name]:
             raise DTypeError(f"{op.value} is not defined for {dtype}")
         node = n.Binary(shape, dtypes.bool_ if op in ops.COMPARISONS else dtype, device, (x, y), op)
         first = 1 if x.storage is not None else x.depth + 1
@@ -290,7 +294,7 @@ class Graph:
 
     def reduce(self, op: ReduceOp, x: n.Node, axes: tuple[int, ...]) -> n.Node:
         """Return `x` combined along `axes`, which keep size 1. An empty axis gives the identity of `op`."""
-        if op not in ops.reduce_ops(x.dtype):
+        if op not in _REDUCE_OPS[x.dtype.name]:
             raise DTypeError(f"{op.value} is not defined for {x.dtype}")
         shape = list(x.shape)
         combined: list[int] = []
@@ -306,7 +310,7 @@ class Graph:
 
     def scan(self, op: ReduceOp, x: n.Node, axis: int) -> n.Node:
         """Return the running combination of `x` along `axis`."""
-        if op not in ops.reduce_ops(x.dtype):
+        if op not in _REDUCE_OPS[x.dtype.name]:
             raise DTypeError(f"{op.value} is not defined for {x.dtype}")
         axis = shapes.normalize_axis(axis, x.ndim)
         if x.shape[axis] <= 1:
@@ -326,7 +330,7 @@ class Graph:
         if updates.shape != index.shape or updates.dtype is not base.dtype:
             raise ShapeError(f"scatter: updates {updates} do not match index {index.shape} and base {base}")
         check_devices("scatter", base, updates)
-        if op is not None and op not in ops.reduce_ops(base.dtype):
+        if op is not None and op not in _REDUCE_OPS[base.dtype.name]:
             raise DTypeError(f"scatter: {op.value} is not defined for {base.dtype}")
         if 0 in index.shape:
             return base

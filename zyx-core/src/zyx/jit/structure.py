@@ -34,8 +34,8 @@ def take_apart(tree: object, tensors: list[Handle]) -> Structure:
     """
     if isinstance(tree, Handle):
         tensors.append(tree)
-        node = tree._node
-        return (_TENSOR, node.shape, node.dtype, node.device)
+        node = tree._node  # below, the name of its dtype, which is hashed faster than that
+        return (_TENSOR, node.shape, node.dtype.name, node.device)
     kind: Any = type(tree)
     if kind in EXACT:
         return (kind, tree)
@@ -45,7 +45,7 @@ def take_apart(tree: object, tensors: list[Handle]) -> Structure:
             if isinstance(item, Handle):  # as above: most arguments are tensors, and a call takes as long as the rest
                 tensors.append(item)
                 node = item._node
-                parts.append((_TENSOR, node.shape, node.dtype, node.device))
+                parts.append((_TENSOR, node.shape, node.dtype.name, node.device))
             else:
                 parts.append(take_apart(item, tensors))
         return tuple(parts)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
+from zyx.modes import EVER_SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -258,7 +259,7 @@ class Memory:
             if dead[0] is pool and dead[1].nbytes == nbytes and is_sound:  # as in a loop: no need to ask, or to wait
                 buffer = Buffer(pool, dead[1], nbytes, retired)
                 buffer.pending = dead[2]
-                if self.trace is not None:
+                if self.trace is not None and (self.trace.configured or EVER_SHOWN):  # without a call in most programs
                     self.trace.reused(pool, nbytes)
                 return buffer
             self._give_back(*dead)

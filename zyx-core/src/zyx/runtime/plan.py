@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
+from zyx.modes import EVER_SHOWN
 from zyx.runtime.buffer import abandon, copy_buffer, settle, take_events
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Plan:
         Raises:
             BackendError: A step was refused. What was queued before it runs.
         """
-        if not trace.launches:
+        if not ((trace.configured or EVER_SHOWN) and trace.launches):  # without a call where nothing is shown
             if self._whole is None:
                 self._runs += 1
                 if self._runs == 2:

@@ -31,9 +31,7 @@ def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _given_once(positional: tuple[Any, ...], keyword: object, what: str) -> tuple[Any, ...]:
-    """Return sizes or axes, which are given by position or by name."""
-    if keyword is None:
-        return positional
+    """Return sizes or axes that are given by name, and so not by position."""
     if positional:
         raise ShapeError(f"{what}: sizes or axes are given twice, as {positional} and as {keyword}")
     return (keyword,)
@@ -55,7 +53,10 @@ def reshape(
     node = tensor.node
     return wrap(
         tensor.runtime.graph.reshape(
-            node, shapes.resolve_reshape(node.shape, as_sizes(_given_once(sizes, shape, "reshape")))
+            node,
+            shapes.resolve_reshape(
+                node.shape, as_sizes(sizes if shape is None else _given_once(sizes, shape, "reshape"))
+            ),
         ),
         tensor,
     )
@@ -145,7 +146,7 @@ def broadcast_arrays(*tensors: Tensor) -> list[Tensor]:
 def permute_dims(x: Tensor, *order: int | Sequence[int], axes: Sequence[int] | None = None) -> Tensor:
     """Return `x` with its axis number ``order[i]`` at position i; the order may also be given as ``axes=(1, 0)``."""
     tensor = require(x, "permute_dims")
-    wanted = as_sizes(_given_once(order, axes, "permute_dims"))
+    wanted = as_sizes(order if axes is None else _given_once(order, axes, "permute_dims"))
     node = tensor.node
     ndim = len(node.shape)
     places = shapes.normalize_axes(wanted, ndim)
