@@ -66,12 +66,12 @@ class Pending:
         last = self.last()
         if last.error is not None:
             raise _again(last.error)
+        event, last.event = last.event, None
         try:
-            if last.is_taken:
-                last.pool.synchronize()
-            elif last.event is not None:
-                event, last.event = last.event, None
+            if event is not None:
                 last.pool.sync_events([event])
+            elif last.is_taken:
+                last.pool.synchronize()
         except BackendError as error:
             locate(error, last.pool.name)
             last.error = _again(error)
@@ -99,9 +99,10 @@ class Pending:
         The work's own event stays here. Where there is no other to be had, this waits, and returns none.
         """
         last = self.last()
-        if last.event is None and not last.is_taken:
+        own = last.event
+        if own is None and not last.is_taken:
             return []
-        event = last.event.again() if last.event is not None and last.pool is pool else None
+        event = own.again() if own is not None and last.pool is pool else None
         if event is not None:
             return [event]
         with suppress(BackendError):  # whoever holds the results is told
@@ -133,11 +134,11 @@ class Buffer:
 
     def __init__(self, pool: MemoryPool, raw: PoolBuffer | None, nbytes: int, retired: Retired) -> None:
         self.pool: Final = pool
-        self.raw: Final = raw
         self.nbytes: Final = nbytes
         self.pending: Pending | None = None
         self.writer: Pending | None = None
         self._retired = retired
+        self.raw: Final = raw  # last, for `__del__`
 
     def wait(self) -> None:
         """Return when all work on the buffer is done.
@@ -160,8 +161,11 @@ class Buffer:
 
     def __del__(self) -> None:
         # Only noted here: a finaliser may run anywhere, also while a pool or the runtime is at work.
-        if self.raw is not None:
-            self._retired.append((self.pool, self.raw, self.pending))
+        try:
+            if self.raw is not None:
+                self._retired.append((self.pool, self.raw, self.pending))
+        except AttributeError:  # an exception of the handler of a signal came while it was being made
+            pass
 
 
 Retired = deque["tuple[MemoryPool, PoolBuffer, Pending | None]"]
@@ -397,9 +401,9 @@ def take_events(buffers: Iterable[Buffer], pool: MemoryPool) -> tuple[list[Event
         elif not waiting or waiting[-1] is not last:  # what was used together has one
             waiting.append(last)
     for last in waiting:
-        if last.event is not None:
-            events.append(last.event)
-            last.event = None
+        event, last.event = last.event, None
+        if event is not None:
+            events.append(event)
             taken.append(last)
         elif last.is_taken and last not in taken:
             last.wait()
@@ -418,6 +422,16 @@ def abandon(taken: Sequence[Pending]) -> None:
         else:
             for pending in taken:
                 pending.is_done = pending.is_done or pending.pool is pool
+
+
+def drain(*pools: MemoryPool) -> None:
+    """Wait for all work of pools, since an exception of the handler of a signal came while some was being queued.
+
+    Nobody knows whether it was, and on which buffers, which are given back from now on.
+    """
+    for pool in pools:
+        with suppress(BackendError):  # whoever holds the results of other work is told
+            pool.synchronize()
 
 
 def settle(
@@ -454,11 +468,14 @@ def copy_buffer(source: Buffer, target: Buffer) -> None:
         events, more = ([], []) if source.pending in taken else take_events((source,), source.pool)
         taken = [*taken, *more]
         event = _copy(source.raw, target, events, behind)
+        settle(event, target.pool, (source, target), taken, (target,))
     except BackendError as error:
         _locate_either(error, source.pool, target.pool)
         abandon(taken)
         raise
-    settle(event, target.pool, (source, target), taken, (target,))
+    except BaseException:
+        drain(source.pool, target.pool)
+        raise
 
 
 def read_into(source: PoolBuffer, target: Buffer) -> None:
@@ -470,11 +487,14 @@ def read_into(source: PoolBuffer, target: Buffer) -> None:
     behind, taken = _target_events(target)
     try:
         event = _copy(source, target, (), behind)
+        settle(event, target.pool, (target,), taken, (target,))
     except BackendError as error:
         _locate_either(error, source.pool, target.pool)
         abandon(taken)
         raise
-    settle(event, target.pool, (target,), taken, (target,))
+    except BaseException:
+        drain(target.pool)
+        raise
 
 
 def _locate_either(error: BackendError, source: MemoryPool, target: MemoryPool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import weakref
 from collections import OrderedDict
-from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from zyx.schedule.lower import lower_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Future
 
     from zyx.backend import Device, Program
     from zyx.backend.library import LibraryKernel, Problem
@@ -151,9 +151,9 @@ class Compiler:
         """
         key = (device.name, f"{library.name} {id(library)} {problem}".encode())
         known = self._find(key)
-        if known is None:
-            known = _Known(Future(), device)
-            known.future.set_result(library.prepare(problem))
+        if known is None:  # made where kernels are compiled: both may need what only one thread can have
+            known = _Known(self._background.submit(copy_context().run, library.prepare, problem), device)
+            known.future.result()
             self._programs[key] = known
             self._asked_for.add(known)
         return known.future.result()

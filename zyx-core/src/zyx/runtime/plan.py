@@ -16,7 +16,7 @@ from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
 from zyx.modes import EVER_SHOWN
-from zyx.runtime.buffer import abandon, copy_buffer, settle, take_events
+from zyx.runtime.buffer import abandon, copy_buffer, drain, settle, take_events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -225,11 +225,14 @@ def _launch(step: LaunchStep, buffers: Sequence[Buffer], trace: Trace | None = N
         else:
             started = trace.before_launch()
             event = trace.after_launch(step, device.launch(step.program, raw, events), started, buffers)
+        if is_busy or not event.complete_when_made:
+            settle(event, pool, args, taken, [buffers[number] for number in step.written])
+        else:
+            event.take()
     except BackendError as error:
         locate(error, device.name)
         abandon(taken)
         raise
-    if is_busy or not event.complete_when_made:
-        settle(event, pool, args, taken, [buffers[number] for number in step.written])
-    else:
-        event.take()
+    except BaseException:
+        drain(pool)
+        raise

@@ -18,7 +18,7 @@ from zyx.errors import BackendError, DeviceLostError, TraceError, locate
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.runtime import lifetime
-from zyx.runtime.buffer import Buffer, abandon, settle, take_events
+from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
 from zyx.runtime.devices import Devices
 from zyx.runtime.lazy import Unread, read_slices_only
 from zyx.runtime.observer import Observers
@@ -196,11 +196,14 @@ class Runtime(Devices):
             events, taken = take_events((buffer,), pool)
             try:
                 event = pool.host_to_pool(source.reshape(-1).view(np.uint8).data, buffer.raw, events)
+                settle(event, pool, (buffer,), taken, (buffer,))
             except BackendError as error:
                 locate(error, pool.name)
                 abandon(taken)
                 raise
-            settle(event, pool, (buffer,), taken, (buffer,))
+            except BaseException:
+                drain(pool)
+                raise
         return buffer
 
     def download(self, handle: Handle) -> np.ndarray:

@@ -51,7 +51,8 @@ class Waiting:
             if pending is None:
                 return
             last = pending.last()
-            event = last.event.again() if last.event is not None and last.pool.waits_apart else None
+            own = last.event
+            event = own.again() if own is not None and last.pool.waits_apart else None
             if event is None:
                 with self._losing(buffer.pool):
                     buffer.wait()
