@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.parser import parse_kernel
@@ -194,3 +196,29 @@ def test_a_group_of_exactly_2_to_the_31_is_counted_in_32_bits_and_of_one_more_is
         """)
         (index,) = (op for op in narrow_indices(kernel).ops if isinstance(op, k.Index))
         assert index.type.dtype.short == expected
+
+
+@pytest.mark.parametrize(("distance", "expected"), [(0, "i32"), (3, "i32"), (28, "i32"), (29, "i64"), (31, "i64")])
+def test_shifts_are_short_where_their_result_and_their_distance_fit(distance, expected):
+    kernel = stored(f"%c = const {distance} : i64\n%s = shl %i, %c : i64")
+    assert types_of(check_pass(narrow_indices, kernel), {"shl"}) == [expected]
+
+
+def test_a_shift_by_a_distance_that_nobody_knows_stays_long():
+    kernel = parse_kernel("""
+        kernel k
+        %x = global i64[8] readonly
+        %o = global i64[8]
+        %i = group 0 < 8 : i64
+        %v = load %x[%i] : i64
+        %z = const 0 : i64
+        %s = shl %z, %v : i64
+        store %o[%i] = %s
+    """)
+    assert types_of(narrow_indices(kernel), {"shl"}) == ["i64"]
+
+
+def test_a_shift_by_all_bits_of_the_short_type_stays_long_though_its_result_fits():
+    for distance, expected in ((31, "i32"), (32, "i64")):
+        kernel = stored(f"%z = const 0 : i64\n%c = const {distance} : i64\n%s = shl %z, %c : i64")
+        assert types_of(narrow_indices(kernel), {"shl"}) == [expected]
