@@ -54,3 +54,11 @@ def test_a_variance_is_computed_in_little_local_memory(bytes_, shape):
             assert found.dtype in (dtypes.float32, dtypes.float64)
             np.testing.assert_allclose(found.numpy(), data.var(), rtol=1e-4)
         np.testing.assert_allclose(zyx.var(x.T, dtype="float64").numpy(), data.var(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("name", ["tiny caches", "tiny card", "card without local memory"])
+def test_scans_and_what_stores_them_go_over_one_order_of_loops_where_memory_is_little(name, axis):
+    data = np.random.default_rng(1).standard_normal((2, 6, 33))
+    with open_paper(name) as runtime, use(runtime):
+        np.testing.assert_array_equal(zyx.cummax(zyx.Tensor(data), axis).numpy(), np.maximum.accumulate(data, axis))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zyx.ir.nest import Kind
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.heuristics.loops import parallel_ranges, schedule_loops
-from zyx.schedule.heuristics.plan import Plan, simplify_ranges
+from zyx.schedule.heuristics.plan import Plan, serial_ranges, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small
 from zyx.schedule.heuristics.threads import schedule_threads
 
@@ -63,7 +63,12 @@ def _general(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[M
 
 def _shared_out(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[Move]]:
     plan = Plan(nest)
-    ranges = parallel_ranges(nest.statements)
+    # What all statements have comes first in all of them, so that little has to be kept between them.
+    combined = {range_ for statement in nest.statements for range_ in serial_ranges(statement)}
+    plan.order(
+        [r for r in nest.ranges if r in combined or not all(r in statement.order for statement in nest.statements)]
+    )
+    ranges = parallel_ranges(plan.nest.statements)
     threads = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
     for number, range_ in enumerate(ranges):
         if number == len(ranges) - 1 and threads > 1 and range_.size >= threads:

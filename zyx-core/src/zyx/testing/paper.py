@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from zyx.runtime.runtime import Runtime
 
 _SWAPS: Final = frozenset(dtype for dtype in dtypes.ALL if dtype.bits in (32, 64))
+#: Of rows, columns and depth, as NVIDIA's processors have them since 2020.
+_WMMA: Final = tuple(((16, 8, depth), dtype) for depth in (8, 16) for dtype in (dtypes.float16, dtypes.bfloat16))
 
 
 def _capabilities(lanes: tuple[int, ...], lacking: Sequence[DType] = ()) -> dict[DType, Capability]:
@@ -66,6 +68,9 @@ PAPER: Final = {
         _card("card with few groups", max_groups=(512, 16, 8), max_group_threads=16, max_group_shape=(16, 4, 2),
               vector_bytes=8, local_bytes=1024, private_bytes=2048, meets_in_branches=False),
         _card("card without local memory", vector_bytes=16, local_bytes=0, private_bytes=4096),
+        _card("card with tensor cores", units=2, max_group_threads=1024, max_group_shape=(1024, 1024, 64),
+              vector_bytes=16, registers=128, local_bytes=49152, private_bytes=65536, cache_bytes=(65536, 1 << 20),
+              subgroup_size=32, swaps=_SWAPS, wmma=_WMMA),
         _card("card with one axis", max_group_shape=(64, 1, 1), max_group_threads=64, vector_bytes=16,
               local_bytes=2048, registers=32, subgroup_size=8, swaps=_SWAPS),
     )

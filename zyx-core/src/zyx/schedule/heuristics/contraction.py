@@ -97,7 +97,12 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
         tile.vector_along_result(vector, rows)
     wide = [read for read in found.reads if read.index.free & vector.bit]
     masked = any(read.mask is not None for read in wide)
-    is_copied = vector not in statement.reduced and rows is not None and can_copy(wide, rows.size, tile, info)
+    is_copied = (
+        vector not in statement.reduced
+        and rows is not None
+        and tile.inner[-1].size > 1  # of one lane there are no vectors to copy for
+        and can_copy(wide, rows.size, tile, info)
+    )
     if not is_copied:
         reduced = _masks_first(found, vector, reduced)
     parts = _split_reduction(plan, tile, statement, reduced, info) if vector not in statement.reduced else []
