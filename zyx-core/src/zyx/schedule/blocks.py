@@ -4,7 +4,7 @@
                                 =>       a = 0
                                          for j < 50: a += x[50 * b + j]
                                          s += a
-                                         if b + 1 is a multiple of 16:  t += s;  s = 0;  of 256:  u += t;  t = 0
+                                         if b + 1 is a multiple of 8:  t += s;  s = 0;  of 64:  u += t;  t = 0
 
 An accumulator that n terms are added to one by one loses up to n / 2 units of its last place: much of that where the
 terms are alike, since all roundings of one power of two then go the same way. Here no accumulator takes more than some
@@ -44,7 +44,7 @@ _TERMS_OF_MANY: Final = 256
 _TERMS_OF_THREADS: Final = 2048
 _MANY: Final = 8
 #: Terms of the accumulators above.
-_FAN_IN: Final = 16
+_FAN_IN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
