@@ -179,7 +179,10 @@ class Entry:
             if node.shape != leaf.shape or node.dtype is not leaf.dtype or node.device != leaf.device:
                 return None
             outside.append(handle)
-        return None if any(reference() is None for reference in self._others) else outside
+        for other in self._others:
+            if other() is None:
+                return None
+        return outside
 
     def _aliases_of(self, tensors: Sequence[Handle]) -> tuple[int, ...]:
         """Return which of `tensors` are one, or were found outside as well; () if none are."""
@@ -243,7 +246,8 @@ class Entry:
         `arguments` are the buffers of these: while they are held here, no other tensor is their sole owner.
         """
         runtime = self._runtime
-        shared = [place for place in self._overwritten if not _may_be_stored_over(outside[place])]
+        written = self._overwritten
+        shared = [place for place in written if not _may_be_stored_over(outside[place])] if written else written
         buffers: list[Buffer] = []
         for handle in outside:
             node = handle._node
