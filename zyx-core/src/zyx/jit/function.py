@@ -50,7 +50,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeVar
 
 from zyx import modes
 from zyx.errors import TraceError
-from zyx.jit.entry import Entry
 from zyx.jit.exact_key import identities_in
 from zyx.jit.structure import take_apart
 from zyx.runtime.runtime import current
@@ -59,6 +58,7 @@ from zyx.runtime.tracing import Tracing
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
@@ -143,6 +143,8 @@ class Jit(Generic[P, R]):
                         traced.settle()
                         return results  # type: ignore[no-any-return]
             tracing = Tracing(runtime)
+            from zyx.jit.entry import Entry  # with what it imports, of no use before something is traced
+
             traced = Entry(self._function, given, kwargs, tensors, tracing, runtime)
 
     def _keep(self, key: tuple[Runtime, Structure, Structure, str], traced: Entry) -> None:
