@@ -29,6 +29,9 @@ What cannot be replayed is an error: reading the values of a tensor inside (the 
 iterators as arguments, changing a list, dict or dataclass that is an argument, and tensors returned in iterators, sets
 and objects of other classes.
 
+A trace is of the thread that makes it: others go on meanwhile, and what they compute, read or assign is no part of it.
+The handler of a signal that comes while the main thread makes one is in the middle of it, and cannot read values.
+
 While a `Tape` records, in whatever thread, a call runs the function itself, untraced, so that gradients pass through it
 to arguments and to everything that it finds outside. That is right and slow: take gradients inside, as above.
 
