@@ -171,6 +171,29 @@ def test_what_is_repeated_is_kept_by_its_cost_down_to_what_is_there(cpu):
     assert len(nests_of(cpu, matrix.T * costly[:, None])) == 1  # for a row at a time
 
 
+def test_what_several_kernels_would_read_a_lot_for_is_kept(cpu):
+    def reads(*terms):
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        nodes = [total.sum(axis=0).node, (total * 2.0).max(axis=1).node]
+        parts = cpu.schedule(*nodes, run=lambda nests, arrays: None).parts
+        return sum(terms[0].node in part.reads for part in parts)
+
+    wide = [values(300, 300) for _ in range(4)]
+    assert reads(*wide[:2]) == 2  # two arrays are read as soon as one is stored and read back
+    assert reads(*wide) == 1
+    assert reads(wide[0], *(values(300) for _ in range(3))) == 2  # rows are read once for all
+
+
+def test_short_elements_are_kept_sooner(cpu):
+    x = values(300, 300)
+    short = ((x > 0.5) | (x < -0.5)) & (x != 1.0)
+    nodes = [(short & (x > 0.1)).sum(axis=0).node, short.sum(axis=1).node]
+    stored = [node for part in cpu.schedule(*nodes, run=lambda nests, arrays: None).parts for node in part.stored]
+    assert any(node.dtype.is_bool for node in stored)
+
+
 def test_a_short_value_that_is_shown_often_does_not_unfold(cpu):
     x, matrix = values(6), values(2000, 6)
     for _ in range(30):

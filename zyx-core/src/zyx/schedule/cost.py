@@ -6,14 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.graph import node as n
 from zyx.ops import TRANSCENDENTAL, BinaryOp, UnaryOp
+from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from zyx.graph.node import Node
 
-#: Storing an element and reading it back costs about as much as so many simple operations.
+#: Storing an element and reading it back costs about as much as so many simple operations: of elements of 4 bytes, or
+#: of 8, for which operations take twice as long, too.
 STORE_COST: Final = 8
+
+#: Nodes below another that are looked at, at most, to see what it reads.
+_MOST_SOURCES: Final = 64
 
 _SLOW_BINARY: Final = {BinaryOp.DIV: 4, BinaryOp.MOD: 8, BinaryOp.POW: 40}
 _RANDOM_COST: Final = 100
@@ -51,6 +56,38 @@ def inline_cost(node: Node, known: Collection[Node]) -> int:
         total += own_cost(current)
         stack.extend(current.sources)
     return total
+
+
+def store_cost(node: Node) -> int:
+    """Return the cost of storing an element of `node` and reading it back: less for short ones."""
+    return STORE_COST * min(node.dtype.itemsize, 4) // 4
+
+
+def reading_cost(node: Node, known: Collection[Node]) -> int:
+    """Return what it costs to read what an element of `node` is computed from, beyond reading that element.
+
+    A byte from memory costs about as much as an operation. What is shown again and again, such as a row that is added
+    to a matrix, counts by what lies in memory.
+    """
+    size = max(1, size_of(node.shape))
+    found: dict[Node, None] = {}
+    stack = list(node.sources)
+    seen = {node}
+    while stack and len(seen) < _MOST_SOURCES:
+        current = stack.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if current in known or is_source(current):
+            found[current] = None
+        else:
+            stack.extend(current.sources)
+    read = sum(
+        source.dtype.itemsize * min(1, size_of(source.shape) / size)
+        for source in found
+        if not isinstance(source, n.Const | n.Iota) or source.storage is not None
+    )
+    return max(0, int(read) - node.dtype.itemsize)
 
 
 def is_source(node: Node) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.pool import Pool
-from zyx.schedule.cost import STORE_COST, inline_cost, is_source
+from zyx.schedule.cost import inline_cost, is_source, reading_cost, store_cost
 from zyx.schedule.movement import MOVEMENT
 from zyx.schedule.region import region_at, views_below
 from zyx.shape import size_of
@@ -63,7 +63,11 @@ def _is_better_kept(node: Node, places: Mapping[Region, Mapping[View, None]], ke
     if times <= size and points == 1:
         return False
     cost = inline_cost(node, kept)
-    return cost * (times - size) > STORE_COST * max(around, size) or cost * (points - 1) > _MOST_CODE
+    if not cost:
+        return False
+    # Within a kernel, what is read at several places comes from caches after the first; other kernels read it again.
+    again = (len(places) - 1) * size * reading_cost(node, kept) if len(places) > 1 else 0
+    return cost * (times - size) + again > store_cost(node) * max(around, size) or cost * (points - 1) > _MOST_CODE
 
 
 def _ranges_of(view: View) -> int:
