@@ -38,12 +38,14 @@ class Plan:
     def split(self, range_: Range, factor: int) -> tuple[Range, Range]:
         """Split a range, peel what has to be for masks to stay out of most of it, and return (outer, inner).
 
-        That is the outer part if the factor does not divide the range; and both if the range was peeled.
+        That is the outer part if the factor does not divide the range. If the range was peeled, it is the inner part,
+        whose last points may be the last one of the range: a few times more points have masks than if both parts were
+        peeled, but a body less is written.
         """
         was_peeled = range_ in self.nest.peeled
         self.do(Split(range_.label, factor))
         outer, inner = self.range(f"{range_.label}.0"), self.range(f"{range_.label}.1")
-        if was_peeled or range_.size % factor:
+        if range_.size % factor:
             self.do(Peel(outer.label))
         if was_peeled:
             self.do(Peel(inner.label))
