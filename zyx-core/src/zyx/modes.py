@@ -20,9 +20,6 @@ _IMPLICIT_CASTS: Final[ContextVar[bool]] = ContextVar("implicit_casts", default=
 _TRAINING: Final[ContextVar[bool]] = ContextVar("training", default=False)
 _SHOWN: Final[ContextVar[int | None]] = ContextVar("shown", default=None)
 
-#: Not empty once `set_shown` was called, in whatever thread: until then, `shown` need not be asked.
-EVER_SHOWN: Final[list[bool]] = []
-
 T = TypeVar("T")
 
 
@@ -68,15 +65,14 @@ def set_training(enabled: bool) -> Undo[bool]:
     return Undo(_TRAINING, before)
 
 
-def shown() -> int | None:
-    """Return the subjects that debugging shows, as the bits of `zyx.settings.debug.Debug`; None: those configured."""
-    return _SHOWN.get()
+#: Returns the subjects that debugging shows, as the bits of `zyx.settings.debug.Debug`; None: those configured. Every
+#: launch asks; this is the variable's own method, without a call of Python's.
+shown: Final = _SHOWN.get
 
 
 def set_shown(bits: int | None) -> Undo[int | None]:
     """Let debugging show these subjects, and no others; None are those of the configuration."""
     before = _SHOWN.get()
-    EVER_SHOWN[:] = [True]
     _SHOWN.set(bits)
     return Undo(_SHOWN, before)
 

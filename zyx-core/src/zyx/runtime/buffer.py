@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
-from zyx.modes import EVER_SHOWN
+from zyx.modes import shown
+from zyx.runtime.trace import MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -263,8 +264,10 @@ class Memory:
             if dead[0] is pool and dead[1].nbytes == nbytes and is_sound:  # as in a loop: no need to ask, or to wait
                 buffer = Buffer(pool, dead[1], nbytes, retired)
                 buffer.pending = dead[2]
-                if self.trace is not None and (self.trace.configured or EVER_SHOWN):  # without a call in most programs
-                    self.trace.reused(pool, nbytes)
+                if self.trace is not None:
+                    scoped = shown()
+                    if (self.trace.configured if scoped is None else scoped) & MEMORY:  # without a call where it is not
+                        self.trace.reused(pool, nbytes)
                 return buffer
             self._give_back(*dead)
         if self.lost:

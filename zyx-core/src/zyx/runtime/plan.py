@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
-from zyx.modes import EVER_SHOWN
+from zyx.modes import shown
 from zyx.runtime.buffer import abandon, copy_buffer, drain, settle, take_events
+from zyx.runtime.trace import LAUNCHES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,7 +136,8 @@ class Plan:
         Raises:
             BackendError: A step was refused. What was queued before it runs.
         """
-        if not ((trace.configured or EVER_SHOWN) and trace.launches):  # without a call where nothing is shown
+        scoped = shown()
+        if not (trace.configured if scoped is None else scoped) & LAUNCHES:  # `trace.launches`, without a call
             if self._whole is None:
                 self._runs += 1
                 if self._runs == 2:
