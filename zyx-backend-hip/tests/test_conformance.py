@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("device", DEVICES)
 def test_devices_do_what_the_interface_says(fake: Fake, device: str):
     """The part about memory, events, launches and sequences; the whole kit is run with the slow tests."""
-    printed = run_kit(fake, device, "-k", "test_events or test_pool or test_launches or test_limits or test_swaps")
+    printed = run_kit(
+        fake,
+        device,
+        "-k",
+        "test_events or test_pool or test_launches or test_limits or test_swaps or test_threads_compute",
+    )
     assert " passed" in printed
 
 

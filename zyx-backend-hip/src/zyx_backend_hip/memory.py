@@ -5,7 +5,7 @@ Buffers that are given back are kept and used again, since `hipMalloc` takes lon
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from zyx.backend.caching_pool import CachedBuffer, CachingPool
 from zyx.errors import TransferError
@@ -29,6 +29,8 @@ class HipPool(CachingPool[Handle, Command]):
         name: Such as ``hip:0 memory``.
         session: The device, open. It is closed with the pool.
     """
+
+    waits_apart: ClassVar[bool] = True  # what is queued is noted under the session's lock, which no wait holds
 
     def __init__(self, name: str, session: Session) -> None:
         super().__init__(name, session.total_bytes)
