@@ -57,3 +57,14 @@ def test_sums_with_a_turned_matrix_have_the_same_values(device_with, limits, sha
     bench = device_with(**limits)
     turned = bench.graph.permute(bench.normal(*shape), (1, 0))
     bench.check(bench.add(turned, bench.normal(*shape[::-1])), run=bench.run_kernels, tolerance=1e-6)
+
+
+@pytest.mark.parametrize(("limits", "streams"), [(WHOLE_LINES, True), (HALF_LINES, False), (NO_STREAMING, False)])
+@pytest.mark.parametrize("shape", [(40, 3, 192), (37, 5, 131)])
+def test_products_are_stored_past_the_caches_by_whole_lines(device_with, limits, streams, shape):
+    rows, depth, columns = shape
+    bench = device_with(**limits)
+    output = bench.matmul(bench.normal(rows, depth), bench.normal(depth, columns))
+    bench.check(output, run=bench.run_kernels, tolerance=1e-4)
+    (nest,) = bench.schedule(output).nests
+    assert choose_schedule(nest, bench.info)[0].statements[-1].streaming == streams

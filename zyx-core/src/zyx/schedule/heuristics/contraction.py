@@ -24,6 +24,7 @@ from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp
 from zyx.schedule.accesses import expressions_of, stride_along
 from zyx.schedule.heuristics.panels import ROWS_TO_TURN_FOR, can_copy, can_gather, copy_columns, copy_rows
 from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
+from zyx.schedule.heuristics.streaming import stream_stores
 from zyx.schedule.heuristics.tile import BLOCK_ROWS, Tile, near_divisor
 from zyx.schedule.heuristics.vectors import cost, lanes_of
 from zyx.schedule.moves import Nested
@@ -112,6 +113,8 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
         if is_copied:
             copy_columns(plan, tile, reduced, min(rows.size, BLOCK_ROWS), info, masked=masked)
         copy_rows(plan, tile, reduced, info)
+    # The other parts of a line that a tile stores in parts come with the next column of tiles, too late.
+    stream_stores(plan, info, by_lines=True)
 
 
 def _masks_first(found: Contraction, vector: Range, reduced: list[Range]) -> list[Range]:

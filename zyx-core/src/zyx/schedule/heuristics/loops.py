@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.accesses import expressions_of, reads_in, stride_along
 from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
+from zyx.schedule.heuristics.streaming import LINE_BYTES, passes_caches, stream_stores
 from zyx.schedule.heuristics.tile import near_divisor
 from zyx.schedule.heuristics.vectors import choose_vector_ranges, lanes_of, turned_range
-from zyx.schedule.moves import Stream
-from zyx.schedule.moves.ranges import statement_labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +35,9 @@ _UNROLLED_SIZE: Final = 160
 #: lanes would be thousands of values, and seconds of compilation.
 _TILE: Final = 64
 _TURNED_LANES: Final = 16
-#: Of the caches of nearly all processors.
-_LINE_BYTES: Final = 64
 #: Bytes of a reduction that are read from two places at a time: more lines are on their way from memory then, for up to
 #: a twentieth more bytes/s. Each place should have some pages, since no line is fetched ahead across their ends.
 _TWO_PLACES_BYTES: Final = 1 << 14
-_CACHES_TO_KEEP: Final = 8
 #: Rows of a matrix that are read at a time where its columns are combined, what part of the nearest cache the results
 #: of a block of columns may take, and of how many steps of vectors such a block is at least.
 _ROWS_AT_A_TIME: Final = 8
@@ -56,20 +52,20 @@ def schedule_loops(plan: Plan, info: DeviceInfo) -> None:
     if scan is not None and not any(range_ in scan.order and _is_natural(scan, range_) for range_ in vectors):
         plan.order(_side_by_side(plan, scan, info))
         _groups(plan, info)
-        _stream(plan, info)
+        stream_stores(plan, info)
         return
     turned = _turned(plan, vectors, info)
     if turned is not None:
         in_parts = _is_streamed_in_parts(plan.nest.statements[0], turned[0], turned[2], info)
         _tiles(plan, *turned, in_parts=in_parts)
         _groups(plan, info)
-        _stream(plan, info)
+        stream_stores(plan, info)
         return
     inner: list[Range] = []
     for range_, lanes in vectors.items():
         inner += _vectorise(plan, range_, lanes)
     _groups(plan, info, _columns(plan, inner, info))
-    _stream(plan, info)
+    stream_stores(plan, info)
 
 
 def _is_natural(scan: Scan, range_: Range) -> bool:
@@ -94,11 +90,11 @@ def _turned(plan: Plan, vectors: dict[Range, int], info: DeviceInfo) -> tuple[Ra
 
 def _is_streamed_in_parts(store: Statement, vector: Range, lanes: int, info: DeviceInfo) -> bool:
     """Whether a store along `vector` passes the caches, by whole vectors of which several make a line of memory."""
-    if not isinstance(store, Store) or not _passes_caches(store, info):
+    if not isinstance(store, Store) or not passes_caches(store, info):
         return False
     steps = [stride_along(store.index, range_) for range_ in store.order if range_ is not vector]
     are_whole = store.mask is None and all(step is not None and step % lanes == 0 for step in steps)
-    return are_whole and lanes * store.param.dtype.itemsize < _LINE_BYTES
+    return are_whole and lanes * store.param.dtype.itemsize < LINE_BYTES
 
 
 def _tiles(plan: Plan, vector: Range, other: Range, lanes: int, *, in_parts: bool) -> None:
@@ -281,29 +277,3 @@ def _divisor_near(size: int, wanted: int) -> int:
         if size % divisor == 0:
             return divisor
     return wanted
-
-
-def _stream(plan: Plan, info: DeviceInfo) -> None:
-    """Store past the caches what would hardly be found there again.
-
-    A plain store reads the line that it writes to first, which doubles the traffic; one past the caches makes the next
-    reader go to memory. A last-level cache that is many times the others belongs to more than this program, so that its
-    size alone says little: what a reader gains there is less than what stores lose from about `_CACHES_TO_KEEP` times
-    the caches of the units.
-    """
-    for statement, label in list(statement_labels(plan.nest).items()):
-        if not isinstance(statement, Store) or not _passes_caches(statement, info):
-            continue
-        vector = next((r for r in statement.order if plan.nest.kind(r) is Kind.VECTOR), None)
-        if vector is not None and stride_along(statement.index, vector) == 1:
-            plan.do(Stream(label))
-
-
-def _passes_caches(store: Store, info: DeviceInfo) -> bool:
-    """Whether what is stored is so much that its lines are gone from the caches before they are read."""
-    if not info.has_streaming or not info.cache_bytes or store.combine is not None:
-        return False
-    kept = info.cache_bytes[-1]
-    if len(info.cache_bytes) > 2:
-        kept = min(kept, _CACHES_TO_KEEP * info.cache_bytes[-2] * info.units)
-    return store.param.length * store.param.dtype.itemsize >= kept
