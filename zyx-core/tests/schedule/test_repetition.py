@@ -216,3 +216,16 @@ def views_of(node):
 def test_planning_looks_at_as_many_places_as_there_are_steps(step):
     once = max(views_of(after(step, steps, values(9, 9)).node) for steps in (1, 2))
     assert views_of(after(step, 100, values(9, 9)).node) <= 3 * 100 * once
+
+
+def test_what_coordinates_decide_is_never_stored(cpu):
+    """The masks of a roll are the same in every step."""
+    parts = cpu.schedule(after(rolls, 30, values(9, 9)).node, run=lambda nests, arrays: None).parts
+    assert [node.dtype.is_float for part in parts for node in part.stored] == [True] * 30
+
+
+def test_chains_made_of_coordinates_do_not_unfold_either(cpu):
+    x = zyx.arange(300)
+    for _ in range(30):
+        x = x + zyx.roll(x, 1) * zyx.roll(x, 2)
+    assert max(len(lower(nest, "k").ops) for nest in nests_of(cpu, x)) < 500
