@@ -24,7 +24,7 @@ DTYPES = [dtype.name for dtype in dtypes.ALL]
         ([np.float64(1)], "float64", (1,)), (range(3), "int64", (3,)), ([2**63], "uint64", (1,)),
         (np.ones(2, ml_dtypes.bfloat16), "bfloat16", (2,)), (np.ones(2, ">f4"), "float32", (2,)),
     ],
-    ids=repr,
+    ids=lambda value: repr(value).partition(" at 0x")[0],
 )  # fmt: skip
 def test_data_keeps_its_dtype_and_python_numbers_have_defaults(data, dtype, shape):
     found = zyx.Tensor(data)
@@ -78,7 +78,7 @@ def test_nested_tensors_are_read():
         (np.array(["a"]), DTypeError, "NumPy's <U1"), (object(), DTypeError, "NumPy's object"),
         (np.array([1], "datetime64[s]"), DTypeError, "datetime64"),
     ],
-    ids=repr,
+    ids=lambda value: repr(value).partition(" at 0x")[0],
 )  # fmt: skip
 def test_what_is_no_tensor_is_refused_with_the_reason(data, error, text):
     with pytest.raises(error, match=text):
