@@ -14,7 +14,7 @@ from zyx.schedule.materialise import contraction_operands
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zyx.backend.info import DeviceInfo
     from zyx.graph.node import Node
@@ -32,9 +32,12 @@ _SHORT_FOR_A_THREAD: Final = 1 << 12
 def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
     """Return `parts`, which are in an order in which they can run, as launches in an order in which they can run."""
     producer = {node: part for part in parts for node in part.stored}
-    waited_for = {producer[read] for part in parts for read in part.reads if read in producer}
-    last = [part for part in parts if part not in waited_for and _may_share(part, info)]
-    early = [part for part in parts if part not in set(last)]
+    needs = {part: {producer[read] for read in part.reads if read in producer} for part in parts}
+    waited_for = set().union(*needs.values())
+    sharing = {part for part in parts if _may_share(part, info)}
+    last = [part for part in parts if part not in waited_for and part in sharing]
+    put_off = set(last)
+    early = [part for part in parts if part not in put_off]
     done: set[Part] = set()
     launches: list[list[Part]] = []
     for group in (early, last):
@@ -44,8 +47,8 @@ def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
             launch = [first]
             if isinstance(first.root, n.Custom):
                 launch += [part for part in waiting if part is not first and _same_custom(part, first)]
-            elif _may_share(first, info):
-                launch += _companions(first, waiting, producer, done, info)
+            elif first in sharing:
+                launch += _companions(first, [part for part in waiting if part in sharing], needs, done, info)
             for part in launch:
                 del waiting[part]
             launches.append(launch)
@@ -54,19 +57,20 @@ def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
 
 
 def _companions(
-    first: Part, waiting: Iterable[Part], producer: dict[Node, Part], done: set[Part], info: DeviceInfo
+    first: Part, waiting: Iterable[Part], needs: Mapping[Part, set[Part]], done: set[Part], info: DeviceInfo
 ) -> list[Part]:
     """Return parts that are ready and fit into the launch of `first`."""
     found: list[Part] = []
     nodes = len(first.region.views)
     params = len(first.stored) + len(first.reads)
     for part in waiting:
-        if part is first or len(found) + 1 >= _MOST_PARTS:
+        if len(found) + 1 >= _MOST_PARTS:
+            break
+        if part is first or not needs[part] <= done:
             continue
-        ready = all(read not in producer or producer[read] in done for read in part.reads)
         size = len(part.region.views)
         count = len(part.stored) + len(part.reads)
-        if ready and _may_share(part, info) and nodes + size <= _MOST_NODES and params + count <= info.max_params:
+        if nodes + size <= _MOST_NODES and params + count <= info.max_params:
             found.append(part)
             nodes += size
             params += count
