@@ -94,6 +94,14 @@ def _lanes_of(w: Writer, mask: ValueId, lanes: int) -> str:
     return f"<{lanes} x i1> {w.names[mask]}"
 
 
+def _only_lane(mask: str) -> int | None:
+    """Return which lane a mask has, if it is a literal that has exactly one."""
+    if not mask.startswith("<"):
+        return None
+    lanes = [number for number, lane in enumerate(mask[1:-1].split(", ")) if lane == "i1 true"]
+    return lanes[0] if len(lanes) == 1 else None
+
+
 def _zero(type_: Type) -> str:
     """Return the zero of a type in memory."""
     if type_.lanes > 1:
@@ -126,6 +134,16 @@ def store(w: Writer, i: int, op: k.Store) -> None:
         w.lines.append(f"  store {memory} {value}, ptr {pointer}, align {size}{hint}")
     elif given.lanes > 1:
         pointer = w.address(i, op.target, op.index, may_be_outside=True)
+        only = _only_lane(w.names[op.mask])
+        if only is not None:
+            # LLVM 22 stores the one element of a vector that was narrowed in its old width, and so over its neighbour.
+            element = memory.split(" x ")[1].rstrip(">")
+            w.lines.append(
+                f"  %x{i} = extractelement {memory} {value}, i32 {only}\n"
+                f"  %y{i} = getelementptr {element}, ptr {pointer}, i64 {only}\n"
+                f"  store {element} %x{i}, ptr %y{i}, align {size}"
+            )
+            return
         w.lines.append(
             f"  call void @llvm.masked.store.{MEMORY_SUFFIX[given]}.p0"
             f"({memory} {value}, ptr align {size} {pointer}, {_lanes_of(w, op.mask, given.lanes)})"

@@ -10,10 +10,11 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.builder import Builder
+from zyx.ir.parser import parse_kernel
 from zyx.ops import BinaryOp
 from zyx.semantics import apply_bitcast, apply_cast
 from zyx.testing.compare import ulps_apart
-from zyx.testing.launching import claimed_dtypes, lane_counts, prepare, run_on
+from zyx.testing.launching import claimed_dtypes, expected, fits, lane_counts, prepare, run_on
 from zyx.testing.values import least_normal, random_array, special_values
 
 if TYPE_CHECKING:
@@ -107,3 +108,37 @@ def test_bitcasts_keep_every_bit(device: Device, source: DType) -> None:
                 is_nan = np.isnan(wanted.astype(np.float64))
             actual, wanted = actual[~is_nan], wanted[~is_nan]
         np.testing.assert_array_equal(actual.view(np.uint8), wanted.view(np.uint8), f"{source} as {target}")
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"), [("u32", "u16"), ("u32", "u8"), ("u64", "u32"), ("u16", "u8"), ("i32", "i16")]
+)
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_narrowed_lanes_that_are_stored_leave_their_neighbours_alone(
+    device: Device, wide: str, narrow: str, lanes: int
+) -> None:
+    """Compilers are at work on this: LLVM 22 stores a single lane that was narrowed in its old width."""
+    for mask in ([lane == 0 for lane in range(lanes)], [lane == lanes - 2 for lane in range(lanes)]):
+        kernel = parse_kernel(f"""
+            kernel narrowed
+            %o = global {narrow}[{3 * lanes}]
+            %x = global {wide}[{lanes}] readonly
+            %z = const 0 : i64
+            %v = load %x[%z] : {wide}x{lanes}
+            %c = const {int(wide[1:]) - int(narrow[1:])} : {wide}x{lanes}
+            %s = shr %v, %c : {wide}x{lanes}
+            %t = cast %s : {narrow}x{lanes}
+            %y = const true : bool
+            %n = const false : bool
+            %m = vectorize {", ".join("%y" if lane else "%n" for lane in mask)} : boolx{lanes}
+            %i = const {lanes} : i64
+            store %o[%i] = %t if %m
+        """)
+        if not fits(kernel, device):
+            pytest.skip(f"{device.name} does not claim {wide}, {narrow}, or {lanes} lanes of them")
+        o = np.full(3 * lanes, 7, f"{narrow[0]}{int(narrow[1:]) // 8}")
+        x = np.random.default_rng(1).integers(1, 100, lanes).astype(f"{wide[0]}{int(wide[1:]) // 8}")
+        x <<= int(wide[1:]) - int(narrow[1:])
+        (found,) = run_on(device, prepare(kernel, device), [o, x])[:1]
+        (wanted,) = expected(kernel, [o, x])[:1]
+        np.testing.assert_array_equal(found, wanted, f"mask {mask}")
