@@ -37,8 +37,8 @@ to arguments and to everything that it finds outside. That is right and slow: ta
 
 A function keeps at most `MOST_TRACES` traces, a method as many for each object, and those go first that were not used
 for longest: each new number among the arguments is a trace and a compilation, so what changes all the time had better
-be a tensor. A trace keeps no
-argument, no tensor from outside and no object of a method alive; it goes when one that it depends on has gone.
+be a tensor. A trace keeps no argument, no tensor from outside and no object of a method alive; it goes when one that it
+depends on has gone.
 """
 
 from __future__ import annotations
