@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from zyx.schedule.heuristics.plan import Plan
     from zyx.schedule.heuristics.tile import Tile
 
-#: Fewest uses for which what lies the other way is turned over, or gathered.
+#: Fewest uses for which what lies the other way is turned over, and for which elements are gathered.
 ROWS_TO_TURN_FOR: Final = 32
+_ROWS_TO_GATHER_FOR: Final = 12
 #: Fewest tiles of rows that what lies side by side is copied for.
 _TILES_TO_COPY_FOR: Final = 2
 #: Parts of a cache in which lines compete, of most processors; ways of its sets, to them.
@@ -36,7 +37,7 @@ def can_gather(wide: list[e.Read], vector: Range, rows: Range | None, info: Devi
         len(wide) == 1
         and len(info.cache_bytes) > 1
         and rows is not None
-        and rows.size >= ROWS_TO_TURN_FOR
+        and rows.size >= _ROWS_TO_GATHER_FOR
         and stride_along(wide[0].index, vector) is not None
     )
 
@@ -59,12 +60,12 @@ def copy_columns(plan: Plan, tile: Tile, reduced: list[Range], rows: int, info: 
     along = [range_ for range_ in reduced if read.index.free & range_.bit]
     inner = [range_ for range_ in tile.inner if read.index.free & range_.bit]
     is_apart = stride_along(read.index, vector) not in (0, 1)
+    side = next((r for r in along if stride_along(read.index, r) == 1 and r.size >= vector.size), None)
     if is_apart:
-        if rows < ROWS_TO_TURN_FOR:
+        if rows < (_ROWS_TO_GATHER_FOR if side is None else ROWS_TO_TURN_FOR):
             return
     elif not masked and not _is_spread(read, along, inner, info):
         return
-    side = next((r for r in along if stride_along(read.index, r) == 1 and r.size >= vector.size), None)
     copy = _stage(plan, statement, read, [*along, *inner])
     if side is None or not is_apart:
         for range_ in inner:
