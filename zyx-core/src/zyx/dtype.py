@@ -157,7 +157,8 @@ class DType:
     def to_scalar(self, value: Scalar) -> Scalar:
         """Return `value` as this type holds it: integers wrap, floats round once, any nonzero value is True."""
         if self.kind is Kind.FLOAT and self.bits < 64:
-            value = _to_float64_to_odd(value) if isinstance(value, int) else float(value)
+            is_rounded = isinstance(value, int) and not -_ALL_EXACT <= value <= _ALL_EXACT
+            value = _to_float64_to_odd(int(value)) if is_rounded else float(value)
         if self is float32:  # far the most frequent
             return _to_float32(value)
         match self.kind:
@@ -179,6 +180,10 @@ class DType:
         if self.kind is Kind.INT and value >> (self.bits - 1):
             value -= 1 << self.bits
         return value
+
+
+#: Up to here float64 has every integer.
+_ALL_EXACT: Final = 1 << 53
 
 
 # Rounding twice is rounding once if the first time is to odd: toward zero, with the last digit 1 unless it is exact.

@@ -10,7 +10,7 @@ Extremes are NaN if an element is. `out` is None: it stands there so that NumPy'
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
@@ -44,10 +44,9 @@ def sum_dtype(dtype: DType) -> DType:
     return dtypes.uint64 if dtype.is_unsigned else dtypes.int64
 
 
-def _refuse(out: object, what: str) -> None:
-    """Check the argument `out`, which is there since NumPy's functions, given a tensor, call its method with it."""
-    if out is not None:
-        raise DTypeError(f"{what} makes a new tensor; out={type(out).__name__} cannot be written to, leave it out")
+def _refuse(out: object, what: str) -> NoReturn:
+    """Refuse the argument `out`, which is there since NumPy's functions, given a tensor, call its method with it."""
+    raise DTypeError(f"{what} makes a new tensor; out={type(out).__name__} cannot be written to, leave it out")
 
 
 def _combine(x: Tensor, op: ReduceOp, axis: AxisLike, dtype: DTypeLike | None, what: str, *, keepdims: bool) -> Tensor:
@@ -62,7 +61,8 @@ def sum(
     x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
 ) -> Tensor:
     """Return the sum along `axis`; 0 of no elements. `dtype` is that of the result, and of the additions."""
-    _refuse(out, "sum")
+    if out is not None:
+        _refuse(out, "sum")
     return _combine(x, ReduceOp.SUM, axis, dtype, "sum", keepdims=keepdims)
 
 
@@ -70,7 +70,8 @@ def prod(
     x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
 ) -> Tensor:
     """Return the product along `axis`; 1 of no elements. `dtype` is that of the result, and of the multiplications."""
-    _refuse(out, "prod")
+    if out is not None:
+        _refuse(out, "prod")
     return _combine(x, ReduceOp.PROD, axis, dtype, "prod", keepdims=keepdims)
 
 
@@ -98,7 +99,8 @@ def max(
     Raises:
         ShapeError: An axis of size 0.
     """
-    _refuse(out, "max")
+    if out is not None:
+        _refuse(out, "max")
     return _extreme(x, ReduceOp.MAX, axis, "max", keepdims=keepdims)
 
 
@@ -110,7 +112,8 @@ def min(
     Raises:
         ShapeError: An axis of size 0.
     """
-    _refuse(out, "min")
+    if out is not None:
+        _refuse(out, "min")
     return _extreme(x, ReduceOp.MIN, axis, "min", keepdims=keepdims)
 
 
@@ -118,7 +121,8 @@ def any(
     x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None
 ) -> Tensor:  # the Array API's name
     """Tell whether any element along `axis` is not 0; false of no elements."""
-    _refuse(out, "any")
+    if out is not None:
+        _refuse(out, "any")
     return _combine(x, ReduceOp.OR, axis, dtypes.bool_, "any", keepdims=keepdims)
 
 
@@ -126,7 +130,8 @@ def all(
     x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None
 ) -> Tensor:  # the Array API's name
     """Tell whether all elements along `axis` are not 0; true of no elements."""
-    _refuse(out, "all")
+    if out is not None:
+        _refuse(out, "all")
     return _combine(x, ReduceOp.AND, axis, dtypes.bool_, "all", keepdims=keepdims)
 
 
@@ -208,7 +213,8 @@ def mean(
     `dtype` is that of the result, and of the additions. Without it integers and bools are taken as float32, and those
     beyond 2**24 rounded to it; with float64 they are exact up to 2**53.
     """
-    _refuse(out, "mean")
+    if out is not None:
+        _refuse(out, "mean")
     term = term_of(x, "mean")
     target = _result_dtype(term, dtype, "mean")
     axes = shapes.normalize_axes(axis, len(term.shape))
@@ -238,7 +244,8 @@ def var(
     Where that is not positive, the result is NaN (or infinity, if the elements differ). Integers and bools give
     float32. `ddof` is NumPy's name for `correction`.
     """
-    _refuse(out, "var")
+    if out is not None:
+        _refuse(out, "var")
     return var_mean(x, axis, correction=correction if ddof is None else ddof, dtype=dtype, keepdims=keepdims)[0]
 
 
@@ -253,7 +260,8 @@ def std(
     ddof: float | None = None,
 ) -> Tensor:
     """Return the standard deviation along `axis`, the square root of `var`."""
-    _refuse(out, "std")
+    if out is not None:
+        _refuse(out, "std")
     return std_mean(x, axis, correction=correction if ddof is None else ddof, dtype=dtype, keepdims=keepdims)[0]
 
 

@@ -89,8 +89,9 @@ FUNCTIONS: Final[tuple[tuple[str, Meaning], ...]] = (
     ("zyx.hardsigmoid({0})", lambda x: np.clip(x / 6 + 0.5, 0, 1)),
     ("zyx.hardswish({0})", lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
     ("zyx.mish({0})", lambda x: x * np.tanh(_softplus(x))),
-    ("zyx.softplus({0})", _softplus),
-    ("zyx.softplus({0}, 2.0)", lambda x: _softplus(2 * x) / 2),
+    ("zyx.softplus({0})", lambda x: np.where(x > 20, x, _softplus(x))),  # x itself above the threshold
+    ("zyx.softplus({0}, 2.0)", lambda x: np.where(2 * x > 20, x, _softplus(2 * x) / 2)),
+    ("zyx.softplus({0}, 0.5, 50.0)", lambda x: np.where(0.5 * x > 50, x, _softplus(0.5 * x) / 0.5)),
     ("zyx.softsign({0})", lambda x: x / (1 + np.abs(x))),
     ("zyx.logsigmoid({0})", lambda x: -_softplus(-x)),
 )
