@@ -160,7 +160,7 @@ def test_a_runtime_is_closed_when_nobody_waits_any_more(lab, apart):
         waits.start(x.numpy)
         threading.Timer(0.1, waits.go_on.set).start()
         lab.close()
-        assert not lab._waiting._count
+        assert not lab._waiting._apart._count
     assert waits.found[0].tolist() == [2] * 4
 
 

@@ -37,8 +37,7 @@ class Waiting:
     def __init__(self, lock: RLock, lose: Callable[[DeviceLostError], None]) -> None:
         self._lock = lock
         self._lose = lose
-        self._ended = Condition(lock)
-        self._count = 0
+        self._apart = _Apart(lock)
 
     def finish(self, buffer: Buffer) -> None:
         """Return when the work that is queued on `buffer` now is done.
@@ -58,7 +57,7 @@ class Waiting:
                     buffer.wait()
                 return
         failure: BackendError | None = None
-        with self._apart():
+        with self._apart:
             try:
                 last.pool.sync_events([event])
             except BackendError as error:
@@ -80,7 +79,7 @@ class Waiting:
             BackendError: The transfer failed.
         """
         assert buffer.raw is not None
-        with self._losing(buffer.pool), self._apart() if buffer.pool.waits_apart else self._lock:
+        with self._losing(buffer.pool), self._apart if buffer.pool.waits_apart else self._lock:
             buffer.pool.pool_to_host(buffer.raw, target, [])
 
     def synchronize(self, pools: Iterable[MemoryPool]) -> None:
@@ -90,21 +89,27 @@ class Waiting:
             BackendError: The first error, when all work is over; notes on it say what else failed.
         """
         errors: list[BackendError] = []
+        apart: list[MemoryPool] = []
+        together: list[MemoryPool] = []
         for pool in pools:
-            try:
-                with self._losing(pool), self._apart() if pool.waits_apart else self._lock:
-                    pool.synchronize()
-            except BackendError as error:
-                errors.append(error)
+            (apart if pool.waits_apart else together).append(pool)
+        if apart:
+            with self._apart:
+                errors += _synchronize_all(apart)
+        if together:
+            with self._lock:
+                errors += _synchronize_all(together)
         if errors:
+            for error in errors:
+                if isinstance(error, DeviceLostError):
+                    self._lose(error)
             for other in errors[1:]:
                 errors[0].add_note(f"{type(other).__name__}: {other}")
             raise errors[0]
 
     def end(self) -> None:
         """Return when nobody waits any more, or after a while."""
-        with self._lock:
-            self._ended.wait_for(lambda: not self._count, _PATIENCE_S)
+        self._apart.end()
 
     @contextmanager
     def _losing(self, pool: MemoryPool) -> Iterator[None]:
@@ -116,14 +121,40 @@ class Waiting:
                 self._lose(error)
             raise
 
-    @contextmanager
-    def _apart(self) -> Iterator[None]:
+
+class _Apart:
+    """Counts who waits without the lock, for the length of ``with`` blocks."""
+
+    __slots__ = ("_count", "_ended", "_lock")
+
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
+        self._ended = Condition(lock)
+        self._count = 0
+
+    def __enter__(self) -> None:
         with self._lock:
             self._count += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                self._ended.notify_all()
+
+    def end(self) -> None:
+        """Return when there is nobody any more, or after a while."""
+        with self._lock:
+            self._ended.wait_for(lambda: not self._count, _PATIENCE_S)
+
+
+def _synchronize_all(pools: Iterable[MemoryPool]) -> list[BackendError]:
+    """Wait for all work of `pools`, and return the errors."""
+    errors: list[BackendError] = []
+    for pool in pools:
         try:
-            yield
-        finally:
-            with self._lock:
-                self._count -= 1
-                if not self._count:
-                    self._ended.notify_all()
+            pool.synchronize()
+        except BackendError as error:
+            locate(error, pool.name)
+            errors.append(error)
+    return errors
