@@ -18,7 +18,8 @@ ORACLE = Path("/usr/lib/oclgrind/liboclgrind-rt-icd.so")
 #: Parts of the conformance kit that the device computes within seconds. Random numbers are not among them: it does not
 #: know the instruction that clang makes of rotations.
 PARTS = {
-    "gathers and scatters": "test_indexing and not random_words",
+    # Oclgrind's compiler makes llvm.usub.sat of the differences that "turned" positions are, which Oclgrind cannot run.
+    "gathers and scatters": "test_indexing and not random_words and not turned",
     "windows": "test_windows and (f32 or i32)",
     "sums, scans and products": "test_reductions and (f32 or i32) and not 129",
     "movement": "test_movement and f32",
