@@ -119,7 +119,7 @@ def complaints(log: Path, *command: str) -> str:
         "ZYX_REQUIRE_DEVICES": "opencl",
     }
     result = subprocess.run(
-        [sys.executable, *command], env=environ, capture_output=True, text=True, timeout=280, check=False
+        [sys.executable, *command], env=environ, capture_output=True, text=True, timeout=560, check=False
     )
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
     return log.read_text() if log.exists() else ""

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, cast
 from zyx.errors import FormatError, TraceError
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
-from zyx.runtime.buffer import read_into
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ class Unread:
             TransferError: The file is gone, or shorter than it was. Then it can be tried again.
         """
         if self.buffer is None:
+            from zyx.runtime.copying import read_into  # which most programs do without
+
             buffer = allocate(self.window.nbytes)
             read_into(self.window, buffer)
             self.buffer = buffer

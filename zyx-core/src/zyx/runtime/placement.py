@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from zyx.backend import Device
 from zyx.errors import AllocationError, NoDeviceError, UnsupportedError
-from zyx.runtime.buffer import Buffer, copy_buffer
+from zyx.runtime.buffer import Buffer
+from zyx.runtime.copying import copy_buffer
 from zyx.runtime.devices import GROUP
 from zyx.shape import size_of
 

@@ -16,7 +16,8 @@ from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
 from zyx.modes import shown
-from zyx.runtime.buffer import abandon, copy_buffer, drain, settle, take_events
+from zyx.runtime.buffer import abandon, drain, settle, take_events
+from zyx.runtime.copying import copy_buffer
 from zyx.runtime.trace import LAUNCHES
 
 if TYPE_CHECKING:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
 import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -19,9 +18,9 @@ from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
-from zyx.runtime.devices import Devices
 from zyx.runtime.lazy import Unread, read_slices_only
 from zyx.runtime.observer import Observers
+from zyx.runtime.plans import Plans, of_parent
 from zyx.runtime.signature import signature
 from zyx.runtime.waiting import Waiting
 from zyx.shape import size_of
@@ -32,11 +31,8 @@ if TYPE_CHECKING:
     from zyx.backend import Device
     from zyx.dtype import DType
     from zyx.graph.node import Node
-    from zyx.runtime.compiler import Compiler
     from zyx.runtime.handle import Handle
     from zyx.runtime.placement import Placed
-    from zyx.runtime.plan import Plan
-    from zyx.runtime.planner import Planner
     from zyx.runtime.tracing import Tracing
     from zyx.settings.record import Settings
     from zyx.shape import Shape
@@ -63,7 +59,7 @@ class SupportsSpare(Protocol):
         """Let go of the memory."""
 
 
-class Runtime(Devices):
+class Runtime(Plans):
     """Devices, memory and what was compiled, for the tensors that belong to it.
 
     Nothing is opened before a device is needed. All methods may be called from any thread.
@@ -87,24 +83,12 @@ class Runtime(Devices):
         self.traces: set[Tracing] = set()
         self._waiting = Waiting(self.lock, self.lose)
         self._tracing: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
-        self._compiler: Compiler | None = None
-        self._planner: Planner | None = None
-        self._plans: OrderedDict[object, Plan] = OrderedDict()
-        self._discarded: deque[Plan] = deque()
         self.spares: weakref.WeakSet[SupportsSpare] = weakref.WeakSet()
         self._empty: dict[str, Buffer] = {}
         self._later: list[weakref.ref[Handle]] = []
         self.forked: weakref.WeakSet[SupportsFork] = weakref.WeakSet()
         self.memory.droppers += [self._drop_spares, self._drop_plans, self._drop_programs]
         lifetime.begin(self)
-
-    def take_settings(self, settings: Settings) -> None:
-        with self.lock:
-            is_timed_anew = settings.autotune != self.settings.autotune
-            super().take_settings(settings)
-            if is_timed_anew:
-                self._drop_plans()
-                self._planner = None
 
     # ---- traces
 
@@ -401,59 +385,6 @@ class Runtime(Devices):
         self._compute([same])
         return self.graph.leaf(node.shape, node.dtype, node.device, same.storage, history_lost=True)
 
-    def plan(
-        self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None = None
-    ) -> Plan:
-        """Return a new plan that computes `outputs` from `leaves`; see `Planner.make`."""
-        with self.lock:
-            if not self._has_groups:
-                return self._planned(outputs, leaves, donations, {})
-            attempt = functools.partial(self._planned, outputs, leaves, donations)
-            return self.placement.run(signature(outputs)[2], outputs, self.trace, attempt)
-
-    def discard(self, plan: Plan) -> None:
-        """Note that `plan` is not run any more: what was captured of it is released later. May be called anywhere."""
-        self._discarded.append(plan)
-
-    def release_discarded(self) -> None:
-        """Release what was captured of plans that are not run any more; for whoever holds the lock."""
-        while self._discarded:
-            plan = self._discarded.popleft()
-            if self.memory.lost and any(device.memory_pool in self.memory.lost for device in plan.devices):
-                _of_parent.append(plan)
-            else:
-                plan.close()
-
-    def _planned(
-        self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None, placed: Placed
-    ) -> Plan:
-        self.release_discarded()
-        started = time.perf_counter()
-        plan = self.planner.make(outputs, leaves, donations, placed)
-        self.trace.planned(plan, time.perf_counter() - started)
-        return plan
-
-    @property
-    def planner(self) -> Planner:
-        """Makes plans."""
-        if self._planner is None:
-            settings = self.settings  # before the imports: it says so if it is too late for these
-            from zyx.runtime.candidates import Candidates
-            from zyx.runtime.planner import Planner
-
-            candidates = Candidates(settings.autotune, self.backends.library_kernels, self.memory, self.trace)
-            self._planner = Planner(self.device, self.compiler, candidates)
-        return self._planner
-
-    @property
-    def compiler(self) -> Compiler:
-        """Compiles kernels."""
-        if self._compiler is None:
-            from zyx.runtime.compiler import Compiler
-
-            self._compiler = Compiler(self.trace)
-        return self._compiler
-
     def _empty_buffer(self, device: str) -> Buffer:
         if device not in self._empty:
             self._empty[device] = self.allocate(device, 0)
@@ -462,17 +393,6 @@ class Runtime(Devices):
     def _drop_spares(self) -> None:
         for thing in list(self.spares):
             thing.drop_spare()
-
-    def _drop_plans(self) -> None:
-        self.release_discarded()
-        for plan in self._plans.values():
-            plan.close()
-        self._plans.clear()
-
-    def _drop_programs(self) -> None:
-        """Release the programs that nothing launches any more."""
-        if self._compiler is not None:
-            self._compiler.drop_unused()
 
     def close(self) -> None:
         """Wait for all work, release programs, free memory, close devices, in this order. A second call does nothing.
@@ -520,7 +440,7 @@ class Runtime(Devices):
             self.memory.lost.update(lost)
             if lost:
                 # Kept, since their finalisers would call drivers that are the parent's.
-                _of_parent.append((self._plans, self._compiler, self._planner, self._empty))
+                of_parent.append((self._plans, self._compiler, self._planner, self._empty))
                 self._plans, self._empty, self._compiler, self._planner = OrderedDict(), {}, None, None
                 self._default = None
                 self._forget_placement()
@@ -538,9 +458,6 @@ def _source_with_same_layout(node: Node) -> Node | None:
 
 
 _current: list[Runtime] = []
-
-#: What a child of a fork must not touch, nor let die.
-_of_parent: list[object] = []
 
 
 def current() -> Runtime:

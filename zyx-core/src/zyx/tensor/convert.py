@@ -27,10 +27,20 @@ _PRINTED_WHOLE = 1000
 _EDGE = 3
 
 
+def to_bytes(x: Tensor) -> bytes:
+    """Return the values as they lie in memory, in row-major order; reads."""
+    return numpy(x).tobytes()
+
+
 def numpy(x: Tensor) -> Array:
     """Return the values as a new array."""
     tensor = require(x, "numpy")
     return tensor.runtime.download(tensor)
+
+
+def formatted(x: Tensor, spec: str) -> str:
+    """Write one element as a number if a format is given, else the text of `repr`."""
+    return format(item(x), spec) if spec else repr(x)
 
 
 def item(x: Tensor) -> Scalar:

@@ -9,20 +9,14 @@ recommendations", 1983. It goes over the numbers as often as one without correct
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from zyx.tensor.formulas import is_finite
+from zyx.tensor.formulas import count, is_finite, mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.tensor.term import Term
-
-
-def mean(x: Term, axes: Sequence[int]) -> Term:
-    """Return the mean along `axes`, which keep size 1."""
-    return x.sum(axes) / float(_count(x, axes))
 
 
 def squared_deviations(x: Term, axes: Sequence[int]) -> Term:
@@ -32,7 +26,7 @@ def squared_deviations(x: Term, axes: Sequence[int]) -> Term:
     centre = near + rest
     lacking = (rest - (centre - near)).detach()  # 0 but for rounding, so no gradient flows through it
     apart = x - centre
-    squares = (apart * apart).sum(axes) - lacking * lacking * float(_count(x, axes))
+    squares = (apart * apart).sum(axes) - lacking * lacking * float(count(x, axes))
     return (squares < 0).where(0.0, squares)
 
 
@@ -41,7 +35,7 @@ def _among(x: Term, axes: Sequence[int]) -> Term:
 
     One that is much larger than the others would cost them their digits.
     """
-    if not _count(x, axes):
+    if not count(x, axes):
         return x.sum(axes)
     found = None
     for quarter in (0, 2, 4):
@@ -52,7 +46,3 @@ def _among(x: Term, axes: Sequence[int]) -> Term:
         found = candidate if found is None else (candidate.abs() < found.abs()).where(candidate, found)
     assert found is not None
     return is_finite(found).where(found, 0.0).detach()
-
-
-def _count(x: Term, axes: Sequence[int]) -> int:
-    return math.prod(x.shape[axis] for axis in axes)

@@ -33,6 +33,16 @@ def is_finite(x: Term) -> Term:
     return x.abs() < math.inf
 
 
+def count(x: Term, axes: Sequence[int]) -> int:
+    """Return the number of elements along `axes`."""
+    return math.prod(x.shape[axis] for axis in axes)
+
+
+def mean(x: Term, axes: Sequence[int]) -> Term:
+    """Return the mean along `axes`, which keep size 1."""
+    return x.sum(axes) / float(count(x, axes))
+
+
 def sigmoid(x: Term) -> Term:
     """Return ``1 / (1 + exp(-x))``, of which exp never overflows."""
     negative = x < 0

@@ -17,7 +17,7 @@ from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
 from zyx.ops import ReduceOp
-from zyx.tensor import deviations, formulas
+from zyx.tensor import formulas
 from zyx.tensor.operands import align, float_dtype, require, term_of, wrap
 
 if TYPE_CHECKING:
@@ -218,15 +218,17 @@ def mean(
     term = term_of(x, "mean")
     target = _result_dtype(term, dtype, "mean")
     axes = shapes.normalize_axes(axis, len(term.shape))
-    result = deviations.mean(term.cast(dtypes.accumulator(target)), axes).cast(target)
+    result = formulas.mean(term.cast(dtypes.accumulator(target)), axes).cast(target)
     return wrap(drop_axes(result, axes, keepdims=keepdims).node, x)
 
 
 def _variance(term: Term, axes: Sequence[int], correction: float) -> tuple[Term, Term]:
     """Return variance and mean."""
-    freedom = math.prod(term.shape[axis] for axis in axes) - correction
-    spread = deviations.squared_deviations(term, axes) / float(freedom if freedom > 0 else 0)
-    return spread, deviations.mean(term, axes)
+    from zyx.tensor.deviations import squared_deviations  # which most programs do without
+
+    freedom = formulas.count(term, axes) - correction
+    spread = squared_deviations(term, axes) / float(freedom if freedom > 0 else 0)
+    return spread, formulas.mean(term, axes)
 
 
 def var(

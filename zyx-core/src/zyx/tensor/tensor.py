@@ -129,10 +129,9 @@ class Tensor(Handle):
     @property
     def T(self) -> Tensor:  # the Array API's name
         """The transpose of a matrix; of other ranks an error says what to use."""
-        if len(self.node.shape) != 2:
-            raise ShapeError(
-                f".T is of matrices; for shape {self.node.shape} use .mT, .permute_dims(...) or .transpose()"
-            )
+        shape = self.node.shape
+        if len(shape) != 2:
+            raise ShapeError(f".T is of matrices; for shape {shape} use .mT, .permute_dims(...) or .transpose()")
         return movement.matrix_transpose(self)
 
     @property
@@ -184,6 +183,8 @@ class Tensor(Handle):
     numpy = convert.numpy
     item = convert.item
     tolist = convert.tolist
+    __bytes__ = convert.to_bytes
+    __format__ = convert.formatted
 
     # ---- arithmetic
 
@@ -477,14 +478,6 @@ class Tensor(Handle):
     def __contains__(self, value: object) -> bool:
         """Tell whether an element equals `value`; reads."""
         return convert.to_bool(reduction.any(arithmetic.equal(self, value)))  # type: ignore[arg-type]  # it is checked there
-
-    def __bytes__(self) -> bytes:
-        """Return the values as they lie in memory, in row-major order; reads."""
-        return convert.numpy(self).tobytes()
-
-    def __format__(self, spec: str) -> str:
-        """Write one element as a number if a format is given, else the text of `repr`."""
-        return format(convert.item(self), spec) if spec else repr(self)
 
     def __copy__(self) -> Tensor:
         return self.of(self.node, self.runtime)

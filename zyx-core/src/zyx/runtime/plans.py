@@ -1,0 +1,107 @@
+"""What a runtime has of plans and programs: made when first needed, dropped where memory is asked for in vain."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Any, Final
+
+from zyx.runtime.devices import Devices
+from zyx.runtime.signature import signature
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.graph.node import Node
+    from zyx.runtime.compiler import Compiler
+    from zyx.runtime.placement import Placed
+    from zyx.runtime.plan import Plan
+    from zyx.runtime.planner import Planner
+    from zyx.settings.record import Settings
+
+#: What a child of a fork must not touch, nor let die.
+of_parent: Final[list[object]] = []
+
+
+class Plans(Devices):
+    """Plans by the structure of graphs, and what makes them: a part of `zyx.runtime.runtime.Runtime`."""
+
+    def __init__(self, settings: Settings | Mapping[str, Any] | None = None) -> None:
+        super().__init__(settings)
+        self._compiler: Compiler | None = None
+        self._planner: Planner | None = None
+        self._plans: OrderedDict[object, Plan] = OrderedDict()
+        self._discarded: deque[Plan] = deque()
+
+    def take_settings(self, settings: Settings) -> None:
+        with self.lock:
+            is_timed_anew = settings.autotune != self.settings.autotune
+            super().take_settings(settings)
+            if is_timed_anew:
+                self._drop_plans()
+                self._planner = None
+
+    def plan(
+        self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None = None
+    ) -> Plan:
+        """Return a new plan that computes `outputs` from `leaves`; see `Planner.make`."""
+        with self.lock:
+            if not self._has_groups:
+                return self._planned(outputs, leaves, donations, {})
+            attempt = functools.partial(self._planned, outputs, leaves, donations)
+            return self.placement.run(signature(outputs)[2], outputs, self.trace, attempt)
+
+    def discard(self, plan: Plan) -> None:
+        """Note that `plan` is not run any more: what was captured of it is released later. May be called anywhere."""
+        self._discarded.append(plan)
+
+    def release_discarded(self) -> None:
+        """Release what was captured of plans that are not run any more; for whoever holds the lock."""
+        while self._discarded:
+            plan = self._discarded.popleft()
+            if self.memory.lost and any(device.memory_pool in self.memory.lost for device in plan.devices):
+                of_parent.append(plan)
+            else:
+                plan.close()
+
+    def _planned(
+        self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None, placed: Placed
+    ) -> Plan:
+        self.release_discarded()
+        started = time.perf_counter()
+        plan = self.planner.make(outputs, leaves, donations, placed)
+        self.trace.planned(plan, time.perf_counter() - started)
+        return plan
+
+    @property
+    def planner(self) -> Planner:
+        """Makes plans."""
+        if self._planner is None:
+            settings = self.settings  # before the imports: it says so if it is too late for these
+            from zyx.runtime.candidates import Candidates
+            from zyx.runtime.planner import Planner
+
+            candidates = Candidates(settings.autotune, self.backends.library_kernels, self.memory, self.trace)
+            self._planner = Planner(self.device, self.compiler, candidates)
+        return self._planner
+
+    @property
+    def compiler(self) -> Compiler:
+        """Compiles kernels."""
+        if self._compiler is None:
+            from zyx.runtime.compiler import Compiler
+
+            self._compiler = Compiler(self.trace)
+        return self._compiler
+
+    def _drop_plans(self) -> None:
+        self.release_discarded()
+        for plan in self._plans.values():
+            plan.close()
+        self._plans.clear()
+
+    def _drop_programs(self) -> None:
+        """Release the programs that nothing launches any more."""
+        if self._compiler is not None:
+            self._compiler.drop_unused()
