@@ -72,6 +72,8 @@ class LazyPool(HostPool):
 
     #: The class of its events.
     event = LazyEvent
+    #: Its work is done by whoever waits, and its queue is nobody's to share.
+    waits_apart = False
 
     def __init__(self, name):
         super().__init__(name, 1 << 30)

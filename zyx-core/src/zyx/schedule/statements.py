@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zyx.ir import expr as e
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Type, ValueId
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.accesses import stride_along
 from zyx.schedule.accumulate import Accumulation
-from zyx.schedule.storage import InArray
+from zyx.schedule.storage import InArray, outermost_reduction
 from zyx.schedule.thread_axes import axes_without
 
 if TYPE_CHECKING:
@@ -33,12 +34,17 @@ class StatementWriter:
         self._emitter = writer.emitter
         self._accumulation = Accumulation(writer)
         self._meetings: dict[Loop | Statement, int] = {}
+        self._handed_on: set[Loop | Statement] = set()
         for value, place in writer.storage.items():
             if isinstance(place, InArray) and place.shared:
                 definition = writer.tree.definitions[value]
                 path = writer.tree.paths[definition]
                 item = path[len(place.scope)] if len(place.scope) < len(path) else definition
                 self._meetings[item] = self._meetings.get(item, 0) + 1
+                depth = outermost_reduction(definition, path)
+                finished = path[depth] if depth < len(path) else definition
+                if finished is not item and self._is_read_within(value, item, len(place.scope)):
+                    self._handed_on.add(finished)
 
     def before(self, item: Loop | Statement, env: Env) -> None:
         """Write what comes in front of a loop or statement."""
@@ -49,8 +55,18 @@ class StatementWriter:
     def after(self, item: Loop | Statement, env: Env) -> None:
         """Write what comes behind a loop or statement."""
         self._accumulation.after(item, env)
-        if item in self._meetings:
+        if item in self._meetings or item in self._handed_on:
             self._builder.add(k.Barrier())
+
+    def _is_read_within(self, value: e.Value, item: Loop | Statement, depth: int) -> bool:
+        """Whether a thread reads what another one made of `value`, in the very iteration of `item` that makes it."""
+        for statement, reference in self._writer.tree.uses.get(value, []):
+            path = self._writer.tree.paths[statement]
+            if depth < len(path) and path[depth] is item:
+                for range_, index in zip(value.ranges, reference.indices, strict=True):
+                    if self._nest.kind(range_) is Kind.LOCAL and not e.is_current(index, range_):
+                        return True
+        return False
 
     def before_block(self, loop: Loop, env: Env) -> None:
         """Write what comes in front of a block of a loop that is cut into blocks."""

@@ -66,7 +66,7 @@ def place_values(nest: Nest, tree: Tree) -> dict[e.Value, Storage]:
 def _place(value: e.Value, definition: Statement, nest: Nest, tree: Tree) -> Storage:
     path = tree.paths[definition]
     uses = tree.uses.get(value, [])
-    scope = path if isinstance(definition, Store) else path[: _outermost_reduction(definition, path)]
+    scope = path if isinstance(definition, Store) else path[: outermost_reduction(definition, path)]
     for statement, _ in uses:
         scope = scope[: _common(scope, tree.paths[statement])]
     in_scope = {loop.range for loop in scope}
@@ -100,7 +100,7 @@ def _place(value: e.Value, definition: Statement, nest: Nest, tree: Tree) -> Sto
     return InArray((*order, *vector), shared, scope)
 
 
-def _outermost_reduction(definition: Statement, path: tuple[Loop, ...]) -> int:
+def outermost_reduction(definition: Statement, path: tuple[Loop, ...]) -> int:
     """Return how many loops of `path` lie outside all loops that `definition` reduces over."""
     if isinstance(definition, Compute):
         for depth, loop in enumerate(path):
