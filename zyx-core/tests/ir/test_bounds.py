@@ -251,3 +251,25 @@ def test_facts_about_a_dividend_are_facts_about_its_quotient():
         %d = sub %q, %n : i64
     """)
     assert bounds.inequalities.minimum(bounds.exact_form(at["%d"])[0]) == 1
+
+
+def test_where_nothing_remains_of_a_division_its_quotient_is_known_better():
+    """(8 - 2 * i) // 3 with i < 3 is 1 or 2; where 3 divides it, which is for i = 1, it is 2."""
+    text = """
+        kernel divided
+        %o = global f32[8]
+        %i = group 0 < 3 : i64
+        %two = const 2 : i64
+        %m = mul %i, %two : i64
+        %c = const 8 : i64
+        %d = sub %c, %m : i64
+        %three = const 3 : i64
+        %q = div %d, %three : i64
+        %r = mod %d, %three : i64
+        %z = const 0 : i64
+        %p = eq %r, %z : bool
+    """
+    bounds, at = bounds_of(text)
+    assert bounds.range_of(at["%q"]) == (1, 2)
+    bounds, at = bounds_of(text + "if %p\n%s = add %q, %z : i64")
+    assert bounds.range_of(at["%s"]) == (2, 2)

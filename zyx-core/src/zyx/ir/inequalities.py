@@ -102,10 +102,14 @@ class Inequalities:
                 yield affine.add(fact, known, multiple)
 
     def narrow_quotients(self) -> None:
-        """Narrow the ranges of quotients and remainders by what was learned about their dividends."""
+        """Narrow the ranges of quotients and remainders by what was learned about their dividends, and each other.
+
+        Of ``x // 3`` with x from -2 to 0 it is only known that it is -1 or 0; where ``x % 3`` is 0, it is 0.
+        """
         for quotient, remainder, dividend, divisor in self._quotients:
             low, high = self.minimum(dividend), self.maximum(dividend)
-            self._intersect(quotient, (low // divisor, high // divisor))
+            least, most = self._ranges[remainder]
+            self._intersect(quotient, (-((most - low) // divisor), (high - least) // divisor))
             if low // divisor == high // divisor:
                 self._intersect(remainder, (low % divisor, high % divisor))
 
