@@ -13,29 +13,9 @@ from zyx import dtype as dtypes
 from zyx.ir import expr as e
 from zyx.ir.pool import Pool
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.testing.index_values import index_value
 
 F32, I32, BOOL = dtypes.float32, dtypes.int32, dtypes.bool_
-
-
-def value_of(expr: e.Expr, at: dict[e.Range, int]) -> int:
-    match expr:
-        case e.Literal(value=value):
-            return int(value)
-        case e.RangeRef(range=range_):
-            return at[range_]
-        case e.Affine(terms=terms, constant=constant):
-            return constant + sum(value_of(term, at) * factor for term, factor in terms)
-        case e.Quotient(x=x, divisor=divisor):
-            return value_of(x, at) // divisor
-        case e.Remainder(x=x, divisor=divisor):
-            return value_of(x, at) % divisor
-        case e.NonNegative(x=x):
-            return int(value_of(x, at) >= 0)
-        case e.IsZero(x=x):
-            return int(value_of(x, at) == 0)
-        case e.Apply2(op=BinaryOp.AND, x=x, y=y):
-            return value_of(x, at) & value_of(y, at)
-    raise AssertionError(f"{type(expr).__name__} is no index and no test")
 
 
 @st.composite
@@ -73,7 +53,7 @@ def points(ranges):
 def test_simplified_arithmetic_has_the_values_and_bounds_of_the_plain_one(found):
     _, ranges, expr, meaning = found
     for at in points(ranges):
-        value = value_of(expr, at)
+        value = index_value(expr, at)
         assert value == meaning(at)
         assert expr.low <= value <= expr.high
 
@@ -85,10 +65,10 @@ def test_tests_have_the_values_of_the_plain_ones(found, limit):
     both = pool.both(less, sign)
     for at in points(ranges):
         value = meaning(at)
-        assert value_of(less, at) == (value < limit)
-        assert value_of(zero, at) == (value == 0)
-        assert value_of(sign, at) == (value >= 0)
-        assert (both is None) or value_of(both, at) == (0 <= value < limit)
+        assert index_value(less, at) == (value < limit)
+        assert index_value(zero, at) == (value == 0)
+        assert index_value(sign, at) == (value >= 0)
+        assert (both is None) or index_value(both, at) == (0 <= value < limit)
         assert both is not None or 0 <= value < limit
 
 
@@ -100,7 +80,7 @@ def test_substitution_is_that_of_the_meaning(found, data):
     start = data.draw(st.integers(0, old.size - inner.size))
     (new,) = pool.substitute([expr], {old: pool.shift(pool.ref(inner), start)})
     for at in points([*(range_ for range_ in ranges if range_ is not old), inner]):
-        assert value_of(new, at) == meaning({**at, old: at[inner] + start})
+        assert index_value(new, at) == meaning({**at, old: at[inner] + start})
 
 
 @given(found=indices())
@@ -110,7 +90,7 @@ def test_free_says_which_ranges_matter(found):
         if not expr.free & range_.bit:
             others = [other for other in ranges if other is not range_]
             for at in points(others):
-                assert len({value_of(expr, {**at, range_: i}) for i in range(range_.size)}) == 1
+                assert len({index_value(expr, {**at, range_: i}) for i in range(range_.size)}) == 1
 
 
 def test_equal_expressions_are_one():

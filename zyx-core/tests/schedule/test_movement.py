@@ -8,31 +8,9 @@ import numpy as np
 import pytest
 
 from zyx.graph.evaluate import evaluate
-from zyx.ir import expr as e
 from zyx.ir.pool import Pool
 from zyx.schedule.movement import MOVEMENT, reshape_point, source_point
-
-
-def value_at(expr: e.Expr, at: dict[e.Range, int]) -> int:
-    """Return the value of an index or a test."""
-    match expr:
-        case e.Literal(value=value):
-            return int(value)
-        case e.RangeRef(range=range_):
-            return at[range_]
-        case e.Affine(terms=terms, constant=constant):
-            return constant + sum(value_at(term, at) * factor for term, factor in terms)
-        case e.Quotient(x=x, divisor=divisor):
-            return value_at(x, at) // divisor
-        case e.Remainder(x=x, divisor=divisor):
-            return value_at(x, at) % divisor
-        case e.NonNegative(x=x):
-            return value_at(x, at) >= 0
-        case e.IsZero(x=x):
-            return value_at(x, at) == 0
-        case e.Apply2(x=x, y=y):
-            return value_at(x, at) & value_at(y, at)
-    raise AssertionError(expr)
+from zyx.testing.index_values import index_value
 
 
 def moved_nodes(bench):
@@ -64,8 +42,8 @@ def test_points_of_movement_are_where_the_node_has_them(cpu, number):
     point, mask = source_point(pool, node, tuple(pool.ref(range_) for range_ in ranges))
     for place in itertools.product(*(range(size) for size in node.shape)):
         at = dict(zip(ranges, place, strict=True))
-        inside = mask is None or value_at(mask, at)
-        found = source[tuple(value_at(index, at) for index in point)] if inside else fill
+        inside = mask is None or index_value(mask, at)
+        found = source[tuple(index_value(index, at) for index in point)] if inside else fill
         assert found == expected[place], place
 
 
