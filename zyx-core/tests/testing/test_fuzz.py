@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from pathlib import Path
 
@@ -179,6 +180,19 @@ def test_bounds_follow_cancellation():
     relative = reference.bound / np.abs(reference.value)
     assert 1e-4 < relative[0] < 1  # most digits are lost
     assert relative[1] < 2e-5
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="C has no type wider than float64 here")
+@pytest.mark.parametrize("function", [np.sum, np.mean, np.cumsum])
+def test_what_sums_of_float64_should_be_is_exact_to_a_unit(function):
+    x = np.random.default_rng(3).random((2049, 3)) + 1
+    made = program(("...", lambda x: function(x, axis=0), 0), inputs=[x])
+    made.dtypes[0] = dtypes.float64
+    found = made.known()[-1].value
+    counts = np.arange(1, 2050)[:, None] if function is np.cumsum else 2049
+    exact = [[math.fsum(x[:count, column]) for column in range(3)] for count in np.unique(counts)]
+    wanted = np.array(exact).reshape(found.shape) / (2049 if function is np.mean else 1)
+    np.testing.assert_allclose(found, wanted, rtol=2 * np.finfo(np.float64).eps)
 
 
 def test_a_draw_checks_shapes(runtime):

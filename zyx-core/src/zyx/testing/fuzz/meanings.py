@@ -1,4 +1,4 @@
-"""Formulas in NumPy for what NumPy has no function of; floats are of float64."""
+"""Formulas in NumPy for what NumPy has no function of; floats are of float64 or wider."""
 
 from __future__ import annotations
 

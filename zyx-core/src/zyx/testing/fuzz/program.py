@@ -6,6 +6,10 @@ samples have come apart in the end says how far a right result may be off (after
 reliable scientific computation", 1993). What a call does to errors, cancellation and long sums included, then follows
 from its meaning, and needs no bound of its own.
 
+What a call means is computed in a wider type than the result: in float64, and where the result is of float64 in NumPy's
+``longdouble``, since NumPy's own sums along any but the last axis add one element after the other. Where C has nothing
+wider than float64, that is float64 as well.
+
 A value whose bits are certain has no samples. Only these may be compared, rounded or counted.
 """
 
@@ -17,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from zyx.dtype import as_dtype, float64
 from zyx.testing.graphs import Reference
 from zyx.testing.values import epsilon, largest, least_normal
 
@@ -40,7 +45,7 @@ class Call:
 
     Attributes:
         text: The expression, with ``{0}`` and so on for the operands.
-        meaning: The same in NumPy: of arrays, integers and bools in their own dtypes, floats in float64.
+        meaning: The same in NumPy: of arrays, integers and bools in their own dtypes, floats in float64 or wider.
         operands: Numbers of the values that it takes.
         exact: Whether the bits of its result are certain if those of its operands are.
         jumps: Whether its result jumps, so that operands must be certain.
@@ -183,15 +188,14 @@ class Noise:
 
     def certain(self, array: Array) -> Known:
         """Return an input."""
-        from zyx.dtype import as_dtype
-
         dtype = as_dtype(array.dtype)
         return Known(dtype, array.astype(np.float64) if dtype.is_float else array)
 
     def after(self, call: Call, operands: Sequence[Known], dtype: DType) -> Known:
         """Return what is known of the result of a call, which has a dtype."""
         with np.errstate(all="ignore"):
-            value = np.asarray(call.meaning(*(operand.value for operand in operands)))
+            widened = _wider if dtype is float64 and not call.exact else _as_it_is
+            value = np.asarray(call.meaning(*(widened(operand.value) for operand in operands)))
             if not dtype.is_float:
                 return Known(dtype, value.astype(dtype.numpy))
             value = value.astype(np.float64)
@@ -202,7 +206,7 @@ class Noise:
                 given = [operand.sample(number) for operand in operands]
                 if not call.exact:
                     given = [self._moved(x, operand.dtype, dtype) for x, operand in zip(given, operands, strict=True)]
-                result = np.asarray(call.meaning(*given)).astype(np.float64)
+                result = np.asarray(call.meaning(*map(widened, given))).astype(np.float64)
                 size = np.abs(result) if call.inner is None else np.abs(result) + call.inner(*given)
                 result = result + self._signs(result) * (epsilon(dtype) * size)
                 samples.append(np.where(np.abs(result) < largest(dtype) / 4, result, np.nan))
@@ -221,3 +225,11 @@ class Noise:
     def _signs(self, x: Array) -> Array:
         signs: Array = self._random.uniform(0.5, 1.5, x.shape) * self._random.choice((-1.0, 1.0), x.shape)
         return signs
+
+
+def _wider(x: Array) -> Array:
+    return x.astype(np.longdouble) if x.dtype.kind == "f" else x
+
+
+def _as_it_is(x: Array) -> Array:
+    return x
