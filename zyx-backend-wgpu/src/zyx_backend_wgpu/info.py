@@ -71,7 +71,37 @@ def language_of(session: Session) -> Language:
         has_f64="shader-f64" in features and "shader-int64" in features,  # whose bits are looked at as integers
         has_i64="shader-int64" in features,
     )
-    return Language(types, "shader-int64-atomic-all-ops" in features, subgroup_size(session))
+    has_i64_atomics = "shader-int64-atomic-all-ops" in features
+    return Language(types, has_i64_atomics, subgroup_size(session), most_iterations(session))
+
+
+#: Counts the iterations of one loop; through memory, so that no compiler knows how it ends.
+_LOOP_TEST: Final = """
+@group(0) @binding(0) var<storage, read_write> p: array<u32>;
+@compute @workgroup_size(1) fn main() {{
+    for (var i = 0u; i < {count}u; i += 1u) {{ p[0] = p[0] + 1u; }}
+}}
+"""
+_LOOP_TEST_COUNT: Final = 100_000
+
+
+def most_iterations(session: Session) -> int:
+    """Return after how many iterations the driver ends the loops of a thread, without a word; 0 if it does not.
+
+    Those for processors may: Mesa's llvmpipe does (see `zyx_backend_wgpu.long_loops`). Try it there.
+
+    Raises:
+        Fault: The driver refused.
+    """
+    if session.adapter.kind != "CPU":
+        return 0
+    count = np.zeros(1, np.uint32)
+    pipeline = session.build(_LOOP_TEST.format(count=_LOOP_TEST_COUNT), "loop", (WRITE,))
+    memory = session.allocate(count.nbytes)
+    session.write(memory, 0, count.view(np.uint8).data)
+    session.submit([Dispatch(pipeline, session.group((WRITE,), [(memory, memory.nbytes)]), 1, 1, 1)])
+    session.read(memory, 0, count.view(np.uint8).data)
+    return int(count[0]) if count[0] < _LOOP_TEST_COUNT else 0
 
 
 #: Whether a multiply-add rounds once: of (1 + e)**2 - 1 - 2e, the square of e is left then, and else nothing.

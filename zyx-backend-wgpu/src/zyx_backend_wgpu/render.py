@@ -29,6 +29,7 @@ from zyx.render.wide_values import in_wide_values
 from zyx.render.words import in_words
 from zyx_backend_wgpu import wgsl
 from zyx_backend_wgpu.bindings import READ, UNIFORM, WRITE
+from zyx_backend_wgpu.long_loops import in_fewer_iterations
 from zyx_backend_wgpu.subgroups import SWAPS
 
 if TYPE_CHECKING:
@@ -60,11 +61,13 @@ class Language:
         types: Type of a value of each dtype.
         has_i64_atomics: Whether there are indivisible operations on 64 bits.
         subgroup_size: Threads that swap values; 0 if none do.
+        most_iterations: How many iterations of loops a thread may run; 0 if that is as many as it likes.
     """
 
     types: Mapping[DType, str]
     has_i64_atomics: bool = False
     subgroup_size: int = 0
+    most_iterations: int = 0
 
     @property
     def atomic_bits(self) -> tuple[int, ...]:
@@ -112,10 +115,13 @@ def render(kernel: Kernel, language: Language) -> Rendered:
     """Return `kernel` as WGSL.
 
     Raises:
-        UnsupportedError: An operation or dtype that the device has no form for.
+        UnsupportedError: An operation or dtype that the device has no form for, or loops that are too long for it.
     """
     small = [dtype for dtype, type_ in language.types.items() if dtype.bits < _WORD_BITS and type_ != "f16"]
-    return WgslWriter(in_wide_values(in_words(kernel, small), small), language).rendered()
+    kernel = in_wide_values(in_words(kernel, small), small)
+    if language.most_iterations:
+        kernel = in_fewer_iterations(kernel, language.most_iterations, language.dialect().atomics)
+    return WgslWriter(kernel, language).rendered()
 
 
 class WgslWriter(CWriter):
