@@ -32,8 +32,13 @@ def combined_ranges(statement: Statement) -> tuple[Range, ...]:
 
 def expressions_of(statement: Statement) -> list[Expr]:
     """Return the expressions below the roots of a statement, each once."""
+    return below(*roots_of(statement))
+
+
+def below(*roots: Expr) -> list[Expr]:
+    """Return `roots` and the expressions below them, each once."""
     found: dict[Expr, None] = {}
-    stack = roots_of(statement)
+    stack = list(roots)
     while stack:
         current = stack.pop()
         if current not in found:

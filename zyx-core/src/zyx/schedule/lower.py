@@ -172,8 +172,9 @@ class _NestWriter:
     def _guarded(self, peeled: list[Range], env: dict[Range, Expr]) -> None:
         """Write the body once for the last point of each peeled grid range, and once for the others."""
         if not peeled:
-            self._writer.base_depth = self._builder.depth
+            self._writer.base_depth = self._builder.floor = self._builder.depth
             self._items(self._tree.body, env)
+            self._builder.floor = 0
             return
         range_, *others = peeled
         if not self._is_tested(range_, self._nest.statements, env):

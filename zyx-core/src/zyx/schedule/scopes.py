@@ -23,6 +23,9 @@ class ScopedBuilder:
     """Regions under construction. Depth 0 is the body of the kernel; each `open` goes one deeper.
 
     Value numbers are provisional until `finish`.
+
+    Attributes:
+        floor: Depth of the innermost region that nothing is moved out of, such as a branch that few groups take.
     """
 
     def __init__(self) -> None:
@@ -33,6 +36,7 @@ class ScopedBuilder:
         self._openers: list[ValueId] = []
         self._found: dict[Hashable, ValueId] = {}
         self._keys: list[list[Hashable]] = [[]]
+        self.floor = 0
 
     @property
     def depth(self) -> int:
@@ -61,8 +65,8 @@ class ScopedBuilder:
         return value
 
     def add(self, op: Op, depth: int | None = None) -> ValueId:
-        """Append `op` to the innermost region, or to the open region at `depth`."""
-        depth = self.depth if depth is None else depth
+        """Append `op` to the innermost region, or to the open region at `depth`, but to none outside of `floor`."""
+        depth = self.depth if depth is None else max(depth, self.floor)
         value = self._append(op, depth)
         self._regions[depth].append(value)
         return value

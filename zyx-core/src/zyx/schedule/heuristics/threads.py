@@ -1,6 +1,6 @@
 """Schedules for machines with many threads: graphics processors, and the interpreter, whose threads are elements.
 
-    elementwise over f32[n]                r0 = r0.0 groups, r0.1 threads of a group, r0.2 < 4 vectors
+    elementwise over f32[n]                see `zyx.schedule.heuristics.elementwise`
     softmax over the rows of f32[m, n]     r0 groups;  r1 = r1.0 loop, r1.1 threads, which reduce the row together,
                                            r1.2 < 4 vectors
     sums of the columns of f32[m, n]       r0 = r0.0 groups, r0.1 < 32 threads;  r1 = r1.0 loop, r1.1 < 16 threads
@@ -8,8 +8,8 @@
 
 1. Ranges that no statement combines over, and that all have, become groups.
 2. If what is inside is combined over one range, the threads of a group share that range, and those that run in step
-   swap what they have, where the device can; otherwise the innermost of the group ranges is shared out over groups and
-   threads.
+   swap what they have, where the device can; otherwise the points of these ranges are shared out over groups and
+   threads (`zyx.schedule.heuristics.elementwise`).
 3. Threads load vectors where all they access lies side by side; short rows are written out, so that they are read once.
    Where memory lies side by side along the groups, and not along what is combined, neighbouring threads have
    neighbouring results.
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.accesses import reads_in, stride_along
+from zyx.schedule.heuristics.elementwise import share_out
 from zyx.schedule.heuristics.plan import Plan, serial_ranges
 from zyx.schedule.heuristics.swaps import swap_along
 from zyx.schedule.heuristics.vectors import lanes_of
@@ -41,8 +42,6 @@ _ROW_THREADS: Final = 64
 _KEPT_VECTORS: Final = 16
 #: Of longer rows it loads so many vectors at a time, or fewer if these do not divide the row.
 _VECTORS_AT_A_TIME: Final = (4, 3, 2)
-#: Elementwise work by vectors leaves each thread that a device can have so many of them.
-_VECTORS_OF_A_THREAD: Final = 1
 #: Threads along the columns, and along the rows, of a matrix whose columns are combined.
 _COLUMN_THREADS: Final = (32, 16)
 
@@ -72,19 +71,8 @@ def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True, is_
             if rest is not range_ and loop.size * local.size == rest.size:
                 _write_out(plan, loop, range_.size // rest.size, info)
         return
-    if not parallel:
-        return
-    *outer, inner = parallel
-    for range_ in outer:
-        plan.mark(range_, Kind.GROUP)
-    if count >= info.units * info.max_group_threads * _VECTORS_OF_A_THREAD:
-        inner, _ = _vectors(plan, inner, threads, info)
-    if inner.size <= threads:
-        plan.mark(inner, Kind.LOCAL)
-        return
-    group, local = plan.split(inner, threads)
-    plan.mark(group, Kind.GROUP)
-    plan.mark(local, Kind.LOCAL)
+    if parallel:
+        share_out(plan, parallel, info)
 
 
 def _write_out(plan: Plan, loop: Range, lanes: int, info: DeviceInfo) -> None:

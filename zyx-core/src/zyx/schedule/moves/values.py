@@ -85,7 +85,7 @@ class Stage:
         if isinstance(statement, Compute) and statement.matrix is not None:
             raise ScheduleError(f"warps multiply matrices for {self.statement}: stage what they read before that")
         tile = [find_range(nest, label) for label in self.tile]
-        reads = [read for read in _reads(statement) if read.param.number == self.param]
+        reads = [read for read in reads_of_value(statement) if read.param.number == self.param]
         if len(reads) != 1 if self.place is None else not 0 <= self.place < len(reads):
             wanted = "one" if self.place is None else f"{self.place + 1} or more"
             raise ScheduleError(f"{self.statement} reads p{self.param} at {len(reads)} positions, not {wanted}")
@@ -205,7 +205,8 @@ def conversion_of(statement: Statement, read: e.Read) -> e.Expr:
     return users[0] if is_one else read
 
 
-def _reads(statement: Statement) -> list[e.Read]:
+def reads_of_value(statement: Statement) -> list[e.Read]:
+    """Return the reads below the expression of a statement, in the order in which `Stage` counts them."""
     found: dict[e.Expr, None] = {}
     stack = [statement.expr]
     seen: set[e.Expr] = set()
