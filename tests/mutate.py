@@ -2,7 +2,9 @@
 
     python tests/mutate.py                           all files of TARGETS, a table at the end
     python tests/mutate.py zyx/ir/indices.py         one of them; --lines 100-160 for a part
+    python tests/mutate.py --sample 40 --seed 1      of each file so many mutants only, drawn by a seed
     python tests/mutate.py --list zyx/ir/indices.py  what would be changed; runs nothing
+    python tests/mutate.py --planted                 the faults of planted.toml, each with the test that has to see it
 
 A *mutant* is a module with one comparison, operator, constant, condition or statement changed. Each runs the tests that
 TARGETS names for its file in a process of its own, up to the first failure. One that passes them all has *survived*:
@@ -21,6 +23,7 @@ import copy
 import importlib.abc
 import importlib.machinery
 import os
+import random
 import signal
 import sys
 import time
@@ -28,6 +31,10 @@ import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "zyx-core" / "src"
@@ -52,10 +59,14 @@ TARGETS: dict[str, list[str]] = {
         "schedule/test_thread_axes.py",
         "schedule/test_random_schedules.py",
     ],
-    "zyx/schedule/materialise.py": ["schedule/test_partition.py", "schedule/test_fusion_bounds.py"],
+    "zyx/schedule/materialise.py": ["schedule/test_repetition.py", "schedule/test_partition.py"],
+    "zyx/schedule/repetition.py": ["schedule/test_repetition.py", "schedule/test_partition.py"],
     "zyx/schedule/partition.py": ["schedule/test_partition.py", "schedule/test_arrange.py"],
 }
 LIST = Path(__file__).with_name("surviving_mutants.toml")
+PLANTED = Path(__file__).with_name("planted.toml")
+PLANTED_TIMEOUT_S = 120
+_FATES = {0: "missed", 1: "noticed", None: "took too long"}
 MOST_SURVIVORS = 0.05
 #: What was imported once for all mutants cannot be rewritten, which pytest warns of.
 _QUIET = ("--assert=plain", "-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -221,8 +232,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def passes(file: str, tree: ast.Module | None, timeout_s: float) -> bool | None:
-    """Return whether the tests of `file` pass with it changed to `tree`; None if they take too long."""
+def outcome(file: str, tree: ast.Module | None, timeout_s: float, tests: Sequence[str]) -> int | None:
+    """Return pytest's exit status for `tests` with `file` changed to `tree`; None if they take too long."""
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
@@ -233,22 +244,64 @@ def passes(file: str, tree: ast.Module | None, timeout_s: float) -> bool | None:
             sys.meta_path.insert(0, _Finder(file.removesuffix(".py").replace("/", "."), tree))
         import pytest
 
-        tests = [str(TESTS / test) for test in TARGETS[file] if (TESTS / test).exists()]
-        code = 3
+        code = pytest.ExitCode.INTERNAL_ERROR
         try:
-            code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *_QUIET, *tests])
+            chosen = [str(TESTS / test) for test in tests]
+            code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *_QUIET, *chosen])
         finally:
             sys.stdout.flush()
-            os._exit(min(int(code), 3))
+            os._exit(int(code))
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return status == 0
+            return os.waitstatus_to_exitcode(status)
         time.sleep(0.02)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return None
+
+
+# ---- faults that were planted
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of `planted.toml`: the text `old`, which stands once in a file, becomes `new`, and a test has to fail."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+    @property
+    def source(self) -> str:
+        """The source with the fault in it."""
+        source = (SOURCE / self.file).read_text()
+        assert source.count(self.old) == 1, (
+            f"{self.name}: the text stands in {self.file} {source.count(self.old)} times"
+        )
+        return source.replace(self.old, self.new)
+
+
+def planted_faults() -> list[Fault]:
+    """Return all of them."""
+    return [Fault(**entry) for entry in tomllib.loads(PLANTED.read_text())["fault"]]
+
+
+def run_planted(names: Sequence[str]) -> None:
+    """Run faults, all or those of some names; end with status 1 if the test of one does not see it."""
+    missed = []
+    for fault in planted_faults():
+        if not names or fault.name in names:
+            begin = time.monotonic()
+            status = outcome(fault.file, ast.parse(fault.source), PLANTED_TIMEOUT_S, [fault.test])
+            fate = _FATES.get(status, f"no result, status {status}")
+            print(f"{fault.name}: {fate}, {time.monotonic() - begin:.1f} s", flush=True)
+            missed += [fault.name] if fate != _FATES[1] else []
+    if missed:
+        sys.exit(f"not seen by the tests that are named for them: {'; '.join(missed)}")
 
 
 def run(mutants: list[Mutant]) -> Counter[str]:
@@ -258,15 +311,15 @@ def run(mutants: list[Mutant]) -> Counter[str]:
         (entry["file"], entry["line"], entry["change"]) for entry in tomllib.loads(LIST.read_text()).get("mutant", [])
     }
     begin = time.monotonic()
-    if not passes(file, None, 3600):
-        sys.exit(f"{file}: its tests fail as it is")
+    if outcome(file, None, 3600, TARGETS[file]) != 0:
+        sys.exit(f"{file}: its tests fail, or do not run, as it is")
     timeout_s = 10 + 5 * (time.monotonic() - begin)
     fates: Counter[str] = Counter()
     for mutant in mutants:
-        match passes(file, mutant.tree, timeout_s):
-            case True if (mutant.file, mutant.text, mutant.change) in known:
+        match outcome(file, mutant.tree, timeout_s, TARGETS[file]):
+            case 0 if (mutant.file, mutant.text, mutant.change) in known:
                 fate = "survived, with a reason"
-            case True:
+            case 0:
                 fate = "survived"
                 print(mutant.name, flush=True)
             case None:
@@ -282,6 +335,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", default=list(TARGETS))
     parser.add_argument("--lines", default="", help="a part of a file, such as 100-160")
+    parser.add_argument("--sample", type=int, default=0, help="run so many mutants of each file, drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument(
+        "--planted", action="store_true", help="run the faults of planted.toml; FILES are names of some"
+    )
     parser.add_argument("--list", action="store_true", help="say what would be changed, and run nothing")
     options = parser.parse_args()
     first, _, last = options.lines.partition("-")
@@ -290,8 +348,14 @@ def main() -> None:
     import numpy  # noqa: F401  # icn001
     import pytest  # noqa: F401
 
+    if options.planted:
+        run_planted([] if options.files == list(TARGETS) else options.files)
+        return
     for file in options.files:
         mutants = [m for m in mutants_of(file) if not first or int(first) <= m.line <= int(last or first)]
+        if 0 < options.sample < len(mutants):
+            chosen = random.Random(f"{options.seed} {file}").sample(range(len(mutants)), options.sample)
+            mutants = [mutants[number] for number in sorted(chosen)]
         if options.list:
             print(*(mutant.name for mutant in mutants), sep="\n")
         elif mutants:

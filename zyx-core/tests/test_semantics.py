@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
-from zyx.ops import BinaryOp, ReduceOp, UnaryOp, binary_ops, reduce_ops, unary_ops
+from zyx.ops import BinaryOp, ReduceOp, UnaryOp, binary_ops, identity, reduce_ops, unary_ops
 from zyx.semantics import apply_binary, apply_bitcast, apply_cast, apply_mad, apply_unary, reduce_ufunc
+from zyx.testing.compare import assert_within
+from zyx.testing.values import special_values
 
 # Digits of the significand (with the hidden one), and the exponent of the least normal number.
 FORMATS = {
@@ -351,3 +353,12 @@ def test_arrays_of_rank_zero_stay_arrays():
 
 def test_every_reduction_has_a_function():
     assert all(isinstance(reduce_ufunc(op), np.ufunc) for op in ReduceOp)
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+def test_the_identity_of_a_reduction_leaves_every_value_as_it_is(dtype):
+    values = special_values(dtype)
+    for op in reduce_ops(dtype):
+        neutral = np.full_like(values, identity(op, dtype))
+        for pair in ((neutral, values), (values, neutral)):
+            assert_within(apply_binary(op.binary, *pair), values, f"{op}")

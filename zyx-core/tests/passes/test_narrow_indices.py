@@ -41,6 +41,22 @@ def test_data_is_left_alone():
     assert check_pass(narrow_indices, kernel) is kernel
 
 
+def test_masks_stay_where_indices_become_short():
+    text = """
+        kernel k
+        %a = global f32[8] readonly
+        %o = global f32[8]
+        %s = global f32[8]
+        %i = group 0 < 8 : {dtype}
+        %c = const 3 : {dtype}
+        %m = lt %i, %c : bool
+        %x = load %a[%i] if %m : f32
+        store %o[%i] = %x if %m
+        atomic sum %s[%i] = %x if %m
+    """
+    assert check_pass(narrow_indices, parse_kernel(text.format(dtype="i64"))) == parse_kernel(text.format(dtype="i32"))
+
+
 def test_what_is_stored_is_widened_where_it_is_defined():
     kernel = parse_kernel("""
         kernel k

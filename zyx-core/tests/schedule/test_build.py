@@ -138,3 +138,10 @@ def test_deep_expressions_are_built_without_recursion(cpu):
     for _ in range(1400):
         node = cpu.graph.unary(UnaryOp.NEG, cpu.add(node, node))
     assert cpu.schedule(node).nests
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64])
+def test_extremes_of_rows_on_one_side_of_zero_are_in_them(bench, dtype):
+    x = np.arange(1, 101).astype(dtype).reshape(4, 25)
+    least = bench.graph.reduce(ReduceOp.MIN, bench.leaf(x), (1,))
+    bench.check(bench.max(bench.leaf(-x), 1), least, run=bench.run_kernels)

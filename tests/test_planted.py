@@ -1,0 +1,36 @@
+"""Faults that are planted into core are seen by the tests that are named for them, in planted.toml."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mutate import TESTS, planted_faults
+
+FAULTS = planted_faults()
+
+
+def test_there_are_a_dozen_and_no_two_of_one_name():
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 12
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_can_be_planted_and_its_test_is_there(fault):
+    compile(fault.source, fault.file, "exec")
+    path, *names = fault.test.split("::")
+    text = (TESTS / path).read_text()
+    for name in names:
+        assert re.search(rf"^ *(def|class) {name}\b", text, re.MULTILINE), f"{path} has no {name}"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="mutate.py needs fork")
+def test_every_planted_fault_is_seen_by_its_test():
+    script = Path(__file__).with_name("mutate.py")
+    done = subprocess.run(
+        [sys.executable, str(script), "--planted"], capture_output=True, text=True, check=False, timeout=900
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
