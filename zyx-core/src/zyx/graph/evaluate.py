@@ -155,6 +155,9 @@ def _apply(node: n.Node, x: Sequence[Array], *, exact: bool) -> Array:
             return _gather(x[0], x[1], node.axis)
         case n.Scatter():
             return _scatter(x[0], x[1], x[2], node.axis, node.op)
+        case n.Sort():
+            order = np.argsort(x[0], node.axis, kind="stable").astype(np.int32)
+            return order[tuple(slice(size) for size in node.shape)]
         case n.RandomBits():
             return random_bits(x[0], node.shape, node.dtype, node.offset)
         case n.Contiguous() | n.ToDevice() | n.Alias():

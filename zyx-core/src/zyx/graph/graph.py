@@ -348,6 +348,16 @@ class Graph:
         check_devices(what, data, index)
         return axis
 
+    def sort(self, x: n.Node, axis: int, bits: int, count: int) -> n.Node:
+        """Return the first `count` places that put `x`, whose elements have `bits` bits, in order; see `Sort`."""
+        if x.dtype not in (dtypes.uint32, dtypes.uint64) or not 1 <= bits <= x.dtype.bits:
+            raise DTypeError(f"what is put in order is uint32 or uint64 of up to as many bits, not {bits} of {x}")
+        axis = shapes.normalize_axis(axis, x.ndim)
+        if not 0 <= count <= x.shape[axis] or x.shape[axis] > dtypes.int32.max:
+            raise ShapeError(f"sort: {count} of the {x.shape[axis]} elements along axis {axis} of {x.shape}")
+        shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+        return self._intern(n.Sort(shape, dtypes.int32, x.device, (x,), axis, bits))
+
     # ---- others
 
     def random_bits(self, state: n.Node, shape: Shape, dtype: DType, offset: int = 0) -> n.Node:

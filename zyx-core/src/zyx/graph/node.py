@@ -20,6 +20,7 @@
     Scan        running combination along one axis (inclusive)
     Gather      out[i] = data[i with i[axis] := index[i]]
     Scatter     out = base; out[i with i[axis] := index[i]] (op)= updates[i]
+    Sort        the places along an axis that put unsigned integers in order
     RandomBits  counter-based random words
     Contiguous  the same values, in a buffer of their own
     ToDevice    the same values, elsewhere
@@ -408,6 +409,29 @@ class Scatter(Node):
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.axis, self.op)
+
+
+class Sort(Node):
+    """The places, int32, that put the source, uint32 or uint64, in ascending order along `axis`: the first of them.
+
+    Equal elements keep their order. The axis of the result has as many places as are asked for, at most all.
+
+    Attributes:
+        bits: Every element is less than two to the power of this: what is above them need not be looked at.
+    """
+
+    __slots__ = ("axis", "bits")
+
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], axis: int, bits: int
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.axis = axis
+        self.bits = bits
+
+    @property
+    def attributes(self) -> tuple[object, ...]:
+        return (self.axis, self.bits)
 
 
 class RandomBits(Node):

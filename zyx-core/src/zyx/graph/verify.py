@@ -23,6 +23,7 @@ By kind; "the source" is the first one:
 15. `Gather`, `Scatter`: an integer index of the source's rank, equal to it except along the axis.
 16. `RandomBits`: of a state uint32[4], words uint32 or uint64.
 17. `Contiguous`, `ToDevice`, `Alias`: shape and dtype of the source.
+18. `Sort`: int32 of uint32 or uint64 with no more bits than these have, and at most as many places as the axis has.
 """
 
 from __future__ import annotations
@@ -122,6 +123,16 @@ def _checks(node: n.Node) -> Iterable[tuple[int, bool, str]]:
         case n.Contiguous() | n.ToDevice() | n.Alias():
             source = node.sources[0]
             yield 17, node.shape == source.shape and node.dtype is source.dtype, "shape and dtype of the source"
+        case n.Sort():
+            source = node.sources[0]
+            fits = source.dtype in (dtypes.uint32, dtypes.uint64) and 1 <= node.bits <= source.dtype.bits
+            yield 18, fits and node.dtype is dtypes.int32, f"int32 places of {node.bits} bits of uint32 or uint64"
+            yield 18, node.ndim == source.ndim and 0 <= node.axis < node.ndim, "the axis is one of the source"
+            fits = all(
+                size == old or (axis == node.axis and size < old)
+                for axis, (size, old) in enumerate(zip(node.shape, source.shape, strict=True))
+            )
+            yield 18, fits, "the shape is the source's, with as many places along the axis or fewer"
         case _:  # leaves hold anything; what a hand-written kernel does is its own business
             return
 

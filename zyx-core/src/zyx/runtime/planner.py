@@ -14,10 +14,10 @@ from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
 from zyx.runtime.compiler import REFUSALS
-from zyx.runtime.custom import CustomKernel
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
 from zyx.schedule.arrange import arrange, donate
 from zyx.schedule.build import build_nest
+from zyx.schedule.custom import CustomKernel
 from zyx.schedule.division import Division
 from zyx.schedule.library import match_gemm, product_in
 from zyx.schedule.partition import partition

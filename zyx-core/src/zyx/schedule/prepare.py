@@ -8,6 +8,7 @@
 5. A very long chain of element by element nodes is cut: a kernel of tens of thousands of operations compiles for
    minutes.
 6. Sums and products of float16 and bfloat16 are made in float32, and rounded once.
+7. Sorting becomes hand-written kernels (`zyx.schedule.sorting`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from zyx.graph.rebuild import rebuild
 from zyx.ops import ReduceOp, identity
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
+from zyx.schedule.sorting import sort_order
 from zyx.schedule.windows import sum_of_windows
 from zyx.shape import size_of
 
@@ -74,8 +76,14 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
         current = merged or (sources[0] if isinstance(node, n.Alias) else rebuild(graph, node, sources))
         if isinstance(current, n.Reduce) and current is not sources[0]:
             current = _reduction(graph, current, info)
+        elif isinstance(current, n.Sort) and current is not sources[0]:
+            current = sort_order(graph, current, info)
         length = 1 + max(chain.get(source, 0) for source in sources)
-        if isinstance(node, n.Reduce) or isinstance(current, n.Reduce | n.Scan | n.Scatter | n.Contiguous):
+        if (
+            isinstance(node, n.Reduce)
+            or isinstance(current, n.Reduce | n.Scan | n.Scatter | n.Contiguous)
+            or isinstance(node, n.Sort)
+        ):
             length = 0
         elif length > _LONGEST_CHAIN:
             current, length = graph.contiguous(current), 0

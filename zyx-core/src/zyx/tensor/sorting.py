@@ -1,8 +1,8 @@
 """Order: sorting, the greatest few, places in sorted lists, and different values.
 
-Sorting counts for each element how many come before it, n * n comparisons that are fused and never stored. That needs
-no data on the host, works on every device and inside traced functions, and is fine up to a few ten thousand elements
-along the axis.
+Whatever the type of the elements, unsigned integers in the same order are made of them; `zyx.graph.node.Sort` puts
+these in order, and the rest follows from the places that it gives. That needs no data on the host, works on every
+device and inside traced functions.
 
 What values there are (`unique_values` and its kin) decides the shape of the result, so these functions read their
 argument.
@@ -17,6 +17,7 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
+from zyx.ops import BinaryOp
 from zyx.tensor.operands import Array, common_dtype, node_of, require, term_of, wrap
 from zyx.tensor.term import Term
 
@@ -26,29 +27,47 @@ if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
 
 
-def sort_order(term: Term, axis: int, *, descending: bool) -> Term:
-    """Return the places that sort `term` along `axis`, int32; equal elements keep their order, NaN is greatest."""
-    ndim = len(term.shape)
-    size = term.shape[axis]
-    mine = term.reshape((*term.shape, 1))
-    other = term.permute([*(i for i in range(ndim) if i != axis), axis])
-    other = other.reshape((*other.shape[:axis], 1, *other.shape[axis:]))
-    full = (*term.shape, size)
-    mine, other = mine.expand(full), other.expand(full)
-    place, other_place = mine.iota(axis, dtypes.int32), mine.iota(ndim, dtypes.int32)
-    if term.dtype.is_bool:
-        mine, other = mine.cast(dtypes.uint8), other.cast(dtypes.uint8)
-    before = other > mine if descending else other < mine
-    tied = other == mine
-    if term.dtype.is_float:
-        greater, lesser = (other, mine) if descending else (mine, other)
-        before = before | (greater.is_nan() & ~lesser.is_nan())
-        tied = tied | (mine.is_nan() & other.is_nan())
-    before = before | (tied & (other_place < place))
-    rank = before.cast(dtypes.int32).sum((ndim,)).reshape(term.shape)
-    start = term.graph.const(0, dtypes.int32, term.node.device, term.shape)
-    places = term.iota(axis, dtypes.int32).expand(term.shape)
-    return Term(term.graph, term.graph.scatter(start, rank.node, places.node, axis))
+def ordered_keys(term: Term, *, descending: bool) -> tuple[Term, int]:
+    """Return unsigned integers in the order of the elements of `term`, and how many bits they have.
+
+    NaNs are equal, and greater than everything else; zeros of both signs are equal. `descending` reverses the order.
+    """
+    dtype = term.dtype
+    if dtype.is_float:
+        keys, bits = _keys_of_floats(term)
+    elif dtype.bits <= 16:
+        bits = 1 if dtype.is_bool else dtype.bits
+        word = term.cast(dtypes.int32)
+        keys = (word if dtype.is_bool or dtype.is_unsigned else word + (1 << (bits - 1))).bitcast(dtypes.uint32)
+    else:
+        bits = dtype.bits
+        keys = term if dtype.is_unsigned else term.bitcast(dtypes.uint32 if bits == 32 else dtypes.uint64)
+        keys = keys if dtype.is_unsigned else keys ^ (1 << (bits - 1))
+    return (keys ^ ((1 << bits) - 1) if descending else keys), bits
+
+
+def _keys_of_floats(term: Term) -> tuple[Term, int]:
+    dtype = term.dtype
+    word = dtypes.uint64 if dtype.bits == 64 else dtypes.uint32
+    # Of the bits of a float32 that is a float16 or bfloat16, the last ones are 0.
+    unused = {dtypes.float16: 13, dtypes.bfloat16: 16}.get(dtype, 0)
+    infinity = 0x7FF << 52 if dtype.bits == 64 else 0xFF << 23
+    sign = 1 << (word.bits - 1)
+    found = (term if dtype.bits == 64 else term.cast(dtypes.float32)).bitcast(word)
+    size = found & (sign - 1)
+    is_negative = (found >= sign) & (size > 0)
+    keys = is_negative.where(found ^ (2 * sign - 1), size | sign)
+    keys = (size > infinity).where(keys.like(2 * sign - 1), keys)
+    return keys.binary(BinaryOp.SHR, unused) if unused else keys, word.bits - unused
+
+
+def sort_order(term: Term, axis: int, *, descending: bool, count: int | None = None) -> Term:
+    """Return the first `count` places that sort `term` along `axis`, int32; all unless it is given.
+
+    Equal elements keep their order, NaN is greatest.
+    """
+    keys, bits = ordered_keys(term, descending=descending)
+    return Term(term.graph, term.graph.sort(keys.node, axis, bits, term.shape[axis] if count is None else count))
 
 
 def _sortable(x: Tensor, axis: int, what: str) -> tuple[Term, int]:
@@ -88,7 +107,7 @@ def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Te
     term, place = _sortable(x, axis, "topk")
     if not 0 <= k <= term.shape[place]:
         raise ShapeError(f"topk: {k} of the {term.shape[place]} elements along axis {place} of {term.shape}")
-    order = sort_order(term, place, descending=largest).narrow(place, 0, k)
+    order = sort_order(term, place, descending=largest, count=k)
     values = term.graph.gather(term.node, order.node, place)
     return wrap(values, x), wrap(order.cast(dtypes.int64).node, x)
 

@@ -50,5 +50,5 @@ RULES: Final[dict[type[Node], Rule]] = {
 }
 """The rule of each class through which gradients flow."""
 
-NO_GRADIENT: Final = frozenset({n.Const, n.Iota, n.Leaf, n.Bitcast, n.RandomBits})
+NO_GRADIENT: Final = frozenset({n.Const, n.Iota, n.Leaf, n.Bitcast, n.RandomBits, n.Sort})
 """The classes at which gradients end: without sources, or of bits. So do they at a detached `Alias` and at integers."""

@@ -1,0 +1,115 @@
+"""Put rows in order: choose how for a device, and write it as hand-written kernels.
+
+    very short rows       a network, a thread a row                                        `network`
+    threads that share    tiles sorted in local memory, then merged                        `tiles`
+    one thread a group    digits counted and distributed, in rows or in chunks of them     `radix`
+    whatever lacks these  each element is compared with all others, as ordinary nodes      `counting`
+
+All but the last move records, keys with their places (`code`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx.schedule.sorting.code import make_records, places_of, records_for
+from zyx.schedule.sorting.counting import count_order
+from zyx.schedule.sorting.network import network_kernel
+from zyx.schedule.sorting.radix import Digits, count_kernel, move_kernel, private_bytes, rows_kernel
+from zyx.schedule.sorting.tiles import Tiles, largest_tile, merge_kernel, tile_kernel
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from zyx.backend.info import DeviceInfo
+    from zyx.graph import Graph
+    from zyx.graph import node as n
+    from zyx.graph.node import Node
+    from zyx.schedule.sorting.code import Records
+
+#: Elements of the longest row that is sorted by a network.
+_NETWORK: Final = 16
+#: Rows up to this are sorted by comparing all with all, where a group is one thread: digits would take longer.
+_COUNTED: Final = 64
+#: Elements of a chunk that is worth a group.
+_CHUNK: Final = 1 << 14
+#: A tile's records are dropped from the one in so many on.
+_KEPT_PART: Final = 4
+#: Threads of a group that sorts short rows, a thread a row.
+_NETWORK_THREADS: Final = 128
+
+
+def sort_order(graph: Graph, node: n.Sort, info: DeviceInfo) -> Node:
+    """Return nodes with the values of `node`, as the device is best at."""
+    (keys,) = node.sources
+    axis, count = node.axis, node.shape[node.axis]
+    size = keys.shape[axis]
+    if size == 1:
+        return graph.const(0, node.dtype, node.device, node.shape)
+    records = records_for(keys.dtype, node.bits, size, info)
+    if info.max_params < 3 * len(records.words) or not all(info.can_compute(word) for word in records.words):
+        return count_order(graph, node)
+    if size <= _NETWORK:
+        return _narrow(graph, _by_network(graph, keys, axis, records, info), axis, count)
+    order = (*(i for i in range(keys.ndim) if i != axis), axis)
+    rows = size_of(keys.shape) // size
+    tile = largest_tile(records.words, info)
+    if not tile and (size <= _COUNTED or info.private_bytes < private_bytes(rows * size)):
+        return count_order(graph, node)
+    lying = graph.reshape(graph.permute(keys, order), (rows, size))
+    words = make_records(graph, lying, 1, records)
+    places = _by_tiles(graph, words, records, info, tile, count) if tile else _by_digits(graph, words, records, info)
+    shape = tuple(keys.shape[i] for i in order[:-1])
+    places = graph.reshape(_narrow(graph, places, 1, count), (*shape, count))
+    return graph.permute(places, tuple(order.index(i) for i in range(keys.ndim)))
+
+
+def _narrow(graph: Graph, node: Node, axis: int, count: int) -> Node:
+    return graph.shrink(node, [(0, count if i == axis else size) for i, size in enumerate(node.shape)])
+
+
+def _by_network(graph: Graph, keys: Node, axis: int, records: Records, info: DeviceInfo) -> Node:
+    outer, inner = size_of(keys.shape[:axis]), size_of(keys.shape[axis + 1 :])
+    size = keys.shape[axis]
+    threads = min(_NETWORK_THREADS, info.max_group_threads, info.max_group_shape[0])
+    words = make_records(graph, graph.reshape(keys, (outer, size, inner)), 1, records)
+    kernel = network_kernel(outer, size, inner, records.words, threads)
+    return graph.reshape(places_of(graph, kernel.apply(graph, tuple(words)), records), keys.shape)
+
+
+def _by_tiles(graph: Graph, words: list[Node], records: Records, info: DeviceInfo, tile: int, count: int) -> Node:
+    """Return the places, ``(rows, count or more)``."""
+    rows, size = words[0].shape
+    threads = min(info.max_group_threads, info.max_group_shape[0])
+    threads = 1 << (threads.bit_length() - 1)
+    while size > tile and count * _KEPT_PART <= tile:
+        tiles = Tiles(rows, size, tile, records.words)
+        kernel = tile_kernel(tiles, count, threads, is_first=False)
+        size = tiles.count * count
+        words = [graph.reshape(node, (rows, size)) for node in kernel.apply(graph, tuple(words))]
+    if size <= tile:
+        tiles = Tiles(rows, size, 1 << (size - 1).bit_length(), records.words)
+        words = tile_kernel(tiles, size, threads, is_first=False).apply(graph, tuple(words))
+        return graph.reshape(places_of(graph, words, records), (rows, size))
+    tiles = Tiles(rows, size, tile, records.words)
+    words = tile_kernel(tiles, tile, threads, is_first=True).apply(graph, tuple(words))
+    run = tile
+    while run < size:
+        words = merge_kernel(tiles, threads, info.local_bytes).apply(graph, tuple(words))
+        run *= 2
+    places = places_of(graph, [_narrow(graph, node, 0, rows * size) for node in words], records)
+    return graph.reshape(places, (rows, size))
+
+
+def _by_digits(graph: Graph, words: list[Node], records: Records, info: DeviceInfo) -> Node:
+    rows, size = words[0].shape
+    wanted = info.units * max(info.warp_size, 1)
+    chunks = min(-(-wanted // rows), -(-size // _CHUNK))
+    digits = Digits(rows, size, -(-size // chunks), records)
+    if digits.chunks == 1 and digits.passes * private_bytes(rows * size) <= info.private_bytes:
+        in_local_memory = size * records.nbytes <= info.local_bytes // 2
+        kernel = rows_kernel(digits, in_local_memory=in_local_memory)
+        return places_of(graph, kernel.apply(graph, tuple(words))[: len(words)], records)
+    for number in range(digits.passes):
+        (table,) = count_kernel(digits, number).apply(graph, (words[0],))
+        words = move_kernel(digits, number).apply(graph, (*words, table))
+    return places_of(graph, words, records)

@@ -1,0 +1,345 @@
+"""Sort tiles of rows in local memory: a group a tile, or several short rows; and merge tiles into whole rows.
+
+A tile is sorted by a bitonic network (K. E. Batcher, 1968), in the form in which all comparisons have one direction:
+the first step of each stage compares what lies symmetrically about the middle. Sorted runs are then merged in pairs,
+each launch doubling their length: a group writes a tile of the result, which it finds by two binary searches, and its
+threads share that out in the same way (Odeh, Green, Mwassi, Shmueli, Birk, "Merge path", 2012).
+
+Merging kernels of all lengths are one: how long the runs are lies behind the last record, as a number of doublings.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zyx import dtype as dtypes
+from zyx.ir import kernel as k
+from zyx.schedule.custom import CustomKernel
+from zyx.schedule.sorting.code import Code, Number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.dtype import DType
+    from zyx.schedule.sorting.code import Words
+
+#: Elements of the largest tile, and of the smallest one that is worth a group of its own.
+_LARGEST_TILE: Final = 4096
+_SMALL_GROUP: Final = 512
+#: Threads of a group that merges, and how many elements each of them writes.
+_MERGING_THREADS: Final = 256
+_MERGED_BY_ONE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """How rows are divided.
+
+    Attributes:
+        rows: How many there are.
+        size: Elements of a row.
+        tile: Elements of a tile: a power of two.
+        words: Types of the words of a record.
+    """
+
+    rows: int
+    size: int
+    tile: int
+    words: tuple[DType, ...]
+
+    @property
+    def count(self) -> int:
+        """Tiles of a row."""
+        return -(-self.size // self.tile)
+
+
+def largest_tile(words: tuple[DType, ...], info: DeviceInfo) -> int:
+    """Return how many records groups of the device can sort: a power of two, or 0 if they cannot share memory."""
+    threads = min(info.max_group_threads, info.max_group_shape[0])
+    nbytes = sum(word.itemsize for word in words)
+    room = min(info.local_bytes // nbytes, _LARGEST_TILE, threads * 8)
+    return 1 << (room.bit_length() - 1) if room >= 4 and threads > 1 else 0
+
+
+@functools.cache
+def tile_kernel(tiles: Tiles, keep: int, most_threads: int, *, is_first: bool) -> CustomKernel:
+    """Return the kernel that sorts each tile of records ``(rows, size)``.
+
+    Args:
+        tiles: What to sort.
+        keep: How many records of each tile are stored, ``(rows, count, keep)``; a tile that is not full is filled up
+            with records that come last. If that is all of them, the result is ``(rows * size + 1,)``: rows
+            without such records, and behind them the state that merging starts with.
+        most_threads: Of a group.
+        is_first: Whether merging follows, so that the state is stored.
+    """
+    rows, size, tile, count = tiles.rows, tiles.size, tiles.tile, tiles.count
+    together = max(tile, min(_SMALL_GROUP, most_threads * 2)) if count == 1 else tile
+    rows_together = together // tile
+    groups = -(-rows // rows_together) * count
+    threads = min(most_threads, together // 2)
+    code = Code(rows * max(size, count * tile))
+    length = rows * size + 1 if is_first else rows * count * keep
+    results = code.params(tiles.words, length, mutable=True)
+    sources = code.params(tiles.words, rows * size, mutable=False)
+    arrays = code.arrays(k.Memory.LOCAL, tiles.words, together)
+    group = code.index(k.Axis.GROUP, 0, groups, code.position)
+    thread = code.index(k.Axis.LOCAL, 0, threads, code.position)
+    first_row = code.times(code.over(group, Number(count)), Number(rows_together))
+    number = code.rest(group, Number(count))
+
+    def placed(turn: int) -> tuple[k.ValueId, k.ValueId, k.ValueId, k.ValueId]:
+        """Return (place among the group's, row, place in the row, place in the tile) of a record of this thread."""
+        place = code.plus(thread, Number(turn * threads))
+        inside = code.both(place, Number(tile - 1))
+        row = code.plus(first_row, code.down(place, Number(tile.bit_length() - 1)))
+        return place, row, code.plus(code.times(number, Number(tile)), inside), inside
+
+    turns = together // threads
+    for turn in range(turns):
+        place, row, at, _ = placed(turn)
+        is_there = code.both(code.less(row, Number(rows)), code.less(at, Number(size)))
+        index = code.plus(code.times(row, Number(size)), at)
+        record = code.choose(is_there, code.read(sources, index, is_there), code.last_record(tiles.words))
+        code.write(arrays, place, record)
+    _bitonic(code, arrays, thread, tile, threads, together)
+    for turn in range(turns):
+        place, row, at, inside = placed(turn)
+        if is_first or (keep == size and count == 1):
+            is_there = code.both(code.less(row, Number(rows)), code.less(at, Number(size)))
+            index = code.plus(code.times(row, Number(size)), at)
+        else:
+            is_there = code.both(code.less(row, Number(rows)), code.less(inside, Number(keep)))
+            index = code.times(code.plus(code.times(row, Number(count)), number), Number(keep))
+            index = code.plus(index, inside)
+        code.write(results, index, code.read(arrays, place), is_there)
+    if is_first:
+        _write_state(code, results, rows * size, code.at(tile.bit_length() - 1), group, thread)
+    shape = (length,) if is_first else (rows, count, keep)
+    return CustomKernel(code.finish(f"sort_tiles_{tile}"), tuple((shape, word) for word in tiles.words))
+
+
+def _bitonic(code: Code, arrays: Words, thread: k.ValueId, tile: int, threads: int, together: int) -> None:
+    """Sort each `tile` of the `together` records in local memory."""
+    pairs = together // 2 // threads
+    for stage in range(tile.bit_length() - 1):
+        half = 1 << stage
+        code.barrier()
+        for turn in range(pairs):
+            pair = code.plus(thread, Number(turn * threads))
+            low = code.both(pair, Number(half - 1)) if half > 1 else code.at(0)
+            start = code.up(code.down(pair, Number(stage)), Number(stage + 1))
+            _exchange(code, arrays, code.plus(start, low), code.minus(code.plus(start, Number(2 * half - 1)), low))
+        if not stage:
+            continue
+        step = code.loop(stage, code.position)
+        bit = code.minus(code.at(stage - 1), step)
+        distance = code.up(code.at(1), bit)
+        code.barrier()
+        for turn in range(pairs):
+            pair = code.plus(thread, Number(turn * threads))
+            low = code.both(pair, code.minus(distance, Number(1)))
+            first = code.plus(pair, code.minus(pair, low))  # the bits above move up by one
+            first = code.both(first, Number(together - 1))  # as it is: this says so
+            _exchange(code, arrays, first, code.both(code.plus(first, distance), Number(together - 1)))
+        code.end_loop()
+    code.barrier()
+
+
+def _exchange(code: Code, arrays: Words, first: k.ValueId, second: k.ValueId) -> None:
+    x, y = code.exchange(code.read(arrays, first), code.read(arrays, second))
+    code.write(arrays, first, x)
+    code.write(arrays, second, y)
+
+
+def _write_state(code: Code, results: Words, place: int, state: k.ValueId, group: k.ValueId, thread: k.ValueId) -> None:
+    is_one = code.both(code.equal(group, Number(0)), code.equal(thread, Number(0)))
+    for result in results:
+        define = code.ops[result]
+        assert isinstance(define, k.Define)
+        code.store(result, code.at(place), code.cast(state, define.dtype), is_one)
+
+
+# ---- merging
+
+
+@functools.cache
+def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKernel:
+    """Return the kernel that merges pairs of sorted runs of records ``(rows * size + 1,)``; a run is tiles or more."""
+    rows, size = tiles.rows, tiles.size
+    nbytes = sum(word.itemsize for word in tiles.words)
+    threads = 1 << (min(_MERGING_THREADS, most_threads, tiles.tile).bit_length() - 1)
+    share = min(_MERGED_BY_ONE, tiles.tile // threads)
+    while threads * (share * nbytes + 8) + 64 * 8 > local_bytes and threads * share > 2:
+        threads, share = (threads, share // 2) if share > 1 else (threads // 2, 1)
+    tile = threads * share
+    count = -(-size // tile)
+    code = Code(rows * size)
+    results = code.params(tiles.words, rows * size + 1, mutable=True)
+    sources = code.params(tiles.words, rows * size + 1, mutable=False)
+    arrays = code.arrays(k.Memory.LOCAL, tiles.words, tile)
+    rounds = -(-size.bit_length() // (threads.bit_length() - 1))
+    search = _Search(
+        code,
+        threads,
+        rounds=rounds,
+        flags=code.define(k.Memory.LOCAL, dtypes.int32, 2 * (threads + 1)),
+        found=code.define(k.Memory.LOCAL, dtypes.int32, 2 * rounds),
+    )
+    bounds = code.define(k.Memory.REGISTER, code.position, 2)
+    group = code.index(k.Axis.GROUP, 0, rows * count, code.position)
+    thread = code.index(k.Axis.LOCAL, 0, threads, code.position)
+    row = code.times(code.over(group, Number(count)), Number(size))
+    start = code.times(code.rest(group, Number(count)), Number(tile))
+    state = code.cast(
+        code.least(code.load(sources[-1], code.at(rows * size)), Number(size.bit_length())), code.position
+    )
+    _write_state(code, results, rows * size, code.plus(state, Number(1)), group, thread)
+
+    # The two runs start at `base` and `middle`; the group writes from `first` to `last`, counted from `base`.
+    run = code.up(code.at(1), state)
+    above = code.plus(state, Number(1))
+    base = code.up(code.down(start, above), above)
+    left = code.most(code.least(run, code.minus(code.at(size), base)), Number(0))
+    middle = code.plus(base, left)
+    right = code.most(code.least(run, code.minus(code.at(size), middle)), Number(0))
+    first = code.minus(start, base)
+    last = code.least(code.plus(first, Number(tile)), code.plus(left, right))
+
+    def record(place: k.ValueId) -> Words:
+        return code.read(sources, code.plus(row, code.within(place, size)))
+
+    def is_taken(place: k.ValueId, diagonal: k.ValueId) -> k.ValueId:
+        """Return whether that record of the first run is among the first `diagonal` ones of both."""
+        other = code.plus(middle, code.minus(code.minus(diagonal, Number(1)), place))
+        return code.comes_before(record(code.plus(base, place)), record(other))
+
+    split, end = search.splits(thread, (first, last), left, right, is_taken)
+    mine, others = code.minus(end, split), code.minus(code.minus(last, first), code.minus(end, split))
+    total = code.plus(mine, others)
+    from_left = code.plus(base, split)
+    from_right = code.minus(code.plus(middle, code.minus(first, split)), mine)
+    for turn in range(share):
+        place = code.plus(thread, Number(turn * threads))
+        source = code.plus(place, code.where(code.less(place, mine), from_left, from_right))
+        code.write(arrays, place, record(source))
+    code.barrier()
+
+    merged = _merge_share(code, arrays, bounds, thread, share, mine, total)
+    code.barrier()
+    for turn, value in enumerate(merged):
+        code.write(arrays, code.plus(code.times(thread, Number(share)), Number(turn)), value)
+    code.barrier()
+    for turn in range(share):
+        place = code.plus(thread, Number(turn * threads))
+        target = code.plus(start, place)
+        index = code.plus(row, code.within(target, size))
+        code.write(results, index, code.read(arrays, place), code.less(place, total))
+    shape = (rows * size + 1,)
+    return CustomKernel(code.finish(f"merge_{size}"), tuple((shape, word) for word in tiles.words))
+
+
+def _merge_share(
+    code: Code, arrays: Words, bounds: k.ValueId, thread: k.ValueId, share: int, mine: k.ValueId, total: k.ValueId
+) -> list[Words]:
+    """Return the records of this thread: `share` ones of what two sorted runs in local memory give."""
+    define = code.ops[arrays[0]]
+    assert isinstance(define, k.Define)
+    tile = define.length
+    others = code.minus(total, mine)
+    diagonal = code.least(code.times(thread, Number(share)), total)
+    low, high = code.at(0), code.at(1)
+    code.store(bounds, low, code.most(code.minus(diagonal, others), Number(0)))
+    code.store(bounds, high, code.least(diagonal, mine))
+
+    def local(place: k.ValueId) -> Words:
+        return code.read(arrays, code.within(place, tile))
+
+    code.loop(tile.bit_length(), code.position)
+    least, most = code.load(bounds, low), code.load(bounds, high)
+    middle = code.down(code.plus(least, most), Number(1))
+    other = code.plus(mine, code.minus(code.minus(diagonal, Number(1)), middle))
+    is_taken = code.comes_before(local(middle), local(other))
+    is_open = code.less(least, most)
+    up = code.both(is_open, is_taken)
+    code.store(bounds, low, code.where(up, code.plus(middle, Number(1)), least))
+    code.store(bounds, high, code.where(up, most, code.where(is_open, middle, most)))
+    code.end_loop()
+    i = code.load(bounds, low)
+    j = code.plus(mine, code.minus(diagonal, i))
+    merged: list[Words] = []
+    x, y = local(i), local(j)
+    for _ in range(share):
+        is_left = code.both(code.less(i, mine), code.either(code.at_most(total, j), code.comes_before(x, y)))
+        merged.append(code.choose(is_left, x, y))
+        i = code.where(is_left, code.plus(i, Number(1)), i)
+        j = code.where(is_left, j, code.plus(j, Number(1)))
+        x, y = local(i), local(j)
+    return merged
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Searches that all threads of a group do together: each round leaves one of as many parts as there are threads.
+
+    Attributes:
+        code: To write to.
+        threads: Of the group.
+        rounds: Until one place is left.
+        flags: Local memory, ``(2, threads + 1)``: whether what each thread looked at holds.
+        found: Local memory, ``(rounds, 2)``: for how many threads it does.
+    """
+
+    code: Code
+    threads: int
+    rounds: int
+    flags: k.ValueId
+    found: k.ValueId
+
+    def splits(
+        self,
+        thread: k.ValueId,
+        diagonals: tuple[k.ValueId, k.ValueId],
+        left: k.ValueId,
+        right: k.ValueId,
+        is_taken: Callable[[k.ValueId, k.ValueId], k.ValueId],
+    ) -> tuple[k.ValueId, k.ValueId]:
+        """Return for both `diagonals` how many of the first run's `left` elements are among so many of both runs."""
+        code = self.code
+        zero, one = code.const(0, dtypes.int32), code.const(1, dtypes.int32)
+        is_first = code.equal(thread, Number(0))
+        for number in range(2 * self.rounds):
+            code.store(self.found, code.at(number), zero, is_first)
+        for number in range(2):
+            code.store(self.flags, code.at(number * (self.threads + 1) + self.threads), zero, is_first)
+        bounds = [
+            (code.most(code.minus(diagonal, right), Number(0)), code.least(diagonal, left)) for diagonal in diagonals
+        ]
+        for turn in range(self.rounds):
+            steps, holds = [], []
+            for number, (low, high) in enumerate(bounds):
+                parts = code.plus(code.minus(high, low), Number(self.threads - 1))
+                steps.append(code.down(parts, Number(self.threads.bit_length() - 1)))
+                place = code.plus(low, code.times(thread, steps[-1]))
+                holds.append(code.both(code.less(place, high), is_taken(place, diagonals[number])))
+                flag = code.plus(thread, Number(number * (self.threads + 1)))
+                code.store(self.flags, flag, code.where(holds[-1], one, zero))
+            code.barrier()
+            for number in range(2):
+                after = code.load(self.flags, code.plus(thread, Number(number * (self.threads + 1) + 1)))
+                is_last = code.both(holds[number], code.equal(after, zero))
+                count = code.cast(code.plus(thread, Number(1)), dtypes.int32)
+                code.store(self.found, code.at(2 * turn + number), count, is_last)
+            code.barrier()
+            for number, (low, high) in enumerate(bounds):
+                count = code.cast(code.load(self.found, code.at(2 * turn + number)), code.position)
+                over = code.plus(low, code.times(count, steps[number]))
+                next_low = code.plus(code.minus(over, steps[number]), Number(1))
+                bounds[number] = (
+                    code.where(code.less(code.at(0), count), next_low, low),
+                    code.least(high, over),
+                )
+        return bounds[0][0], bounds[1][0]
