@@ -23,6 +23,7 @@ from zyx.schedule.build import build_nest
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.lower import lower_together
 from zyx.schedule.partition import partition
+from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare
 
 if TYPE_CHECKING:
@@ -165,7 +166,9 @@ class Bench:
                     arrays[param] = scheduled.values[node]
                 else:
                     arrays[param] = scheduled.values[node] = np.empty(param.length, param.dtype.numpy)
-            (run or run_nests)(nests, arrays)
+            phases = in_phases(nests[0], self.info, deterministic=False) if len(nests) == 1 else []
+            for phase in [[nest] for nest in phases] or [nests]:
+                (run or run_nests)(phase, arrays)
         return scheduled
 
     def check(self, *outputs: n.Node, tolerance: float = 1e-5, run: Callable[..., None] | None = None) -> Scheduled:

@@ -19,6 +19,7 @@ from zyx.schedule import heuristics
 from zyx.schedule.build import build_nest
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.partition import partition
+from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare
 from zyx.testing.choices import Seeded
 from zyx.testing.graph_runs import case_of
@@ -82,6 +83,21 @@ def rows_and_columns(choices):
     return case_of("test:0", [x], make)
 
 
+def scattered_rows(choices):
+    """Return a graph of rows that are scattered, into a few places or many."""
+    rows, columns, places = choices.pick(((600, 64, 40), (2000, 16, 9), (9000, 1, 3), (700, 23, 300)))
+    random = np.random.default_rng(4)
+    index = random.integers(-places, places + 1, (rows, choices.pick((1, columns)))).astype(np.int32)
+    updates = random.integers(-8, 9, (rows, columns)).astype(choices.pick(FLOATS).numpy)
+    base = np.zeros((places, columns), updates.dtype)
+    op = choices.pick((None, ReduceOp.SUM, ReduceOp.MAX))
+
+    def make(graph, base, index, updates):
+        return graph.scatter(base, graph.expand(index, updates.shape), updates, 0, op)
+
+    return case_of("test:0", [base, index, updates], make)
+
+
 def functions_of_the_heuristics():
     """Return the code of every function and method in the folder."""
     found = {}
@@ -97,7 +113,7 @@ def functions_of_the_heuristics():
     return found
 
 
-def nests_of(case, info):
+def nests_of(choices, case, info):
     """Return the nests of a graph on a machine, without values."""
     outputs = [node for node in case.outputs if 0 not in node.shape]
     computed = [
@@ -105,7 +121,8 @@ def nests_of(case, info):
         for node in dict.fromkeys(prepare(Graph(), topological(outputs), outputs, info))
         if not isinstance(node, n.Leaf)
     ]
-    return [build_nest(part, {}) for part in partition(topological(computed), computed, info)]
+    nests = [build_nest(part, {}) for part in partition(topological(computed), computed, info)]
+    return [phase for nest in nests for phase in in_phases(nest, info, deterministic=choices.chance(50))]
 
 
 def test_every_function_of_the_heuristics_is_reached():
@@ -119,12 +136,13 @@ def test_every_function_of_the_heuristics_is_reached():
     for seed in range(700):
         choices = Seeded(seed)
         info = choices.pick(MACHINES)
-        what = choices.pick(("graph", "product", "product", "rows"))
+        what = choices.pick(("graph", "product", "product", "rows", "scatter"))
         if what == "graph":
             case = random_case(choices, GraphOptions(most_nodes=8, most_elements=5000, with_special=False))
         else:
-            case = random_product(choices) if what == "product" else rows_and_columns(choices)
-        nests = nests_of(case, info)
+            draw = {"product": random_product, "rows": rows_and_columns, "scatter": scattered_rows}[what]
+            case = draw(choices)
+        nests = nests_of(choices, case, info)
         sys.setprofile(note)
         try:
             for nest in nests:

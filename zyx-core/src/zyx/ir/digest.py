@@ -57,7 +57,7 @@ def _statement(statement: Statement, numbers: dict[e.Expr, int], lines: list[str
             return f"scan {_value(value)} {_number(expr, numbers, lines)} {op.value} {_ranges(along)} {order}"
         case Store(param=param, index=index, expr=expr, mask=mask, combine=combine, serial=serial):
             roots = [None if root is None else _number(root, numbers, lines) for root in (index, expr, mask)]
-            how = f"{combine and combine.value} {_ranges(serial)} {order} {statement.streaming}"
+            how = f"{combine and combine.value} {_ranges(serial)} {order} {statement.streaming} {statement.atomic}"
             return f"store {param.number} {roots} {how}"
 
 

@@ -128,6 +128,7 @@ class Store:
         serial: Ranges whose points may hit one position, most significant first: they run in order, on one thread.
         order: All ranges, outermost loop first.
         streaming: Hint that nothing reads the buffer soon.
+        atomic: Combine indivisibly: any points may hit one position, in any order and on different threads.
     """
 
     param: Param
@@ -138,6 +139,7 @@ class Store:
     combine: ReduceOp | None = None
     serial: tuple[Range, ...] = ()
     streaming: bool = False
+    atomic: bool = False
 
 
 Statement: TypeAlias = Compute | Scan | Store

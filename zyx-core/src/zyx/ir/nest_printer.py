@@ -36,6 +36,7 @@ def print_statement(statement: Statement, nest: Nest) -> str:
             text = f"{value}{list(value.ranges)} = running {op.value}({', '.join(map(repr, along))}) of {show(expr)}"
         case Store(param=param, index=index, expr=expr, mask=mask, combine=combine):
             sign = "=" if combine is None else f"{combine.value}="
+            sign = f"atomic {sign}" if statement.atomic else sign
             text = f"{param}[{show(index)}] {sign} {show(expr)}" + ("" if mask is None else f" if {show(mask)}")
             text += " streaming" if statement.streaming else ""
     return f"{text}      | {loops}"

@@ -76,7 +76,9 @@ def explain_plan(runtime: Runtime, handles: Sequence[Handle]) -> Json:
             nodes = read_slices_only(runtime.graph, nodes, order)
             _, leaves, order = signature(nodes)
         noting = _Noting(runtime.compiler)
-        planner = Planner(runtime.device, noting, runtime.planner.candidates)
+        planner = Planner(
+            runtime.device, noting, runtime.planner.candidates, is_deterministic=runtime.settings.deterministic
+        )
 
         def attempt(placed: Mapping[str, Device]) -> Plan:
             return planner.make(nodes, leaves, None, placed)

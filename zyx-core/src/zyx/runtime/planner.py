@@ -21,6 +21,7 @@ from zyx.schedule.custom import CustomKernel
 from zyx.schedule.division import Division
 from zyx.schedule.library import match_gemm, product_in
 from zyx.schedule.partition import partition
+from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare
 from zyx.shape import size_of
 
@@ -74,12 +75,21 @@ class Planner:
         device_of: From a device's name to the device.
         compiler: For the kernels.
         candidates: Libraries beside it.
+        is_deterministic: Whether floats are combined in an order that is always the same.
     """
 
-    def __init__(self, device_of: Callable[[str], Device], compiler: Compiler, candidates: Candidates) -> None:
+    def __init__(
+        self,
+        device_of: Callable[[str], Device],
+        compiler: Compiler,
+        candidates: Candidates,
+        *,
+        is_deterministic: bool = False,
+    ) -> None:
         self.device_of = device_of
         self.compiler = compiler
         self.candidates = candidates
+        self.is_deterministic = is_deterministic
 
     def make(
         self,
@@ -107,6 +117,7 @@ class _Making:
         self._placed = placed
         self._compiler = planner.compiler
         self._candidates = planner.candidates
+        self._is_deterministic = planner.is_deterministic
         self._donations = donations
         self._donated: dict[Node, Node] = {}
         self._shared: dict[Node, Node] = {}  # a leaf that stands for another node's buffer, which its device can reach
@@ -141,7 +152,7 @@ class _Making:
         for device_name in dict.fromkeys(node.device for node in outputs):
             device = self._device_of(device_name)
             mine = [node for node in outputs if node.device == device_name]
-            prepared = prepare(self._graph, topological(mine), mine, device.info)
+            prepared = prepare(self._graph, topological(mine), mine, device.info, deterministic=self._is_deterministic)
             wanted.update(zip(mine, prepared, strict=True))
             computed = [
                 node for node in dict.fromkeys(prepared) if node.storage is None and not isinstance(node, n.Leaf)
@@ -194,14 +205,13 @@ class _Making:
             launches = division.launches(arrange(self._parts(order, outputs, device, division.apart), device.info))
             donated = donate(launches, dict(offers), kept)
             current: Sequence[Part] = ()
-            started: list[_Started] = []
+            started: list[tuple[Sequence[Part], _Started]] = []
             kernels: list[_Kernel] = []
             try:
                 for launch in launches:
                     current = launch
-                    started.append(self._started(launch, device))
-                for number, kernel in enumerate(started):
-                    current = launches[number]
+                    started += [(launch, kernel) for kernel in self._started(launch, device)]
+                for current, kernel in started:  # noqa: B007  # for what is said of one that fails
                     program = self._compiler.result(kernel.program)
                     kernels.append(_Kernel(device, program, kernel.buffers, kernel.stored))
             except (*REFUSALS, ScheduleError, VerifyError) as error:
@@ -237,10 +247,11 @@ class _Making:
 
         return self._candidates.library_program(nest, device, generated, self._compiler.prepared) is not None
 
-    def _started(self, parts: Sequence[Part], device: Device) -> _Started:
+    def _started(self, parts: Sequence[Part], device: Device) -> list[_Started]:
+        """Return what computes `parts`, which share a launch: one kernel, or several that follow each other."""
         root = parts[0].root
         if isinstance(root, n.Custom):
-            return self._custom(root, parts, device)
+            return [self._custom(root, parts, device)]
         stored = tuple(node for part in parts for node in part.stored)
         for node in stored:
             self._slice(node)  # before anything is compiled that could not be launched
@@ -249,6 +260,16 @@ class _Making:
         for part in parts:
             nests.append(build_nest(part, params))
             _check_work(nests[-1], part)
+        node_of = {param: node for node, param in reversed(params.items())}
+        phases = in_phases(nests[0], device.info, deterministic=self._is_deterministic) if len(nests) == 1 else []
+        if len(phases) > 1:
+            return [
+                _Started(
+                    device, self._compiler.start([nest], name, device), tuple(node_of[p] for p in nest.params), stored
+                )
+                for nest, name in zip(phases, (f"{_name(parts)}_base", _name(parts)), strict=True)
+            ]
+        nests = phases or nests
         generated = functools.cache(lambda: self._compiler.start(nests, _name(parts), device))
         if len(nests) == 1:
             library = self._candidates.library_program(
@@ -257,9 +278,9 @@ class _Making:
             if library is not None:
                 program: Future[Program] = Future()
                 program.set_result(library[0])
-                return _Started(device, program, tuple(_node_of(param, params) for param in library[1]), stored)
-        by_param = {param: node for node, param in reversed(params.items())}
-        return _Started(device, generated(), tuple(by_param[param] for param in dict.fromkeys(params.values())), stored)
+                return [_Started(device, program, tuple(node_of[param] for param in library[1]), stored)]
+        used = dict.fromkeys(param for nest in nests for param in nest.params)
+        return [_Started(device, generated(), tuple(node_of[param] for param in used), stored)]
 
     def _custom(self, root: n.Custom, parts: Sequence[Part], device: Device) -> _Started:
         """Return the launch of a hand-written kernel; outputs that nobody needs get a buffer all the same."""
@@ -368,10 +389,6 @@ def _check_work(nest: Nest, part: Part) -> None:
             f"computing {part.root!r} goes over {points} points, which would take years; at most {_MOST_POINTS} are "
             "computed: combine elements before they are repeated, or take smaller shapes"
         )
-
-
-def _node_of(param: Param, params: Mapping[Node, Param]) -> Node:
-    return next(node for node, own in params.items() if own is param)
 
 
 def _misfit(have: int, wanted: int) -> tuple[bool, int]:

@@ -36,9 +36,9 @@ class Plans(Devices):
 
     def take_settings(self, settings: Settings) -> None:
         with self.lock:
-            is_timed_anew = settings.autotune != self.settings.autotune
+            before = self.settings
             super().take_settings(settings)
-            if is_timed_anew:
+            if (settings.autotune, settings.deterministic) != (before.autotune, before.deterministic):
                 self._drop_plans()
                 self._planner = None
 
@@ -83,7 +83,7 @@ class Plans(Devices):
             from zyx.runtime.planner import Planner
 
             candidates = Candidates(settings.autotune, self.backends.library_kernels, self.memory, self.trace)
-            self._planner = Planner(self.device, self.compiler, candidates)
+            self._planner = Planner(self.device, self.compiler, candidates, is_deterministic=settings.deterministic)
         return self._planner
 
     @property

@@ -9,6 +9,7 @@
    minutes.
 6. Sums and products of float16 and bfloat16 are made in float32, and rounded once.
 7. Sorting becomes hand-written kernels (`zyx.schedule.sorting`).
+8. Scatters take the form that runs in parallel (`zyx.schedule.scattering`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from zyx.graph.rebuild import rebuild
 from zyx.ops import ReduceOp, identity
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
+from zyx.schedule.scattering import in_parallel
 from zyx.schedule.sorting import sort_order
 from zyx.schedule.windows import sum_of_windows
 from zyx.shape import size_of
@@ -46,7 +48,9 @@ _MOST_ELEMENTS: Final = 1 << 62
 _LONGEST_CHAIN: Final = 1500
 
 
-def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo) -> list[Node]:
+def prepare(
+    graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo, *, deterministic: bool = False
+) -> list[Node]:
     """Return nodes with the values of `outputs`, rewritten for a device.
 
     Args:
@@ -54,6 +58,7 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
         order: All nodes that `outputs` need, sources first.
         outputs: What is asked for.
         info: The device.
+        deterministic: Whether floats are to be combined in one order, always the same.
 
     Raises:
         ShapeError: A node has too many elements to count.
@@ -78,6 +83,8 @@ def prepare(graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: 
             current = _reduction(graph, current, info)
         elif isinstance(current, n.Sort) and current is not sources[0]:
             current = sort_order(graph, current, info)
+        elif isinstance(current, n.Scatter) and current is not sources[0]:
+            current = in_parallel(graph, current, info, deterministic=deterministic)
         length = 1 + max(chain.get(source, 0) for source in sources)
         if (
             isinstance(node, n.Reduce)

@@ -157,9 +157,15 @@ class StatementWriter:
                 emitter.vector = vector
 
     def _combine_at(self, statement: Store, array: ValueId, index: Expr, expr: Expr, mask: Expr | None) -> None:
-        """Read, combine, write back: one lane after the other, unless the lanes surely hit different places."""
+        """Read, combine, write back: one lane after the other, unless the lanes surely hit different places.
+
+        Where the store is atomic, each lane does that indivisibly.
+        """
         assert statement.combine is not None
         emitter, builder = self._emitter, self._builder
+        if statement.atomic:
+            self._combine_indivisibly(statement, array, index, expr, mask)
+            return
         operation = statement.combine.binary
         dtype = statement.param.dtype
         split = emitter.split_lane(index)
@@ -178,3 +184,18 @@ class StatementWriter:
             old = builder.add(k.Load(array, at, Type(dtype), allowed))
             new = builder.add(k.Binary(operation, old, item, Type(dtype)))
             builder.add(k.Store(array, at, new, allowed))
+
+    def _combine_indivisibly(
+        self, statement: Store, array: ValueId, index: Expr, expr: Expr, mask: Expr | None
+    ) -> None:
+        """Combine lane by lane, whatever other threads do at the same time."""
+        assert statement.combine is not None
+        emitter, builder = self._emitter, self._builder
+        if emitter.vector is None:
+            allowed = None if mask is None else emitter.emit(mask)
+            builder.add(k.Atomic(statement.combine, array, emitter.emit(index), emitter.emit(expr), allowed))
+            return
+        value = emitter.emit_wide(expr)
+        for lane, (at, allowed) in self._writer.lanes_of(index, mask):
+            item = builder.add(k.Devectorize(value, lane, Type(statement.param.dtype)))
+            builder.add(k.Atomic(statement.combine, array, at, item, allowed))

@@ -23,6 +23,7 @@ KEY_OF: Final = {
     "ZYX_CACHE_DIR": "cache.directory",
     "ZYX_CACHE_MAX_BYTES": "cache.max_bytes",
     "ZYX_NUM_THREADS": "threads",
+    "ZYX_DETERMINISTIC": "deterministic",
 }
 VARIABLE_OF: Final = {key: variable for variable, key in KEY_OF.items()}
 

@@ -6,7 +6,7 @@ kernels[0].check(run)                  `run` computes the nests on buffers; what
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,7 @@ from zyx.ops import reduce_ops
 from zyx.schedule.arrange import arrange
 from zyx.schedule.build import build_nest
 from zyx.schedule.partition import partition
+from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare
 from zyx.testing.compare import assert_within
 
@@ -67,12 +68,14 @@ class KernelCase:
         nests: In the order of `parts`.
         params: The params of all nests, with the node whose values each holds before the kernel runs, or after it.
         references: What each node has to be.
+        before: What the kernels before it have stored already in the buffer of a node that this one adds to.
     """
 
     parts: list[Part]
     nests: list[Nest]
     params: dict[Node, Param]
     references: Mapping[Node, Reference]
+    before: Mapping[Node, Reference] = field(default_factory=dict)
 
     def buffers(self) -> dict[Param, Array]:
         """Return flat arrays for all params: inputs with their values, others with undefined ones."""
@@ -81,6 +84,8 @@ class KernelCase:
         for node, param in self.params.items():
             if node not in stored:
                 result[param] = self.references[node].value.ravel().copy()
+        for node, reference in self.before.items():
+            result[self.params[node]] = reference.value.ravel().copy()
         for param in self.params.values():
             if param not in result:
                 result[param] = np.full(param.length, undefined(param.dtype))
@@ -127,7 +132,14 @@ def kernels_of(
             read = {node for node in part.reads if not isinstance(node, n.Const | n.Iota)}
             assert read <= available, f"a kernel reads {read - available} before they are computed, in\n{case}"
         nests = [build_nest(part, params) for part in launch]
-        kernels.append(KernelCase(list(launch), nests, params, references))
+        phases = in_phases(nests[0], info, deterministic=False) if len(nests) == 1 else []
+        if len(phases) > 1:  # the base, then the updates on top of it
+            root = launch[0].root
+            base = references[root.sources[0]]
+            kernels.append(KernelCase(list(launch), phases[:1], params, {**references, root: base}))
+            kernels.append(KernelCase(list(launch), phases[1:], params, references, {root: base}))
+        else:
+            kernels.append(KernelCase(list(launch), phases or nests, params, references))
         available.update(node for part in launch for node in part.stored)
     assert set(computed) <= available, f"{set(computed) - available} are never computed, in\n{case}"
     return kernels, references

@@ -9,6 +9,7 @@ from zyx.schedule.heuristics.loops import schedule_loops
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small, local_bytes
 from zyx.schedule.heuristics.register_tiles import schedule_register_tiles
+from zyx.schedule.heuristics.scatters import schedule_scatter
 from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
 from zyx.schedule.heuristics.threads import schedule_threads
 
@@ -29,6 +30,8 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
     """
     plan = Plan(nest)
     simplify_ranges(plan)
+    if schedule_scatter(plan, info):
+        return plan.nest, plan.moves
     found = find_contraction(plan.nest) if info.vector_bytes else None
     if info.max_group_threads > 1:
         _schedule_group(plan, found, info, can_meet=is_alone or info.meets_in_branches, is_alone=is_alone)

@@ -1,0 +1,142 @@
+"""Give scatters a form that runs in parallel: the same values, from other nodes.
+
+    many updates of few places         copies = scatter into (places, copies);  base op (copies combined)
+    the last of several updates stays  winner = scatter of the updates' numbers by max;  where(winner >= 0,
+                                       updates[winner], base)
+    int8, which the device does not    cast(scatter of int32)
+    combine indivisibly
+    sums of float16                    cast(scatter of float32)
+
+Copies are for two things. Where threads combine indivisibly, those that hit one place wait for each other: with copies
+they are spread over more places. Where one thread makes all updates of a place in order, each copy takes a part of
+them. Neighbouring threads have copies of their own, next to each other; on machines without threads, each group has a
+block of the updates. The number of copies depends on the device alone, so that results do not change from run to run.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from zyx import dtype as dtypes
+from zyx.dtype import accumulator
+from zyx.graph import node as n
+from zyx.ops import BinaryOp, ReduceOp, identity
+from zyx.schedule.phases import combines_indivisibly
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from zyx.backend.info import DeviceInfo
+    from zyx.dtype import DType
+    from zyx.graph import Graph
+    from zyx.graph.node import Node
+
+#: Fewer updates are made by one thread in the time of the launches that another form takes more.
+_FEW_TO_REPLACE: Final = 64
+_FEW_TO_COPY: Final = 1 << 14
+#: So many places are enough for indivisible combinations to seldom wait for each other.
+_PLACES: Final = 1 << 13
+#: Updates for each place of a copy, at least: what is stored once more, and read once more, is little beside them.
+_UPDATES_OF_A_PLACE: Final = 8
+#: The same where no threads are waiting for memory: a place is stored and read in a fraction of an update's time.
+_UPDATES_OF_A_CACHED_PLACE: Final = 2
+#: Columns that a group goes over by itself, where these are what groups share.
+_COLUMNS_OF_A_GROUP: Final = 16
+
+
+def in_parallel(graph: Graph, node: n.Scatter, info: DeviceInfo, *, deterministic: bool) -> Node:
+    """Return a node with the values of `node` in a form that the device runs in parallel; `node` if it is one.
+
+    Args:
+        graph: To make nodes with.
+        node: What to compute.
+        info: The device.
+        deterministic: Whether floats are to be combined in one order, always the same.
+    """
+    base, index, updates = node.sources
+    has_threads = info.max_group_threads > 1
+    if node.op is None:
+        return _last_of_each(graph, node, info) if has_threads else node
+    points = size_of(index.shape)
+    wide = accumulator(node.dtype) if node.op in (ReduceOp.SUM, ReduceOp.PROD) else node.dtype
+    if wide is node.dtype and has_threads and points > _FEW_TO_REPLACE:
+        wide = _combined_as(node.op, node.dtype, info)
+    if wide is not node.dtype:
+        sources = (graph.cast(base, wide), index, graph.cast(updates, wide))
+        wider = graph.scatter(*sources, node.axis, node.op)
+        assert isinstance(wider, n.Scatter)
+        return graph.cast(in_parallel(graph, wider, info, deterministic=deterministic), node.dtype)
+    if points < _FEW_TO_COPY:
+        return node
+    is_exact = not (deterministic and node.dtype.is_float)
+    if has_threads and is_exact and combines_indivisibly(info, node.op, node.dtype):
+        copies = _PLACES // size_of(base.shape)
+    else:
+        copies = _copies_in_order(node, info)
+    most = points // (size_of(base.shape) * (_UPDATES_OF_A_PLACE if has_threads else _UPDATES_OF_A_CACHED_PLACE))
+    copies = min(copies, most, index.shape[node.axis])
+    return _by_copies(graph, node, copies, side_by_side=has_threads) if copies > 1 else node
+
+
+def _combined_as(op: ReduceOp, dtype: DType, info: DeviceInfo) -> DType:
+    """Return the dtype to combine in: `dtype`, or a wider one with the same results that the device has a form for."""
+    candidates = [dtype]
+    if dtype.is_bool:
+        candidates.append(dtypes.int32)
+    elif dtype.is_float:
+        candidates += [dtypes.float32] if dtype.bits < 32 else []
+    else:
+        candidates += [dtypes.uint32, dtypes.uint64] if dtype.is_unsigned else [dtypes.int32, dtypes.int64]
+    for candidate in candidates:
+        if candidate is dtype or candidate.bits > dtype.bits:
+            if combines_indivisibly(info, op, candidate):
+                return candidate
+    return dtype
+
+
+def _last_of_each(graph: Graph, node: n.Scatter, info: DeviceInfo) -> Node:
+    """Let every update that falls on a place write its number there, the greatest stays, and take the value of that."""
+    base, index, updates = node.sources
+    length = index.shape[node.axis]
+    if size_of(index.shape) <= _FEW_TO_REPLACE or length > dtypes.int32.max:
+        return node
+    if not combines_indivisibly(info, ReduceOp.MAX, dtypes.int32):
+        return node
+    nobody = graph.const(-1, dtypes.int32, base.device, base.shape)
+    number = graph.iota(index.shape, node.axis, dtypes.int32, index.device)
+    winner = graph.scatter(nobody, index, number, node.axis, ReduceOp.MAX)
+    assert isinstance(winner, n.Scatter)
+    is_written = graph.binary(BinaryOp.LT, nobody, winner)
+    return graph.where(is_written, graph.gather(updates, winner, node.axis), base)
+
+
+def _copies_in_order(node: n.Scatter, info: DeviceInfo) -> int:
+    """Return how many copies keep the device busy, if one thread makes all updates of a place in order."""
+    shape = node.sources[1].shape
+    outer, columns = math.prod(shape[: node.axis]), math.prod(shape[node.axis + 1 :])
+    if info.max_group_threads > 1:
+        return info.units * info.max_group_threads // (outer * columns)
+    is_shared_out = columns >= _COLUMNS_OF_A_GROUP * info.units
+    return 1 if is_shared_out or outer >= info.units else info.units
+
+
+def _by_copies(graph: Graph, node: n.Scatter, copies: int, *, side_by_side: bool) -> Node:
+    """Return the base, combined with so many copies of the places that have all updates between them."""
+    base, index, updates = node.sources
+    op, axis = node.op, node.axis
+    assert op is not None
+    neutral = identity(op, node.dtype)
+    length = index.shape[axis]
+    part = -(-length // copies)
+    widths = [(0, part * copies - length if i == axis else 0) for i in range(index.ndim)]
+    place, split = (axis, (part, copies)) if side_by_side else (axis + 1, (copies, part))
+    shape = (*index.shape[:axis], *split, *index.shape[axis + 1 :])
+    own = (base.shape[axis], copies) if side_by_side else (copies, base.shape[axis])
+    start = graph.const(neutral, node.dtype, base.device, (*base.shape[:axis], *own, *base.shape[axis + 1 :]))
+    index = graph.reshape(graph.pad(index, widths), shape)  # what is added changes nothing at position 0
+    updates = graph.reshape(graph.pad(updates, widths, neutral), shape)
+    found = graph.scatter(start, index, updates, place, op)
+    total = graph.reshape(graph.reduce(op, found, (axis + 1 if side_by_side else axis,)), base.shape)
+    if isinstance(base, n.Const) and base.value == neutral:
+        return total
+    return graph.binary(op.binary, base, total)
