@@ -128,3 +128,9 @@ class TestShortFloats:
         output = bench.graph.reduce(ReduceOp.MAX, bench.leaf(np.ones((2, 4096), np.float16)), (1,))
         (reduction,) = reductions(*bench.check(output).outputs)
         assert reduction.dtype is dtypes.float16
+
+
+def test_another_shape_of_a_product_of_matrices_is_no_kernel_of_its_own(bench):
+    graph = bench.graph
+    product = bench.matmul(bench.normal(40, 64), bench.normal(64, 48))
+    assert bench.kernels(graph.reshape(product, (1920,))) == 1

@@ -18,6 +18,7 @@ from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
+from zyx.schedule.accesses import stride_along
 from zyx.schedule.heuristics import choose_schedule, register_tiles
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import Stage
@@ -184,3 +185,26 @@ def test_a_small_device_has_small_groups():
     _, kernel, copies = scheduled(product(64, 64, 32, info=info), info)
     assert copies
     assert np.prod(kernel.grid[1]) <= 64
+
+
+def test_columns_are_those_along_which_results_lie_side_by_side():
+    graph = Graph()
+    m, height, width, depth = 32, 150, 130, 16
+    rng = np.random.default_rng(0)
+    values = {}
+
+    def leaf(shape):
+        node = graph.leaf(shape, dtypes.float32, "test:0")
+        values[node] = rng.integers(-2, 3, size=shape).astype(np.float32)
+        return node
+
+    shape = (m, height, width, depth)
+    weights = graph.expand(graph.reshape(leaf((m, depth)), (m, 1, 1, depth)), shape)
+    image = graph.shrink(leaf((height, width + 3, depth)), [(0, height), (1, width + 1), (0, depth)])
+    image = graph.expand(graph.reshape(image, (1, height, width, depth)), shape)
+    total = graph.reduce(ReduceOp.SUM, graph.binary(BinaryOp.MUL, weights, image), (3,))
+    (case,), _ = kernels_of(GraphCase(graph, [total], values), CARD)
+    nest, _, copies = scheduled(case)
+    assert len(copies) == 2
+    lanes = [range_ for range_ in nest.statements[-1].order if nest.kind(range_) is Kind.VECTOR]
+    assert [stride_along(nest.statements[-1].index, range_) for range_ in lanes] == [1]

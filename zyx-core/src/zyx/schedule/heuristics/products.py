@@ -6,7 +6,7 @@ c[i, j] = sum(k) of a[i, k] * b[k, j]
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Compute, Store
 from zyx.schedule.accesses import reads_in, stride_along
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from zyx.ir.expr import Range
     from zyx.ir.nest import Nest
     from zyx.schedule.heuristics.plan import Plan
+
+#: A range of so many points makes a side of any block.
+_LONG: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,9 @@ def find_matrices(nest: Nest, statement: Compute, x: e.Read, y: e.Read) -> Matri
     summed = [range_ for range_ in statement.reduced if x.index.free & y.index.free & range_.bit]
     if not of_x or not of_y or not summed:
         return None
-    pairs = [(max(of_x, key=_size), x), (max(of_y, key=_size), y)]
-    if any(isinstance(s, Store) and stride_along(s.index, pairs[0][0]) == 1 for s in nest.statements):
+    stores = [store for store in nest.statements if isinstance(store, Store)]
+    pairs = [(_side(of_x, stores), x), (_side(of_y, stores), y)]
+    if any(stride_along(store.index, pairs[0][0]) == 1 for store in stores):
         pairs.reverse()  # a thread has neighbouring results in a row
     (rows, left), (columns, right) = pairs
     depth = max(summed, key=_size)
@@ -94,6 +98,13 @@ def merge(plan: Plan, ranges: Sequence[Range]) -> str:
         plan.do(Merge(label, range_.label))
         label = f"{label}+{range_.label}"
     return label
+
+
+def _side(ranges: Sequence[Range], stores: Sequence[Store]) -> Range:
+    """Return the longest range, or one almost as long along which results lie side by side, as what they need may."""
+    longest = max(ranges, key=_size)
+    neighbours = [r for r in ranges if any(stride_along(store.index, r) == 1 for store in stores)]
+    return next((r for r in neighbours if r.size >= min(_LONG, longest.size // 2)), longest)
 
 
 def _size(range_: Range) -> int:
