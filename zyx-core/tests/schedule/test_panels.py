@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from zyx.ir import kernel as k
+from zyx.ir.nest import Compute, Kind
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
+from zyx.schedule.accesses import reads_in
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.heuristics.tile import height_of, near_divisor
 from zyx.schedule.lower import lower
@@ -76,11 +78,14 @@ def test_convolutions_gather_panels_and_multiply_without_masks(device_with, limi
 
 
 @pytest.mark.parametrize("filters", [3, 11])
-def test_few_filters_gather_nothing(device_with, filters):
+def test_for_few_filters_none_of_the_image_is_gathered(device_with, filters):
     bench = device_with(**NARROW)
     output = convolution(bench, 5, 131, filters, 3, stride=2, padding=1)
     bench.check(output, run=bench.run_kernels, tolerance=1e-4)
-    assert not is_copied(bench, output)
+    (nest,) = bench.schedule(output).nests
+    sizes = {read.param.number: read.param.length for s in nest.statements for read in reads_in(s)}
+    copied = [sizes[move.param] for move in chosen(bench, output)[0] if isinstance(move, Stage)]
+    assert copied in ([], [filters * 5 * 3])  # the filters may be
 
 
 def test_without_a_second_cache_nothing_is_copied(device_with):
@@ -153,6 +158,54 @@ def test_parts_without_a_divisor_are_nearly_equal():
             part = near_divisor(size, wanted)
             assert 1 <= part <= max(wanted * 3 // 2, 1)
             assert -(-size // part) * part - size < -(-size // part)
+
+
+class TestTurned:
+    """A factor that lies side by side along what is summed, in `a @ b.T`."""
+
+    def product(self, bench, rows, depth, columns):
+        turned = bench.graph.permute(bench.normal(columns, depth), (1, 0))
+        return bench.matmul(bench.normal(rows, depth), turned)
+
+    def is_summed_by_vectors(self, bench, output):
+        (nest,) = bench.schedule(output).nests
+        scheduled, _ = choose_schedule(nest, bench.info)
+        sums = [s for s in scheduled.statements if isinstance(s, Compute) and s.op is not None]
+        return any(scheduled.kind(range_) is Kind.VECTOR for s in sums for range_ in s.reduced)
+
+    @pytest.mark.parametrize("limits", [NARROW, WIDE], ids=["narrow", "wide"])
+    @pytest.mark.parametrize("depth", [17, 40, 301])
+    @pytest.mark.parametrize("columns", [9, 50])
+    def test_it_is_turned_over_or_vectors_go_along_the_sum(self, device_with, limits, depth, columns):
+        """Else vectors would be put together of elements far apart, once for each tile of rows."""
+        bench = device_with(**limits)
+        for rows in (1, 2, 3, 11, 12, 13, 15, 16, 24, 31, 32, 70):
+            output = self.product(bench, rows, depth, columns)
+            assert self.is_summed_by_vectors(bench, output) or is_copied(bench, output)
+
+    @pytest.mark.parametrize(("rows", "depth", "by_vectors"), [(12, 900, True), (24, 20, False), (200, 300, False)])
+    def test_few_rows_of_a_long_sum_turn_nothing(self, device_with, rows, depth, by_vectors):
+        for limits in (NARROW, WIDE):
+            bench = device_with(**limits)
+            output = self.product(bench, rows, depth, 64)
+            assert self.is_summed_by_vectors(bench, output) == by_vectors
+            assert is_copied(bench, output) != by_vectors
+
+    @pytest.mark.parametrize("limits", [NARROW, WIDE], ids=["narrow", "wide"])
+    @pytest.mark.parametrize("shape", [(13, 37, 9), (12, 300, 11), (31, 20, 70), (7, 100, 9), (19, 18, 50)])
+    def test_values(self, device_with, limits, shape):
+        bench = device_with(**limits)
+        bench.check(self.product(bench, *shape), run=bench.run_kernels, tolerance=1e-4)
+
+    @pytest.mark.parametrize(("limits", "most"), [(NARROW, 12), (WIDE, 16)], ids=["narrow", "wide"])
+    def test_sums_of_vectors_take_most_registers(self, device_with, limits, most):
+        bench = device_with(**limits)
+        (nest,) = bench.schedule(self.product(bench, 12, 900, 60)).nests
+        scheduled, _ = choose_schedule(nest, bench.info)
+        results = 1
+        for range_ in scheduled.ranges:
+            results *= range_.size if scheduled.kind(range_) is Kind.UNROLL else 1
+        assert results == most
 
 
 class TestLines:

@@ -22,7 +22,7 @@ from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind, Store
 from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp
 from zyx.schedule.accesses import expressions_of, stride_along
-from zyx.schedule.heuristics.panels import ROWS_TO_TURN_FOR, can_copy, can_gather, copy_columns, copy_rows
+from zyx.schedule.heuristics.panels import can_copy, can_gather, copy_columns, copy_rows
 from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
 from zyx.schedule.heuristics.streaming import stream_stores
 from zyx.schedule.heuristics.tile import BLOCK_ROWS, Tile, near_divisor
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 _SMALL: Final = 1 << 16
 #: Groups for each thread: enough to even out what the threads are given.
 _GROUPS_A_UNIT: Final = 4
-#: Costs relative to loading a vector: of turning over what is loaded, of gathering it, and of adding up the lanes at
-#: the end.
-_TURNED_COST: Final = 1.5
+#: Costs relative to loading a vector: of what was turned over, and of turning it over, which all rows share; of
+#: gathering it; and of adding up a lane at the end, which all points that are summed share.
+_TURNED_COST: Final = 1.75
+_TURNING_COST: Final = 16.0
 _GATHERED_COST: Final = 2.0
-_ADD_UP_COST: Final = 0.3
+_ADD_UP_COST: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def _vector_range(nest: Nest, found: Contraction, kept: list[Range], lanes: int,
         if range_ in statement.reduced:
             # The lanes have to be added up, and what follows is computed one by one.
             after = sum(_epilogue_cost(store) for store in stores) * (lanes - 1) / points
-            return cost(statement, range_, lanes) + _ADD_UP_COST + after
+            return cost(statement, range_, lanes) + _ADD_UP_COST * lanes / points + after
         reads = sum(_access_cost(found, read, range_, kept, lanes, info) for read in found.reads)
         others = sum(0.0 if stride_along(s.index, range_) == 1 else lanes / 8 for s in stores)
         return (reads / len(found.reads) + others) * waste
@@ -153,20 +154,12 @@ def _access_cost(
     step = stride_along(read.index, vector)
     if step in (0, 1):
         return 1.0 if step else 0.25
-    if _can_turn(found, read, vector, kept, lanes):
-        return _TURNED_COST
     _, rows = _tile_ranges(found, kept, vector)
     wide = [other for other in found.reads if other.index.free & vector.bit]
-    return _GATHERED_COST if can_gather(wide, vector, rows, info) else float(lanes)
-
-
-def _can_turn(found: Contraction, read: e.Read, vector: Range, kept: list[Range], lanes: int) -> bool:
-    """Whether it pays to copy what is read to where it lies side by side along `vector`, turning blocks over."""
-    if read.mask is not None or stride_along(read.index, vector) is None:
-        return False
-    along = [r for r in found.statement.reduced if stride_along(read.index, r) == 1 and r.size >= lanes]
-    rows = _largest([r for r in kept if r is not vector and not read.index.free & r.bit])
-    return bool(along) and rows is not None and rows.size >= ROWS_TO_TURN_FOR
+    if rows is None or not can_gather(wide, vector, rows, info):
+        return float(lanes)
+    is_turned = any(stride_along(read.index, r) == 1 and r.size >= lanes for r in found.statement.reduced)
+    return _TURNED_COST + _TURNING_COST / rows.size if is_turned and read.mask is None else _GATHERED_COST
 
 
 def _epilogue_cost(store: Store) -> float:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from zyx.schedule.heuristics.plan import Plan
     from zyx.schedule.heuristics.tile import Tile
 
-#: Fewest uses for which what lies the other way is turned over, and for which elements are gathered.
-ROWS_TO_TURN_FOR: Final = 32
+#: Fewest uses for which what does not lie side by side is copied to where it does.
 _ROWS_TO_GATHER_FOR: Final = 12
 #: Fewest tiles of rows that what lies side by side is copied for.
 _TILES_TO_COPY_FOR: Final = 2
@@ -43,8 +42,9 @@ def can_gather(wide: list[e.Read], vector: Range, rows: Range | None, info: Devi
 
 
 def can_copy(wide: list[e.Read], rows: int, tile: Tile, info: DeviceInfo) -> bool:
-    """Whether what depends on the vectors may be copied: one read, that several tiles of rows use."""
-    return len(wide) == 1 and len(info.cache_bytes) > 1 and rows >= _TILES_TO_COPY_FOR * tile.height
+    """Whether what depends on the vectors may be copied: one read, that several tiles of rows use, or many rows."""
+    fewest = min(_TILES_TO_COPY_FOR * tile.height, _ROWS_TO_GATHER_FOR)
+    return len(wide) == 1 and len(info.cache_bytes) > 1 and rows >= fewest
 
 
 def copy_columns(plan: Plan, tile: Tile, reduced: list[Range], rows: int, info: DeviceInfo, *, masked: bool) -> None:
@@ -61,10 +61,9 @@ def copy_columns(plan: Plan, tile: Tile, reduced: list[Range], rows: int, info: 
     inner = [range_ for range_ in tile.inner if read.index.free & range_.bit]
     is_apart = stride_along(read.index, vector) not in (0, 1)
     side = next((r for r in along if stride_along(read.index, r) == 1 and r.size >= vector.size), None)
-    if is_apart:
-        if rows < (_ROWS_TO_GATHER_FOR if side is None else ROWS_TO_TURN_FOR):
-            return
-    elif not masked and not _is_spread(read, along, inner, info):
+    if is_apart and rows < _ROWS_TO_GATHER_FOR:
+        return
+    if not is_apart and not masked and not _is_spread(read, along, inner, info):
         return
     copy = _stage(plan, statement, read, [*along, *inner])
     if side is None or not is_apart:

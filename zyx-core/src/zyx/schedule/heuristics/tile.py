@@ -54,12 +54,13 @@ class Tile:
         outer, inner = self._plan.split(vector, lanes) if vector.size != lanes else (vector, vector)
         self._plan.mark(inner, Kind.VECTOR)
         self.vector_loop = outer
-        side = 4 if self._registers >= 32 else 2
+        # Results by results, in whose registers sums are kept: beside them there is room for a side and one more.
+        high, wide = (4, 4) if self._registers >= 32 else (3, 4)
         if rows is not None:
-            self.height = height_of(rows.size, side)
+            self.height = height_of(rows.size, high)
             self._split_rows(rows, self.height, self.rows)
         if columns is not None:
-            self._split_rows(columns, height_of(columns.size, side), self.columns)
+            self._split_rows(columns, height_of(columns.size, wide), self.columns)
         self.inner.append(inner)
 
     def _split_vector(self, vector: Range, lanes: int, wide: int) -> None:
