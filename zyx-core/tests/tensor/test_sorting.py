@@ -92,3 +92,32 @@ def test_different_values_agree_with_numpy(dtype):
 def test_each_nan_differs_from_the_others():
     found = zyx.unique_counts(zyx.Tensor([math.nan, 1.0, math.nan, 1.0]))
     assert found.counts.tolist() == [2, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in zyx.dtype.ALL if not dtype.is_float], ids=str)
+def test_extreme_integers_are_in_order(dtype):
+    x = np.array([dtype.max, dtype.min, 0, 1, dtype.max, dtype.min, 1], dtype.numpy)
+    assert zyx.argsort(zyx.Tensor(x)).tolist() == np.argsort(x, kind="stable").tolist()
+    assert zyx.sort(zyx.Tensor(x), descending=True).tolist() == sorted(x.tolist(), reverse=True)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in zyx.dtype.ALL if dtype.is_float], ids=str)
+def test_special_floats_are_in_order(dtype):
+    x = np.array([0.0, math.nan, -0.0, math.inf, -math.inf, 1.5, -1.5, 0.0, math.nan, -0.0, 2**-14], "float32")
+    order = [4, 6, 0, 2, 7, 9, 10, 5, 3, 1, 8]
+    assert zyx.argsort(zyx.Tensor(x, dtype)).tolist() == order
+    assert zyx.argsort(zyx.Tensor(x, dtype), descending=True).tolist() == [1, 8, 3, 5, 10, 0, 2, 7, 9, 6, 4]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 31, 32, 33, 100])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_places_are_found_by_halving(size, side):
+    x = np.sort(RNG.integers(0, 20, size))
+    values = np.arange(-1, 22)
+    found = zyx.searchsorted(zyx.Tensor(x), zyx.Tensor(values), side=side)
+    assert np.array_equal(found.numpy(), np.searchsorted(x, values, side))
+
+
+def test_different_values_of_nothing_and_of_one():
+    assert [found.shape for found in zyx.unique_all(zyx.ones(0, 2))] == [(0,), (0,), (0, 2), (0,)]
+    assert [found.tolist() for found in zyx.unique_all(zyx.Tensor(3))] == [[3], [0], 0, [1]]

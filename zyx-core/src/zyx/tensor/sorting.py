@@ -4,25 +4,22 @@ Whatever the type of the elements, unsigned integers in the same order are made 
 these in order, and the rest follows from the places that it gives. That needs no data on the host, works on every
 device and inside traced functions.
 
-What values there are (`unique_values` and its kin) decides the shape of the result, so these functions read their
-argument.
+What values there are (`unique_values` and its kin) decides the shape of the result, so these functions read how many.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
-from zyx.ops import BinaryOp
-from zyx.tensor.operands import Array, common_dtype, node_of, require, term_of, wrap
+from zyx.ops import BinaryOp, ReduceOp
+from zyx.shape import size_of
+from zyx.tensor.operands import common_dtype, node_of, require, term_of, wrap
 from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
-    from zyx.graph import Node
     from zyx.tensor.operands import Operand
     from zyx.tensor.tensor import Tensor
 
@@ -154,14 +151,25 @@ def searchsorted(x: Tensor, values: Operand, *, side: str = "left", sorter: Tens
     if sorter is not None:
         term = Term(term.graph, term.graph.gather(term.node, term_of(sorter, "searchsorted").node, 0))
     wanted = Term(term.graph, node_of(values, dtype, x))
-    listed = term.reshape((*[1] * len(wanted.shape), term.shape[0]))
-    each = wanted.reshape((*wanted.shape, 1))
-    before = listed < each if side == "left" else listed <= each
-    if term.dtype.is_float:
-        nan = each.is_nan() if side == "right" else each.is_nan() & ~listed.is_nan()
-        before = before | nan
-    count = before.cast(dtypes.int64).sum((len(wanted.shape),))
-    return wrap(count.reshape(wanted.shape).node, x)
+    found = _places_in(term, wanted.reshape((size_of(wanted.shape),)), is_right=side == "right")
+    return wrap(found.cast(dtypes.int64).reshape(wanted.shape).node, x)
+
+
+def _places_in(listed: Term, wanted: Term, *, is_right: bool) -> Term:
+    """Return how many elements of `listed`, ``(n,)`` and ascending, come before each of `wanted`, ``(m,)``; int32.
+
+    So do those that are equal to it if it `is_right`. Bit by bit, the greatest first: each takes one comparison.
+    """
+    graph, size = listed.graph, listed.shape[0]
+    place = Term(graph, graph.const(0, dtypes.int32, wanted.node.device, wanted.shape))
+    for bit in reversed(range(size.bit_length())):
+        candidate = place + (1 << bit)
+        each = Term(graph, graph.gather(listed.node, (candidate - 1).node, 0))
+        before = each <= wanted if is_right else each < wanted
+        if listed.dtype.is_float:
+            before = before | (wanted.is_nan() if is_right else wanted.is_nan() & ~each.is_nan())
+        place = (before & (candidate <= size)).where(candidate, place)
+    return place
 
 
 # ---- different values
@@ -191,24 +199,38 @@ class UniqueInverse(NamedTuple):
 
 
 def unique_all(x: Tensor) -> UniqueAll:
-    """Return the different values of `x` in ascending order, and all about them; each NaN differs from the others."""
+    """Return the different values of `x` in ascending order, and all about them; each NaN differs from the others.
+
+    How many there are is read, since it is the shape of the results; all else stays on the device.
+    """
     tensor = require(x, "unique_all")
-    data = tensor.numpy()
-    keys = data.astype(np.float32) if tensor.node.dtype is dtypes.bfloat16 else data
-    _, first, inverse, counts = np.unique(
-        keys, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    term = Term(tensor.runtime.graph, tensor.node)
+    size = size_of(term.shape)
+    flat = term.reshape((size,))
+    if not size:
+        places = flat.iota(0, dtypes.int64)
+        return UniqueAll(
+            wrap(flat.node, x), wrap(places.node, x), wrap(places.reshape(term.shape).node, x), wrap(places.node, x)
+        )
+    order = sort_order(flat, 0, descending=False)
+    ordered = Term(term.graph, term.graph.gather(flat.node, order.node, 0))
+    is_new = (ordered.narrow(0, 1, size) != ordered.narrow(0, 0, size - 1)).cast(dtypes.int32)
+    numbers = Term(term.graph, term.graph.scan(ReduceOp.SUM, is_new.pad([(1, 0)]).node, 0))
+    kept = [wrap(order.node, x), wrap(numbers.node, x)]
+    tensor.runtime.realize(kept)  # together, and before the last number is read: what follows starts from them
+    order, numbers = (Term(term.graph, handle.node) for handle in kept)
+    count = int(wrap(numbers.narrow(0, size - 1, size).node, x).item()) + 1
+    each = Term(term.graph, term.graph.iota((count + 1,), 0, dtypes.int32, term.node.device))
+    starts = _places_in(numbers, each, is_right=False)
+    firsts = Term(term.graph, term.graph.gather(order.node, starts.narrow(0, 0, count).node, 0))
+    counts = starts.narrow(0, 1, count + 1) - starts.narrow(0, 0, count)
+    bits = max(1, (size - 1).bit_length())
+    rank = term.graph.sort(order.bitcast(dtypes.uint32).node, 0, bits, size)
+    inverse = Term(term.graph, term.graph.gather(numbers.node, rank, 0)).reshape(term.shape)
+    return UniqueAll(
+        wrap(term.graph.gather(flat.node, firsts.node, 0), x),
+        *(wrap(found.cast(dtypes.int64).node, x) for found in (firsts, inverse, counts)),
     )
-
-    def tensor_of(array: Array) -> Tensor:
-        return wrap(_upload(array, tensor), tensor)
-
-    values = data.reshape(-1)[first]
-    indices, numbers, times = (a.astype(np.int64) for a in (first, inverse.reshape(data.shape), counts))
-    return UniqueAll(tensor_of(values), tensor_of(indices), tensor_of(numbers), tensor_of(times))
-
-
-def _upload(array: Array, like: Tensor) -> Node:
-    return like.runtime.upload(array, like.node.device)
 
 
 def unique_counts(x: Tensor) -> UniqueCounts:
