@@ -174,12 +174,12 @@ class TestTurned:
         return any(scheduled.kind(range_) is Kind.VECTOR for s in sums for range_ in s.reduced)
 
     @pytest.mark.parametrize("limits", [NARROW, WIDE], ids=["narrow", "wide"])
-    @pytest.mark.parametrize("depth", [17, 40, 301])
+    @pytest.mark.parametrize("depth", [17, 40])
     @pytest.mark.parametrize("columns", [9, 50])
     def test_it_is_turned_over_or_vectors_go_along_the_sum(self, device_with, limits, depth, columns):
         """Else vectors would be put together of elements far apart, once for each tile of rows."""
         bench = device_with(**limits)
-        for rows in (1, 2, 3, 11, 12, 13, 15, 16, 24, 31, 32, 70):
+        for rows in (3, 12, 31):
             output = self.product(bench, rows, depth, columns)
             assert self.is_summed_by_vectors(bench, output) or is_copied(bench, output)
 

@@ -44,7 +44,7 @@ class Nested:
                 f"{self.statement} multiplies matrices along {list(statement.matrix.depth)}: reduce them first"
             )
         ranges = tuple(range_ for range_ in statement.order if range_ not in inner)
-        partial = nest.pool.value(statement.value.dtype, ranges)
+        partial = e.Value(_next_number(nest), statement.value.dtype, ranges)
         first = replace(statement, value=partial, reduced=inner)
         ref = nest.pool.value_ref(partial, tuple(nest.pool.ref(range_) for range_ in ranges))
         second = replace(statement, expr=ref, reduced=outer, order=ranges, matrix=None)
@@ -93,9 +93,9 @@ class Stage:
         if self.converted:
             read = conversion_of(statement, reads[self.place or 0])
         around = [r for r in statement.order if r not in tile and read.free & r.bit]
-        value = pool.value(read.dtype, ())
-        copies = [pool.range(range_.size, f"{range_.label}@{value}") for range_ in tile]
-        value = e.Value(value.number, value.dtype, (*around, *copies))
+        number = _next_number(nest)
+        copies = [pool.range(range_.size, f"{range_.label}@v{number}") for range_ in tile]
+        value = e.Value(number, read.dtype, (*around, *copies))
         inside: dict[e.Range, e.Expr] = {old: pool.ref(new) for old, new in zip(tile, copies, strict=True)}
         outside: dict[e.Range, e.Expr] = {range_: pool.ref(range_) for range_ in (*around, *tile)}
         if self.skew is not None:
@@ -219,6 +219,11 @@ def reads_of_value(statement: Statement) -> list[e.Read]:
             found[current] = None
         stack.extend(e.children(current))
     return [read for read in found if isinstance(read, e.Read)]
+
+
+def _next_number(nest: Nest) -> int:
+    """Return a number that no value of `nest` has: of the nest alone, so that moves give the same labels every time."""
+    return 1 + max((s.value.number for s in nest.statements if not isinstance(s, Store)), default=-1)
 
 
 def _replace_expr(nest: Nest, statement: Statement, old: e.Expr, new: e.Expr) -> Statement:
