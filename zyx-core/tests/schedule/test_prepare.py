@@ -9,6 +9,7 @@ from zyx import dtype as dtypes
 from zyx.graph import node as n
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.shape import size_of
 
 
 def reductions(*outputs) -> list[n.Reduce]:
@@ -51,12 +52,14 @@ class TestTwoStages:
         assert len(scheduled.parts) == 2
         assert scheduled.stored[1].shape == (1,)
 
-    def test_the_mean_and_variance_of_everything_take_three_kernels(self, bench):
+    def test_the_mean_and_variance_of_everything_take_four_kernels_of_which_the_long_ones_are_shared_out(self, bench):
         x = bench.normal(1 << 17)
         share = bench.constant(2.0**-17, (1,))
         centred = bench.sub(x, bench.mul(bench.sum(x, 0), share))
         scheduled = bench.check(bench.mul(bench.sum(bench.mul(centred, centred), 0), share), tolerance=1e-3)
-        assert len(scheduled.parts) == 3
+        assert len(scheduled.parts) == 4
+        long = [part for part in scheduled.parts if any(size_of(read.shape) == 1 << 17 for read in part.reads)]
+        assert [size_of(part.root.shape) > 1 for part in long] == [True, True]
 
 
 class TestBuffers:

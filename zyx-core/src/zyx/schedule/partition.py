@@ -31,6 +31,7 @@ from zyx.schedule.cost import STORE_COST, inline_cost
 from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
 from zyx.schedule.params import nodes_to_keep_apart
 from zyx.schedule.region import Region, follow
+from zyx.schedule.stages import rows_wanted
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -208,7 +209,8 @@ class _Grower:
         self._kept = kept
         self._contraction = root if contraction_operands(root) is not None else None
         self._rows: int | None = None  # the ranges around all reductions taken in; None while there are none
-        self._work = size_of(root.shape)
+        self._work = size_of(root.sources[0].shape if isinstance(root, n.Reduce) else root.shape)
+        self._longest = self._work  # of the loops over all points of the root, and of what is taken in
 
     def takes(self, region: Region, node: Node, *, is_stored: bool) -> bool:
         """Whether `node`, all of whose views are known, may be computed in the kernel; all of it, if it `is_stored`."""
@@ -234,7 +236,7 @@ class _Grower:
     def takes_rows(self, region: Region, node: Node, elements: int) -> bool:
         """Whether a summary of rows of that many elements is better computed here than by a kernel over its rows."""
         is_row = not any(view.reduced for view in region.views[node])
-        return is_row or self._work + elements <= SMALL_WORK or size_of(node.shape) < self._info.units * 4
+        return is_row or self._work + elements <= SMALL_WORK or size_of(node.shape) < rows_wanted(self._info)
 
     def take(self, region: Region, node: Node) -> None:
         """Note that `node` is taken in."""
@@ -246,6 +248,7 @@ class _Grower:
             self._rows = ranges if self._rows is None else self._rows & ranges
             if isinstance(node, n.Reduce):
                 self._work += size_of(node.sources[0].shape)
+                self._longest = max(self._longest, size_of(node.sources[0].shape))
 
     def _takes_contraction(self, region: Region, ranges: int) -> bool:
         """Whether the root's elements are one to one those of a product of matrices, with no other reduction."""
@@ -278,8 +281,8 @@ class _Grower:
             return True  # by itself it would have no more points
         rows &= every
         count = region.extent(rows)
-        row = max(size_of(self._root.shape), elements) // count
-        if count < self._info.units * 4 and row > self._info.max_group_threads * _POINTS_OF_A_THREAD:
+        row = max(self._longest, elements) // count
+        if count < rows_wanted(self._info) and row > self._info.max_group_threads * _POINTS_OF_A_THREAD:
             return False
         row_bytes = max(size_of(self._root.shape), work) // count * self._root.dtype.itemsize
         budget = self._info.cache_bytes[1] if len(self._info.cache_bytes) > 1 else self._info.local_bytes

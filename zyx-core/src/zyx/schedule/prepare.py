@@ -1,6 +1,6 @@
 """Rewrite a graph for one device, before it is divided into kernels.
 
-1. A reduction with too few results to keep the device busy is done in two: of blocks, then of the blocks' results.
+1. A reduction with too few results to keep the device busy is done in steps (`zyx.schedule.stages`).
 2. What is asked for but is a constant, or another node's elements in another order, gets a buffer of its own. What is
    only another shape of a node that is needed besides is that node.
 3. An `Alias` is its source, and what has no elements is a constant.
@@ -21,11 +21,12 @@ from zyx.dtype import accumulator
 from zyx.errors import ShapeError
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
-from zyx.ops import ReduceOp, identity
+from zyx.ops import ReduceOp
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
 from zyx.schedule.scattering import in_parallel
 from zyx.schedule.sorting import sort_order
+from zyx.schedule.stages import in_stages
 from zyx.schedule.windows import sum_of_windows
 from zyx.shape import size_of
 
@@ -36,12 +37,6 @@ if TYPE_CHECKING:
     from zyx.graph import Graph
     from zyx.graph.node import Node
 
-#: Fewer elements than this are reduced in one go, however few results there are.
-_SPLIT_SIZE: Final = 1 << 16
-#: Elements of a block that takes a thread long enough to be worth a round of its own, and how many times as many such
-#: blocks there may be as even out the work of threads that are equally fast: others finish sooner in smaller steps.
-_LONG_BLOCK: Final = 1 << 18
-_MOST_ROUNDS: Final = 8
 #: Positions of more elements than this may overflow 64 bits where padding is added to them.
 _MOST_ELEMENTS: Final = 1 << 62
 #: The longest chain of nodes computed in one kernel.
@@ -141,47 +136,8 @@ def _reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     """Return the reduction as it is to be computed: in its accumulator's type, and in two steps if that is better."""
     wide = accumulator(node.dtype)
     if wide is node.dtype or node.op not in (ReduceOp.SUM, ReduceOp.PROD):
-        return _split_reduction(graph, node, info)
+        return in_stages(graph, node, info)
     total = graph.reduce(node.op, graph.cast(node.sources[0], wide), node.axes)
     if isinstance(total, n.Reduce):
-        total = _split_reduction(graph, total, info)
+        total = in_stages(graph, total, info)
     return graph.cast(total, node.dtype)
-
-
-def _split_reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
-    """Return the reduction in two steps if it has too few results for the device and enough to do."""
-    (source,) = node.sources
-    results = size_of(node.shape)
-    count = size_of(source.shape) // max(results, 1)
-    wanted = info.units * max(info.max_group_threads, 1) * 4
-    if size_of(source.shape) < _SPLIT_SIZE or results >= info.units * 4 or contraction_operands(node) is not None:
-        return node
-    blocks = min(max(wanted, min(_MOST_ROUNDS * wanted, count // _LONG_BLOCK)), count // 1024)
-    if blocks * results <= results or blocks < 2:
-        return node
-    axis, size = max(((axis, source.shape[axis]) for axis in node.axes), key=lambda item: (item[1], -item[0]))
-    if size < blocks:  # several axes of moderate size: one at a time, the outermost last
-        if len(node.axes) == 1:
-            return node
-        inner = graph.reduce(node.op, source, node.axes[1:])
-        return graph.reduce(node.op, inner, node.axes[:1])
-    blocks = _near_divisor(size, blocks)
-    per_block = -(-size // blocks)
-    missing = blocks * per_block - size
-    if missing:
-        widths = [(0, missing if i == axis else 0) for i in range(source.ndim)]
-        source = graph.pad(source, widths, identity(node.op, node.dtype))
-    shape = (*source.shape[:axis], blocks, per_block, *source.shape[axis + 1 :])
-    within = tuple(a if a < axis else a + 1 for a in node.axes)
-    partial = graph.reduce(node.op, graph.reshape(source, shape), within)
-    total = graph.reduce(node.op, partial, (axis,))
-    return graph.reshape(total, node.shape)
-
-
-def _near_divisor(size: int, wanted: int) -> int:
-    """Return a divisor of `size` between half and twice `wanted` if there is one, the nearest first; else `wanted`."""
-    for distance in range(wanted):
-        for candidate in (wanted + distance, wanted - distance):
-            if wanted // 2 <= candidate <= 2 * wanted and candidate > 1 and size % candidate == 0:
-                return candidate
-    return wanted

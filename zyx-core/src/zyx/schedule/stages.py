@@ -1,0 +1,100 @@
+"""Reduce in several steps where a reduction has too few results to keep a device busy.
+
+    sum over both axes of x[4096, 5000]                    one result
+    =>  sum over axis 1 of x as [2048, 10000]              so many that all units have groups to run
+    =>  sum of 2048                                        one group
+
+Neighbouring axes are reduced as one, so that blocks are of one size whatever the shape is. Where the axes lie apart,
+the last ones come first: theirs are the elements side by side.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from zyx.graph import node as n
+from zyx.ops import identity
+from zyx.schedule.materialise import contraction_operands
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from zyx.backend.info import DeviceInfo
+    from zyx.graph import Graph
+    from zyx.graph.node import Node
+
+#: Fewer elements than this are reduced in one go, however few results there are.
+_SPLIT_SIZE: Final = 1 << 16
+#: Elements of the smallest block.
+_SHORTEST_BLOCK: Final = 1 << 10
+#: Elements of a block that takes a thread long enough to be worth a round of its own, and how many times as many such
+#: blocks there may be as even out the work of threads that are equally fast: others finish sooner in smaller steps.
+_LONG_BLOCK: Final = 1 << 18
+_MOST_ROUNDS: Final = 8
+#: Rows that a unit with one thread should have, and groups that one with many should: some wait while others load.
+_ROWS_OF_A_THREAD: Final = 4
+_GROUPS_OF_A_UNIT: Final = 16
+
+
+def rows_wanted(info: DeviceInfo) -> int:
+    """Return how many rows keep a device busy, each run over by a thread, or by the threads of a group."""
+    return info.units if info.max_group_threads > 1 else info.units * _ROWS_OF_A_THREAD
+
+
+def in_stages(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
+    """Return the reduction in several steps if it has too few results for the device and enough to do."""
+    (source,) = node.sources
+    results = size_of(node.shape)
+    if size_of(source.shape) < _SPLIT_SIZE or results >= rows_wanted(info) or contraction_operands(node) is not None:
+        return node
+    count = size_of(source.shape) // max(results, 1)
+    blocks = min(_blocks_wanted(results, count, info), count // _SHORTEST_BLOCK)
+    if blocks < 2:
+        return node
+    first, *rest = runs = _runs(node)
+    start, stop = max(runs, key=lambda run: (math.prod(source.shape[slice(*run)]), -run[0]))
+    size = math.prod(source.shape[start:stop])
+    if size < blocks and rest:  # no run is long enough to be cut into so many: the runs are done one by one
+        inner = graph.reduce(node.op, source, tuple(axis for run in rest for axis in range(*run)))
+        assert isinstance(inner, n.Reduce)
+        return graph.reduce(node.op, in_stages(graph, inner, info), tuple(range(*first)))
+    blocks = _near_divisor(size, blocks)
+    per_block = -(-size // blocks)
+    merged = graph.reshape(source, (*source.shape[:start], size, *source.shape[stop:]))
+    if missing := blocks * per_block - size:
+        widths = [(0, missing if axis == start else 0) for axis in range(merged.ndim)]
+        merged = graph.pad(merged, widths, identity(node.op, node.dtype))
+    after = stop - start - 2  # what axes behind the run are moved by: two axes take its place
+    within = [axis if axis < start else axis - after for run in runs if run[0] != start for axis in range(*run)]
+    shape = (*source.shape[:start], blocks, per_block, *source.shape[stop:])
+    partial = graph.reduce(node.op, graph.reshape(merged, shape), (*within, start + 1))
+    return graph.reshape(graph.reduce(node.op, partial, (start,)), node.shape)
+
+
+def _blocks_wanted(results: int, count: int, info: DeviceInfo) -> int:
+    """Return into how many blocks the `count` elements of each of `results` results are to be cut."""
+    if info.max_group_threads > 1:
+        return -(-info.units * _GROUPS_OF_A_UNIT // results)
+    wanted = info.units * _ROWS_OF_A_THREAD
+    return max(wanted, min(_MOST_ROUNDS * wanted, count // _LONG_BLOCK))
+
+
+def _runs(node: n.Reduce) -> list[tuple[int, int]]:
+    """Return the reduced axes as runs (first, behind the last) of neighbours, with those of size 1 between them."""
+    shape = node.sources[0].shape
+    runs: list[tuple[int, int]] = []
+    for axis in node.axes:
+        if runs and all(size == 1 for size in shape[runs[-1][1] : axis]):
+            runs[-1] = (runs[-1][0], axis + 1)
+        else:
+            runs.append((axis, axis + 1))
+    return runs
+
+
+def _near_divisor(size: int, wanted: int) -> int:
+    """Return a divisor of `size` between half and twice `wanted` if there is one, the nearest first; else `wanted`."""
+    for distance in range(wanted):
+        for candidate in (wanted + distance, wanted - distance):
+            if wanted // 2 <= candidate <= 2 * wanted and candidate > 1 and size % candidate == 0:
+                return candidate
+    return wanted
