@@ -31,7 +31,7 @@ from zyx.schedule.cost import STORE_COST, inline_cost
 from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
 from zyx.schedule.params import nodes_to_keep_apart
 from zyx.schedule.region import Region, follow
-from zyx.schedule.stages import rows_wanted
+from zyx.schedule.stages import rows_of, rows_wanted
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -282,7 +282,12 @@ class _Grower:
         rows &= every
         count = region.extent(rows)
         row = max(self._longest, elements) // count
-        if count < rows_wanted(self._info) and row > self._info.max_group_threads * _POINTS_OF_A_THREAD:
+        last = region.root_ranges.get(self._root.ndim - 1)
+        are_columns = last is not None and bool(rows & last.bit)
+        if (
+            rows_of(count, self._info, are_columns=are_columns) < rows_wanted(self._info)
+            and row > self._info.max_group_threads * _POINTS_OF_A_THREAD
+        ):
             return False
         row_bytes = max(size_of(self._root.shape), work) // count * self._root.dtype.itemsize
         budget = self._info.cache_bytes[1] if len(self._info.cache_bytes) > 1 else self._info.local_bytes

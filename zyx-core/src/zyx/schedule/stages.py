@@ -34,6 +34,8 @@ _MOST_ROUNDS: Final = 8
 #: Rows that a unit with one thread should have, and groups that one with many should: some wait while others load.
 _ROWS_OF_A_THREAD: Final = 4
 _GROUPS_OF_A_UNIT: Final = 16
+#: Neighbouring columns that the threads of a group combine together, at least: whole parts of lines of memory.
+_COLUMNS_OF_A_GROUP: Final = 8
 
 
 def rows_wanted(info: DeviceInfo) -> int:
@@ -41,14 +43,20 @@ def rows_wanted(info: DeviceInfo) -> int:
     return info.units if info.max_group_threads > 1 else info.units * _ROWS_OF_A_THREAD
 
 
+def rows_of(results: int, info: DeviceInfo, *, are_columns: bool) -> int:
+    """Return how many rows, in the sense of `rows_wanted`, so many results are: of columns, groups combine several."""
+    return max(1, results // _COLUMNS_OF_A_GROUP) if are_columns and info.max_group_threads > 1 else results
+
+
 def in_stages(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     """Return the reduction in several steps if it has too few results for the device and enough to do."""
     (source,) = node.sources
     results = size_of(node.shape)
-    if size_of(source.shape) < _SPLIT_SIZE or results >= rows_wanted(info) or contraction_operands(node) is not None:
+    rows = rows_of(results, info, are_columns=node.shape[-1] > 1)
+    if size_of(source.shape) < _SPLIT_SIZE or rows >= rows_wanted(info) or contraction_operands(node) is not None:
         return node
     count = size_of(source.shape) // max(results, 1)
-    blocks = min(_blocks_wanted(results, count, info), count // _SHORTEST_BLOCK)
+    blocks = min(_blocks_wanted(rows, count, info), count // _SHORTEST_BLOCK)
     if blocks < 2:
         return node
     first, *rest = runs = _runs(node)
@@ -71,10 +79,10 @@ def in_stages(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     return graph.reshape(graph.reduce(node.op, partial, (start,)), node.shape)
 
 
-def _blocks_wanted(results: int, count: int, info: DeviceInfo) -> int:
-    """Return into how many blocks the `count` elements of each of `results` results are to be cut."""
+def _blocks_wanted(rows: int, count: int, info: DeviceInfo) -> int:
+    """Return into how many blocks the `count` elements of each result are to be cut, where there are `rows` of them."""
     if info.max_group_threads > 1:
-        return -(-info.units * _GROUPS_OF_A_UNIT // results)
+        return -(-info.units * _GROUPS_OF_A_UNIT // rows)
     wanted = info.units * _ROWS_OF_A_THREAD
     return max(wanted, min(_MOST_ROUNDS * wanted, count // _LONG_BLOCK))
 

@@ -33,7 +33,7 @@ _WRITTEN_OUT: Final = (Kind.UNROLL, Kind.REPEAT, Kind.VECTOR)
 
 
 def keep_arrays_small(plan: Plan, info: DeviceInfo) -> None:
-    """Leave the threads of `plan` no more bytes of arrays than a device can have, if that can be.
+    """Leave the threads of `plan` no more bytes of arrays than a device can have, and than pay, if that can be.
 
     The only thread of a group has the local memory for its arrays, others have memory of their own.
     """
@@ -41,7 +41,8 @@ def keep_arrays_small(plan: Plan, info: DeviceInfo) -> None:
         found = _arrays(plan.nest)
         if found is None or not found.own:
             return
-        limit = info.private_bytes if found.axes else info.local_bytes
+        # Arrays are no registers, but memory: what they are computed from is there as fast a second time.
+        limit = min(info.private_bytes, info.registers) if found.axes else info.local_bytes
         if sum(found.own.values()) <= limit:
             return
         plain = [s.value for s in plan.nest.statements if isinstance(s, Compute) and s.op is None]

@@ -1,0 +1,267 @@
+"""Let the threads of a group combine rows, or columns, together.
+
+    softmax over the rows of f32[4096, 1000]     r0 groups;  r1 = r1.0 written out, r1.1 < 64 threads, r1.2 < 4 vectors
+    softmax over the rows of f32[100000, 88]     r0 = r0.0 groups, r0.1 < 8 rows of a group;
+                                                 r1 = r1.0 written out, r1.1 < 32 threads
+    variance of f32[3, 1299, 8689] over 0 and 2  r1 groups;  r0 loop;  r2 = r2.0 loop, r2.1 < 256 threads
+    sums of the columns of f32[m, n]             r1 = r1.0 groups, r1.1 < 32 threads;  r0 = r0.0 loop, r0.1 < 16 threads
+
+What lies side by side in memory is read by neighbouring threads. If that is what is combined, the threads of a group
+share each row: as few of them as leave every thread some elements, so that short rows need no meeting of threads that
+do not run in step; as many as a group may have where rows are too few for all units. If it is the results, neighbouring
+threads have neighbouring columns, and several threads share each column where there are too few of them.
+
+Sizes need not fit: points past the end are masked off, in the last step of a loop only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.schedule.accesses import reads_in, stride_along
+from zyx.schedule.heuristics.plan import serial_ranges, work_of
+from zyx.schedule.heuristics.swaps import swap_along
+from zyx.schedule.heuristics.vectors import lanes_of
+from zyx.schedule.moves import Split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.expr import Range
+    from zyx.ir.nest import Nest, Statement
+    from zyx.schedule.heuristics.plan import Plan
+
+#: Fewer points than this are combined by one thread.
+_FEWEST_POINTS: Final = 8
+#: Steps of a thread along a row, each of a vector or a scalar, that are worth having before other threads share it:
+#: where there are rows enough, and where there are too few for all units.
+_STEPS: Final = 8
+_STEPS_OF_FEW_ROWS: Final = 4
+#: Threads of a group: where there are rows enough, and so many that units can hold several groups.
+_THREADS: Final = 256
+#: A thread keeps so many elements of a row in registers, a part of those it has: written out, all that is computed from
+#: them reads them once. Groups of more threads leave each of them fewer.
+_KEPT_STEPS: Final = 16
+_KEPT_PART: Final = 2
+#: A reduction, what follows for its result, and its store read a row once anyway.
+_STATEMENTS_OF_ONE_READING: Final = 2
+#: Of longer rows it loads so many vectors at a time, or fewer if these do not divide the row.
+_STEPS_AT_A_TIME: Final = (4, 3, 2)
+#: Threads along columns: as many as read whole lines, or whole parts of lines where columns are few.
+_MOST_COLUMNS: Final = 32
+_FEWEST_COLUMNS: Final = 8
+#: Threads that keep a unit busy: more wait for their turn.
+_THREADS_OF_A_UNIT: Final = 1024
+
+
+def share_reductions(plan: Plan, info: DeviceInfo, *, is_alone: bool) -> bool:
+    """Schedule the nest of `plan` so that threads of a group combine together; return whether that is worth it.
+
+    If the nest is not alone in its launch, the threads of a group stand along one axis.
+    """
+    nest = plan.nest
+    if any(isinstance(s, Scan) or (isinstance(s, Store) and s.serial) for s in nest.statements):
+        return False
+    parallel = common_ranges(nest)
+    shared = _shared_ranges(nest, parallel)
+    if not shared:
+        return False
+    column = _column(nest, parallel, shared)
+    if column is not None:
+        can_stand = is_alone and len(info.max_group_shape) > 1
+        return can_stand and _share_columns(plan, parallel, column, shared, info)
+    return _share_rows(plan, parallel, shared, info, is_alone=is_alone)
+
+
+def common_ranges(nest: Nest) -> list[Range]:
+    """Return the ranges that every statement has and none combines over, in the order of the last statement."""
+    serial = {range_ for statement in nest.statements for range_ in serial_ranges(statement)}
+    return [
+        range_
+        for range_ in nest.statements[-1].order
+        if range_ not in serial and all(range_ in statement.order for statement in nest.statements)
+    ]
+
+
+def _shared_ranges(nest: Nest, parallel: Sequence[Range]) -> list[Range]:
+    """Return ranges of which every statement that is not parallel only has one, or none if there is no such choice.
+
+    What is read side by side along a range makes it the better choice, then its size.
+    """
+    inside = [s for s in nest.statements if any(range_ not in parallel for range_ in s.order)]
+    if not any(isinstance(s, Compute) and s.reduced for s in inside):
+        return []
+    weights = {range_: _contiguous_work(nest.statements, range_) for s in inside for range_ in s.order}
+
+    def worth(range_: Range) -> tuple[int, int]:
+        return weights[range_], range_.size
+
+    everywhere = [r for r in inside[0].order if r not in parallel and all(r in s.order for s in inside)]
+    if everywhere:
+        return [max(everywhere, key=worth)]
+    chosen: list[Range] = []
+    for statement in sorted(inside, key=work_of, reverse=True):
+        candidates = [range_ for range_ in statement.order if range_ not in parallel]
+        own = [range_ for range_ in candidates if range_ in chosen]
+        if len(own) > 1:
+            return []
+        if not own:
+            free = [r for r in candidates if not any(r in s.order and set(s.order) & set(chosen) for s in inside)]
+            if not free:
+                return []
+            chosen.append(max(free, key=worth))
+    return chosen
+
+
+def _contiguous_work(statements: Iterable[Statement], range_: Range) -> int:
+    """Return how many elements are read by steps of one along a range."""
+    return sum(work for step, work in _steps(statements, range_) if step == 1)
+
+
+def _scattered_work(statements: Iterable[Statement], range_: Range) -> int:
+    """Return how many elements are read by other steps along a range than of one and none."""
+    return sum(work for step, work in _steps(statements, range_) if step not in (0, 1))
+
+
+def _steps(statements: Iterable[Statement], range_: Range) -> Iterable[tuple[int | None, int]]:
+    for statement in statements:
+        for read in reads_in(statement):
+            yield stride_along(read.index, range_), work_of(statement)
+
+
+def _column(nest: Nest, parallel: Sequence[Range], shared: Sequence[Range]) -> Range | None:
+    """Return the parallel range along which more is read side by side than along those that are shared, if any."""
+    combining = [s for s in nest.statements if any(range_ in s.order for range_ in shared)]
+    scattered = contiguous = 0
+    for range_ in shared:
+        own = [statement for statement in combining if range_ in statement.order]
+        scattered += _scattered_work(own, range_)
+        contiguous += _contiguous_work(own, range_)
+    rated = [(_scattered_work(combining, r), -_contiguous_work(combining, r), -i) for i, r in enumerate(parallel)]
+    if not rated or min(rated)[:2] >= (scattered, -contiguous):
+        return None
+    return parallel[-min(rated)[2]]
+
+
+# ---- rows
+
+
+def _share_rows(
+    plan: Plan, parallel: Sequence[Range], shared: Sequence[Range], info: DeviceInfo, *, is_alone: bool
+) -> bool:
+    rows = math.prod(range_.size for range_ in parallel)
+    longest = max(range_.size for range_ in shared)
+    if longest < _FEWEST_POINTS:
+        return False
+    lanes = {range_: _lanes(plan.nest, range_, info) for range_ in shared}
+    steps = max(-(-range_.size // lanes[range_]) for range_ in shared)
+    most = min(info.max_group_threads, info.max_group_shape[0])
+    threads = min(_up(-(-steps // _STEPS)), _THREADS)
+    if rows < 2 * info.units:  # few groups: each has as many threads as have something to do
+        threads = max(min(_up(steps), _THREADS), min(_up(-(-steps // _STEPS_OF_FEW_ROWS)), _down(most)))
+    if len(plan.nest.statements) > _STATEMENTS_OF_ONE_READING and -(-steps // threads) > _KEPT_STEPS:
+        enough = _up(-(-steps // _KEPT_STEPS))  # threads that keep the row: all that is computed of it reads it once
+        threads = enough if enough <= most else threads
+    threads = min(max(threads, min(info.warp_size, _up(steps))), _down(most))
+    for range_ in parallel:
+        plan.mark(range_, Kind.GROUP)
+    beside = min(_THREADS // threads, most // threads, rows // max(1, info.units)) if is_alone and parallel else 1
+    if beside > 1 and len(info.max_group_shape) > 1:
+        beside = min(_down(beside), info.max_group_shape[1])
+        if parallel[-1].size >= beside > 1:
+            group, row = plan.split(parallel[-1], beside)
+            plan.mark(group, Kind.GROUP)
+            plan.mark(row, Kind.LOCAL)
+    for range_ in shared:
+        rest = range_
+        if lanes[range_] > 1:
+            rest, vector = plan.split(range_, lanes[range_])
+            plan.mark(vector, Kind.VECTOR)
+        loop, local = plan.split(rest, threads)
+        plan.mark(local, Kind.LOCAL)
+        swap_along(plan, local, info)
+        _write_out(plan, loop, lanes[range_], threads, info)
+    return True
+
+
+def _lanes(nest: Nest, range_: Range, info: DeviceInfo) -> int:
+    """Return how many elements a thread takes at a time along a range: 1 if not all of them lie side by side."""
+    concerned = [statement for statement in nest.statements if range_ in statement.order]
+    lanes = min(lanes_of(statement, info) for statement in concerned)
+    return lanes if lanes > 1 and range_.size % lanes == 0 and lies_side_by_side(nest, range_) else 1
+
+
+def lies_side_by_side(nest: Nest, range_: Range) -> bool:
+    """Whether all that is accessed lies side by side along a range, or stays the same, and is there at every point."""
+    steps: set[int | None] = set()
+    for statement in nest.statements:
+        if range_ not in statement.order:
+            continue
+        for read in reads_in(statement):
+            is_whole = read.mask is None or not read.mask.free & range_.bit
+            steps.add(stride_along(read.index, range_) if is_whole else None)
+        if isinstance(statement, Store):
+            is_whole = statement.mask is None or not statement.mask.free & range_.bit
+            steps.add(stride_along(statement.index, range_) if is_whole and statement.combine is None else None)
+            if stride_along(statement.index, range_) != 1:
+                return False
+    return 1 in steps and steps <= {0, 1}
+
+
+def _write_out(plan: Plan, loop: Range, lanes: int, threads: int, info: DeviceInfo) -> None:
+    """Let a thread keep its part of a row, a loop over vectors of `lanes`, if it fits; else load a few at a time."""
+    kept = info.registers // _KEPT_PART // max(1, threads // _THREADS)
+    if loop.size <= _KEPT_STEPS and loop.size * lanes <= kept:
+        plan.mark(loop, Kind.REPEAT)
+        return
+    few = next((count for count in _STEPS_AT_A_TIME if loop.size % count == 0), 1)
+    if few > 1 and lanes > 1 and loop not in plan.nest.peeled:
+        _, inner = plan.split(loop, few)
+        plan.mark(inner, Kind.REPEAT)
+
+
+# ---- columns
+
+
+def _share_columns(
+    plan: Plan, parallel: Sequence[Range], column: Range, shared: Sequence[Range], info: DeviceInfo
+) -> bool:
+    """Let neighbouring threads combine neighbouring columns, several threads each; return whether that is worth it."""
+    most = info.max_group_threads
+    results = math.prod(range_.size for range_ in parallel)
+    longest = max(range_.size for range_ in shared)
+    across = _up(-(-info.units * _THREADS_OF_A_UNIT // results))  # threads for each result, to keep all units busy
+    if across < 2 or longest < 2 * _FEWEST_POINTS:
+        return False
+    columns = min(_MOST_COLUMNS, _up(column.size), info.max_group_shape[0])
+    others = results // column.size
+    while columns > _FEWEST_COLUMNS and -(-column.size // columns) * others < info.units:
+        columns //= 2
+    across = min(across, _down(longest // _FEWEST_POINTS), _down(most // columns), _down(info.max_group_shape[1]))
+    if across < 2:
+        return False
+    for range_ in parallel:
+        if range_ is not column:
+            plan.mark(range_, Kind.GROUP)
+    plan.do(Split(column.label, columns))  # all written once: what masks the last columns is known outside of loops
+    group, beside = plan.range(f"{column.label}.0"), plan.range(f"{column.label}.1")
+    plan.mark(group, Kind.GROUP)
+    split = [plan.split(range_, across) for range_ in shared]
+    plan.order([range_ for pair in split for range_ in pair] + [beside])  # the last one is of neighbouring threads
+    for _, row in split:
+        plan.mark(row, Kind.LOCAL)
+    plan.mark(beside, Kind.LOCAL)
+    return True
+
+
+def _up(number: int) -> int:
+    """Return the least power of two that is not less."""
+    return 1 << (max(number, 1) - 1).bit_length()
+
+
+def _down(number: int) -> int:
+    """Return the greatest power of two that is not greater; of less than 1, 1."""
+    return 1 << (max(number, 1).bit_length() - 1)
