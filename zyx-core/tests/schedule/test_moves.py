@@ -300,8 +300,10 @@ class TestRules:
 
     def test_a_scan_runs_in_order(self, nests):
         self.lowers(nests["scan"], Mark("r0", Kind.GROUP), Split("r1", 5), Mark("r1.1", Kind.UNROLL))
-        for kind in (Kind.GROUP, Kind.LOCAL):
-            self.is_refused(nests["scan"], Mark("r1", kind), match=f"scanned along: it cannot be a {kind.value} range")
+        self.is_refused(nests["scan"], Mark("r1", Kind.GROUP), match="scanned along: it cannot be a group range")
+        threads = Split("r1", 5), Mark("r1.0", Kind.LOCAL), Mark("r1.1", Kind.LOCAL)
+        self.is_refused(nests["scan"], *threads, match="scanned along: it cannot be a local range")
+        self.is_refused(nests["scan"], *threads[:2], match="loops come before")
         self.is_refused(nests["scan"], Split("r1", 5), Mark("r1.0", Kind.UNROLL), match="loops come before")
 
     def test_stores_that_may_meet_run_on_one_thread(self, nests):

@@ -112,7 +112,9 @@ class TestWhatIsKept:
             graph.scan(ReduceOp.SUM, bench.tanh(x), 1),
             graph.scatter(x, index, bench.tanh(x), 1, ReduceOp.SUM),
         ):
-            assert len(bench.check(bench.exp(bench.mul(node, bench.constant(0.1, (1, 1))))).parts) == 2
+            output = bench.exp(bench.mul(node, bench.constant(0.1, (1, 1))))
+            follows = isinstance(node, n.Scan) and bench.info.max_group_threads > 1  # see test_scans.py
+            assert len(bench.check(output).parts) == (1 if follows else 2)
 
     def test_an_expensive_value_that_is_repeated_often_is_computed_once(self, bench):
         x = bench.normal(1, 64)

@@ -254,8 +254,29 @@ class Indices:
                 return self.non_negative(
                     self.affine([(term, factor // common) for term, factor in x.terms], x.constant // common)
                 )
+            coarser = self._in_larger_units(x)
+            if coarser is not None:
+                return self.non_negative(coarser)
         key = (e.NonNegative, x)
         return self._table.get(key) or self._intern(key, e.NonNegative(dtypes.bool_, x.free, x))
+
+    def _in_larger_units(self, x: e.Affine) -> Expr | None:
+        """Return what is >= 0 where `x` is, without terms that decide nothing, if there are such.
+
+        So ``-4 * i - j + 99``, j < 4, is as ``-i + 24``: it is 4 times that and 3 - j, which is 0 to 3.
+        """
+        terms = sorted(x.terms, key=lambda item: -abs(item[1]))
+        unit = 0
+        for count in range(1, len(terms)):
+            unit = math.gcd(unit, terms[count - 1][1])
+            if unit == 1:
+                return None
+            ends = [(factor * term.low, factor * term.high) for term, factor in terms[count:]]
+            low = x.constant + sum(min(both) for both in ends)
+            high = x.constant + sum(max(both) for both in ends)
+            if low // unit == high // unit:
+                return self.affine([(term, factor // unit) for term, factor in terms[:count]], low // unit)
+        return None
 
     def is_zero(self, x: Expr) -> Expr:
         """Return whether the index `x` is 0."""

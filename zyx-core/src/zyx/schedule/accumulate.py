@@ -7,7 +7,8 @@
 Accumulators are registers, one for each point of the unrolled ranges (a `REPEAT` range has one for all its points),
 with a lane for each lane. If loops that are not combined over lie inside loops that are, the accumulators are an
 array with an element for each of their points too. A scan defines its value at every update and has nothing to
-finish.
+finish. If threads or the lanes of a vector lie along it, an update is one of all their points: the lanes are scanned
+one after the other, then what the threads have (`zyx.schedule.scan_threads`), and what is in front is added to each.
 
 Long sums go block by block (`zyx.schedule.blocks`). The accumulators are set to the identity in front of each block,
 and added to others of their number behind it; these, whenever they have taken as many blocks as they should, to the
@@ -28,6 +29,7 @@ from zyx.ops import identity
 from zyx.schedule.accesses import combined_ranges
 from zyx.schedule.combine_threads import ThreadCombination
 from zyx.schedule.multiply import RESULTS, Multiplication
+from zyx.schedule.scan_threads import ThreadScan
 from zyx.schedule.storage import InArray
 from zyx.schedule.thread_axes import axes_without
 
@@ -89,6 +91,7 @@ class Accumulation:
         self._pool = writer.pool
         self._multiplication = Multiplication(writer)
         self._threads = ThreadCombination(writer)
+        self._thread_scan = ThreadScan(writer)
         self._states: dict[e.Value, _Registers | _Memory] = {}
         self._starts: dict[Loop | Statement, list[Compute | Scan]] = {}
         for statement, path in writer.tree.paths.items():
@@ -159,20 +162,79 @@ class Accumulation:
         if isinstance(state, _Memory):
             self._update_memory(statement, state, env)
             return
+        if isinstance(statement, Scan):
+            self._scan(statement, state, env)
+            return
         accumulators = self._accumulators(statement)
         for point in self._writer.points(self._written_out(statement), env):
             number = self._writer.position(accumulators, point)
             at = self._emitter.constant(number, e.INDEX)
             old = self._builder.add(k.Load(state.array, at, state.type))
-            if isinstance(statement, Compute) and statement.matrix is not None:
+            if statement.matrix is not None:
                 new = self._multiplication.add_product(statement, old, point)
             else:
                 new = self._combine(statement, old, self._item(statement, point))
             self._builder.add(k.Store(state.array, at, new))
-            if isinstance(statement, Scan):
-                if state.above:
-                    new = self._combine(statement, state.base[number], new)
-                self._writer.define(statement.value, point, new)
+
+    def _scan(self, statement: Scan, state: _Registers, env: Env) -> None:
+        """Scan along all written out points, lanes and threads at once, from what is in front of them."""
+        threads = next((r for r in statement.along if self._nest.kind(r) is Kind.LOCAL), None)
+        written_out = [r for r in statement.along if self._nest.kind(r) in (Kind.UNROLL, Kind.REPEAT)]
+        first = 0 if threads is None else statement.along.index(threads)
+        outer = [r for r in written_out if threads is not None and statement.along.index(r) < first]
+        inner = [r for r in written_out if r not in outer]  # what a thread has side by side
+        others = self._accumulators(statement)
+        runs = [
+            (self._writer.position(others, start), [*self._writer.points(inner, start)])
+            for start in self._writer.points([*others, *outer], env)
+        ]
+        scanned = []
+        for _, points in runs:
+            items = [self._item(statement, point) for point in points]
+            scanned.append(self._running(statement, items))
+        ends = [run[-1][-1] for run in scanned]
+        pairs = [] if threads is None else self._thread_scan.scan(statement, ends, threads)
+        for number, (place, points) in enumerate(runs):
+            at = self._emitter.constant(place, e.INDEX)
+            start = self._builder.add(k.Load(state.array, at, state.type))
+            total = self._combine(statement, start, pairs[number][1] if pairs else ends[number])
+            self._builder.add(k.Store(state.array, at, total))
+            if not pairs and len(scanned[number]) == len(scanned[number][0]) == 1:
+                result = self._combine(statement, state.base[place], total) if state.above else total
+                self._writer.define(statement.value, points[0], result)
+                continue
+            if pairs:
+                start = self._combine(statement, start, pairs[number][0])
+            if state.above:
+                start = self._combine(statement, state.base[place], start)
+            for point, run in zip(points, scanned[number], strict=True):
+                self._writer.define(statement.value, point, self._behind(statement, start, run))
+
+    def _running(self, statement: Scan, items: Sequence[ValueId]) -> list[list[ValueId]]:
+        """Return the combination of all up to each item, lane by lane where the lanes lie along the scan."""
+        vector = self._emitter.vector
+        result: list[list[ValueId]] = []
+        last: ValueId | None = None
+        for item in items:
+            type_ = self._builder.type_of(item)
+            parts = [item]
+            if vector is not None and vector in statement.along and type_.lanes > 1:
+                one = Type(type_.dtype)
+                parts = [self._builder.add(k.Devectorize(item, lane, one)) for lane in range(type_.lanes)]
+            run = []
+            for part in parts:
+                last = part if last is None else self._combine(statement, last, part)
+                run.append(last)
+            result.append(run)
+        return result
+
+    def _behind(self, statement: Scan, start: ValueId, run: Sequence[ValueId]) -> ValueId:
+        """Return the lanes `run`, each combined with what is in front of all of them."""
+        if len(run) == 1:
+            return self._combine(statement, start, run[0])
+        type_ = Type(self._builder.type_of(start).dtype, len(run))
+        lanes = self._builder.add(k.Vectorize(tuple(run), type_))
+        return self._combine(statement, self._emitter.widen_to(start, len(run)), lanes)
 
     # ---- parts
 
@@ -213,16 +275,15 @@ class Accumulation:
         levels = len(blocks.carries) + 1 if blocks is not None else 0
         vector = self._emitter.vector
         combined = combined_ranges(statement)
-        if isinstance(statement, Scan) and vector in combined:
-            raise ScheduleError(f"{vector} is scanned along: it cannot be a vector range")
-        if any(self._nest.kind(r) in (Kind.GROUP, Kind.LOCAL) for r in combined) and (
-            isinstance(statement, Scan) or moving
-        ):
+        if isinstance(statement, Scan) and vector in combined and moving:
+            raise ScheduleError(f"{vector} is scanned along: it cannot be a vector range in this order of loops")
+        if any(self._nest.kind(r) in (Kind.GROUP, Kind.LOCAL) for r in combined) and moving:
             raise ScheduleError(f"{value} cannot be combined over the threads of a group in this order of loops")
         if not moving:
             count = _count(self._accumulators(statement))
             matrix = isinstance(statement, Compute) and statement.matrix is not None
-            type_ = RESULTS if matrix else Type(value.dtype, self._emitter.lanes)
+            along = isinstance(statement, Scan) and vector in combined
+            type_ = RESULTS if matrix else Type(value.dtype, 1 if along else self._emitter.lanes)
             define = k.Define(Memory.REGISTER, value.dtype, count, True, type_.lanes)
             above = tuple(self._builder.array(define) for _ in range(levels))
             return _Registers(self._builder.array(define), type_, count, above)

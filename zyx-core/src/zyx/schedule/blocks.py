@@ -106,7 +106,8 @@ class BlockChoice:
         """Return (loop to cut, ranges around it that are combined over, points of a block), if the sum is long."""
         combined = combined_ranges(statement)
         kinds = self._nest.kind
-        chain = math.prod(r.size for r in combined if kinds(r) is Kind.REPEAT)
+        in_turn = (Kind.REPEAT, Kind.UNROLL, Kind.VECTOR) if isinstance(statement, Scan) else (Kind.REPEAT,)
+        chain = math.prod(r.size for r in combined if kinds(r) in in_turn)
         accumulators = math.prod(
             r.size
             for r in statement.order

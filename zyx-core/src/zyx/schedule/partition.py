@@ -10,7 +10,8 @@ each kernel takes in what it reads, where that
 4. fits: one row of what is read again lies in the caches;
 5. is not computed again and again in inner loops, if it costs more than storing it;
 6. keeps products of matrices free of other loops: they take in what follows them element by element, and nothing else
-   (large ones that a library computes are kept apart from that by the caller, too);
+   (large ones that a library computes are kept apart from that by the caller, too). So do scans that many threads run,
+   and those of blocks;
 7. leaves no more buffers to bind than the device can;
 8. is no longer than what compiles in a moment: the time grows faster than the text.
 
@@ -31,6 +32,7 @@ from zyx.schedule.cost import STORE_COST, inline_cost
 from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
 from zyx.schedule.params import nodes_to_keep_apart
 from zyx.schedule.region import Region, follow
+from zyx.schedule.scans import ranges_of_scan
 from zyx.schedule.stages import rows_of, rows_wanted
 from zyx.shape import size_of
 
@@ -180,7 +182,7 @@ class _Partitioner:
             self._members[root].append(node)
             return False
 
-        return follow(root, Pool(), self._position, stop)
+        return follow(root, Pool(), self._position, stop, ranges_of_scan(root, self._info))
 
     def _would_circle(self, root: Node, node: Node) -> bool:
         """Whether a kernel that needs `node`, other than that of `root`, is needed by that of `root`."""
@@ -208,16 +210,19 @@ class _Grower:
         self._info = info
         self._kept = kept
         self._contraction = root if contraction_operands(root) is not None else None
+        self._scan: n.Scan | None = None
         self._rows: int | None = None  # the ranges around all reductions taken in; None while there are none
         self._work = size_of(root.sources[0].shape if isinstance(root, n.Reduce) else root.shape)
         self._longest = self._work  # of the loops over all points of the root, and of what is taken in
 
     def takes(self, region: Region, node: Node, *, is_stored: bool) -> bool:
         """Whether `node`, all of whose views are known, may be computed in the kernel; all of it, if it `is_stored`."""
-        if isinstance(node, n.Scatter | n.Scan | n.Custom | n.ToDevice | n.Contiguous) or isinstance(
+        if isinstance(node, n.Scatter | n.Custom | n.ToDevice | n.Contiguous) or isinstance(
             self._root, n.Scatter | n.Scan | n.Custom | n.ToDevice
         ):
             return False
+        if isinstance(node, n.Scan):
+            return self._takes_scan(region, node, is_stored=is_stored)
         views = region.views[node]
         ranges = _ranges_of_one_point(region, node)
         if ranges is None or region.extent(ranges) > size_of(node.shape):
@@ -225,6 +230,8 @@ class _Grower:
         if is_stored and region.extent(ranges) < size_of(node.shape):
             return False
         is_reduced = any(view.reduced for view in views)
+        if self._scan is not None and (isinstance(node, n.Reduce) or is_reduced):
+            return False
         if contraction_operands(node) is not None:
             return not is_reduced and self._takes_contraction(region, ranges)
         if isinstance(node, n.Reduce):
@@ -240,6 +247,9 @@ class _Grower:
 
     def take(self, region: Region, node: Node) -> None:
         """Note that `node` is taken in."""
+        if isinstance(node, n.Scan):
+            self._scan = node
+            return
         ranges = _ranges_of_one_point(region, node)
         assert ranges is not None
         if contraction_operands(node) is not None:
@@ -256,6 +266,23 @@ class _Grower:
         for range_ in region.root_ranges.values():
             every |= range_.bit
         return self._contraction is None and self._rows is None and ranges == every
+
+    def _takes_scan(self, region: Region, node: n.Scan, *, is_stored: bool) -> bool:
+        """Whether the root's elements are one to one those of a scan, along one of its ranges, with no other loops."""
+        own = region.views[self._root]
+        (root_view,) = own if len(own) == 1 else (None,)
+        (view,) = region.views[node] if len(region.views[node]) == 1 else (None,)
+        if view is None or root_view is None or view.reduced or view.mask is not root_view.mask:
+            return False
+        if self._scan is not None or self._contraction is not None or self._rows is not None:
+            return False
+        if self._info.max_group_threads == 1 and -1 not in region.root_ranges:
+            return False
+        ranges = [index.range for index in view.point if isinstance(index, e.RangeRef)]
+        is_plain = all(isinstance(index, e.RangeRef | e.Literal) for index in view.point)
+        in_order = ranges == list(region.root_ranges.values())
+        is_whole = view.mask is None or not is_stored
+        return is_plain and in_order and is_whole and isinstance(view.point[node.axis], e.RangeRef)
 
     def _takes_repeated(self, region: Region, node: Node, ranges: int) -> bool:
         """Whether computing `node` as often as the loops around it say costs less than storing all that they do."""

@@ -1,6 +1,7 @@
 """Rewrite a graph for one device, before it is divided into kernels.
 
-1. A reduction with too few results to keep the device busy is done in steps (`zyx.schedule.stages`).
+1. A reduction with too few results to keep the device busy is done in steps (`zyx.schedule.stages`), and scans of
+   which there are too few in blocks (`zyx.schedule.scans`).
 2. What is asked for but is a constant, or another node's elements in another order, gets a buffer of its own. What is
    only another shape of a node that is needed besides is that node.
 3. An `Alias` is its source, and what has no elements is a constant.
@@ -24,6 +25,7 @@ from zyx.graph.rebuild import rebuild
 from zyx.ops import ReduceOp
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
+from zyx.schedule.scans import split_scan
 from zyx.schedule.scattering import in_parallel
 from zyx.schedule.sorting import sort_order
 from zyx.schedule.stages import in_stages
@@ -80,12 +82,10 @@ def prepare(
             current = sort_order(graph, current, info)
         elif isinstance(current, n.Scatter) and current is not sources[0]:
             current = in_parallel(graph, current, info, deterministic=deterministic)
+        elif isinstance(current, n.Scan) and current is not sources[0]:
+            current = split_scan(graph, current, info)
         length = 1 + max(chain.get(source, 0) for source in sources)
-        if (
-            isinstance(node, n.Reduce)
-            or isinstance(current, n.Reduce | n.Scan | n.Scatter | n.Contiguous)
-            or isinstance(node, n.Sort)
-        ):
+        if isinstance(node, n.Reduce | n.Scan | n.Sort) or isinstance(current, n.Reduce | n.Scatter | n.Contiguous):
             length = 0
         elif length > _LONGEST_CHAIN:
             current, length = graph.contiguous(current), 0

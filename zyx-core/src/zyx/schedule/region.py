@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zyx.graph import node as n
 from zyx.schedule.movement import MOVEMENT, source_point
+from zyx.schedule.scans import point_of_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.ir.expr import Expr, Range
     from zyx.ir.pool import Pool
+    from zyx.schedule.scans import ScanRanges
 
 
 class View(NamedTuple):
@@ -46,7 +48,8 @@ class Region:
     Attributes:
         root: The node whose elements the outermost ranges count.
         pool: Makes the expressions.
-        root_ranges: One for each axis of the root that is longer than 1.
+        root_ranges: One for each axis of the root that is longer than 1; if they were made for a scan, one for each
+            such axis of it, with numbers below 0.
         all_ranges: These, and those that reductions run over.
         views: For each node of the region, and each it reads, its views.
         order: These nodes, each behind all that need it.
@@ -105,7 +108,13 @@ class Region:
         return candidates[0] if candidates else self.new_range(size)
 
 
-def follow(root: Node, pool: Pool, position: Mapping[Node, int], stop: Callable[[Region, Node], bool]) -> Region:
+def follow(
+    root: Node,
+    pool: Pool,
+    position: Mapping[Node, int],
+    stop: Callable[[Region, Node], bool],
+    scan: ScanRanges | None = None,
+) -> Region:
     """Return the region of `root`.
 
     Args:
@@ -114,8 +123,9 @@ def follow(root: Node, pool: Pool, position: Mapping[Node, int], stop: Callable[
         position: Place of every node in a topological order.
         stop: Asked for every materialised node when all its views are known: True to read its buffer, False to
             compute it.
+        scan: The ranges that it has because of a scan.
     """
-    region = region_at(root, pool)
+    region = region_at(root, pool) if scan is None else _region_of_scan(root, pool, scan)
     queue = [-position[root]]
     by_position = {position[root]: root}
     while queue:
@@ -145,6 +155,19 @@ def region_at(root: Node, pool: Pool) -> Region:
         pool.ref(region.root_ranges[axis]) if size > 1 else pool.index(0) for axis, size in enumerate(root.shape)
     )
     region.views[root] = {View(point, None, _free(point), 0): None}
+    return region
+
+
+def _region_of_scan(root: Node, pool: Pool, scan: ScanRanges) -> Region:
+    """Return the region of `root` with its own view only: the elements of a scan, where the root has them."""
+    region = Region(root, pool)
+    for axis, size in enumerate(scan.sizes):
+        if size > 1:
+            region.root_ranges[axis - len(scan.sizes)] = region.new_range(size)
+    at = (region.root_ranges.get(axis) for axis in range(-len(scan.sizes), 0))
+    point, mask = point_of_root(pool, scan, tuple(pool.index(0) if r is None else pool.ref(r) for r in at))
+    around = sum(range_.bit for range_ in region.root_ranges.values())
+    region.views[root] = {View(point, mask, around, 0): None}
     return region
 
 

@@ -1,6 +1,7 @@
 """Which kinds of ranges go together: what a nest must not be scheduled as, since its values would change.
 
-1. What runs in order (the ranges of a scan, of stores that may hit one place) runs on one thread.
+1. What runs in order (the ranges of a scan, of stores that may hit one place) runs on one thread; but the threads of
+   a group may share one range of a scan, inside its loops.
 2. Its loops are outside what is written out, and that outside the lanes: the ranges, most significant first, are of
    kind LOOP, then UNROLL or REPEAT, then VECTOR. Stores that combine may run in any order.
 3. Two stores to one buffer happen on the same threads.
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from zyx.ir.nest import Nest
 
 _PARALLEL: Final = (Kind.GROUP, Kind.LOCAL)
-_DEPTH: Final = {Kind.LOOP: 0, Kind.UNROLL: 1, Kind.REPEAT: 1, Kind.VECTOR: 2}
+_DEPTH: Final = {Kind.LOOP: 0, Kind.UNROLL: 1, Kind.REPEAT: 1, Kind.LOCAL: 1, Kind.VECTOR: 2}
 
 
 def check_kinds(nest: Nest) -> None:
@@ -35,7 +36,8 @@ def check_kinds(nest: Nest) -> None:
             case Compute():
                 pass
             case Scan(along=along):
-                _check_order(nest, along, "scanned along")
+                shared = [range_ for range_ in along if nest.kind(range_) is Kind.LOCAL]
+                _check_order(nest, along, "scanned along", shared[:1])
             case Store(serial=serial, param=param):
                 _check_order(nest, serial, "stored in order", any_order=statement.combine is not None)
                 earlier = stores.setdefault(param, statement)
@@ -43,9 +45,11 @@ def check_kinds(nest: Nest) -> None:
                     _check_threads(nest, param, (earlier, statement))
 
 
-def _check_order(nest: Nest, ranges: Sequence[Range], what: str, *, any_order: bool = False) -> None:
+def _check_order(
+    nest: Nest, ranges: Sequence[Range], what: str, shared: Sequence[Range] = (), *, any_order: bool = False
+) -> None:
     for range_ in ranges:
-        if nest.kind(range_) in _PARALLEL:
+        if nest.kind(range_) in _PARALLEL and range_ not in shared:
             raise ScheduleError(f"{range_} is {what}: it cannot be a {nest.kind(range_).value} range")
     depths = [_DEPTH[nest.kind(range_)] for range_ in ranges if range_.size > 1]
     if depths != sorted(depths) and not any_order:

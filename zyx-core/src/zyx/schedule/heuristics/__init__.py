@@ -9,6 +9,7 @@ from zyx.schedule.heuristics.loops import schedule_loops
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small, local_bytes
 from zyx.schedule.heuristics.register_tiles import schedule_register_tiles
+from zyx.schedule.heuristics.scans import schedule_scan
 from zyx.schedule.heuristics.scatters import schedule_scatter
 from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
 from zyx.schedule.heuristics.threads import schedule_threads
@@ -38,7 +39,8 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
         if local_bytes(plan.nest) > info.local_bytes:
             plan = Plan(nest)
             simplify_ranges(plan)
-            schedule_threads(plan, info, can_meet=False, is_alone=is_alone)
+            if not is_alone or not schedule_scan(plan, info, can_meet=False):
+                schedule_threads(plan, info, can_meet=False, is_alone=is_alone)
         keep_arrays_small(plan, info)
     elif found is not None:
         schedule_contraction(plan, found, info)
@@ -52,5 +54,7 @@ def _schedule_group(plan: Plan, found: Contraction | None, info: DeviceInfo, *, 
     if can_meet and schedule_tensor_cores(plan, info):
         return
     if is_alone and found is not None and schedule_register_tiles(plan, found, info):
+        return
+    if is_alone and schedule_scan(plan, info, can_meet=can_meet):
         return
     schedule_threads(plan, info, can_meet=can_meet, is_alone=is_alone)

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.ir.nest import Compute, Kind
+from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.schedule.accesses import combined_ranges
 from zyx.schedule.moves import Inline
 from zyx.schedule.storage import InArray, place_values
 from zyx.schedule.thread_axes import thread_axes
@@ -55,7 +56,7 @@ def keep_arrays_small(plan: Plan, info: DeviceInfo) -> None:
 def local_bytes(nest: Nest) -> int:
     """Return the bytes of local memory that all statements of a nest take together, those of peeled points as well.
 
-    They are arrays that threads read from each other, and what reductions over threads pass on.
+    They are arrays that threads read from each other, and what reductions and scans over threads pass on.
     """
     found = _arrays(nest)
     if found is None:
@@ -63,11 +64,16 @@ def local_bytes(nest: Nest) -> int:
     total = sum(found.shared.values())
     threads = math.prod(axis[0].size for axis in found.axes)
     for statement in nest.statements:
-        if not isinstance(statement, Compute) or not any(nest.kind(r) is Kind.LOCAL for r in statement.reduced):
+        combined = combined_ranges(statement)
+        local = [range_ for range_ in combined if nest.kind(range_) is Kind.LOCAL]
+        if isinstance(statement, Store) or not local:
             continue
-        kept = [r for r in statement.order if r not in statement.reduced and nest.kind(r) in _WRITTEN_OUT]
-        together = math.prod(nest.swapping.get(range_, 1) for range_ in statement.reduced)
-        values = max(1, threads // together) * math.prod(range_.size for range_ in kept)
+        # A thread passes on one value, but a scan along threads one for each time that they stand along it again.
+        inner = combined if isinstance(statement, Compute) else combined[combined.index(local[0]) :]
+        kept = [r for r in statement.order if r not in inner and nest.kind(r) in _WRITTEN_OUT]
+        together = math.prod(math.gcd(nest.swapping.get(range_, 1), range_.size) for range_ in combined)
+        times = 2 if isinstance(statement, Scan) and together == 1 else 1
+        values = times * max(1, threads // together) * math.prod(range_.size for range_ in kept)
         total += 0 if together == threads else values * statement.value.dtype.itemsize
     return total
 

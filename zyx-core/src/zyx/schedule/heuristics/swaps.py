@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from zyx.ir.nest import Compute
+from zyx.ir.nest import Store
+from zyx.schedule.accesses import combined_ranges
 from zyx.schedule.combine_threads import swapped_as
 from zyx.schedule.moves import SwapReduce
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def swap_along(plan: Plan, threads: Range, info: DeviceInfo) -> None:
-    """Let the threads along a range swap values, if the device swaps those of every reduction over it."""
+    """Let the threads along a range swap values, if the device swaps those of every reduction and scan over it."""
     together = math.gcd(info.subgroup_size, threads.size)
-    reductions = [s for s in plan.nest.statements if isinstance(s, Compute) and threads in s.reduced]
+    reductions = [s for s in plan.nest.statements if not isinstance(s, Store) and threads in combined_ranges(s)]
     if together > 1 and reductions and all(swapped_as(s.value.dtype) in info.swaps for s in reductions):
         plan.do(SwapReduce(threads.label, together))

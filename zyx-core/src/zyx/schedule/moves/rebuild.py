@@ -175,7 +175,7 @@ def _guarded(
         case Compute(op=op, reduced=reduced) if op is not None and old[0] in reduced:
             neutral = pool.literal(identity(op, roots[0].dtype), roots[0].dtype)
             return [pool.select(guard, roots[0], neutral)]
-        case Scan(op=op):
+        case Scan(op=op, along=along) if old[0] in along:
             neutral = pool.literal(identity(op, roots[0].dtype), roots[0].dtype)
             return [pool.select(guard, roots[0], neutral)]
         case _:
