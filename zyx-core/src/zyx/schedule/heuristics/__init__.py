@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from zyx.schedule.heuristics.contraction import find_contraction, schedule_contraction
 from zyx.schedule.heuristics.loops import schedule_loops
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small, local_bytes
-from zyx.schedule.heuristics.register_tiles import schedule_register_tiles
+from zyx.schedule.heuristics.register_tiles import COST_ALONE, schedule_register_tiles
 from zyx.schedule.heuristics.scans import schedule_scan
 from zyx.schedule.heuristics.scatters import schedule_scatter
 from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
+from zyx.schedule.heuristics.thread_tiles import choose_thread_tile, schedule_thread_tile
 from zyx.schedule.heuristics.threads import schedule_threads
 
 if TYPE_CHECKING:
@@ -53,8 +55,13 @@ def _schedule_group(plan: Plan, found: Contraction | None, info: DeviceInfo, *, 
     """Schedule a nest for groups of threads, whose threads may meet."""
     if can_meet and schedule_tensor_cores(plan, info):
         return
-    if is_alone and found is not None and schedule_register_tiles(plan, found, info):
-        return
+    if is_alone and found is not None:
+        tile = choose_thread_tile(plan.nest, found, info)
+        if schedule_register_tiles(plan, found, info, math.inf if tile is None else tile.cost):
+            return
+        if tile is not None and tile.cost < COST_ALONE:
+            schedule_thread_tile(plan, tile, info)
+            return
     if is_alone and schedule_scan(plan, info, can_meet=can_meet):
         return
     schedule_threads(plan, info, can_meet=can_meet, is_alone=is_alone)

@@ -60,7 +60,7 @@ def share_out(plan: Plan, parallel: Sequence[Range], info: DeviceInfo) -> None:
     points = _points_of_a_thread(plan.nest, inner) if lanes == 1 and not outer else 1
     several = None
     if points > 1 and inner.size >= at_once * points:
-        several, inner = plan.split(inner, _part(sizes, points))
+        several, inner = plan.split(inner, part_of_a_point(sizes, points))
         plan.mark(several, Kind.UNROLL)
     if inner.size <= threads:
         plan.mark(inner, Kind.LOCAL)
@@ -75,7 +75,7 @@ def share_out(plan: Plan, parallel: Sequence[Range], info: DeviceInfo) -> None:
         _read_first(plan, several)
 
 
-def _part(sizes: Sequence[int], points: int) -> int:
+def part_of_a_point(sizes: Sequence[int], points: int) -> int:
     """Return how far apart the points of a thread are, of as many as ranges of `sizes` have.
 
     That is a number of whole rows, the longest there are: their places in these are the same then, and computed once.

@@ -70,7 +70,7 @@ _MULTIPLICATIONS: Final = 128
 #: Threads that keep a processor busy, by tiles and where each has a result; and what a multiplication costs there.
 _BUSY: Final = 128
 _BUSY_ALONE: Final = 1024
-_COST_ALONE: Final = 18.0
+COST_ALONE: Final = 18.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +123,14 @@ class _Block:
         return self.size(number, lanes) // lanes * self.depth // (_TURNED if is_turned else 1)
 
 
-def schedule_register_tiles(plan: Plan, found: Contraction, info: DeviceInfo) -> bool:
-    """Schedule the nest of `plan`, whose sum of products is `found`, if tiles of it pay.
+def schedule_register_tiles(plan: Plan, found: Contraction, info: DeviceInfo, below: float = math.inf) -> bool:
+    """Schedule the nest of `plan`, whose sum of products is `found`, if tiles of it pay, and cost less than `below`.
 
     Returns:
         Whether they do; if not, the plan is as it was.
     """
     product = _product(plan.nest, found, info)
-    block = None if product is None else _choose_block(product, info)
+    block = None if product is None else _choose_block(product, info, below)
     if product is None or block is None:
         return False
     sides = [_split_side(plan, product, block, number) for number in range(2)]
@@ -176,15 +176,18 @@ def _product(nest: Nest, found: Contraction, info: DeviceInfo) -> _Product | Non
 # ---- how large
 
 
-def _choose_block(product: _Product, info: DeviceInfo) -> _Block | None:
-    """Return the block that costs least, by a rough count; None if one thread a result costs less, or none fits."""
+def _choose_block(product: _Product, info: DeviceInfo, below: float) -> _Block | None:
+    """Return the block that costs least, by a rough count; None if it costs no less than `below`, or none fits.
+
+    Neither if one thread a result costs less.
+    """
     results = math.prod(r.size for r in (*product.sides, *product.others[0]))
     if results * product.depth.size * math.prod(r.size for r in product.others[1]) < _SMALL:
         return None
     costs = {block: _cost(product, block, info) for block in _blocks() if _fits(product, block, info)}
-    alone = _COST_ALONE / min(1.0, results / (info.units * _BUSY_ALONE))
+    alone = COST_ALONE / min(1.0, results / (info.units * _BUSY_ALONE))
     best = min(costs, key=lambda block: costs[block], default=None)
-    return best if best is not None and costs[best] < alone else None
+    return best if best is not None and costs[best] < min(alone, below) else None
 
 
 def _blocks() -> Iterator[_Block]:

@@ -1,0 +1,167 @@
+"""Schedules for sums of products with few rows or short sums on machines with many threads: some results a thread.
+
+    c[n, o, y, x] = sum(i, ky, kx) of image[n, i, y + ky, x + kx] * weight[o, i, ky, kx]
+
+Where there are many points (y, x), a thread takes a few of them, and several o at each: every element of the image is
+used for all these o, and every weight for all these points. Neighbouring threads have neighbouring points: they read
+and store what lies side by side, and the same weights.
+
+    n groups;  o = groups, 8 written out;  y+x = 2 written out, groups, 256 threads;  ky, kx repeated;  i loop
+
+Tiles that the threads of a group copy together (`zyx.schedule.heuristics.register_tiles`) take fewer loads, but have
+16 rows at least, and pay for what is missing to that, and to the part of a sum that is copied at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zyx.errors import ScheduleError
+from zyx.ir import expr as e
+from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.schedule.accesses import expressions_of, stride_along
+from zyx.schedule.heuristics.elementwise import part_of_a_point
+from zyx.schedule.heuristics.plan import serial_ranges
+from zyx.schedule.moves import Merge, Split
+
+if TYPE_CHECKING:
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.expr import Range
+    from zyx.ir.nest import Nest
+    from zyx.schedule.heuristics.contraction import Contraction
+    from zyx.schedule.heuristics.plan import Plan
+
+_THREADS: Final = 256
+#: Fewest points along which threads stand.
+_LEAST_POINTS: Final = 128
+#: Neighbouring threads read elements no farther apart than this.
+_NEAR_BYTES: Final = 16
+#: Most rows, points and results of a thread, and multiplications that are written out.
+_MOST_ROWS: Final = 32
+_FEW_ROWS: Final = 4
+_POINTS: Final = (1, 2, 4)
+_MOST_RESULTS: Final = 64
+_WRITTEN_OUT: Final = 1 << 9
+#: What it costs to load an element for all rows, or for all points, with its place and mask, relative to a
+#: multiplication; and to store a result.
+_POINT_COST: Final = 10.0
+_ROW_COST: Final = 5.0
+_STORE_COST: Final = 8.0
+#: Threads of a processor that keep it busy.
+_BUSY: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTile:
+    """Results of a thread.
+
+    Attributes:
+        rows: The range of the rows.
+        height: How many of them a thread has.
+        points: Neighbouring ranges, the threads along the last.
+        several: How many points a thread has.
+        cost: Of a multiplication, relative to that of the instruction for it on a busy device.
+    """
+
+    rows: Range
+    height: int
+    points: tuple[Range, ...]
+    several: int
+    cost: float
+
+
+def choose_thread_tile(nest: Nest, found: Contraction, info: DeviceInfo) -> ThreadTile | None:
+    """Return the results of a thread that cost least, by a rough count; None if there is no way to share them out."""
+    statement = found.statement
+    kept = statement.value.ranges
+    sums = [s for s in nest.statements if isinstance(s, Scan) or (isinstance(s, Compute) and s.op is not None)]
+    if len(sums) != 1 or len(found.reads) != 2 or not kept:
+        return None
+    if not all(r in s.order and r not in serial_ranges(s) for r in kept for s in nest.statements):
+        return None
+    if not all(info.can_compute(expr.dtype) for expr in expressions_of(statement) if isinstance(expr, e.Apply2)):
+        return None
+    neighbour = kept[-1]
+    stores = [store for store in nest.statements if isinstance(store, Store)]
+    if any(stride_along(store.index, neighbour) != 1 for store in stores):
+        return None
+    image = next((read for read in found.reads if _is_near(read, neighbour)), None)
+    weight = next((read for read in found.reads if not read.free & neighbour.bit), None)
+    if image is None or weight is None:
+        return None
+    of_weight = [range_ for range_ in kept if weight.index.free & range_.bit and not image.free & range_.bit]
+    if not of_weight:
+        return None
+    rows = max(of_weight, key=lambda range_: range_.size)
+    points = kept[kept.index(rows) + 1 :]
+    if math.prod(range_.size for range_ in points) < _LEAST_POINTS:
+        return None
+    results = math.prod(range_.size for range_ in kept)
+    summed = math.prod(range_.size for range_ in statement.reduced)
+    tiles = []
+    for height in _heights(rows.size):
+        for several in _POINTS:
+            if height * several > min(_MOST_RESULTS, info.registers // 2):
+                continue
+            waste = -(-rows.size // height) * height / rows.size
+            busy = min(1.0, results / (height * several * info.units * _BUSY))
+            cost = 1 + _POINT_COST / height + _ROW_COST / several + _STORE_COST / summed
+            tiles.append(ThreadTile(rows, height, points, several, waste * cost / busy))
+    return min(tiles, key=lambda tile: tile.cost, default=None)
+
+
+def schedule_thread_tile(plan: Plan, tile: ThreadTile, info: DeviceInfo) -> None:
+    """Schedule the nest of `plan` for threads with the results of `tile`, which was chosen for it."""
+    rows = tile.rows
+    if tile.height < rows.size:
+        group, rows = _split(plan, rows, tile.height)
+        plan.mark(group, Kind.GROUP)
+    plan.mark(rows, Kind.UNROLL)
+    *outer, inner = tile.points
+    while outer:
+        try:
+            plan.do(Merge(outer[-1].label, inner.label))
+        except ScheduleError:
+            break
+        inner = plan.range(f"{outer.pop().label}+{inner.label}")
+    several = tile.several
+    sizes = [range_.size for range_ in tile.points[len(outer) :]]
+    if several > 1:
+        unrolled, inner = _split(plan, inner, part_of_a_point(sizes, several))
+        plan.mark(unrolled, Kind.UNROLL)
+    threads = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
+    if inner.size > threads:
+        group, inner = _split(plan, inner, threads)
+        plan.mark(group, Kind.GROUP)
+    plan.mark(inner, Kind.LOCAL)
+    named = {range_ for range_ in plan.nest.ranges if plan.nest.kind(range_) is not Kind.LOOP}
+    statement = next(s for s in plan.nest.statements if isinstance(s, Compute) and s.op is not None)
+    for range_ in statement.value.ranges:
+        if range_ not in named:
+            plan.mark(range_, Kind.GROUP)
+    written_out = tile.height * several
+    for range_ in reversed(statement.reduced):
+        written_out *= range_.size
+        if written_out > _WRITTEN_OUT:
+            break
+        plan.mark(range_, Kind.REPEAT)
+
+
+def _split(plan: Plan, range_: Range, factor: int) -> tuple[Range, Range]:
+    """Split a range; what is past the end is masked off: so long a body is not written twice."""
+    plan.do(Split(range_.label, factor))
+    return plan.range(f"{range_.label}.0"), plan.range(f"{range_.label}.1")
+
+
+def _heights(size: int) -> list[int]:
+    """Return how many of `size` rows a thread may have: what divides them; else what does so as evenly as can be."""
+    divisors = [height for height in range(_FEW_ROWS, _MOST_ROWS + 1) if size % height == 0]
+    even = {-(-size // parts) for parts in range(-(-size // _MOST_ROWS), size)}
+    return divisors or sorted(even)
+
+
+def _is_near(read: e.Read, range_: Range) -> bool:
+    step = stride_along(read.index, range_)
+    return step is not None and 0 < abs(step) * read.dtype.itemsize <= _NEAR_BYTES

@@ -1,0 +1,110 @@
+"""Convolutions of few channels, and short sums of products, have several results a thread."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import zyx
+from zyx import dtype as dtypes
+from zyx.ir import kernel as k
+from zyx.ir.nest import Kind
+from zyx.nn import functional as F
+from zyx.runtime.runtime import use
+from zyx.schedule import fallback
+from zyx.schedule.accesses import stride_along
+from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.lower import lower
+from zyx.testing.paper import open_paper, paper_info
+from zyx.testing.traffic import run_counted
+
+CARD = paper_info(
+    "card", units=1, warp_size=32, max_group_threads=256, max_group_shape=(256, 256, 64), local_bytes=49152,
+    vector_bytes=16, lanes=(2, 4), registers=255, cache_bytes=(1 << 16, 1 << 20), subgroup_size=32,
+    swaps=frozenset({dtypes.float32}),
+)  # fmt: skip
+
+
+@pytest.fixture
+def scheduled(monkeypatch):
+    """Return the nests, scheduled, of what a function computes on the card, and the result."""
+    nests = []
+
+    def noting(nest, info, **given):
+        found = choose_schedule(nest, info, **given)
+        nests.append(found[0])
+        return found
+
+    def run(function, *arrays):
+        nests.clear()
+        with open_paper(CARD) as runtime, use(runtime):
+            result = function(*map(zyx.Tensor, arrays)).numpy()
+        return nests, result
+
+    monkeypatch.setattr(fallback, "choose_schedule", noting)
+    return run
+
+
+def whole(seed, *shape):
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float32)
+
+
+def convolved(x, w, stride, pad, groups=1):
+    """Return the convolution of images, window by window."""
+    padded = np.pad(x, [(0, 0), (0, 0), *[(pad, pad)] * (x.ndim - 2)])
+    axes = tuple(range(2, x.ndim))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], axes)
+    windows = windows[(slice(None), slice(None), *[slice(None, None, stride)] * len(axes))]
+    parts = []
+    for inputs, weights in zip(np.split(windows, groups, 1), np.split(w, groups, 0), strict=True):
+        summed = (1, *range(x.ndim, x.ndim + len(axes)))
+        parts.append(np.tensordot(inputs, weights, (summed, (1, *range(2, w.ndim)))))
+    return np.moveaxis(np.concatenate(parts, -1), -1, 1)
+
+
+def kinds(nest, kind):
+    return [range_ for range_ in nest.statements[-1].order if nest.kind(range_) is kind]
+
+
+@pytest.mark.parametrize(("shape", "weights", "stride", "pad", "groups"), [
+    ((2, 6, 23, 19), (7, 6, 2, 2), 1, 1, 1),
+    ((2, 6, 33, 27), (10, 3, 6, 3), 2, 1, 2),
+    ((1, 1, 40, 31), (5, 1, 3, 3), 1, 0, 1),
+    ((2, 3, 29, 31), (13, 3, 3, 3), 1, 1, 1),
+    ((1, 4, 30, 40), (67, 4, 1, 1), 1, 0, 1),
+], ids=str)  # fmt: skip
+def test_threads_have_neighbouring_points_and_several_channels_of_each(scheduled, shape, weights, stride, pad, groups):
+    x, w = whole(1, *shape), whole(2, *weights)
+    nests, found = scheduled(lambda x, w: F.conv2d(x, w, None, stride, pad, 1, groups), x, w)
+    np.testing.assert_array_equal(found, convolved(x, w, stride, pad, groups))
+    (nest,) = nests
+    (threads,) = kinds(nest, Kind.LOCAL)
+    assert threads.size > 100
+    assert stride_along(nest.statements[-1].index, threads) == 1
+    assert np.prod([range_.size for range_ in kinds(nest, Kind.UNROLL)]) >= 4
+
+
+@pytest.mark.parametrize(("shape", "weights", "stride"), [
+    ((3, 2, 1301), (28, 2, 1), 1), ((2, 2, 1601), (25, 2, 3), 3), ((1, 3, 700), (9, 3, 5), 2)
+], ids=str)  # fmt: skip
+def test_what_is_stored_of_few_channels_moves_once(scheduled, shape, weights, stride):
+    x, w = whole(3, *shape), whole(4, *weights)
+    nests, found = scheduled(lambda x, w: F.conv1d(x, w, None, stride), x, w)
+    np.testing.assert_array_equal(found, convolved(x, w, stride, 0))
+    kernel = lower(nests[0], "test")
+    buffers = [np.zeros(p.length, p.dtype.numpy) for p in kernel.params if isinstance(p, k.Define)]
+    traffic = run_counted(kernel, buffers)
+    stored = nests[0].statements[-1].param.number
+    assert traffic.sectors[stored] * 32 < 1.4 * found.nbytes
+
+
+def test_an_element_is_loaded_once_for_all_channels_of_a_thread(scheduled):
+    x, w = whole(5, 1, 8, 40, 40), whole(6, 8, 8, 3, 3)
+    nests, _ = scheduled(lambda x, w: F.conv2d(x, w, None), x, w)
+    kernel = lower(nests[0], "test")
+    start = next(i for i, op in enumerate(kernel.ops) if isinstance(op, k.Loop))
+    body = kernel.ops[start:]
+    arrays = {i: op for i, op in enumerate(kernel.ops) if isinstance(op, k.Define) and op.memory is k.Memory.GLOBAL}
+    loads = [op for op in body if isinstance(op, k.Load) and op.source in arrays]
+    products = [op for op in body if isinstance(op, k.Binary) and op.type.dtype.is_float and op.op.name == "MUL"]
+    assert len(products) >= 1.9 * len(loads)
