@@ -91,9 +91,9 @@ def test_a_gpu_sorts_a_million_in_few_launches_that_fill_it():
 
 def test_rows_that_fit_local_memory_take_one_launch():
     (kernel,) = prepared((3443, 285), 1)
-    assert kernel.grid == ((3443,), (256,))
+    assert kernel.grid == ((1722,), (128,))
     (kernel,) = prepared((47, 160448), 0, 4)
-    assert kernel.grid == ((160448 // 8,), (256,))
+    assert kernel.grid == ((160448 // 16,), (128,))
     (kernel,) = prepared((5, 536219), 0)
     assert kernel.grid[1] == (128,)
 

@@ -74,6 +74,9 @@ def _reached(bounds: Bounds, op: k.Load | k.Store | k.Atomic, lanes: int, stride
         stride: Elements from one lane to the next: 0 in register memory, where a vector is one element.
         length: Of the array.
     """
+    known = bounds.ranges[op.index]
+    if known is not None and known[0] >= 0 and known[1] + stride * (lanes - 1) < length:
+        return None  # as most are: what the index is made of need not be looked at
     low, high = _position(bounds, op.index)
     high += stride * (lanes - 1)
     if (low >= 0 and high < length) or bounds.is_contradictory:

@@ -16,7 +16,7 @@ from zyx.schedule.sorting.code import make_records, places_of, records_for
 from zyx.schedule.sorting.counting import count_order
 from zyx.schedule.sorting.network import network_kernel
 from zyx.schedule.sorting.radix import Digits, count_kernel, move_kernel, private_bytes, rows_kernel
-from zyx.schedule.sorting.tiles import Tiles, largest_tile, merge_kernel, tile_kernel
+from zyx.schedule.sorting.tiles import Tiles, largest_tile, merge_kernel, tile_for, tile_kernel
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -83,15 +83,15 @@ def _by_tiles(graph: Graph, words: list[Node], records: Records, info: DeviceInf
     threads = 1 << (threads.bit_length() - 1)
     while size > tile and count * _KEPT_PART <= tile:
         tiles = Tiles(rows, size, tile, records.words)
-        kernel = tile_kernel(tiles, count, threads, is_first=False)
+        kernel = tile_kernel(tiles, count, tile, is_first=False)
         size = tiles.count * count
         words = [graph.reshape(node, (rows, size)) for node in kernel.apply(graph, tuple(words))]
     if size <= tile:
-        tiles = Tiles(rows, size, 1 << (size - 1).bit_length(), records.words)
-        words = tile_kernel(tiles, size, threads, is_first=False).apply(graph, tuple(words))
+        tiles = Tiles(rows, size, tile_for(size), records.words)
+        words = tile_kernel(tiles, size, tile, is_first=False).apply(graph, tuple(words))
         return graph.reshape(places_of(graph, words, records), (rows, size))
     tiles = Tiles(rows, size, tile, records.words)
-    words = tile_kernel(tiles, tile, threads, is_first=True).apply(graph, tuple(words))
+    words = tile_kernel(tiles, tile, tile, is_first=True).apply(graph, tuple(words))
     run = tile
     while run < size:
         words = merge_kernel(tiles, threads, info.local_bytes).apply(graph, tuple(words))
