@@ -214,7 +214,6 @@ class PycudaSession:
     def launch(self, function: Function, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream) -> None:
         """Queue a kernel."""
         try:
-            function._set_block_shape(*threads)
             function._launch_kernel(groups, threads, block.buffer[: block.size], 0, stream)
         except drv.Error as error:
             raise fault(error) from error

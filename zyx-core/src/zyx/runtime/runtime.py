@@ -293,8 +293,10 @@ class Runtime(Plans):
             BackendError: The first error, when all work is over; notes on it say what else failed.
         """
         with self.lock:
-            pools = () if self._opened is None else tuple(self._opened.pools.values())
-        self._waiting.synchronize(pool for pool in pools if pool not in self.lost_pools)
+            pools = [] if self._opened is None else [*self._opened.pools.values()]
+        if self.lost_pools:
+            pools = [pool for pool in pools if pool not in self.lost_pools]
+        self._waiting.synchronize(pools)
 
     # ---- computing
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from zyx.errors import BackendError, DeviceLostError, locate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from threading import RLock
 
     from zyx.backend import MemoryPool
@@ -82,23 +82,25 @@ class Waiting:
         with self._losing(buffer.pool), self._apart if buffer.pool.waits_apart else self._lock:
             buffer.pool.pool_to_host(buffer.raw, target, [])
 
-    def synchronize(self, pools: Iterable[MemoryPool]) -> None:
+    def synchronize(self, pools: Collection[MemoryPool]) -> None:
         """Wait for all work of `pools`.
 
         Raises:
             BackendError: The first error, when all work is over; notes on it say what else failed.
         """
         errors: list[BackendError] = []
-        apart: list[MemoryPool] = []
-        together: list[MemoryPool] = []
-        for pool in pools:
-            (apart if pool.waits_apart else together).append(pool)
-        if apart:
-            with self._apart:
-                errors += _synchronize_all(apart)
-        if together:
+        is_any_together = False
+        with self._apart:
+            for pool in pools:
+                if pool.waits_apart:
+                    _synchronize(pool, errors)
+                else:
+                    is_any_together = True
+        if is_any_together:
             with self._lock:
-                errors += _synchronize_all(together)
+                for pool in pools:
+                    if not pool.waits_apart:
+                        _synchronize(pool, errors)
         if errors:
             for error in errors:
                 if isinstance(error, DeviceLostError):
@@ -125,12 +127,13 @@ class Waiting:
 class _Apart:
     """Counts who waits without the lock, for the length of ``with`` blocks."""
 
-    __slots__ = ("_count", "_ended", "_lock")
+    __slots__ = ("_count", "_ended", "_is_ending", "_lock")
 
     def __init__(self, lock: RLock) -> None:
         self._lock = lock
         self._ended = Condition(lock)
         self._count = 0
+        self._is_ending = False
 
     def __enter__(self) -> None:
         with self._lock:
@@ -139,22 +142,20 @@ class _Apart:
     def __exit__(self, *exception: object) -> None:
         with self._lock:
             self._count -= 1
-            if not self._count:
+            if self._is_ending and not self._count:
                 self._ended.notify_all()
 
     def end(self) -> None:
         """Return when there is nobody any more, or after a while."""
         with self._lock:
+            self._is_ending = True
             self._ended.wait_for(lambda: not self._count, _PATIENCE_S)
 
 
-def _synchronize_all(pools: Iterable[MemoryPool]) -> list[BackendError]:
-    """Wait for all work of `pools`, and return the errors."""
-    errors: list[BackendError] = []
-    for pool in pools:
-        try:
-            pool.synchronize()
-        except BackendError as error:
-            locate(error, pool.name)
-            errors.append(error)
-    return errors
+def _synchronize(pool: MemoryPool, errors: list[BackendError]) -> None:
+    """Wait for all work of `pool`; what fails is added to `errors`."""
+    try:
+        pool.synchronize()
+    except BackendError as error:
+        locate(error, pool.name)
+        errors.append(error)
