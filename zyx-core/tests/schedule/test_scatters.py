@@ -10,6 +10,7 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend.info import Capability
+from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.walk import topological
 from zyx.ir import kernel as k
@@ -22,6 +23,7 @@ from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.lower import lower, lower_together
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
+from zyx.schedule.prepare import prepare
 from zyx.testing.races import run_without_races
 
 #: Those of an NVIDIA H200.
@@ -166,6 +168,23 @@ class TestCopies:
         bench.check(updates_of(bench, 20_000, 1, 5, ReduceOp.SUM, base=base))
         (prepared,) = bench.prepare(updates_of(bench, 20_000, 1, 5, ReduceOp.SUM, base=base))
         assert isinstance(prepared, n.Reshape | n.Contiguous)
+
+
+class TestComparisons:
+    @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+    def test_updates_of_a_few_places_are_compared_with_each(self, cpu, dtype):
+        random = np.random.default_rng(0)
+        index = cpu.leaf(random.integers(0 if dtype in (np.uint8, np.uint64) else -6, 7, (2, 10_000)).astype(dtype))
+        updates = cpu.leaf(random.integers(-9, 10, (2, 10_000)).astype(np.int32))
+        for op in (ReduceOp.SUM, ReduceOp.MIN, ReduceOp.AND):
+            output = cpu.graph.scatter(cpu.leaf(np.arange(10, dtype=np.int32).reshape(2, 5)), index, updates, 1, op)
+            assert not scatters_in(cpu.prepare(output))
+            cpu.check(output)
+
+    def test_so_are_floats_on_threads_that_keep_to_one_order(self, gpu):
+        output = updates_of(gpu, 1 << 14, 1, 5, ReduceOp.SUM)
+        prepared = prepare(Graph(), topological([output]), [output], gpu.info, deterministic=True)
+        assert not scatters_in(prepared)
 
 
 class TestWinners:

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -81,11 +82,12 @@ def prepare(
         elif isinstance(current, n.Sort) and current is not sources[0]:
             current = sort_order(graph, current, info)
         elif isinstance(current, n.Scatter) and current is not sources[0]:
-            current = in_parallel(graph, current, info, deterministic=deterministic)
+            reduction = functools.partial(_reduction, graph, info=info)
+            current = in_parallel(graph, current, info, reduction, deterministic=deterministic)
         elif isinstance(current, n.Scan) and current is not sources[0]:
             current = split_scan(graph, current, info)
         length = 1 + max(chain.get(source, 0) for source in sources)
-        if isinstance(node, n.Reduce | n.Scan | n.Sort) or isinstance(current, n.Reduce | n.Scatter | n.Contiguous):
+        if isinstance(node, n.Reduce | n.Scan | n.Scatter | n.Sort) or isinstance(current, n.Reduce | n.Contiguous):
             length = 0
         elif length > _LONGEST_CHAIN:
             current, length = graph.contiguous(current), 0

@@ -1,16 +1,19 @@
 """Give scatters a form that runs in parallel: the same values, from other nodes.
 
-    many updates of few places         copies = scatter into (places, copies);  base op (copies combined)
+    many updates of more places        copies = scatter into (places, copies);  base op (copies combined)
+    many updates of a few places       base op (reduction of where(index == place, updates, neutral))
     the last of several updates stays  winner = scatter of the updates' numbers by max;  where(winner >= 0,
                                        updates[winner], base)
     int8, which the device does not    cast(scatter of int32)
     combine indivisibly
     sums of float16                    cast(scatter of float32)
 
-Copies are for two things. Where threads combine indivisibly, those that hit one place wait for each other: with copies
-they are spread over more places. Where one thread makes all updates of a place in order, each copy takes a part of
-them. Neighbouring threads have copies of their own, next to each other; on machines without threads, each group has a
-block of the updates. The number of copies depends on the device alone, so that results do not change from run to run.
+As long as places are few, comparing each update with all of them takes less than writing it where it belongs: vectors
+compare many, and nothing waits. Copies are for two things. Where threads combine indivisibly, those that hit one place
+wait for each other: with copies they are spread over more places. Where one thread makes all updates of a place in
+order, each copy takes a part of them. Neighbouring threads have copies of their own, next to each other; on machines
+without threads, each group has a block of the updates. The number of copies depends on the device alone, so that
+results do not change from run to run.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from zyx.schedule.phases import combines_indivisibly
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
     from zyx.graph import Graph
@@ -36,6 +41,8 @@ _FEW_TO_REPLACE: Final = 64
 _FEW_TO_COPY: Final = 1 << 14
 #: So many places are enough for indivisible combinations to seldom wait for each other.
 _PLACES: Final = 1 << 13
+#: Most places that each update is compared with.
+_COMPARED_PLACES: Final = 16
 #: Updates for each place of a copy, at least: what is stored once more, and read once more, is little beside them.
 _UPDATES_OF_A_PLACE: Final = 8
 #: The same where no threads are waiting for memory: a place is stored and read in a fraction of an update's time.
@@ -44,13 +51,16 @@ _UPDATES_OF_A_CACHED_PLACE: Final = 2
 _COLUMNS_OF_A_GROUP: Final = 16
 
 
-def in_parallel(graph: Graph, node: n.Scatter, info: DeviceInfo, *, deterministic: bool) -> Node:
+def in_parallel(
+    graph: Graph, node: n.Scatter, info: DeviceInfo, reduction: Callable[[n.Reduce], Node], *, deterministic: bool
+) -> Node:
     """Return a node with the values of `node` in a form that the device runs in parallel; `node` if it is one.
 
     Args:
         graph: To make nodes with.
         node: What to compute.
         info: The device.
+        reduction: Returns a reduction as the device is to compute it.
         deterministic: Whether floats are to be combined in one order, always the same.
     """
     base, index, updates = node.sources
@@ -65,14 +75,15 @@ def in_parallel(graph: Graph, node: n.Scatter, info: DeviceInfo, *, deterministi
         sources = (graph.cast(base, wide), index, graph.cast(updates, wide))
         wider = graph.scatter(*sources, node.axis, node.op)
         assert isinstance(wider, n.Scatter)
-        return graph.cast(in_parallel(graph, wider, info, deterministic=deterministic), node.dtype)
+        return graph.cast(in_parallel(graph, wider, info, reduction, deterministic=deterministic), node.dtype)
     if points < _FEW_TO_COPY:
         return node
     is_exact = not (deterministic and node.dtype.is_float)
-    if has_threads and is_exact and combines_indivisibly(info, node.op, node.dtype):
-        copies = _PLACES // size_of(base.shape)
-    else:
-        copies = _copies_in_order(node, info)
+    is_indivisible = has_threads and is_exact and combines_indivisibly(info, node.op, node.dtype)
+    is_last_axis = math.prod(index.shape[node.axis + 1 :]) == 1
+    if not is_indivisible and is_last_axis and base.shape[node.axis] <= _COMPARED_PLACES:
+        return _by_comparison(graph, node, reduction)
+    copies = _PLACES // size_of(base.shape) if is_indivisible else _copies_in_order(node, info)
     most = points // (size_of(base.shape) * (_UPDATES_OF_A_PLACE if has_threads else _UPDATES_OF_A_CACHED_PLACE))
     copies = min(copies, most, index.shape[node.axis])
     return _by_copies(graph, node, copies, side_by_side=has_threads) if copies > 1 else node
@@ -137,6 +148,38 @@ def _by_copies(graph: Graph, node: n.Scatter, copies: int, *, side_by_side: bool
     updates = graph.reshape(graph.pad(updates, widths, neutral), shape)
     found = graph.scatter(start, index, updates, place, op)
     total = graph.reshape(graph.reduce(op, found, (axis + 1 if side_by_side else axis,)), base.shape)
+    return _on_top(graph, op, base, total)
+
+
+def _by_comparison(graph: Graph, node: n.Scatter, reduction: Callable[[n.Reduce], Node]) -> Node:
+    """Return the base, combined with the updates that have each place for their index. No axes follow the indexed one.
+
+    Each update is compared with all places.
+    """
+    base, index, updates = node.sources
+    op, axis = node.op, node.axis
+    assert op is not None
+    places = base.shape[axis]
+    long, wide = (*index.shape[: axis + 1], 1), (*index.shape[: axis + 1], places)
+
+    def spread(x: Node) -> Node:
+        return graph.expand(graph.reshape(x, long), wide)
+
+    if not index.dtype.is_unsigned:
+        zero, size = (graph.const(value, index.dtype, index.device, index.shape) for value in (0, places))
+        from_end = graph.binary(BinaryOp.ADD, index, size)
+        index = graph.where(graph.binary(BinaryOp.LT, index, zero), from_end, index)
+    place = graph.iota(wide, axis + 1, index.dtype, index.device)
+    neutral = graph.const(identity(op, node.dtype), node.dtype, node.device, wide)
+    chosen = graph.where(graph.binary(BinaryOp.EQ, spread(index), place), spread(updates), neutral)
+    found = graph.reduce(op, chosen, (axis,))
+    total = reduction(found) if isinstance(found, n.Reduce) else found
+    return _on_top(graph, op, base, graph.reshape(total, base.shape))
+
+
+def _on_top(graph: Graph, op: ReduceOp, base: Node, total: Node) -> Node:
+    """Return `total` combined with the base, unless that changes nothing."""
+    neutral = identity(op, base.dtype)
     if isinstance(base, n.Const) and base.value == neutral:
         return total
     return graph.binary(op.binary, base, total)

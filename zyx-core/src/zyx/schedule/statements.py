@@ -159,10 +159,17 @@ class StatementWriter:
     def _combine_at(self, statement: Store, array: ValueId, index: Expr, expr: Expr, mask: Expr | None) -> None:
         """Read, combine, write back: one lane after the other, unless the lanes surely hit different places.
 
-        Where the store is atomic, each lane does that indivisibly.
+        Where the store is atomic, each lane does that indivisibly. What no lane stores is not even computed.
         """
         assert statement.combine is not None
         emitter, builder = self._emitter, self._builder
+        if mask is not None and not emitter.is_vector(mask):
+            builder.open(k.If(emitter.emit(mask)))
+            outside, builder.floor = builder.floor, builder.depth
+            self._combine_at(statement, array, index, expr, None)
+            builder.floor = outside
+            builder.close()
+            return
         if statement.atomic:
             self._combine_indivisibly(statement, array, index, expr, mask)
             return
