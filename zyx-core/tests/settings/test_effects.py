@@ -15,10 +15,11 @@ from zyx.backend import Program
 from zyx.backend.library import Gemm, LibraryKernel
 from zyx.builtin.interpreter import InterpreterDevice
 from zyx.hookspecs import API_VERSION, BackendConfig, BackendInfo, hookimpl
+from zyx.ir.kernel import Atomic
 from zyx.plugins.discover import Found
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import OpenedBackends
-from zyx.runtime.runtime import Runtime, use
+from zyx.runtime.runtime import Runtime, current, use
 from zyx.settings import variables
 from zyx.settings.load import load_settings
 
@@ -204,6 +205,29 @@ def cache_max_bytes():
 def threads():
     assert configured({"threads": 3}).threads == 3
     assert configured({}).threads >= 1
+
+
+def combines_indivisibly():
+    """Return whether the gradient of an embedding is summed up by indivisible operations."""
+    kernels = []
+    runtime = current()
+    device = runtime.device("toy")
+    compile_ = device.compile
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device, "compile", lambda kernel: kernels.append(kernel) or compile_(kernel))
+        index = zyx.Tensor(np.arange(40, dtype=np.int32) % 7, device="toy")
+        zyx.zeros(20, device="toy").scatter_add(0, index, zyx.ones(40, device="toy")).realize()
+    return any(isinstance(op, Atomic) for kernel in kernels for op in kernel.ops)
+
+
+@shows("deterministic")
+def deterministic():
+    with opened({"deterministic": True}):
+        assert not combines_indivisibly()
+    with opened({}):
+        assert combines_indivisibly()
+        with zyx.settings(deterministic=True):
+            assert not combines_indivisibly()
 
 
 @shows("backends.<name>.enabled")

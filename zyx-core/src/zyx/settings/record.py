@@ -89,10 +89,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         autotune: Whether vendors' kernels are timed beside generated ones.
         cache: What is kept on disk.
         threads: Host threads to use; null means one for each processor that this process may run on.
-        deterministic: Whether the same program gives the same bits in every run on one machine. If not, devices with
-            many threads add up floats that are scattered to one place (gradients of embeddings and of indexing,
-            ``scatter_add``) in the order in which they come, which differs from run to run and is many times faster.
-            Everything else is always deterministic.
+        deterministic: Whether floats that are scattered to one place (``scatter_add``, gradients of embeddings and of
+            indexing) are combined in one order, so that sums have the same bits in every run on one machine. If not,
+            devices with many threads take them in the order in which they come, which is many times faster. All other
+            kernels that zyx generates give the same bits in either case.
         backends: The sections of backends by name, as they were given; `zyx.settings.section` checks them. The key
             ``enabled`` switches a backend on or off, any other is the backend's own.
         sources: Where all this came from.

@@ -157,10 +157,10 @@ def settings(given: Mapping[str, Any] | None = None, /, **sections: object) -> S
         zyx.settings().cache.directory                            what is in force
 
     What code says beats environment variables and the configuration file. It holds for all threads.
-    ``devices.default``, ``devices.order``, ``debug`` and ``autotune`` may change at any time; what was computed, and
-    what `zyx.jit` has traced, stays as it is. ``threads``, ``cache``, ``backends`` and ``devices.backends`` are what
-    devices are opened with: they can change until the first device is open, and not for a block. `zyx.debug` and
-    `zyx.device` do what ``debug`` and ``devices.default`` do for one thread.
+    ``devices.default``, ``devices.order``, ``debug``, ``autotune`` and ``deterministic`` may change at any time; what
+    was computed, and what `zyx.jit` has traced, stays as it is. ``threads``, ``cache``, ``backends`` and
+    ``devices.backends`` are what devices are opened with: they can change until the first device is open, and not for
+    a block. `zyx.debug` and `zyx.device` do what ``debug`` and ``devices.default`` do for one thread.
 
     Raises:
         SettingsError: There is no such key, it does not take the value, or it cannot change any more. Nothing has

@@ -196,7 +196,11 @@ def _writes(base: Term, axis: int, index: Tensor, source: Tensor | Scalar, like:
 
 
 def scatter_add(x: Tensor, axis: int, index: Tensor, source: Tensor | Scalar) -> Tensor:
-    """Return `x` with ``source[i]`` added to ``[i with i[axis] := index[i]]``; see `scatter`."""
+    """Return `x` with ``source[i]`` added to ``[i with i[axis] := index[i]]``; see `scatter`.
+
+    On devices with many threads, sums of floats may differ in their last bits from run to run; the setting
+    ``deterministic`` keeps them the same.
+    """
     return scatter(x, axis, index, source, "sum")
 
 

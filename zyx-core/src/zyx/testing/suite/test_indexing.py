@@ -162,6 +162,29 @@ def test_large_sums_by_position_lose_nothing(runner: GraphRunner) -> None:
     np.testing.assert_array_equal(result, wanted)
 
 
+@BY_DTYPE
+@pytest.mark.parametrize(
+    ("rows", "columns", "places"),
+    [(300, 3, 40), (20_000, 1, 3), (20_000, 1, 40), (9000, 2, 70), (700, 64, 9)],
+    ids=["rows", "three", "few", "pairs", "wide"],
+)
+def test_many_updates_of_every_dtype_are_combined(
+    device: Device, runner: GraphRunner, dtype: DType, rows: int, columns: int, places: int
+) -> None:
+    """One index a row, as in gradients of embeddings and in counting; some from the end, and some outside."""
+    _need(device, dtype)
+    random = np.random.default_rng(rows)
+    index = random.integers(-places - 1, places + 2, (rows, 1)).astype(np.int32)
+    updates, base = (random.integers(0, 2, (count, columns)).astype(dtype.numpy) for count in (rows, places))
+    ops: list[ReduceOp | None] = [None, ReduceOp.XOR if dtype.is_bool else ReduceOp.SUM, ReduceOp.MAX]
+
+    def make(graph: Graph, base: Node, index: Node, updates: Node) -> list[Node]:
+        places = graph.expand(index, updates.shape)
+        return [graph.scatter(base, places, updates, 0, op) for op in ops]
+
+    runner.check(case_of(runner.device, [base, index, updates], make))
+
+
 #: Of the reference implementation of Random123: counter, key, result of Threefry-2x32 after 20 rounds.
 KNOWN: Final = [
     ((0x00000000, 0x00000000), (0x00000000, 0x00000000), (0x6B200159, 0x99BA4EFE)),
