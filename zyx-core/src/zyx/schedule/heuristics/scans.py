@@ -107,7 +107,9 @@ def _share_rows(plan: Plan, parallel: list[Range], along: Range, info: DeviceInf
     itemsize = min(scan.value.dtype.itemsize for scan in plan.nest.statements if isinstance(scan, Scan))
     rows = math.prod(range_.size for range_ in parallel)
     nearly = _NEARLY_OF_FEW if rows * rest.size < info.units * info.max_group_threads else _NEARLY
-    threads = _threads_of_a_row(rest.size, most, lanes * itemsize, nearly)
+    beside = max(1, _step_bytes(plan.nest, along) // itemsize)  # rows whose elements lie between those of one row
+    most_of_a_row = max(most // beside, min(info.warp_size, most))
+    threads = _threads_of_a_row(rest.size, most_of_a_row, lanes * itemsize, nearly)
     rounds = -(-rest.size // threads)
     at_a_time = rounds if rounds <= 2 * _VECTORS_AT_A_TIME else _VECTORS_AT_A_TIME
     together = rest
@@ -122,10 +124,7 @@ def _share_rows(plan: Plan, parallel: list[Range], along: Range, info: DeviceInf
     beside = min(most // threads, info.max_group_shape[1]) if has_axes else 1
     for range_ in reversed(parallel):
         if beside > 1:
-            outer, row = (range_, range_) if range_.size <= beside else plan.split(range_, beside)
-            if outer is not row:
-                plan.mark(outer, Kind.GROUP)
-            plan.mark(row, Kind.LOCAL)
+            _share(plan, range_, beside)
             beside = 1  # threads have no more than two axes here
         else:
             plan.mark(range_, Kind.GROUP)
@@ -154,21 +153,27 @@ def _columns(plan: Plan, parallel: list[Range], along: Range, info: DeviceInfo) 
         plan.mark(vector, Kind.VECTOR)
         inner = [*inner, vector]
     if column.size > most // 2:
-        group, local = plan.split(column, _block_of(column.size, most, info))
-        plan.mark(group, Kind.GROUP)
-        plan.mark(local, Kind.LOCAL)
+        _share(plan, column, _block_of(column.size, most, info))
     else:
         plan.mark(column, Kind.LOCAL)
-        beside = most // column.size
-        if outer and beside > 1 and len(info.max_group_shape) > 1 and info.max_group_shape[1] > 1:
-            last = outer.pop()
-            size = min(beside, info.max_group_shape[1], last.size)
-            group, local = plan.split(last, size)
-            plan.mark(group, Kind.GROUP)
-            plan.mark(local, Kind.LOCAL)
+        if outer and len(info.max_group_shape) > 1:
+            _share(plan, outer.pop(), min(most // column.size, info.max_group_shape[1]))
     for range_ in outer:
         plan.mark(range_, Kind.GROUP)
     plan.order([*_loops(plan.nest), *inner])
+
+
+def _share(plan: Plan, range_: Range, threads: int) -> None:
+    """Share a range out over threads and, if there are more points, groups.
+
+    No point is written out apart: what it saves is a comparison a thread, and what it takes is all code once more.
+    """
+    if range_.size <= threads:
+        plan.mark(range_, Kind.LOCAL)
+        return
+    plan.do(Split(range_.label, threads))
+    plan.mark(plan.range(f"{range_.label}.0"), Kind.GROUP)
+    plan.mark(plan.range(f"{range_.label}.1"), Kind.LOCAL)
 
 
 def _loops(nest: Nest) -> list[Range]:
