@@ -15,6 +15,7 @@ from zyx.schedule.heuristics.scatters import schedule_scatter
 from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
 from zyx.schedule.heuristics.thread_tiles import choose_thread_tile, schedule_thread_tile
 from zyx.schedule.heuristics.threads import schedule_threads
+from zyx.schedule.heuristics.transpositions import schedule_transposition
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -63,5 +64,7 @@ def _schedule_group(plan: Plan, found: Contraction | None, info: DeviceInfo, *, 
             schedule_thread_tile(plan, tile, info)
             return
     if is_alone and schedule_scan(plan, info, can_meet=can_meet):
+        return
+    if is_alone and can_meet and schedule_transposition(plan, info):
         return
     schedule_threads(plan, info, can_meet=can_meet, is_alone=is_alone)

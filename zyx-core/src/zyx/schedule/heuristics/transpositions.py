@@ -1,0 +1,242 @@
+"""Schedules of kernels that store elements in another order than they read them, on machines with many threads.
+
+    p0[j, i] = p1[i, j]        v0[i, j] = p1[i, j]       i = i.0 groups, i.1 < 32;  j = j.0 groups, j.1 < 32
+                         =>    p0[j, i] = v0[i, j]       (i.1, j.1) = 4 written out, 256 threads, i.1 slower;
+                                                         (j.1, i.1) likewise, j.1 slower
+
+A group copies a tile to local memory in the order in which it lies there, and stores it in the order in which the
+results lie: neighbouring threads read and store neighbouring elements. A tile is made of the ranges that make a run
+long enough on either side: several where they are short. Each side counts all points of the tile as one number, so
+that no thread is idle where ranges are short or odd.
+
+Lines of a tile of powers of two are turned, so that what neighbouring threads store comes from different banks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zyx.ir.nest import Compute, Kind, Store
+from zyx.schedule.accesses import reads_in, stride_along
+from zyx.schedule.moves import Merge, Pad, Reorder, Split, Stage
+from zyx.schedule.moves.values import reads_of_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.expr import Range, Read
+    from zyx.schedule.heuristics.plan import Plan
+
+_THREADS: Final = 256
+#: Bytes, and elements, that lie side by side in each line of a tile at least, if there are so many.
+_RUN_BYTES: Final = 128
+_RUN: Final = 32
+#: A range of so many runs is divided into these, and a rest; a shorter one as evenly as can be.
+_MANY_RUNS: Final = 8
+#: Elements of a thread that a tile has at least, if there are so many.
+_POINTS_OF_A_THREAD: Final = 4
+#: Fewer elements than this are moved as they are.
+_SMALL: Final = 1 << 14
+#: How memory moves, and how many times more than must be moved is worth a tile.
+_SECTOR_BYTES: Final = 32
+_WARP: Final = 32
+_WASTE: Final = 2.0
+_BANKS: Final = 32
+_WORD_BYTES: Final = 4
+_MOST_CONFLICTS: Final = 2
+#: Part of the threads that store whole rows, at least.
+_BUSY: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Points that a group moves.
+
+    Attributes:
+        parts: How many points of each range.
+        stored: The ranges in the order of the results, the slowest first.
+        read: In the order of what is read.
+        skew: What is turned, and along which range, by `Stage`; None if nothing is.
+    """
+
+    parts: Mapping[Range, int]
+    stored: tuple[Range, ...]
+    read: tuple[Range, ...]
+    skew: tuple[Range, Range, int] | None
+
+
+def schedule_transposition(plan: Plan, info: DeviceInfo) -> bool:
+    """Schedule the nest of `plan` by tiles in local memory, if it is one that stores in another order than it reads.
+
+    Returns:
+        Whether it is, and tiles pay; if not, the plan is as it was.
+    """
+    nest = plan.nest
+    if len(nest.statements) != 1 or info.warp_size < _WARP or math.prod(r.size for r in nest.ranges) < _SMALL:
+        return False
+    (store,) = nest.statements
+    if not isinstance(store, Store) or store.combine is not None or store.serial or len(reads_in(store)) > 1:
+        return False
+    reads = reads_of_value(store)
+    tile = _choose_tile(store, reads[0], info) if reads else None
+    if tile is None:
+        return False
+    _schedule(plan, tile, min(_THREADS, info.max_group_threads, info.max_group_shape[0]))
+    return True
+
+
+def _choose_tile(store: Store, read: Read, info: DeviceInfo) -> _Tile | None:
+    """Return the tile of a store that reads `read`; None if there is none that is worth it."""
+    strides: tuple[dict[Range, int], dict[Range, int]] = {}, {}
+    for range_ in store.order:
+        for found, index in zip(strides, (store.index, read.index), strict=True):
+            step = stride_along(index, range_)
+            if step is None:
+                return None
+            found[range_] = abs(step)
+    of_store, of_read = strides
+    if not all(of_read.values()) or not all(of_store.values()):
+        return None
+    if _waste(of_store, of_read, read.dtype.itemsize) <= _WASTE:
+        return None
+    wanted = max(_RUN, _RUN_BYTES // read.dtype.itemsize)
+    parts: dict[Range, int] = {}
+    for steps in (of_store, of_read):
+        run = 1
+        for range_ in sorted(steps, key=steps.__getitem__):
+            if run >= wanted:
+                break
+            part = _part(range_.size, -(-wanted // run))
+            parts[range_] = max(parts.get(range_, 1), part)
+            run *= parts[range_]
+    threads = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
+    while math.prod(parts.values()) < threads * _POINTS_OF_A_THREAD:
+        longer = [range_ for range_ in parts if parts[range_] < range_.size]
+        if not longer:
+            break
+        chosen = min(longer, key=parts.__getitem__)
+        parts[chosen] = min(chosen.size, 2 * parts[chosen])
+    stored = tuple(sorted(parts, key=of_store.__getitem__, reverse=True))
+    turned = tuple(sorted(parts, key=of_read.__getitem__, reverse=True))
+    for range_ in {*stored[1:-1], *turned[1:-1]}:
+        parts[range_] = _even_part(range_.size, parts[range_])
+    points = -(-math.prod(parts.values()) // threads) * threads
+    if 2 * points * read.dtype.itemsize > info.local_bytes or stored == turned:
+        return None
+    return _Tile(parts, stored, turned, _skew(parts, stored, turned, read.dtype.itemsize))
+
+
+def _waste(of_store: Mapping[Range, int], of_read: Mapping[Range, int], itemsize: int) -> float:
+    """Return how many times more than they need the threads of a warp read that store side by side."""
+    order = sorted(of_store, key=of_store.__getitem__)
+    sectors = set()
+    for number in range(_WARP):
+        position = 0
+        for range_ in order:
+            number, at = divmod(number, range_.size)
+            position += at * of_read[range_]
+        sectors.add(position * itemsize // _SECTOR_BYTES)
+    return len(sectors) * _SECTOR_BYTES / (_WARP * itemsize)
+
+
+def _part(size: int, wanted: int) -> int:
+    """Return how many of `size` points a tile has: `wanted` at least, if there are so many."""
+    if size >= wanted * _MANY_RUNS:
+        return wanted
+    return -(-size // max(1, size // wanted))
+
+
+def _even_part(size: int, wanted: int) -> int:
+    """Return a part of `size` points that divides them: what is past the end must not lie between what is there."""
+    return next(part for part in range(wanted, size + 1) if size % part == 0)
+
+
+def _skew(
+    parts: Mapping[Range, int], stored: Sequence[Range], read: Sequence[Range], itemsize: int
+) -> tuple[Range, Range, int] | None:
+    """Return how to turn a tile so that the threads that store neighbours use different banks; None if they do."""
+    along, turned = stored[-1], read[-1]
+    is_even = parts[turned] >= _BANKS // 2 and parts[turned] & (parts[turned] - 1) == 0
+    if along is turned or not is_even or _conflicts(parts, stored, read, itemsize, None) <= _MOST_CONFLICTS:
+        return None
+    skew = (along, turned, max(1, _WORD_BYTES // itemsize))
+    better = _conflicts(parts, stored, read, itemsize, skew) < _conflicts(parts, stored, read, itemsize, None)
+    return skew if better else None
+
+
+def _conflicts(
+    parts: Mapping[Range, int],
+    stored: Sequence[Range],
+    read: Sequence[Range],
+    itemsize: int,
+    skew: tuple[Range, Range, int] | None,
+) -> int:
+    """Return how often the first warp must turn to local memory to take what it stores from there."""
+    words = set()
+    for number in range(_WARP):
+        at = {}
+        for range_ in reversed(stored):
+            number, at[range_] = divmod(number, parts[range_])
+        if skew is not None:
+            along, turned, step = skew
+            at[turned] = (at[turned] + step * at[along]) % parts[turned]
+        position = 0
+        for range_ in read:
+            position = position * parts[range_] + at[range_]
+        words.add(position * itemsize // _WORD_BYTES)
+    return max(Counter(word % _BANKS for word in words).values())
+
+
+def _schedule(plan: Plan, tile: _Tile, threads: int) -> None:
+    """Schedule the only statement of a plan: what is past the ends of tiles is masked off."""
+    inner: dict[Range, Range] = {}
+    for range_ in tile.parts:
+        inner[range_] = range_
+        if tile.parts[range_] < range_.size:
+            plan.do(Split(range_.label, tile.parts[range_]))
+            inner[range_] = plan.range(f"{range_.label}.1")
+    (store,) = plan.nest.statements
+    assert isinstance(store, Store)
+    stored = [inner[range_] for range_ in tile.stored]
+    for range_ in store.order:
+        if range_ not in stored:
+            plan.mark(range_, Kind.GROUP)
+    (read,) = reads_of_value(store)
+    skew = None if tile.skew is None else (inner[tile.skew[0]].label, inner[tile.skew[1]].label, tile.skew[2])
+    plan.do(Stage("s0", read.param.number, tuple(inner[range_].label for range_ in tile.read), None, skew))
+    copy = plan.nest.statements[0]
+    assert isinstance(copy, Compute)
+    _share_out(plan, copy.value.ranges[-len(stored) :], threads, threads)
+    outer = [range_.label for range_ in store.order if range_ not in stored]
+    plan.do(Reorder("s0", (*outer, *(range_.label for range_ in stored))))
+    _share_out(plan, stored, _whole_rows([range_.size for range_ in stored], threads), threads)
+
+
+def _whole_rows(sizes: Sequence[int], threads: int) -> int:
+    """Return how many of the threads store at a time: whole rows if nearly all do, as places in these are known then.
+
+    The rows are the longest of a tile of that shape.
+    """
+    row = math.prod(sizes)
+    for size in sizes:
+        row //= size
+        if 1 < row <= threads and threads // row * row >= threads * _BUSY:
+            return threads // row * row
+    return threads
+
+
+def _share_out(plan: Plan, ranges: Sequence[Range], together: int, threads: int) -> None:
+    """Count the points of neighbouring ranges as one number, and let threads take so many of them at a time."""
+    label = ranges[0].label
+    for range_ in ranges[1:]:
+        plan.do(Merge(label, range_.label))
+        label = f"{label}+{range_.label}"
+    plan.do(Split(label, together))
+    plan.mark(plan.range(f"{label}.0"), Kind.UNROLL)
+    plan.mark(plan.range(f"{label}.1"), Kind.LOCAL)
+    if together < threads:
+        plan.do(Pad(f"{label}.1", threads))

@@ -1,0 +1,119 @@
+"""What is stored in another order than it is read goes through tiles in local memory, and moves once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zyx import dtype as dtypes
+from zyx.graph import node as n
+from zyx.ir import kernel as k
+from zyx.ir.nest import Kind
+from zyx.ir.verify import verify
+from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.lower import lower
+from zyx.schedule.moves import Stage
+from zyx.testing.traffic import run_counted
+
+CARD = {
+    "units": 1, "max_group_threads": 256, "max_group_shape": (256, 256, 64), "warp_size": 32, "vector_bytes": 16,
+    "lanes": (2, 4, 8), "registers": 255, "local_bytes": 49152, "cache_bytes": (1 << 17,), "subgroup_size": 32,
+    "swaps": frozenset({dtypes.float32, dtypes.int32}),
+}  # fmt: skip
+
+
+@pytest.fixture
+def card(device_with):
+    return device_with(**CARD)
+
+
+def counted(bench, output):
+    """Return (nest, kernel, traffic, moves) of the only kernel of an output, having checked its values."""
+    found = []
+
+    def run(nests, arrays):
+        (nest,) = nests
+        chosen, moves = choose_schedule(nest, bench.info)
+        kernel = lower(chosen, "test")
+        verify(kernel)
+        found.append((chosen, kernel, run_counted(kernel, [arrays[param] for param in nest.params]), moves))
+
+    bench.check(output, tolerance=0, run=run)
+    (result,) = found
+    return result
+
+
+def is_staged(kernel):
+    return any(isinstance(op, k.Define) and op.memory is k.Memory.LOCAL for op in kernel.ops)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize(("shape", "order"), [
+    ((256, 128), (1, 0)),
+    ((317, 131), (1, 0)),
+    ((8, 24, 27, 4, 13), (1, 4, 0, 3, 2)),
+    ((40, 33, 50), (2, 1, 0)),
+    ((64, 7, 96), (0, 2, 1)),
+    ((5, 300, 41), (2, 0, 1)),
+    ((9, 2500), (1, 0)),
+], ids=str)  # fmt: skip
+def test_a_transposition_reads_and_stores_whole_lines(card, shape, order, dtype):
+    values = card.random.integers(-100, 100, shape).astype(dtype)
+    _, kernel, traffic, _ = counted(card, card.graph.contiguous(card.graph.permute(card.leaf(values), order)))
+    assert int(np.prod(kernel.grid[1])) == 256
+    # Lines of odd rows begin and end within sectors: of elements of a byte, few of them have several.
+    assert traffic.waste(kernel) < (2.8 if dtype is np.int8 else 1.8)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32], ids=lambda dtype: dtype.__name__)
+def test_tiles_of_powers_of_two_use_all_banks(card, dtype):
+    values = card.random.integers(-100, 100, (256, 256)).astype(dtype)
+    _, kernel, traffic, moves = counted(card, card.graph.contiguous(card.graph.permute(card.leaf(values), (1, 0))))
+    assert is_staged(kernel)
+    assert [move.skew is not None for move in moves if isinstance(move, Stage)] == [True]
+    assert traffic.waste(kernel) < 1.3  # of elements of two bytes a warp reads half a line, which begins anywhere
+    assert traffic.conflicts == 0
+
+
+def test_tiles_of_any_shape_keep_to_what_is_there(card):
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        rank = int(random.integers(2, 6))
+        shape = tuple(int(size) for size in random.integers(2, int(60_000 ** (1 / rank)), rank))
+        values = random.integers(-100, 100, shape).astype(random.choice([np.float16, np.float32]))
+        order = tuple(int(axis) for axis in random.permutation(rank))
+        moved = card.graph.contiguous(card.graph.permute(card.leaf(values), order))
+        if isinstance(moved, n.Contiguous):
+            counted(card, moved)
+
+
+def test_what_lies_in_one_order_takes_no_local_memory(card):
+    graph = card.graph
+    same_rows = graph.contiguous(graph.permute(card.normal(3, 37, 13, 51), (2, 1, 0, 3)))
+    short = graph.contiguous(graph.permute(card.normal(901, 3, 7, 5), (0, 1, 3, 2)))
+    flipped = graph.contiguous(graph.flip(card.normal(301, 77), (0, 1)))
+    for output in (same_rows, short, flipped):
+        assert not is_staged(counted(card, output)[1])
+
+
+def test_a_tile_of_short_axes_has_all_of_them(card):
+    moved = card.graph.contiguous(card.graph.permute(card.normal(8, 24, 27, 4, 13, dtype=np.float16), (1, 4, 0, 3, 2)))
+    nest, kernel, _, _ = counted(card, moved)
+    assert is_staged(kernel)
+    groups = [range_.size for range_ in nest.ranges if nest.kind(range_) is Kind.GROUP]
+    assert np.prod(groups) == 8 * 24
+
+
+def test_what_is_computed_and_padded_on_the_way_goes_through_tiles_too(card):
+    graph = card.graph
+    turned = graph.permute(card.normal(190, 131), (1, 0))
+    padded = graph.pad(turned, [(2, 3), (1, 0)], 0.5)
+    _, kernel, traffic, _ = counted(card, graph.contiguous(padded))
+    assert is_staged(kernel)
+    assert traffic.waste(kernel) < 1.8
+
+
+def test_without_local_memory_elements_are_moved_one_by_one(device_with):
+    bench = device_with(**{**CARD, "local_bytes": 0})
+    moved = bench.graph.contiguous(bench.graph.permute(bench.normal(200, 130), (1, 0)))
+    assert not is_staged(counted(bench, moved)[1])
