@@ -6,9 +6,9 @@ samples have come apart in the end says how far a right result may be off (after
 reliable scientific computation", 1993). What a call does to errors, cancellation and long sums included, then follows
 from its meaning, and needs no bound of its own.
 
-What a call means is computed in a wider type than the result: in float64, and where the result is of float64 in NumPy's
-``longdouble``, since NumPy's own sums along any but the last axis add one element after the other. Where C has nothing
-wider than float64, that is float64 as well.
+What a call means is computed in a wider type than the result: in float64, and where that is the result's in NumPy's
+``longdouble``, since NumPy's own sums along any but the last axis add one element after the other; samples are moved
+by as much. Where C has nothing wider than float64, that is float64 as well.
 
 A value whose bits are certain has no samples. Only these may be compared, rounded or counted.
 """
@@ -194,23 +194,23 @@ class Noise:
     def after(self, call: Call, operands: Sequence[Known], dtype: DType) -> Known:
         """Return what is known of the result of a call, which has a dtype."""
         with np.errstate(all="ignore"):
-            widened = _wider if dtype is float64 and not call.exact else _as_it_is
-            value = np.asarray(call.meaning(*(widened(operand.value) for operand in operands)))
+            value = np.asarray(call.meaning(*(operand.value for operand in operands)))
             if not dtype.is_float:
                 return Known(dtype, value.astype(dtype.numpy))
             value = value.astype(np.float64)
             if call.exact and all(operand.is_certain for operand in operands):
                 return Known(dtype, value.astype(dtype.numpy).astype(np.float64))
+            error = _error(call, operands, value) if dtype is float64 and not call.exact else 0.0
             samples = []
             for number in range(self._samples):
                 given = [operand.sample(number) for operand in operands]
                 if not call.exact:
                     given = [self._moved(x, operand.dtype, dtype) for x, operand in zip(given, operands, strict=True)]
-                result = np.asarray(call.meaning(*map(widened, given))).astype(np.float64)
+                result = np.asarray(call.meaning(*given)).astype(np.float64) - error
                 size = np.abs(result) if call.inner is None else np.abs(result) + call.inner(*given)
                 result = result + self._signs(result) * (epsilon(dtype) * size)
                 samples.append(np.where(np.abs(result) < largest(dtype) / 4, result, np.nan))
-            return Known(dtype, value, samples)
+            return Known(dtype, value - error, samples)
 
     def _moved(self, x: Array, dtype: DType, result: DType) -> Array:
         """Return an operand of a call that rounds, moved by a unit; integers move in the dtype of the result."""
@@ -227,9 +227,8 @@ class Noise:
         return signs
 
 
-def _wider(x: Array) -> Array:
-    return x.astype(np.longdouble) if x.dtype.kind == "f" else x
-
-
-def _as_it_is(x: Array) -> Array:
-    return x
+def _error(call: Call, operands: Sequence[Known], value: Array) -> Array:
+    """Return how far `value`, of a call in float64, is off, as far as a wider type tells: 0 where it is not finite."""
+    wide = call.meaning(*(x.astype(np.longdouble) if x.dtype.kind == "f" else x for x in (o.value for o in operands)))
+    error = value - np.asarray(wide).astype(np.float64)
+    return np.where(np.isfinite(error), error, 0.0)

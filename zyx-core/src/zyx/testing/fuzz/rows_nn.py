@@ -111,6 +111,7 @@ def loss(d: Draw) -> Call:
             return Call(
                 "zyx.binary_cross_entropy(zyx.sigmoid(zyx.clip({0}, -3.0, 3.0)), zyx.sigmoid({1}), " + ending,
                 lambda x, y: reduce(_cross(1 / (1 + np.exp(-np.clip(x, -3, 3))), 1 / (1 + np.exp(-y)))), (x, y),
+                inner=lambda x, y: reduce(_cross_lost(np.clip(x, -3, 3), 1 / (1 + np.exp(-y)))),
             )  # fmt: skip
         case _:
             return Call(
@@ -120,6 +121,11 @@ def loss(d: Draw) -> Call:
 
 def _cross(p: Array, t: Array) -> Array:
     return np.asarray(-(t * np.log(p) + (1 - t) * np.log1p(-p)))
+
+
+def _cross_lost(x: Array, t: Array) -> Array:
+    """Return by how much a relative error of p, of logit `x`, moves `_cross`: p / (1 - p) is exp(x)."""
+    return np.asarray(t + (1 - t) * np.exp(x))
 
 
 def cross_entropy(d: Draw) -> Call:
