@@ -8,6 +8,7 @@ from zyx.graph import node as n
 from zyx.graph.graph import Graph
 from zyx.graph.walk import topological
 from zyx.runtime.runtime import use
+from zyx.schedule import sorting
 from zyx.schedule.prepare import prepare
 from zyx.schedule.sorting.network import comparators
 from zyx.testing.paper import PAPER, open_paper, paper_info
@@ -67,6 +68,14 @@ def test_the_first_few_of_long_rows_are_found_tile_by_tile(size):
         wanted = np.argsort(x, 1, kind="stable")[:, :3]
         assert np.array_equal(places.numpy(), wanted)
         assert np.array_equal(values.numpy(), np.take_along_axis(x, wanted, 1))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32", "bool"])
+@pytest.mark.parametrize("size", [100, 128, 257])
+def test_rows_longer_than_a_chunk_are_sorted_in_chunks(monkeypatch, dtype, size):
+    monkeypatch.setattr(sorting, "_CHUNK", 30)
+    with open_paper(paper_info("processors", units=9, max_params=8)) as runtime, use(runtime):
+        check(RNG.integers(0, 50, (2, size)).astype(dtype), 1)
 
 
 def prepared(shape, axis, count=None):

@@ -1,9 +1,10 @@
 """Put rows in order: choose how for a device, and write it as hand-written kernels.
 
-    very short rows       a network, a thread a row                                        `network`
-    threads that share    tiles sorted in local memory, then merged                        `tiles`
-    one thread a group    digits counted and distributed, in rows or in chunks of them     `radix`
-    whatever lacks these  each element is compared with all others, as ordinary nodes      `counting`
+    very short rows        a network in registers, a thread a row                          `network`
+    threads share memory   tiles sorted in local memory, then merged                       `tiles`
+    a thread with vectors  the same tiles, in each lane that of another row                `lanes`
+    a thread a group       digits counted and distributed, in rows or in chunks of them    `radix`
+    whatever lacks these   each element is compared with all others, as ordinary nodes     `counting`
 
 All but the last move records, keys with their places (`code`).
 """
@@ -12,11 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from zyx.schedule.sorting.bitonic import tile_for
 from zyx.schedule.sorting.code import make_records, places_of, records_for
 from zyx.schedule.sorting.counting import count_order
+from zyx.schedule.sorting.lanes import Lanes, lanes_for, lanes_kernel
 from zyx.schedule.sorting.network import network_kernel
 from zyx.schedule.sorting.radix import Digits, count_kernel, move_kernel, private_bytes, rows_kernel
-from zyx.schedule.sorting.tiles import Tiles, largest_tile, merge_kernel, tile_for, tile_kernel
+from zyx.schedule.sorting.tiles import Tiles, largest_tile, merge_kernel, tile_kernel
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -48,10 +51,13 @@ def sort_order(graph: Graph, node: n.Sort, info: DeviceInfo) -> Node:
     records = records_for(keys.dtype, node.bits, size, info)
     if info.max_params < 3 * len(records.words) or not all(info.can_compute(word) for word in records.words):
         return count_order(graph, node)
+    rows = size_of(keys.shape) // size
+    lanes = lanes_for(records, rows, size, info) if info.max_group_threads == 1 else 1
+    if lanes > 1:
+        return _narrow(graph, _by_lanes(graph, keys, axis, records, lanes), axis, count)
     if size <= _NETWORK:
         return _narrow(graph, _by_network(graph, keys, axis, records, info), axis, count)
     order = (*(i for i in range(keys.ndim) if i != axis), axis)
-    rows = size_of(keys.shape) // size
     tile = largest_tile(records.words, info)
     if not tile and (size <= _COUNTED or info.private_bytes < private_bytes(rows * size)):
         return count_order(graph, node)
@@ -74,6 +80,24 @@ def _by_network(graph: Graph, keys: Node, axis: int, records: Records, info: Dev
     words = make_records(graph, graph.reshape(keys, (outer, size, inner)), 1, records)
     kernel = network_kernel(outer, size, inner, records.words, threads)
     return graph.reshape(places_of(graph, kernel.apply(graph, tuple(words)), records), keys.shape)
+
+
+def _by_lanes(graph: Graph, keys: Node, axis: int, records: Records, lanes: int) -> Node:
+    size = keys.shape[axis]
+    rows = size_of(keys.shape) // size
+    if axis == keys.ndim - 1 or size_of(keys.shape[axis + 1 :]) == 1:
+        lying = graph.reshape(keys, (rows, size))
+        kernel = lanes_kernel(Lanes(rows, size, lanes, are_columns=False), records.words)
+        words = kernel.apply(graph, tuple(make_records(graph, lying, 1, records)))
+        return graph.reshape(places_of(graph, words, records), keys.shape)
+    order = (axis, *(i for i in range(keys.ndim) if i != axis))
+    turned = graph.permute(keys, order)
+    width = -(-rows // lanes) * lanes
+    lying = graph.pad(graph.reshape(turned, (size, rows)), [(0, 0), (0, width - rows)], 0)
+    kernel = lanes_kernel(Lanes(width, size, lanes, are_columns=True), records.words)
+    places = places_of(graph, kernel.apply(graph, tuple(make_records(graph, lying, 0, records))), records)
+    places = graph.reshape(_narrow(graph, places, 1, rows), turned.shape)
+    return graph.permute(places, tuple(order.index(i) for i in range(keys.ndim)))
 
 
 def _by_tiles(graph: Graph, words: list[Node], records: Records, info: DeviceInfo, tile: int, count: int) -> Node:

@@ -127,9 +127,9 @@ class Code(Builder):
         """Define arrays, one a word."""
         return tuple(self.define(memory, word, length) for word in words)
 
-    def read(self, arrays: Words, index: k.ValueId, mask: k.ValueId | None = None) -> Words:
-        """Return the words at `index`."""
-        return tuple(self.load(array, index, mask=mask) for array in arrays)
+    def read(self, arrays: Words, index: k.ValueId, mask: k.ValueId | None = None, lanes: int = 1) -> Words:
+        """Return the words at `index`, each of so many lanes."""
+        return tuple(self.load(array, index, lanes, mask) for array in arrays)
 
     def write(self, arrays: Words, index: k.ValueId, record: Words, mask: k.ValueId | None = None) -> None:
         """Store the words at `index`."""
@@ -140,9 +140,9 @@ class Code(Builder):
         """Return `x` where the condition holds, else `y`."""
         return tuple(self.where(condition, a, b) for a, b in zip(x, y, strict=True))
 
-    def last_record(self, words: Sequence[DType]) -> Words:
+    def last_record(self, words: Sequence[DType], lanes: int = 1) -> Words:
         """Return what comes behind every record: all bits are set."""
-        return tuple(self.const(int(word.max), word) for word in words)
+        return tuple(self.const(int(word.max), word, lanes) for word in words)
 
     def comes_before(self, x: Words, y: Words) -> k.ValueId:
         """Return whether record `x` comes before `y`: word by word, the first one decides."""

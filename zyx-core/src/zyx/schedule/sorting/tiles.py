@@ -1,6 +1,6 @@
 """Sort tiles of rows in local memory: a group a tile, or several short rows; and merge tiles into whole rows.
 
-A tile is sorted by a bitonic network (K. E. Batcher, 1968). Sorted runs are then merged in pairs,
+Sorted runs are then merged in pairs,
 each launch doubling their length: a group writes a tile of the result, which it finds by two binary searches, and its
 threads share that out in the same way (Odeh, Green, Mwassi, Shmueli, Birk, "Merge path", 2012).
 
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.schedule.custom import CustomKernel
+from zyx.schedule.sorting.bitonic import WINDOW, Bitonic, padded, padded_length
 from zyx.schedule.sorting.code import Code, Number
-from zyx.schedule.sorting.network import comparators
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 #: Elements of the largest tile, and of the smallest one that is worth a group of its own.
 _LARGEST_TILE: Final = 4096
 _SMALL_GROUP: Final = 1024
-#: A thread has two to the power of this records in registers: the smallest tile.
-_WINDOW: Final = 3
-#: Records that lie side by side in local memory.
-_BANKS: Final = 16
 #: Threads of a group that merges, and how many elements each of them writes.
 _MERGING_THREADS: Final = 256
 _MERGED_BY_ONE: Final = 8
@@ -60,19 +56,14 @@ class Tiles:
         return -(-self.size // self.tile)
 
 
-def tile_for(size: int) -> int:
-    """Return the smallest tile that holds so many records."""
-    return max(1 << _WINDOW, 1 << (size - 1).bit_length())
-
-
 def largest_tile(words: tuple[DType, ...], info: DeviceInfo) -> int:
     """Return how many records groups of the device can sort: a power of two, or 0 if they cannot share memory."""
     threads = min(info.max_group_threads, info.max_group_shape[0])
     nbytes = sum(word.itemsize for word in words)
-    tile = min(_LARGEST_TILE, (1 << (threads.bit_length() - 1)) << _WINDOW)
-    while _padded_length(tile) * nbytes > info.local_bytes and tile > 1 << _WINDOW:
+    tile = min(_LARGEST_TILE, (1 << (threads.bit_length() - 1)) << WINDOW)
+    while padded_length(tile) * nbytes > info.local_bytes and tile > 1 << WINDOW:
         tile //= 2
-    return tile if threads > 1 and _padded_length(tile) * nbytes <= info.local_bytes else 0
+    return tile if threads > 1 and padded_length(tile) * nbytes <= info.local_bytes else 0
 
 
 @functools.cache
@@ -91,12 +82,12 @@ def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> Cus
     together = max(tile, min(_SMALL_GROUP, largest)) if count == 1 else tile
     rows_together = together // tile
     groups = -(-rows // rows_together) * count
-    threads = together >> _WINDOW
+    threads = together >> WINDOW
     code = Code(rows * max(size, count * tile))
     length = rows * size + 1 if is_first else rows * count * keep
     results = code.params(tiles.words, length, mutable=True)
     sources = code.params(tiles.words, rows * size, mutable=False)
-    arrays = code.arrays(k.Memory.LOCAL, tiles.words, _padded_length(together))
+    arrays = code.arrays(k.Memory.LOCAL, tiles.words, padded_length(together))
     group = code.index(k.Axis.GROUP, 0, groups, code.position)
     thread = code.index(k.Axis.LOCAL, 0, threads, code.position)
     first_row = code.times(code.over(group, Number(count)), Number(rows_together))
@@ -115,9 +106,9 @@ def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> Cus
         is_there = code.both(code.less(row, Number(rows)), code.less(at, Number(size)))
         index = code.plus(code.times(row, Number(size)), at)
         record = code.choose(is_there, code.read(sources, index, is_there), code.last_record(tiles.words))
-        code.write(arrays, _padded(code, place, together), record)
+        code.write(arrays, padded(code, place, together), record)
     code.barrier()
-    _Bitonic(code, arrays, thread, tile, together).sort()
+    Bitonic(code, arrays, thread, tile, together).sort()
     code.barrier()
     for turn in range(turns):
         place, row, at, inside = placed(turn)
@@ -128,96 +119,11 @@ def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> Cus
             is_there = code.both(code.less(row, Number(rows)), code.less(inside, Number(keep)))
             index = code.times(code.plus(code.times(row, Number(count)), number), Number(keep))
             index = code.plus(index, inside)
-        code.write(results, index, code.read(arrays, _padded(code, place, together)), is_there)
+        code.write(results, index, code.read(arrays, padded(code, place, together)), is_there)
     if is_first:
         _write_state(code, results, rows * size, code.at(tile.bit_length() - 1), group, thread)
     shape = (length,) if is_first else (rows, count, keep)
     return CustomKernel(code.finish(f"sort_tiles_{tile}"), tuple((shape, word) for word in tiles.words))
-
-
-@dataclass(frozen=True, slots=True)
-class _Bitonic:
-    """Sorts tiles in local memory, by all threads of a group.
-
-    A stage merges runs of two to the power of its number, of which the second descends, by comparing elements at
-    distances that halve. Three distances in a row concern eight records, which a thread takes into registers.
-
-    Attributes:
-        code: To write to.
-        arrays: The records, where `_padded` says.
-        thread: Number of the thread.
-        tile: Records of a tile.
-        together: Records of the group.
-    """
-
-    code: Code
-    arrays: Words
-    thread: k.ValueId
-    tile: int
-    together: int
-
-    def sort(self) -> None:
-        """Sort; the group has waited for the records before, and has to before it reads them."""
-        code, window = self.code, _WINDOW
-        stages = self.tile.bit_length() - 1
-        self._round(code.at(0), window, list(comparators(1 << window)))
-        for stage in range(window, stages):
-            full, rest = divmod(stage + 1, window)
-            turn = code.loop(full, code.position)
-            code.barrier()
-            low = code.minus(code.at(stage + 1 - window), code.times(turn, Number(window)))
-            self._round(low, stage + 1, self._halvings(window))
-            code.end_loop()
-            if rest:
-                code.barrier()
-                self._round(code.at(0), stage + 1, self._halvings(rest))
-
-    def _halvings(self, bits: int) -> list[tuple[int, int]]:
-        """Return what is compared at distances of `bits` low bits in turn, the greatest first."""
-        pairs = []
-        for bit in reversed(range(bits)):
-            pairs += [(i, i | 1 << bit) for i in range(1 << _WINDOW) if not i >> bit & 1]
-        return pairs
-
-    def _round(self, low: k.ValueId, direction: int, pairs: Sequence[tuple[int, int]]) -> None:
-        """Compare `pairs` of the records that differ in the bits from `low` on; order descends by bit `direction`."""
-        code = self.code
-        inside = code.minus(code.up(code.at(1), low), Number(1))
-        above = code.up(code.down(self.thread, low), code.plus(low, Number(_WINDOW)))
-        first = code.plus(above, code.both(self.thread, inside))
-        places = [
-            _padded(code, code.plus(first, code.up(code.at(number), low)), self.together)
-            for number in range(1 << _WINDOW)
-        ]
-        records = [code.read(self.arrays, place) for place in places]
-        flips: list[k.ValueId] | None = None
-        if 1 << direction < self.tile:
-            is_down = code.both(code.down(first, Number(direction)), Number(1))
-            flips = [
-                code.minus(code.like(0, word), code.cast(is_down, code.type_of(word).dtype)) for word in records[0]
-            ]
-            records = [self._flipped(record, flips) for record in records]
-        for i, j in pairs:
-            records[i], records[j] = code.exchange(records[i], records[j])
-        for place, record in zip(places, records, strict=True):
-            code.write(self.arrays, place, record if flips is None else self._flipped(record, flips))
-
-    def _flipped(self, record: Words, flips: Sequence[k.ValueId]) -> Words:
-        """Return a record that comes after others where it came before them."""
-        return tuple(self.code.differing(word, flip) for word, flip in zip(record, flips, strict=True))
-
-
-def _padded(code: Code, place: k.ValueId, together: int) -> k.ValueId:
-    """Return where in local memory the record at `place` of `together` lies.
-
-    Between every sixteen there is room for one, so that threads a few records apart use different banks.
-    """
-    place = code.both(place, Number(together - 1))  # as it is: this says so
-    return code.plus(place, code.down(place, Number(_BANKS.bit_length() - 1)))
-
-
-def _padded_length(together: int) -> int:
-    return together + together // _BANKS
 
 
 def _write_state(code: Code, results: Words, place: int, state: k.ValueId, group: k.ValueId, thread: k.ValueId) -> None:
