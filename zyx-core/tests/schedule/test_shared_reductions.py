@@ -106,3 +106,12 @@ def test_the_rows_of_a_softmax_over_few_long_rows_are_cut_into_blocks(device_wit
         lengths = [op.length for op in kernel.params]
         if max(lengths) == int(np.prod(shape)):
             assert int(np.prod(kernel.grid[0])) >= 8
+
+
+def test_what_combines_rows_and_columns_of_a_small_matrix_has_threads_along_both(card):
+    """As the last layer of a network and its gradients do, in one group."""
+    x = card.normal(97, 21)
+    count = card.sum(card.exp(card.normal(97, 1)), 0)
+    shares = card.mul(x, card.expand(count, 97, 21))
+    kernels = counted(card, shares, card.sum(shares, 0), count)
+    assert [kernel.grid for kernel, _ in kernels] == [((), (32, 32))]

@@ -16,6 +16,7 @@ Sizes need not fit: points past the end are masked off, in the last step of a lo
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,8 @@ from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.heuristics.plan import serial_ranges, work_of
 from zyx.schedule.heuristics.swaps import swap_along
 from zyx.schedule.heuristics.vectors import lanes_of
-from zyx.schedule.moves import Split
+from zyx.schedule.moves import Reorder, Split
+from zyx.schedule.moves.ranges import statement_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -68,7 +70,7 @@ def share_reductions(plan: Plan, info: DeviceInfo, *, is_alone: bool) -> bool:
     parallel = common_ranges(nest)
     shared = _shared_ranges(nest, parallel)
     if not shared:
-        return False
+        return is_alone and _share_two_ranges(plan, parallel, info)
     column = _column(nest, parallel, shared)
     if column is not None:
         can_stand = is_alone and len(info.max_group_shape) > 1
@@ -91,8 +93,8 @@ def _shared_ranges(nest: Nest, parallel: Sequence[Range]) -> list[Range]:
 
     What is read side by side along a range makes it the better choice, then its size.
     """
-    inside = [s for s in nest.statements if any(range_ not in parallel for range_ in s.order)]
-    if not any(isinstance(s, Compute) and s.reduced for s in inside):
+    inside = _inside(nest, parallel)
+    if not inside:
         return []
     weights = {range_: _contiguous_work(nest.statements, range_) for s in inside for range_ in s.order}
 
@@ -114,6 +116,12 @@ def _shared_ranges(nest: Nest, parallel: Sequence[Range]) -> list[Range]:
                 return []
             chosen.append(max(free, key=worth))
     return chosen
+
+
+def _inside(nest: Nest, parallel: Sequence[Range]) -> list[Statement]:
+    """Return the statements that have more than the parallel ranges, if any of them combines something."""
+    inside = [s for s in nest.statements if any(range_ not in parallel for range_ in s.order)]
+    return inside if any(isinstance(s, Compute) and s.reduced for s in inside) else []
 
 
 def _contiguous_work(statements: Iterable[Statement], range_: Range) -> int:
@@ -221,6 +229,48 @@ def _write_out(plan: Plan, loop: Range, lanes: int, threads: int, info: DeviceIn
     if few > 1 and lanes > 1 and loop not in plan.nest.peeled:
         _, inner = plan.split(loop, few)
         plan.mark(inner, Kind.REPEAT)
+
+
+# ---- both
+
+
+def _share_two_ranges(plan: Plan, parallel: Sequence[Range], info: DeviceInfo) -> bool:
+    """Let the threads of a group stand along two ranges, of which every statement has one or both.
+
+    For small kernels that combine rows and columns of one matrix: otherwise one thread would do it all.
+    """
+    nest = plan.nest
+    inside = _inside(nest, parallel)
+    rows = math.prod(range_.size for range_ in parallel)
+    if not inside or rows >= info.units * info.warp_size or len(info.max_group_shape) < 2:
+        return False
+    ranges = [r for r in nest.ranges if r not in parallel]
+    pairs = [
+        (first, second)
+        for first, second in itertools.combinations(ranges, 2)
+        if all(first in s.order or second in s.order for s in inside)
+    ]
+    if not pairs:
+        return False
+    pair = max(pairs, key=lambda pair: pair[0].size * pair[1].size)
+    beside = max(pair, key=lambda range_: (_contiguous_work(inside, range_), range_.size))
+    other = pair[0] if beside is pair[1] else pair[1]
+    for range_ in parallel:
+        plan.mark(range_, Kind.GROUP)
+    most = _down(info.max_group_threads)
+    threads = min(_up(beside.size), max(1, info.warp_size), _down(info.max_group_shape[0]), most)
+    _, row = plan.split(other, min(_up(other.size), most // threads, _down(info.max_group_shape[1])))
+    _, column = plan.split(beside, threads)
+    # Threads combine what they have when all loops that go on combining are over, and so come inside of the others.
+    for statement, label in statement_labels(plan.nest).items():
+        combined = statement.reduced if isinstance(statement, Compute) else ()
+        loops = [range_ for range_ in statement.order if range_ not in (row, column)]
+        loops.sort(key=combined.__contains__)
+        threads_along = [range_ for range_ in (row, column) if range_ in statement.order]
+        plan.do(Reorder(label, tuple(range_.label for range_ in (*loops, *threads_along))))
+    plan.mark(row, Kind.LOCAL)
+    plan.mark(column, Kind.LOCAL)
+    return True
 
 
 # ---- columns
