@@ -85,7 +85,7 @@ class MemoryWriter(TextWriter):
         masks = self.values[op.mask] if op.mask is not None else ()
         zero = self.literal(dtype.to_scalar(0), dtype)
         in_memory = op.source not in self.variables
-        if in_memory and not masks and self.load_together(i, op, names):
+        if in_memory and self.can_read_unmasked(op) and self.load_together(i, op, names, masks[:1]):
             return
         slot = () if in_memory else self.slot_of(op.source, op.index)
         for lane, name in enumerate(names):
@@ -109,7 +109,7 @@ class MemoryWriter(TextWriter):
         values = self.values[op.value]
         masks = self.values[op.mask] if op.mask is not None else ()
         in_memory = op.target not in self.variables
-        if in_memory and not masks and self.store_together(op, values):
+        if in_memory and len(set(masks)) < 2 and self.store_together(op, values, masks[:1]):
             return
         slot = () if in_memory else self.slot_of(op.target, op.index)
         for lane, value in enumerate(values):
@@ -134,8 +134,27 @@ class MemoryWriter(TextWriter):
         name, position = self.values[array][0], self.position(array, index, lane)
         return {"pointer": f"&{name}[{position}]", "array": name, "position": position}
 
-    def load_together(self, i: int, op: k.Load, names: Parts) -> bool:
-        """Read all lanes as vectors, if that can be; return whether it is done."""
+    def can_read_unmasked(self, op: k.Load) -> bool:
+        """Whether there is something to read also where the mask fails, for all lanes at once.
+
+        That is where the position is that of the first element then, as `zyx.schedule.emit` makes it.
+        """
+        if op.mask is None:
+            return True
+        array, index = self.array(op.source), self.ops[op.index]
+        masks = self.values[op.mask]
+        return (
+            len(set(masks)) == 1
+            and isinstance(index, k.Where)
+            and self.values[index.condition] == masks[:1]
+            and isinstance(zero := self.ops[index.y], k.Const)
+            and zero.value == 0
+            and not array.mutable
+            and op.type.lanes <= array.length
+        )
+
+    def load_together(self, i: int, op: k.Load, names: Parts, masks: Parts) -> bool:
+        """Read all lanes as vectors, if that can be; return whether it is done. A mask is that of all lanes."""
         access, width = self.dialect.vector, self.pieces(op.source, op.index, len(names))
         if access is None or width == 1:
             return False
@@ -146,12 +165,15 @@ class MemoryWriter(TextWriter):
             place = self.place(op.source, op.index, first)
             read = access.load.format(**place, type=type_, lanes=width, element=element, space=space)
             self.let(f"w{i}_{first}", type_, read)
+            zero = self.literal(op.type.dtype.to_scalar(0), op.type.dtype)
             for lane in range(width):
-                self.let(names[first + lane], self.type_name(op.type), f"w{i}_{first}{access.components[lane]}")
+                item = f"w{i}_{first}{access.components[lane]}"
+                item = self.dialect.choice.format(x=masks[0], y=item, z=zero) if masks else item
+                self.let(names[first + lane], self.type_name(op.type), item)
         return True
 
-    def store_together(self, op: k.Store, values: Sequence[str]) -> bool:
-        """Write all lanes as vectors, if that can be; return whether it is done."""
+    def store_together(self, op: k.Store, values: Sequence[str], masks: Parts) -> bool:
+        """Write all lanes as vectors, if that can be; return whether it is done. A mask is that of all lanes."""
         access, width = self.dialect.vector, self.pieces(op.target, op.index, len(values))
         if access is None or width == 1:
             return False
@@ -162,7 +184,8 @@ class MemoryWriter(TextWriter):
             place = self.place(op.target, op.index, first)
             items = ", ".join(values[first : first + width])
             value = access.make.format(type=type_, items=items, lanes=width, element=element)
-            self.line(access.store.format(**place, value=value, type=type_, element=element, **names))
+            text = access.store.format(**place, value=value, type=type_, element=element, **names)
+            self.line(self.dialect.conditional.format(condition=masks[0], statement=text) if masks else text)
         return True
 
     def atomic(self, i: int, op: k.Atomic) -> None:

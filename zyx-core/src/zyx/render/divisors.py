@@ -33,6 +33,8 @@ def divisors(kernel: Kernel) -> list[int]:
                 known.append(min(_ANY, known[x] << min(62, max(0, int(shift.value)))))
             case k.Mad(x=x, y=y, z=z):
                 known.append(math.gcd(min(_ANY, known[x] * known[y]), known[z]))
+            case k.Where(x=x, y=y, type=type_) if type_.dtype.is_integer:
+                known.append(math.gcd(known[x], known[y]))
             case k.Cast(x=x, type=type_) if type_.dtype.is_integer:
                 known.append(known[x])
             case _:
