@@ -276,6 +276,8 @@ class Emitter:
         split = self.split_lane(index)
         if split is not None and split[1] == 1 and self.has_vectors(array):
             return self._load(array, Type(dtype, self.lanes), split[0], mask, depth)
+        if split is None and self._is_always_inside(array, index):
+            return self._load_looked_up(array, dtype, index, mask, depth)
         items = []
         for lane in range(self.lanes):
             fixed = self.at_lane([index] if mask is None else [index, mask], lane)
@@ -286,6 +288,36 @@ class Emitter:
                 lane_mask = None if lane_mask is self.pool.true else lane_mask
                 items.append(self._load(array, Type(dtype), fixed[0], lane_mask, depth))
         return self._add(k.Vectorize(tuple(items), Type(dtype, self.lanes)), *items)
+
+    def _is_always_inside(self, array: ValueId, index: e.Expr) -> bool:
+        """Whether `index` has a position that was read and clamped, and lies in `array` also where a mask is false."""
+        define = self.builder.ops[array]
+        assert isinstance(define, k.Define)
+        terms = [term for term, _ in index.terms] if isinstance(index, e.Affine) else [index]
+        return (
+            index.low >= 0
+            and index.high < define.length
+            and define.memory is k.Memory.GLOBAL
+            and all(isinstance(term, e.RangeRef) or _is_clamped(term) for term in terms if self.is_vector(term))
+        )
+
+    def _load_looked_up(self, array: ValueId, dtype: DType, index: e.Expr, mask: e.Expr | None, depth: int) -> ValueId:
+        """Load lanes from positions that are computed together, as vectors; what is masked is replaced afterwards."""
+        key = ("looked up", array, index)
+        found = self.builder.find(key)
+        if found is None:
+            at = self.emit(index)
+            items = []
+            for lane in range(self.lanes):
+                position = self._add(k.Devectorize(at, lane, Type(self.builder.type_of(at).dtype)), at)
+                load = k.Load(array, position, Type(dtype))
+                items.append(self.builder.add(load, max(depth, self.builder.depth_of(position))))
+            vector = self._add(k.Vectorize(tuple(items), Type(dtype, self.lanes)), *items)
+            found = self.builder.remember(key, vector)
+        if mask is None:
+            return found
+        nothing = self.widen(self.constant(dtype.to_scalar(0), dtype))
+        return self._where(self.widen(self.emit(mask)), found, nothing)
 
     def load_lanes(self, array: ValueId, dtype: DType, lanes: int, index: e.Expr, depth: int) -> ValueId:
         """Load `lanes` elements from the scalar position `index` on, in no region above `depth`."""
@@ -382,6 +414,13 @@ def _children_to_emit(expr: e.Expr) -> tuple[e.Expr, ...]:
             return (x,)
         case _:
             return ()
+
+
+def _is_clamped(index: e.Expr) -> bool:
+    """Whether an index was read, and is kept within its bounds by operations, not only by a mask."""
+    if not isinstance(index, e.Within) or not isinstance(index.x, e.Convert):
+        return False
+    return isinstance(index.x.x, e.Apply2) and index.x.x.op is BinaryOp.MIN
 
 
 def _no_refs(ref: e.Ref) -> ValueId:
