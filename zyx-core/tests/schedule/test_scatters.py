@@ -205,6 +205,32 @@ class TestWinners:
             assert scatter.op is None
 
 
+class TestOneUpdate:
+    @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint32])
+    @pytest.mark.parametrize("op", [None, ReduceOp.SUM, ReduceOp.MAX])
+    def test_in_a_constant_it_is_compared_with_all_places(self, bench, op, dtype):
+        low = 0 if dtype in (np.uint8, np.uint32) else -128
+        index = bench.leaf(np.array([[0], [5], [127], [low], [-1 if low else 3], [-7 if low else 9]], dtype))
+        graph = bench.graph
+        for base in (bench.constant(2.5, (6, 300)), bench.constant(-1.0, (6, 9))):
+            output = bench.exp(graph.scatter(base, index, bench.normal(6, 1), 1, op))
+            scheduled = bench.check(output)
+            assert not scatters_in(scheduled.outputs)
+            assert len(scheduled.nests) == 1
+
+    @pytest.mark.parametrize("op", [None, ReduceOp.SUM])
+    def test_in_values_it_is_stored_over_them_by_as_many_threads_as_there_are_others(self, bench, op):
+        index = bench.expand(bench.leaf(np.array([[-2]], np.int32)), 1, 500)
+        output = bench.graph.scatter(bench.normal(90, 500), index, bench.normal(1, 500), 0, op)
+        bench.check(output, run=run_watched(bench))
+        _, updates = phases_of(bench, output)
+        assert not updates.statements[0].serial
+        assert not updates.statements[0].atomic
+        nest, _ = choose_schedule(updates, bench.info)
+        if bench.info.max_group_threads > 1:
+            assert math.prod(lower(nest, "row").grid[1]) > 1
+
+
 def test_small_integers_are_combined_in_wider_ones(gpu):
     capabilities = {
         dtype: replace(had, atomic=had.atomic if dtype.bits >= 32 else frozenset())

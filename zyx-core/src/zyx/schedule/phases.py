@@ -38,13 +38,18 @@ def in_phases(nest: Nest, info: DeviceInfo, *, deterministic: bool) -> list[Nest
     if len(nest.statements) != 2:
         return [nest]
     base, updates = nest.statements
-    if not isinstance(base, Store) or not isinstance(updates, Store) or not updates.serial:
+    if not isinstance(base, Store) or not isinstance(updates, Store) or base.param is not updates.param:
         return [nest]
     small = _SMALL_FOR_THREADS if info.max_group_threads > 1 else _SMALL
-    if base.param is not updates.param or work_of(base) + work_of(updates) <= small:
+    if work_of(base) + work_of(updates) <= small:
         return [nest]
     is_exact = not updates.param.dtype.is_float or not deterministic
-    if info.max_group_threads > 1 and is_exact and combines_indivisibly(info, updates.combine, updates.param.dtype):
+    if (
+        info.max_group_threads > 1
+        and updates.serial
+        and is_exact
+        and combines_indivisibly(info, updates.combine, updates.param.dtype)
+    ):
         # In row-major order: so neighbouring threads find their updates side by side.
         order = tuple(sorted(updates.order, key=lambda range_: range_.number))
         updates = replace(updates, order=order, serial=(), atomic=True)

@@ -2,6 +2,8 @@
 
     many updates of more places        copies = scatter into (places, copies);  base op (copies combined)
     many updates of a few places       base op (reduction of where(index == place, updates, neutral))
+    one update of places that are      where(index == place, base op update, base)
+    all the same besides
     the last of several updates stays  winner = scatter of the updates' numbers by max;  where(winner >= 0,
                                        updates[winner], base)
     int8, which the device does not    cast(scatter of int32)
@@ -65,6 +67,8 @@ def in_parallel(
     """
     base, index, updates = node.sources
     has_threads = info.max_group_threads > 1
+    if index.shape[node.axis] == 1:
+        return _where_it_falls(graph, node) if isinstance(base, n.Const) else node
     if node.op is None:
         return _last_of_each(graph, node, info) if has_threads else node
     points = size_of(index.shape)
@@ -121,6 +125,32 @@ def _last_of_each(graph: Graph, node: n.Scatter, info: DeviceInfo) -> Node:
     return graph.where(is_written, graph.gather(updates, winner, node.axis), base)
 
 
+def _where_it_falls(graph: Graph, node: n.Scatter) -> Node:
+    """Compare the place of the only update along the axis with all places: no more than to store a constant there.
+
+    So it becomes a part of what reads it, as where the gradient of a chosen class meets that of the classes' sum.
+    """
+    base, index, updates = node.sources
+    index = _from_start(graph, index, base.shape[node.axis])
+    place = graph.iota(base.shape, node.axis, index.dtype, base.device)
+    is_there = graph.binary(BinaryOp.EQ, graph.expand(index, base.shape), place)
+    updates = graph.expand(updates, base.shape)
+    return graph.where(is_there, updates if node.op is None else graph.binary(node.op.binary, base, updates), base)
+
+
+def _from_start(graph: Graph, index: Node, size: int) -> Node:
+    """Return an index with what counts from the end counting from the start, in a type that has all positions."""
+    if index.dtype.bits < 32:
+        index = graph.cast(index, dtypes.int32)
+    if index.dtype.max < size:
+        index = graph.cast(index, dtypes.int64)
+    if index.dtype.is_unsigned:
+        return index
+    zero, length = (graph.const(value, index.dtype, index.device, index.shape) for value in (0, size))
+    from_end = graph.binary(BinaryOp.ADD, index, length)
+    return graph.where(graph.binary(BinaryOp.LT, index, zero), from_end, index)
+
+
 def _copies_in_order(node: n.Scatter, info: DeviceInfo) -> int:
     """Return how many copies keep the device busy, if one thread makes all updates of a place in order."""
     shape = node.sources[1].shape
@@ -165,10 +195,7 @@ def _by_comparison(graph: Graph, node: n.Scatter, reduction: Callable[[n.Reduce]
     def spread(x: Node) -> Node:
         return graph.expand(graph.reshape(x, long), wide)
 
-    if not index.dtype.is_unsigned:
-        zero, size = (graph.const(value, index.dtype, index.device, index.shape) for value in (0, places))
-        from_end = graph.binary(BinaryOp.ADD, index, size)
-        index = graph.where(graph.binary(BinaryOp.LT, index, zero), from_end, index)
+    index = _from_start(graph, index, places)
     place = graph.iota(wide, axis + 1, index.dtype, index.device)
     neutral = graph.const(identity(op, node.dtype), node.dtype, node.device, wide)
     chosen = graph.where(graph.binary(BinaryOp.EQ, spread(index), place), spread(updates), neutral)
