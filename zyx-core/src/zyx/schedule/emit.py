@@ -331,6 +331,10 @@ class Emitter:
         """
         self._blocks[point] = (read, unrolled)
 
+    def forget_blocks(self) -> None:
+        """Forget what `note_block` was told: what may be loaded in one branch may not be in another."""
+        self._blocks.clear()
+
     def _load_block(self, expr: e.Expr) -> ValueId:
         """Load a block of lanes times unrolled points, and remember the vector of every point."""
         read, unrolled = self._blocks[expr]

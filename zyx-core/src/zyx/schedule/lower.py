@@ -4,12 +4,16 @@ loops     `zyx.schedule.tree` finds the loops, this module opens and closes them
 grid      ranges of kind GROUP and LOCAL become `Index` operations, the innermost the fastest axis; which ones the
           threads share, `zyx.schedule.thread_axes` says
 peeling   a peeled range's last point is written out apart, with its masks simplified for it
+cases     where vectors have masks, an innermost loop has branches without them (`zyx.schedule.cases`)
 values    `zyx.schedule.storage` says where they live, `zyx.schedule.statements` writes the statements
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import math
+import operator
+from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import ScheduleError
@@ -17,8 +21,9 @@ from zyx.ir import expr as e
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Kernel, Type
 from zyx.ir.nest import Kind
-from zyx.ops import BinaryOp
-from zyx.schedule.accesses import roots_of
+from zyx.ops import BinaryOp, UnaryOp
+from zyx.schedule.accesses import expressions_of, roots_of
+from zyx.schedule.cases import find_cases
 from zyx.schedule.emit import Emitter
 from zyx.schedule.moves import Pad, apply_moves
 from zyx.schedule.rules import check_kinds
@@ -36,10 +41,13 @@ if TYPE_CHECKING:
     from zyx.ir.expr import Expr, Param, Range
     from zyx.ir.kernel import ValueId
     from zyx.ir.nest import Nest, Statement
+    from zyx.schedule.cases import Case
     from zyx.schedule.thread_axes import Axis
     from zyx.schedule.tree import Item
 
 MAX_AXES = 3
+#: Expressions in the body of a loop that branches with bodies of their own are written for, at most.
+_LARGEST_BODY: Final = 512
 
 
 def lower(nest: Nest, name: str) -> Kernel:
@@ -278,5 +286,58 @@ class _NestWriter:
 
     def _body(self, loop: Loop, env: dict[Range, Expr]) -> None:
         self._writer.loop_depths[loop] = self._builder.depth
-        self._items(loop.body, env)
+        cases = self._cases(loop, env)
+        bool_ = Type(dtypes.bool_)
+        others: ValueId | None = None
+        for case in cases:
+            allowed = self._holds(case)
+            self._branch(allowed, loop, env, case)
+            is_other = self._builder.add(k.Unary(UnaryOp.NOT, allowed, bool_))
+            others = is_other if others is None else self._builder.add(k.Binary(BinaryOp.AND, others, is_other, bool_))
+        if others is None:
+            self._items(loop.body, env)
+        else:
+            self._branch(others, loop, env, None)
         del self._writer.loop_depths[loop]
+
+    def _branch(self, condition: ValueId, loop: Loop, env: dict[Range, Expr], case: Case | None) -> None:
+        """Write the body of a loop once more, for where `condition` holds."""
+        self._builder.open(k.If(condition))
+        self._builder.load_floor, self._writer.case = self._builder.depth, case
+        self._items(loop.body, env)
+        self._builder.load_floor, self._writer.case = 0, None
+        self._emitter.forget_blocks()
+        self._builder.close()
+
+    def _cases(self, loop: Loop, env: dict[Range, Expr]) -> list[Case]:
+        """Return the cases that the body of a loop is written apart for."""
+        statements = [item for item in loop.body if not isinstance(item, Loop)]
+        kinds = self._nest.kind
+        ranges = [r for s in statements for r in s.order if kinds(r) in (Kind.VECTOR, Kind.UNROLL, Kind.REPEAT)]
+        is_vector = any(kinds(range_) is Kind.VECTOR for range_ in ranges)
+        if len(statements) < len(loop.body) or not is_vector or self._writer.thread_axes:
+            return []
+        size = 0
+        for statement in statements:
+            points = math.prod(range_.size for range_ in self._writer.unrolled(statement))
+            size += points * len(expressions_of(statement))
+        if size > _LARGEST_BODY:
+            return []
+        pool = self._nest.pool
+        roots = [root for statement in statements for root in pool.substitute(roots_of(statement), env)]
+        return find_cases(pool, roots, functools.reduce(operator.or_, (range_.bit for range_ in ranges)))
+
+    def _holds(self, case: Case) -> ValueId:
+        """Return whether a case holds here."""
+        pool, bool_ = self._nest.pool, Type(dtypes.bool_)
+        tests = [self._emitter.emit(pool.true)]
+        for position, first, last in case.stretches:
+            whole = pool.affine(position)
+            at = self._emitter.emit(whole)
+            if first > whole.low:
+                tests.append(
+                    self._builder.add(k.Binary(BinaryOp.LE, self._emitter.constant(first, e.INDEX), at, bool_))
+                )
+            if last < whole.high:
+                tests.append(self._builder.add(k.Binary(BinaryOp.LE, at, self._emitter.constant(last, e.INDEX), bool_)))
+        return functools.reduce(lambda x, y: self._builder.add(k.Binary(BinaryOp.AND, x, y, bool_)), tests)

@@ -26,6 +26,7 @@ class ScopedBuilder:
 
     Attributes:
         floor: Depth of the innermost region that nothing is moved out of, such as a branch that few groups take.
+        load_floor: The same for loads, such as those that a branch allows.
     """
 
     def __init__(self) -> None:
@@ -37,6 +38,7 @@ class ScopedBuilder:
         self._found: dict[Hashable, ValueId] = {}
         self._keys: list[list[Hashable]] = [[]]
         self.floor = 0
+        self.load_floor = 0
 
     @property
     def depth(self) -> int:
@@ -67,6 +69,8 @@ class ScopedBuilder:
     def add(self, op: Op, depth: int | None = None) -> ValueId:
         """Append `op` to the innermost region, or to the open region at `depth`, but to none outside of `floor`."""
         depth = self.depth if depth is None else max(depth, self.floor)
+        if isinstance(op, k.Load):
+            depth = max(depth, self.load_floor)
         value = self._append(op, depth)
         self._regions[depth].append(value)
         return value

@@ -146,7 +146,7 @@ class StatementWriter:
             for point in self._writer.points([turned], outer):
                 _, expr, _ = self._writer.substitute(statement, roots, point)
                 columns.append(emitter.emit_wide(expr))
-            index, _, allowed = pool.substitute(roots, outer)
+            index, _, allowed = self._writer.at(roots, outer)
             for lane, row in enumerate(emitter.turn_over(columns)):
                 at, guard = pool.substitute([index, allowed], {vector: pool.index(lane)})
                 if guard is pool.false:

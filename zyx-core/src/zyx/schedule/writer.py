@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DType
     from zyx.ir.nest import Nest, Statement
+    from zyx.schedule.cases import Case
     from zyx.schedule.emit import Emitter
     from zyx.schedule.storage import Storage
     from zyx.schedule.tree import Loop, Tree
@@ -39,6 +40,7 @@ class Writer:
         base_depth: Depth of the region outside all loops.
         loop_depths: Depth of the region inside each loop that is being written.
         blocks: Which loops are cut into blocks.
+        case: What is known of masks in the branch that is being written.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Writer:
         self.thread_axes: Final = thread_axes(nest)
         self.base_depth = 0
         self.loop_depths: dict[Loop, int] = {}
+        self.case: Case | None = None
         self.arrays: dict[e.Value, ValueId] = {}
         self._turned: dict[Statement, list[tuple[e.Read, e.Range]]] = {}
         self._known: dict[tuple[e.Value, tuple[int, ...]], ValueId] = {}
@@ -92,11 +95,16 @@ class Writer:
         if vector is not None and vector.size > 2:
             for read, unrolled in self._turned_reads(statement, vector):
                 others = {range_: at for range_, at in point.items() if range_ is not unrolled}
-                (block,) = self.pool.substitute([read], others)
-                (at,) = self.pool.substitute([read], point)
+                (block,) = self.at([read], others)
+                (at,) = self.at([read], point)
                 if isinstance(block, e.Read) and at is not block and not _is_masked(block, vector, unrolled):
                     self.emitter.note_block(block, unrolled, at)
-        return self.pool.substitute(roots, point)
+        return self.at(roots, point)
+
+    def at(self, roots: list[e.Expr], point: Env) -> list[e.Expr]:
+        """Return expressions at a point, with what the branch that is being written knows of masks."""
+        roots = self.pool.substitute(roots, point)
+        return roots if self.case is None else self.case.assume(self.pool, roots)
 
     def _turned_reads(self, statement: Statement, vector: e.Range) -> list[tuple[e.Read, e.Range]]:
         """Return the reads that lie side by side along an unrolled range of the vectors' length, not along them.
