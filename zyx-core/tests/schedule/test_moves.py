@@ -16,6 +16,7 @@ from zyx.ir.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import (
+    Behind,
     GroupReduce,
     Inline,
     Mark,
@@ -147,6 +148,19 @@ class TestMerge:
     def test_refusals(self, nests):
         refused(nests["tanh"], Merge("r1", "r0"), match=r"not next to each other in \[r0, r1\]")
         refused(nests["softmax"], Merge("r0", "r1"), match="not next to each other")  # v0 has one of them only
+
+
+class TestBehind:
+    def test_ranges_become_neighbours_in_loops_and_values(self, nests):
+        for name in ("matmul", "tanh"):
+            first, second = (range_.label for range_ in nests[name].statements[-1].order[:2])
+            moves = [Split(second, 2), Behind(f"{second}.1", first), Merge(f"{second}.1", first)]
+            check(nests[name], apply_moves(nests[name], moves))
+
+    def test_refusals(self, nests):
+        refused(nests["softmax"], Behind("r0", "r1"), match="must both be free")
+        refused(nests["scan"], Behind("r1", "r0"), match="must both be free")
+        refused(nests["tanh"], Behind("r0", "r0"), match="r0 cannot be behind itself")
 
 
 class TestPad:

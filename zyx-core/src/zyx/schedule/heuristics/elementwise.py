@@ -22,7 +22,7 @@ from zyx.ir import expr as e
 from zyx.ir.nest import Kind, Store
 from zyx.schedule.accesses import below, expressions_of, reads_in, stride_along
 from zyx.schedule.heuristics.vectors import lanes_of
-from zyx.schedule.moves import Merge, Reorder, Stage
+from zyx.schedule.moves import Reorder, Stage
 from zyx.schedule.moves.ranges import statement_labels
 from zyx.schedule.moves.values import reads_of_value
 
@@ -101,10 +101,10 @@ def _merged(plan: Plan, parallel: Sequence[Range]) -> list[Range]:
     *outer, inner = parallel
     while outer and outer[-1].size * inner.size < _MOST_POINTS:
         try:
-            plan.do(Merge(outer[-1].label, inner.label))
+            inner = plan.merge(outer[-1], inner)
         except ScheduleError:
             break
-        inner = plan.range(f"{outer.pop().label}+{inner.label}")
+        outer.pop()
     return [*outer, inner]
 
 

@@ -8,7 +8,7 @@ from zyx.errors import ScheduleError
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.accesses import roots_of
-from zyx.schedule.moves import Mark, Merge, Peel, Reorder, Split
+from zyx.schedule.moves import Behind, Mark, Merge, Peel, Reorder, Split
 from zyx.schedule.moves.ranges import find_range, statement_labels
 
 if TYPE_CHECKING:
@@ -50,6 +50,15 @@ class Plan:
         if was_peeled:
             self.do(Peel(inner.label))
         return outer, inner
+
+    def merge(self, outer: Range, inner: Range) -> Range:
+        """Make one range of two, wherever they are, and return it; if that cannot be, `ScheduleError`."""
+        try:
+            self.do(Merge(outer.label, inner.label))
+        except ScheduleError:
+            self.do(Behind(outer.label, inner.label))
+            self.do(Merge(outer.label, inner.label))
+        return self.range(f"{outer.label}+{inner.label}")
 
     def mark(self, range_: Range, kind: Kind) -> None:
         """Set the kind of a range."""

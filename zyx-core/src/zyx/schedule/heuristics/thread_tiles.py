@@ -24,7 +24,7 @@ from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.accesses import expressions_of, stride_along
 from zyx.schedule.heuristics.elementwise import part_of_a_point
 from zyx.schedule.heuristics.plan import serial_ranges
-from zyx.schedule.moves import Merge, Split
+from zyx.schedule.moves import Split
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _THREADS: Final = 256
 #: Fewest points along which threads stand.
 _LEAST_POINTS: Final = 128
+#: So many of them leave few threads of a last group idle: other ranges are groups then.
+_MANY_POINTS: Final = 1 << 12
 #: Neighbouring threads read elements no farther apart than this.
 _NEAR_BYTES: Final = 16
 #: Most rows, points and results of a thread, and multiplications that are written out.
@@ -60,7 +62,7 @@ class ThreadTile:
     Attributes:
         rows: The range of the rows.
         height: How many of them a thread has.
-        points: Neighbouring ranges, the threads along the last.
+        points: Ranges that the weights do not depend on, the threads along the last.
         several: How many points a thread has.
         cost: Of a multiplication, relative to that of the instruction for it on a busy device.
     """
@@ -95,7 +97,7 @@ def choose_thread_tile(nest: Nest, found: Contraction, info: DeviceInfo) -> Thre
     if not of_weight:
         return None
     rows = max(of_weight, key=lambda range_: range_.size)
-    points = kept[kept.index(rows) + 1 :]
+    points = tuple(r for r in kept if image.index.free & r.bit and not weight.index.free & r.bit)
     if math.prod(range_.size for range_ in points) < _LEAST_POINTS:
         return None
     results = math.prod(range_.size for range_ in kept)
@@ -120,12 +122,12 @@ def schedule_thread_tile(plan: Plan, tile: ThreadTile, info: DeviceInfo) -> None
         plan.mark(group, Kind.GROUP)
     plan.mark(rows, Kind.UNROLL)
     *outer, inner = tile.points
-    while outer:
+    while outer and inner.size < _MANY_POINTS:
         try:
-            plan.do(Merge(outer[-1].label, inner.label))
+            inner = plan.merge(outer[-1], inner)
         except ScheduleError:
             break
-        inner = plan.range(f"{outer.pop().label}+{inner.label}")
+        outer.pop()
     several = tile.several
     sizes = [range_.size for range_ in tile.points[len(outer) :]]
     if several > 1:

@@ -2,6 +2,7 @@
 
     Split, Merge, Pad       change ranges
     Mark, Peel, Reorder     say how ranges are run
+    Behind                  puts ranges next to each other, to be merged
     Nested, Stage, Inline   change which intermediate values there are
     GroupReduce, SwapReduce let threads reduce together, and those that run in step without local memory
     Stream                  store past the caches
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from zyx.schedule.moves.ranges import Mark, Merge, Pad, Peel, Reorder, Split
+from zyx.schedule.moves.ranges import Behind, Mark, Merge, Pad, Peel, Reorder, Split
 from zyx.schedule.moves.tensor_core import TensorCore
 from zyx.schedule.moves.values import GroupReduce, Inline, Nested, Stage, Stream, SwapReduce
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from zyx.ir.nest import Nest
 
 Move: TypeAlias = (
-    Split | Merge | Pad | Mark | Peel | Reorder | Nested | Stage | Inline | GroupReduce | SwapReduce | Stream
+    Split | Merge | Behind | Pad | Mark | Peel | Reorder | Nested | Stage | Inline | GroupReduce | SwapReduce | Stream
     | TensorCore
 )  # fmt: skip
 
@@ -39,6 +40,6 @@ def apply_moves(nest: Nest, moves: Iterable[Move]) -> Nest:
 
 
 __all__ = [
-    "GroupReduce", "Inline", "Mark", "Merge", "Move", "Nested", "Pad", "Peel", "Reorder", "Split", "Stage", "Stream",
-    "SwapReduce", "TensorCore", "apply_moves",
+    "Behind", "GroupReduce", "Inline", "Mark", "Merge", "Move", "Nested", "Pad", "Peel", "Reorder", "Split", "Stage",
+    "Stream", "SwapReduce", "TensorCore", "apply_moves",
 ]  # fmt: skip

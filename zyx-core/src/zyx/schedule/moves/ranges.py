@@ -1,4 +1,4 @@
-"""Moves that change ranges: split, merge, pad, mark, peel, reorder."""
+"""Moves that change ranges: split, merge, put behind each other, pad, mark, peel, reorder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
 from zyx.ir.nest import Compute, Kind, Nest, Scan, Statement, Store
-from zyx.schedule.moves.rebuild import check_free, replace_ranges
+from zyx.schedule.moves.rebuild import check_free, put_behind, replace_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,6 +129,29 @@ def _adjacent(ranges: tuple[Range, ...], first: Range, second: Range) -> bool:
     if first not in ranges or second not in ranges:
         return False
     return ranges.index(second) == ranges.index(first) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Put the range `inner` right behind `outer` in the loops and the values of all statements, as `Merge` needs them.
+
+    Both are free: no statement combines over them, nor goes over them in order.
+    """
+
+    outer: str
+    inner: str
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move.
+
+        Raises:
+            ScheduleError: A statement has one of them only, or one of them is not free.
+        """
+        first, second = find_range(nest, self.outer), find_range(nest, self.inner)
+        if first is second:
+            raise ScheduleError(f"{first.label} cannot be behind itself")
+        check_free(nest, [first, second])
+        return put_behind(nest, first, second)
 
 
 @dataclass(frozen=True, slots=True)
