@@ -61,9 +61,11 @@ def test_few_threads_with_little_memory_merge_many_runs(size, kind):
 
 
 @pytest.mark.parametrize("size", [100, 257, 1000])
-def test_the_first_few_of_long_rows_are_found_tile_by_tile(size):
+@pytest.mark.parametrize("name", ["card with one axis", "processor", "plain"])
+def test_the_first_few_of_long_rows_are_found_part_by_part(monkeypatch, name, size):
+    monkeypatch.setattr(sorting, "_CHUNK", 100)
     x = RNG.integers(0, 9, (3, size)).astype(np.int32)
-    with open_paper("card with one axis") as runtime, use(runtime):
+    with open_paper(name) as runtime, use(runtime):
         values, places = zyx.topk(zyx.Tensor(x), 3, largest=False)
         wanted = np.argsort(x, 1, kind="stable")[:, :3]
         assert np.array_equal(places.numpy(), wanted)

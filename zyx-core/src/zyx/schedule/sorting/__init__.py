@@ -3,6 +3,7 @@
     very short rows        a network in registers, a thread a row                          `network`
     threads share memory   tiles sorted in local memory, then merged                       `tiles`
     a thread with vectors  the same tiles, in each lane that of another row                `lanes`
+    the first few of them  by comparing each with the last of the best so far              `few`
     a thread a group       digits counted and distributed, in rows or in chunks of them    `radix`
     whatever lacks these   each element is compared with all others, as ordinary nodes     `counting`
 
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.schedule.sorting.bitonic import tile_for
 from zyx.schedule.sorting.code import make_records, places_of, records_for
 from zyx.schedule.sorting.counting import count_order
+from zyx.schedule.sorting.few import MOST_KEPT, few_kernel
 from zyx.schedule.sorting.lanes import Lanes, lanes_for, lanes_kernel
 from zyx.schedule.sorting.network import network_kernel
 from zyx.schedule.sorting.radix import Digits, count_kernel, move_kernel, private_bytes, rows_kernel
@@ -37,6 +39,8 @@ _COUNTED: Final = 64
 _CHUNK: Final = 1 << 14
 #: A tile's records are dropped from the one in so many on.
 _KEPT_PART: Final = 4
+#: Records are few if they are one in so many.
+_FEW_PART: Final = 32
 #: Threads of a group that sorts short rows, a thread a row.
 _NETWORK_THREADS: Final = 128
 
@@ -52,18 +56,24 @@ def sort_order(graph: Graph, node: n.Sort, info: DeviceInfo) -> Node:
     if info.max_params < 3 * len(records.words) or not all(info.can_compute(word) for word in records.words):
         return count_order(graph, node)
     rows = size_of(keys.shape) // size
-    lanes = lanes_for(records, rows, size, info) if info.max_group_threads == 1 else 1
+    is_few = info.max_group_threads == 1 and count <= MOST_KEPT and count * _FEW_PART <= size
+    lanes = lanes_for(records, rows, size, info) if info.max_group_threads == 1 and not is_few else 1
     if lanes > 1:
         return _narrow(graph, _by_lanes(graph, keys, axis, records, lanes), axis, count)
     if size <= _NETWORK:
         return _narrow(graph, _by_network(graph, keys, axis, records, info), axis, count)
     order = (*(i for i in range(keys.ndim) if i != axis), axis)
     tile = largest_tile(records.words, info)
-    if not tile and (size <= _COUNTED or info.private_bytes < private_bytes(rows * size)):
+    if not is_few and not tile and (size <= _COUNTED or info.private_bytes < private_bytes(rows * size)):
         return count_order(graph, node)
     lying = graph.reshape(graph.permute(keys, order), (rows, size))
     words = make_records(graph, lying, 1, records)
-    places = _by_tiles(graph, words, records, info, tile, count) if tile else _by_digits(graph, words, records, info)
+    if is_few:
+        places = _by_few(graph, words, records, info, count)
+    elif tile:
+        places = _by_tiles(graph, words, records, info, tile, count)
+    else:
+        places = _by_digits(graph, words, records, info)
     shape = tuple(keys.shape[i] for i in order[:-1])
     places = graph.reshape(_narrow(graph, places, 1, count), (*shape, count))
     return graph.permute(places, tuple(order.index(i) for i in range(keys.ndim)))
@@ -122,6 +132,18 @@ def _by_tiles(graph: Graph, words: list[Node], records: Records, info: DeviceInf
         run *= 2
     places = places_of(graph, [_narrow(graph, node, 0, rows * size) for node in words], records)
     return graph.reshape(places, (rows, size))
+
+
+def _by_few(graph: Graph, words: list[Node], records: Records, info: DeviceInfo, count: int) -> Node:
+    rows, size = words[0].shape
+    while True:
+        chunks = min(-(-info.units // rows), -(-size // _CHUNK))
+        kernel = few_kernel(rows, size, -(-size // chunks), count, records.words)
+        words = kernel.apply(graph, tuple(words))
+        size = words[0].shape[1] * count
+        words = [graph.reshape(node, (rows, size)) for node in words]
+        if size == count:
+            return places_of(graph, words, records)
 
 
 def _by_digits(graph: Graph, words: list[Node], records: Records, info: DeviceInfo) -> Node:
