@@ -37,11 +37,11 @@ class TestTwoStages:
         ):
             bench.check(bench.graph.reduce(op, bench.leaf(values), (0,)))
 
-    def test_many_results_little_work_and_products_of_matrices_stay_as_they_are(self, bench):
+    def test_many_results_and_little_work_stay_as_they_are(self, bench):
         for output in (
             bench.sum(bench.normal(1000, 300), 1),
             bench.sum(bench.normal(40_000), 0),
-            bench.matmul(bench.normal(2, 40_000), bench.normal(40_000, 2)),
+            bench.matmul(bench.normal(70, 900), bench.normal(900, 60)),
         ):
             assert len(reductions(*bench.prepare(output))) == 1
 
@@ -60,6 +60,35 @@ class TestTwoStages:
         assert len(scheduled.parts) == 4
         long = [part for part in scheduled.parts if any(size_of(read.shape) == 1 << 17 for read in part.reads)]
         assert [size_of(part.root.shape) > 1 for part in long] == [True, True]
+
+
+class TestDepth:
+    """Products of matrices with few results and great depth, where groups have many threads."""
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float16])
+    @pytest.mark.parametrize(("rows", "depth", "columns"), [(2, 40_000, 2), (5, 20_011, 7), (33, 4096, 17)])
+    def test_the_depth_is_cut(self, gpu, rows, depth, columns, dtype):
+        a, b = (gpu.random.uniform(-0.5, 0.5, shape).astype(dtype) for shape in ((rows, depth), (depth, columns)))
+        output = gpu.matmul(gpu.leaf(a), gpu.leaf(b))
+        prepared = gpu.prepare(output)
+        is_ragged = depth == 20_011
+        assert len(reductions(*prepared)) == 2 + is_ragged
+        partial = max(reductions(*prepared), key=lambda node: size_of(node.sources[0].shape))
+        assert size_of(partial.shape) >= 4 * rows * columns
+        gpu.check(output, tolerance=2e-2 if dtype is np.float16 else 1e-3)
+
+    def test_the_images_of_a_batch_are_summed_up_last(self, gpu):
+        x, y = gpu.normal(24, 6, 33, 17), gpu.normal(24, 5, 33, 17)
+        wide = (24, 6, 5, 33, 17)
+        first = gpu.expand(gpu.graph.reshape(x, (24, 6, 1, 33, 17)), *wide)
+        second = gpu.expand(gpu.graph.reshape(y, (24, 1, 5, 33, 17)), *wide)
+        output = gpu.graph.reduce(ReduceOp.SUM, gpu.mul(first, second), (0, 3, 4))
+        inner, outer = sorted(reductions(*gpu.prepare(output)), key=lambda node: len(node.axes), reverse=True)
+        assert (inner.axes, outer.axes) == ((3, 4), (0,))
+        gpu.check(output, tolerance=1e-3)
+
+    def test_a_processor_goes_through_the_depth_at_once(self, cpu):
+        assert len(reductions(*cpu.prepare(cpu.matmul(cpu.normal(2, 40_000), cpu.normal(40_000, 2))))) == 1
 
 
 class TestBuffers:

@@ -6,6 +6,10 @@
 
 Neighbouring axes are reduced as one, so that blocks are of one size whatever the shape is. Where the axes lie apart,
 the last ones come first: theirs are the elements side by side.
+
+Of products of matrices with few results and great depth, as gradients of weights are, the depth is cut:
+
+    a.T @ b of f32[485436, 20], f32[485436, 93]    =>  264 products of depth 1839;  sum of 264
 """
 
 from __future__ import annotations
@@ -19,7 +23,10 @@ from zyx.schedule.materialise import contraction_operands
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from zyx.backend.info import DeviceInfo
+    from zyx.dtype import DType
     from zyx.graph import Graph
     from zyx.graph.node import Node
 
@@ -36,6 +43,11 @@ _ROWS_OF_A_THREAD: Final = 4
 _GROUPS_OF_A_UNIT: Final = 16
 #: Neighbouring columns that the threads of a group combine together, at least: whole parts of lines of memory.
 _COLUMNS_OF_A_GROUP: Final = 8
+#: Results of a product of matrices that a group has, about, and how deep the shortest part of a product is.
+_RESULTS_OF_A_GROUP: Final = 1 << 12
+_SHORTEST_DEPTH: Final = 1 << 9
+#: Groups that a unit should have of products of matrices.
+_PRODUCTS_OF_A_UNIT: Final = 2
 
 
 def rows_wanted(info: DeviceInfo) -> int:
@@ -52,8 +64,10 @@ def in_stages(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     """Return the reduction in several steps if it has too few results for the device and enough to do."""
     (source,) = node.sources
     results = size_of(node.shape)
+    if contraction_operands(node) is not None:
+        return _in_depth(graph, node, info)
     rows = rows_of(results, info, are_columns=node.shape[-1] > 1)
-    if size_of(source.shape) < _SPLIT_SIZE or rows >= rows_wanted(info) or contraction_operands(node) is not None:
+    if size_of(source.shape) < _SPLIT_SIZE or rows >= rows_wanted(info):
         return node
     count = size_of(source.shape) // max(results, 1)
     blocks = min(_blocks_wanted(rows, count, info), count // _SHORTEST_BLOCK)
@@ -106,3 +120,55 @@ def _near_divisor(size: int, wanted: int) -> int:
             if wanted // 2 <= candidate <= 2 * wanted and candidate > 1 and size % candidate == 0:
                 return candidate
     return wanted
+
+
+# ---- products of matrices
+
+
+def _in_depth(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
+    """Return a product of matrices as the sum of several of less depth, if it has too few results for the device."""
+    shape = node.sources[0].shape
+    depth = math.prod(shape[axis] for axis in node.axes)
+    groups = -(-size_of(node.shape) // _RESULTS_OF_A_GROUP)
+    blocks = min(info.units * _PRODUCTS_OF_A_UNIT // groups, depth // _SHORTEST_DEPTH)
+    if info.max_group_threads == 1 or blocks < 2:
+        return node
+    axis = max(node.axes, key=lambda axis: (shape[axis], -axis))
+    whole = next((axis for axis in node.axes if blocks <= 2 * shape[axis] <= 8 * blocks), None)
+    if whole is None and shape[axis] < 2 * blocks:
+        whole = axis
+    if whole is not None and len(node.axes) > 1:  # as the images of a batch: nothing has to be cut
+        partial = graph.reduce(node.op, node.sources[0], tuple(axis for axis in node.axes if axis != whole))
+        return graph.reduce(node.op, partial, (whole,))
+    blocks = _near_divisor(shape[axis], blocks)
+    length = shape[axis] // blocks
+    cut = (*shape[:axis], blocks, length, *shape[axis + 1 :])
+    within = tuple(a if a < axis else a + 1 for a in node.axes)
+    main = graph.reduce(node.op, _of_factors(graph, node, lambda x: _blocks(graph, x, axis, cut)), within)
+    total = graph.reshape(graph.reduce(node.op, main, (axis,)), node.shape)
+    if blocks * length == shape[axis]:
+        return total
+    bounds = [(blocks * length if a == axis else 0, size) for a, size in enumerate(shape)]
+    rest = graph.reduce(node.op, _of_factors(graph, node, lambda x: graph.shrink(x, bounds)), node.axes)
+    return graph.binary(node.op.binary, total, rest)
+
+
+def _blocks(graph: Graph, x: Node, axis: int, shape: Sequence[int]) -> Node:
+    """Return `x` with `axis` cut into the two axes of `shape` there, without what is left over."""
+    length = shape[axis] * shape[axis + 1]
+    bounds = [(0, length if a == axis else size) for a, size in enumerate(x.shape)]
+    return graph.reshape(graph.shrink(x, bounds), tuple(shape))
+
+
+def _of_factors(graph: Graph, node: n.Reduce, change: Callable[[Node], Node]) -> Node:
+    """Return the product that `node` sums up, of factors that are changed."""
+    product = node.sources[0]
+    casts: list[DType] = []
+    while isinstance(product, n.Cast):
+        casts.append(product.dtype)
+        (product,) = product.sources
+    assert isinstance(product, n.Binary)
+    result = graph.binary(product.op, *map(change, product.sources))
+    for dtype in reversed(casts):
+        result = graph.cast(result, dtype)
+    return result
