@@ -136,6 +136,25 @@ def test_a_vector_access_is_as_wide_as_alignment_and_dialect_allow(factor: int, 
     assert [words[1] for words in loads if words[2].startswith("w")] == pieces
 
 
+@pytest.mark.parametrize("is_kept_inside", [True, False])
+def test_lanes_under_one_mask_are_accessed_at_once_where_there_is_something_to_read(is_kept_inside: bool) -> None:
+    b = Builder()
+    x = b.define(Memory.GLOBAL, f32, 4096, mutable=False)
+    y = b.define(Memory.GLOBAL, f32, 4096)
+    at = b.binary(BinaryOp.MUL, b.index(Axis.LOCAL, 0, 64, i32), b.const(4, i32))
+    is_there = b.binary(BinaryOp.LE, at, b.const(99, i32))
+    if is_kept_inside:
+        at = b.where(is_there, at, b.const(0, i32))
+    mask = b.splat(is_there, 4)
+    b.store(y, at, b.load(x, at, 4, mask), mask)
+    lines = written(b)
+    assert sum(line.startswith("const float4 w") for line in lines) == is_kept_inside
+    assert sum("v6 ? " in line and line.startswith("const float v") for line in lines) == 4
+    at_once = ["if (v6) *(float4*)(&p1[v8]) = make_float4(v10_0, v10_1, v10_2, v10_3);"]
+    elsewhere = ["if (v6) *(float4*)(&p1[v4]) = make_float4(v8_0, v8_1, v8_2, v8_3);"]
+    assert [line for line in lines if line.startswith("if")] == (at_once if is_kept_inside else elsewhere)
+
+
 def test_groups_share_arrays_and_meet_at_barriers() -> None:
     b = Builder()
     y = b.define(Memory.GLOBAL, f32, 64)

@@ -15,8 +15,8 @@ from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
 from zyx.ops import BinaryOp
 from zyx.schedule.cost import inline_cost
-from zyx.schedule.movement import MOVEMENT, source_point
-from zyx.schedule.region import mask_needed
+from zyx.schedule.movement import MOVEMENT
+from zyx.schedule.region import mask_needed, moved_view
 from zyx.schedule.threefry import random_word
 from zyx.shape import size_of, strides_of
 
@@ -173,8 +173,8 @@ class _NestBuilder:
 
     def _movement(self, node: n.Movement, point: tuple[Expr, ...], mask: Expr | None) -> Expr | list[Key]:
         pool = self._pool
-        inner, inside = source_point(pool, node, point)
-        key: Key = (node.sources[0], inner, pool.both(mask, inside))
+        inner, needed, inside = moved_view(self._region, node, point, mask)
+        key: Key = (node.sources[0], inner, pool.both(needed, inside))
         if key not in self._memo:
             return [key]
         value = self._memo[key]

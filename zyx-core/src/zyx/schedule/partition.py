@@ -269,10 +269,8 @@ class _Grower:
 
     def _takes_scan(self, region: Region, node: n.Scan, *, is_stored: bool) -> bool:
         """Whether the root's elements are one to one those of a scan, along one of its ranges, with no other loops."""
-        own = region.views[self._root]
-        (root_view,) = own if len(own) == 1 else (None,)
         (view,) = region.views[node] if len(region.views[node]) == 1 else (None,)
-        if view is None or root_view is None or view.reduced or view.mask is not root_view.mask:
+        if view is None or view.reduced or view.mask not in (None, region.root_mask):
             return False
         if self._scan is not None or self._contraction is not None or self._rows is not None:
             return False

@@ -55,6 +55,7 @@ class Region:
         order: These nodes, each behind all that need it.
         inputs: The materialised nodes and leaves that it reads.
         sizes: Size of each range, by number.
+        root_mask: Where the root has an element; None means everywhere.
     """
 
     root: Node
@@ -65,6 +66,7 @@ class Region:
     order: list[Node] = field(default_factory=list)
     inputs: dict[Node, None] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
+    root_mask: Expr | None = None
 
     def extent(self, ranges: int) -> int:
         """Return the number of points of a bit set of ranges."""
@@ -165,9 +167,9 @@ def _region_of_scan(root: Node, pool: Pool, scan: ScanRanges) -> Region:
         if size > 1:
             region.root_ranges[axis - len(scan.sizes)] = region.new_range(size)
     at = (region.root_ranges.get(axis) for axis in range(-len(scan.sizes), 0))
-    point, mask = point_of_root(pool, scan, tuple(pool.index(0) if r is None else pool.ref(r) for r in at))
+    point, region.root_mask = point_of_root(pool, scan, tuple(pool.index(0) if r is None else pool.ref(r) for r in at))
     around = sum(range_.bit for range_ in region.root_ranges.values())
-    region.views[root] = {View(point, mask, around, 0): None}
+    region.views[root] = {View(point, region.root_mask, around, 0): None}
     return region
 
 
@@ -178,8 +180,8 @@ def views_below(region: Region, node: Node, view: View) -> list[tuple[Node, View
         case n.Const() | n.Iota() | n.Leaf():
             return []
         case _ if isinstance(node, MOVEMENT):
-            point, mask = source_point(pool, node, view.point)
-            return [(node.sources[0], View(point, pool.both(view.mask, mask), view.around, view.reduced))]
+            point, mask, inside = moved_view(region, node, view.point, view.mask)
+            return [(node.sources[0], View(point, pool.both(mask, inside), view.around, view.reduced))]
         case n.Reduce(axes=axes):
             needed = mask_needed(node, view.point, view.mask)
             outer = _free(view.point) | (0 if needed is None else needed.free)
@@ -207,6 +209,20 @@ def views_below(region: Region, node: Node, view: View) -> list[tuple[Node, View
             return [(node.sources[0], View((pool.index(0),), view.mask, view.around, view.reduced))]
         case _:
             return [(source, view) for source in node.sources]
+
+
+def moved_view(
+    region: Region, node: n.Movement, point: tuple[Expr, ...], mask: Expr | None
+) -> tuple[tuple[Expr, ...], Expr | None, Expr | None]:
+    """Return the point of the source that `point` of `node` shows, where it is needed, and where there is one.
+
+    What the root has not is there all the same below where it is cut off, and is computed instead of left out: what a
+    block of a scan starts from does not depend on its elements then.
+    """
+    inner, inside = source_point(region.pool, node, point)
+    if isinstance(node, n.Shrink) and mask is region.root_mask:
+        mask = mask_needed(node.sources[0], inner, mask)
+    return inner, mask, inside
 
 
 def mask_needed(node: Node, point: tuple[Expr, ...], mask: Expr | None) -> Expr | None:
