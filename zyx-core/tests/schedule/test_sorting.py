@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx.errors import UnsupportedError
 from zyx.graph import node as n
 from zyx.graph.graph import Graph
 from zyx.graph.walk import topological
@@ -11,7 +12,8 @@ from zyx.runtime.runtime import use
 from zyx.schedule import sorting
 from zyx.schedule.prepare import prepare
 from zyx.schedule.sorting.network import comparators
-from zyx.testing.paper import PAPER, open_paper, paper_info
+from zyx.testing import paper
+from zyx.testing.paper import PAPER, PaperDevice, open_paper, paper_info
 
 RNG = np.random.default_rng(7)
 #: As NVIDIA reports an H200.
@@ -80,6 +82,26 @@ def test_rows_longer_than_a_chunk_are_sorted_in_chunks(monkeypatch, dtype, size)
         check(RNG.integers(0, 50, (2, size)).astype(dtype), 1)
 
 
+class Picky(PaperDevice):
+    """A device whose compiler takes no kernel with one of these beginnings."""
+
+    refused: tuple[str, ...] = ()
+
+    def compile(self, kernel):
+        if kernel.name.startswith(self.refused):
+            raise UnsupportedError(f"no {kernel.name}")
+        return super().compile(kernel)
+
+
+@pytest.mark.parametrize("size", [9, 100])
+@pytest.mark.parametrize("refused", [("sort_tiles", "sort_network"), ("sort", "count_digits")])
+def test_what_a_compiler_refuses_is_sorted_otherwise(monkeypatch, refused, size):
+    monkeypatch.setattr(paper, "PaperDevice", Picky)
+    monkeypatch.setattr(Picky, "refused", refused)
+    with open_paper("card") as runtime, use(runtime):
+        check(RNG.integers(0, 50, (2, size)).astype("int32"), 1)
+
+
 def prepared(shape, axis, count=None):
     graph = Graph()
     leaf = graph.leaf(shape, zyx.uint32, "paper:0")
@@ -98,6 +120,12 @@ def test_a_gpu_sorts_a_million_in_few_launches_that_fill_it():
         groups, threads = kernel.grid
         assert groups[0] > 2 * 132
         assert threads[0] >= 256
+
+
+def test_more_groups_than_the_device_has_are_folded():
+    with open_paper("card with few groups") as runtime, use(runtime):
+        check(RNG.standard_normal((9000, 3)), 1)
+        check(RNG.standard_normal((1200, 70)).astype("float32"), 1)
 
 
 def test_rows_that_fit_local_memory_take_one_launch():

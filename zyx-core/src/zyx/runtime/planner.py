@@ -23,6 +23,7 @@ from zyx.schedule.library import match_gemm, product_in
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare
+from zyx.schedule.sorting import WAYS_TO_SORT
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -152,14 +153,33 @@ class _Making:
         for device_name in dict.fromkeys(node.device for node in outputs):
             device = self._device_of(device_name)
             mine = [node for node in outputs if node.device == device_name]
-            prepared = prepare(self._graph, topological(mine), mine, device.info, deterministic=self._is_deterministic)
-            wanted.update(zip(mine, prepared, strict=True))
-            computed = [
-                node for node in dict.fromkeys(prepared) if node.storage is None and not isinstance(node, n.Leaf)
-            ]
-            offers = {} if transfers else {wanted[node]: old for node, old in self._donations.items() if node in wanted}
-            actions += self._kernels(computed, device, offers, set(wanted.values()))
+            results, kernels = self._computed(mine, device, may_donate=not transfers)
+            wanted.update(results)
+            actions += kernels
         return [wanted[node] for node in outputs]
+
+    def _computed(
+        self, outputs: Sequence[Node], device: Device, *, may_donate: bool
+    ) -> tuple[dict[Node, Node], list[_Kernel]]:
+        """Return the nodes whose buffers hold the values of a device's outputs, and the launches that compute them."""
+        order = topological(outputs)
+        ways = WAYS_TO_SORT if any(isinstance(node, n.Sort) and node.storage is None for node in order) else 1
+        for way in range(ways):
+            try:
+                prepared = prepare(
+                    self._graph, order, outputs, device.info, deterministic=self._is_deterministic, way_to_sort=way
+                )
+                wanted = dict(zip(outputs, prepared, strict=True))
+                computed = [
+                    node for node in dict.fromkeys(prepared) if node.storage is None and not isinstance(node, n.Leaf)
+                ]
+                offers = {wanted[node]: old for node, old in self._donations.items() if node in wanted}
+                return wanted, self._kernels(computed, device, offers if may_donate else {}, set(prepared))
+            except (*REFUSALS, ScheduleError, VerifyError) as error:
+                if way + 1 == ways:
+                    raise
+                self._compiler.trace.sorted_otherwise(error)
+        raise AssertionError("the last way returns or raises")
 
     def _cut(
         self,

@@ -133,6 +133,11 @@ class Trace:
         if self.bits & (PLAN | SCHEDULE | IR):
             self._write(f"kernel {name}: {type(error).__name__}: {error}; next: done in parts")
 
+    def sorted_otherwise(self, error: Exception) -> None:
+        """Show that the device takes a graph only if it sorts in a simpler way."""
+        if self.bits & (PLAN | SCHEDULE | IR):
+            self._write(f"{type(error).__name__}: {error}; next: sorting in a simpler way")
+
     def lowered(self, kernel: Kernel) -> None:
         """Show a kernel as the device is given it."""
         if self.bits & IR:

@@ -47,7 +47,13 @@ _LONGEST_CHAIN: Final = 1500
 
 
 def prepare(
-    graph: Graph, order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo, *, deterministic: bool = False
+    graph: Graph,
+    order: Sequence[Node],
+    outputs: Sequence[Node],
+    info: DeviceInfo,
+    *,
+    deterministic: bool = False,
+    way_to_sort: int = 0,
 ) -> list[Node]:
     """Return nodes with the values of `outputs`, rewritten for a device.
 
@@ -57,6 +63,7 @@ def prepare(
         outputs: What is asked for.
         info: The device.
         deterministic: Whether floats are to be combined in one order, always the same.
+        way_to_sort: See `zyx.schedule.sorting.sort_order`.
 
     Raises:
         ShapeError: A node has too many elements to count.
@@ -80,7 +87,7 @@ def prepare(
         if isinstance(current, n.Reduce) and current is not sources[0]:
             current = _reduction(graph, current, info)
         elif isinstance(current, n.Sort) and current is not sources[0]:
-            current = sort_order(graph, current, info)
+            current = sort_order(graph, current, info, way_to_sort)
         elif isinstance(current, n.Scatter) and current is not sources[0]:
             reduction = functools.partial(_reduction, graph, info=info)
             current = in_parallel(graph, current, info, reduction, deterministic=deterministic)

@@ -12,6 +12,7 @@ All but the last move records, keys with their places (`code`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.schedule.sorting.bitonic import tile_for
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.schedule.sorting.code import Records
 
+#: How many ways there are, each for devices that refuse the one before.
+WAYS_TO_SORT: Final = 3
 #: Elements of the longest row that is sorted by a network.
 _NETWORK: Final = 16
 #: Rows up to this are sorted by comparing all with all, where a group is one thread: digits would take longer.
@@ -45,22 +48,36 @@ _FEW_PART: Final = 32
 _NETWORK_THREADS: Final = 128
 
 
-def sort_order(graph: Graph, node: n.Sort, info: DeviceInfo) -> Node:
-    """Return nodes with the values of `node`, as the device is best at."""
+def sort_order(graph: Graph, node: n.Sort, info: DeviceInfo, way: int = 0) -> Node:
+    """Return nodes with the values of `node`.
+
+    Args:
+        graph: To make nodes with.
+        node: What to sort.
+        info: The device.
+        way: 0 as the device is best at; 1 by kernels that hardly a compiler refuses, in which nothing is shared and
+            nothing is a vector; 2 by ordinary nodes.
+    """
+    if way:
+        info = replace(info, max_group_threads=1, local_bytes=0, vector_bytes=0)
     (keys,) = node.sources
     axis, count = node.axis, node.shape[node.axis]
     size = keys.shape[axis]
     if size == 1:
         return graph.const(0, node.dtype, node.device, node.shape)
     records = records_for(keys.dtype, node.bits, size, info)
-    if info.max_params < 3 * len(records.words) or not all(info.can_compute(word) for word in records.words):
+    if (
+        way == 2
+        or info.max_params < 3 * len(records.words)
+        or not all(info.can_compute(word) for word in records.words)
+    ):
         return count_order(graph, node)
     rows = size_of(keys.shape) // size
     is_few = info.max_group_threads == 1 and count <= MOST_KEPT and count * _FEW_PART <= size
     lanes = lanes_for(records, rows, size, info) if info.max_group_threads == 1 and not is_few else 1
     if lanes > 1:
         return _narrow(graph, _by_lanes(graph, keys, axis, records, lanes), axis, count)
-    if size <= _NETWORK:
+    if size <= _NETWORK and not way:
         return _narrow(graph, _by_network(graph, keys, axis, records, info), axis, count)
     order = (*(i for i in range(keys.ndim) if i != axis), axis)
     tile = largest_tile(records.words, info)
