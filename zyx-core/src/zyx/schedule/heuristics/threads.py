@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from zyx.schedule.heuristics.elementwise import share_out
 from zyx.schedule.heuristics.shared_reductions import common_ranges, share_reductions
+from zyx.schedule.heuristics.windows_of_threads import widen_windows
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -31,4 +32,4 @@ def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True, is_
         return
     parallel = common_ranges(plan.nest)
     if parallel:
-        share_out(plan, parallel, info)
+        share_out(plan, widen_windows(plan, parallel, info), info)
