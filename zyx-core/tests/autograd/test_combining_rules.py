@@ -62,6 +62,22 @@ def test_running_products_have_slopes_of_both_orders_with_any_number_of_zeros(la
     lab.check_twice(lambda graph, x: graph.scan(ReduceOp.PROD, x, 0), values)
 
 
+@pytest.mark.parametrize("shape, axis", [((16,), 0), ((17,), 0), ((2, 40), 1), ((300, 2), 0)])
+@pytest.mark.parametrize("zeros", [(), (5, 11, 16)])
+def test_long_running_products_have_slopes_block_by_block(lab, shape, axis, zeros):
+    x, upstream = 1 + lab.normal(*shape) / 20, lab.normal(*shape)
+    np.moveaxis(x, axis, 0)[[place for place in zeros if place < shape[axis]]] = 0.0
+    found = lab.gradients(lambda graph, node: graph.scan(ReduceOp.PROD, node, axis), x, upstream=upstream)[0]
+    rows, slopes = np.moveaxis(x, axis, -1), np.moveaxis(upstream, axis, -1)
+    size = shape[axis]
+    expected = np.zeros_like(rows)
+    for k in range(size):
+        without = rows.copy()
+        without[..., k] = 1.0
+        expected[..., k] = (np.cumprod(without, -1) * slopes)[..., k:].sum(-1)
+    np.testing.assert_allclose(np.moveaxis(found, axis, -1), expected, 1e-9, 1e-12)
+
+
 def test_a_running_extremum_gives_each_gradient_to_the_last_of_the_equal_elements(lab):
     found = lab.gradients(
         lambda graph, x: graph.scan(ReduceOp.MAX, x, 0),

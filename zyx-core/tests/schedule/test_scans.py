@@ -181,6 +181,14 @@ def test_nan_and_infinities_reach_what_comes_after_them_only(bench):
         assert np.isfinite(found[:50_000]).all() and np.isnan(found[50_000:]).all()
 
 
+def test_what_several_read_of_a_scan_in_blocks_is_stored_as_it_is(bench):
+    x = bench.leaf(small((70_001,), ReduceOp.SUM) / 1000)
+    running = bench.graph.scan(ReduceOp.SUM, x, 0)
+    scheduled = bench.check(running, bench.sqrt(bench.mul(running, running)), tolerance=1e-3)
+    assert [node.shape for node in scheduled.stored][-2:] == [(70_001,), (70_001,)]
+    assert len(scheduled.parts) == 4
+
+
 # ---- what follows in the same kernel
 
 

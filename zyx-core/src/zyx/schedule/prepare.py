@@ -71,6 +71,7 @@ def prepare(
     new: dict[Node, Node] = {}
     chain: dict[Node, int] = {}
     users = _count_users(order, outputs)
+    wanted = set(outputs)
     has_windows = any(isinstance(node, n.Unslide) for node in order)
     for node in order:
         _check_size(node)
@@ -93,6 +94,8 @@ def prepare(
             current = in_parallel(graph, current, info, reduction, deterministic=deterministic)
         elif isinstance(current, n.Scan) and current is not sources[0]:
             current = split_scan(graph, current, info)
+            if node in wanted and users[node] > 1 and not isinstance(current, n.Scan):  # stored once, as it is
+                current = graph.contiguous(current)
         length = 1 + max(chain.get(source, 0) for source in sources)
         if isinstance(node, n.Reduce | n.Scan | n.Scatter | n.Sort) or isinstance(current, n.Reduce | n.Contiguous):
             length = 0

@@ -180,8 +180,8 @@ def views_below(region: Region, node: Node, view: View) -> list[tuple[Node, View
         case n.Const() | n.Iota() | n.Leaf():
             return []
         case _ if isinstance(node, MOVEMENT):
-            point, mask, inside = moved_view(region, node, view.point, view.mask)
-            return [(node.sources[0], View(point, pool.both(mask, inside), view.around, view.reduced))]
+            point, mask, there = moved_view(region, node, view.point, view.mask)
+            return [(node.sources[0], View(point, pool.both(mask, there), view.around, view.reduced))]
         case n.Reduce(axes=axes):
             needed = mask_needed(node, view.point, view.mask)
             outer = _free(view.point) | (0 if needed is None else needed.free)

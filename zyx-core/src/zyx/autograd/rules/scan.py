@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Formula: TypeAlias = "Callable[[Graph, Scan, Node], Node]"
 
+#: Elements within which a recurrence is solved by doubling, over and over again: a power of two.
+_BLOCK: Final = 16
+
 
 def _sum(graph: Graph, node: Scan, upstream: Node) -> Node:
     axes = (node.axis,)
@@ -32,25 +35,51 @@ def _sum(graph: Graph, node: Scan, upstream: Node) -> Node:
 
 
 def _product(graph: Graph, node: Scan, upstream: Node) -> Node:
-    """Return ``before[k] * s[k]``: `before` is the product of ``x[0..k-1]``, and ``s[k] = g[k] + x[k + 1] * s[k + 1]``.
-
-    The recurrence is solved by doubling: with ``s[k] = b[k] + a[k] * s[k + step]``, put in what s[k + step] is by the
-    same formula. After log2(n) rounds the step is past the end.
-    """
+    """Return ``before[k] * s[k]``: the product of ``x[0..k-1]``, and ``s[k] = g[k] + x[k + 1] * s[k + 1]``."""
     x, axis = widened(graph, node.sources[0]), node.axis
-    a, b = Term(graph, _moved_up(graph, x, axis, 1)), Term(graph, widened(graph, upstream))
-    step, size = 1, node.shape[axis]
-    while step < size:
-        b = b + a * Term(graph, _moved_up(graph, b.node, axis, step))
-        a = a * Term(graph, _moved_up(graph, a.node, axis, step))
+    following = _moved_up(graph, x, axis, 1)
+    sums = _recurrence(graph, Term(graph, following), Term(graph, widened(graph, upstream)), axis)
+    return graph.cast((Term(graph, product_before(graph, x, axis)) * sums).node, node.dtype)
+
+
+def _recurrence(graph: Graph, a: Term, b: Term, axis: int) -> Term:
+    """Return ``s[k] = b[k] + a[k] * s[k + 1]``, 0 past the end.
+
+    Within blocks it is solved by doubling: with ``s[k] = b[k] + a[k] * s[k + step]``, put in what s[k + step] is by the
+    same formula, until the step is past the end of the block. What the first element of the next block has, times the
+    product of `a` up to there, is missing then; for these elements alone it is the same problem again.
+    """
+    shape, size = a.node.shape, a.node.shape[axis]
+    per_block = min(_BLOCK, size)
+    blocks = -(-size // per_block)
+    split = (*shape[:axis], blocks, per_block, *shape[axis + 1 :])
+
+    def in_blocks(term: Term) -> Term:
+        widths = [(0, blocks * per_block - size if i == axis else 0) for i in range(len(shape))]
+        return Term(graph, graph.reshape(graph.pad(term.node, widths), split))
+
+    a, b = in_blocks(a), in_blocks(b)
+    step = 1
+    while step < per_block:
+        b = b + a * Term(graph, _moved_up(graph, b.node, axis + 1, step))
+        a = a * Term(graph, _moved_up(graph, a.node, axis + 1, step, 1))
         step *= 2
-    return graph.cast((Term(graph, product_before(graph, x, axis)) * b).node, node.dtype)
+    if blocks > 1:
+        first = [(0, 1 if i == axis + 1 else length) for i, length in enumerate(split)]
+        whole = (*shape[:axis], blocks, *shape[axis + 1 :])
+        a_start, b_start = (Term(graph, graph.reshape(graph.shrink(t.node, first), whole)) for t in (a, b))
+        following = _moved_up(graph, _recurrence(graph, a_start, b_start, axis).node, axis, 1)
+        b = b + a * Term(
+            graph, graph.expand(graph.reshape(following, (*split[: axis + 1], 1, *split[axis + 2 :])), split)
+        )
+    padded = graph.reshape(b.node, (*shape[:axis], blocks * per_block, *shape[axis + 1 :]))
+    return Term(graph, graph.shrink(padded, [(0, length) for length in shape]))
 
 
-def _moved_up(graph: Graph, x: Node, axis: int, step: int) -> Node:
-    """Return element k + `step` at position k along `axis`, 0 past the end."""
+def _moved_up(graph: Graph, x: Node, axis: int, step: int, end: int = 0) -> Node:
+    """Return element k + `step` at position k along `axis`, `end` past the end."""
     rest = graph.shrink(x, [(step if i == axis else 0, size) for i, size in enumerate(x.shape)])
-    return graph.pad(rest, [(0, step if i == axis else 0) for i in range(x.ndim)])
+    return graph.pad(rest, [(0, step if i == axis else 0) for i in range(x.ndim)], end)
 
 
 def _extremum(graph: Graph, node: Scan, upstream: Node) -> Node:
