@@ -90,7 +90,13 @@ def in_parallel(
     copies = _PLACES // size_of(base.shape) if is_indivisible else _copies_in_order(node, info)
     most = points // (size_of(base.shape) * (_UPDATES_OF_A_PLACE if has_threads else _UPDATES_OF_A_CACHED_PLACE))
     copies = min(copies, most, index.shape[node.axis])
-    return _by_copies(graph, node, copies, side_by_side=has_threads) if copies > 1 else node
+    if copies < 2:
+        return node
+    rest = 0 if has_threads else index.shape[node.axis] % copies
+    if rest:  # a test for each update in a loop costs more than a few updates apart
+        node, few = _divided(graph, node, rest)
+        base = in_parallel(graph, few, info, reduction, deterministic=deterministic)
+    return _by_copies(graph, node, base, copies, side_by_side=has_threads)
 
 
 def _combined_as(op: ReduceOp, dtype: DType, info: DeviceInfo) -> DType:
@@ -161,9 +167,22 @@ def _copies_in_order(node: n.Scatter, info: DeviceInfo) -> int:
     return 1 if is_shared_out or outer >= info.units else info.units
 
 
-def _by_copies(graph: Graph, node: n.Scatter, copies: int, *, side_by_side: bool) -> Node:
-    """Return the base, combined with so many copies of the places that have all updates between them."""
+def _divided(graph: Graph, node: n.Scatter, count: int) -> tuple[n.Scatter, n.Scatter]:
+    """Return the scatter of all but the last `count` updates along the axis, and that of those."""
     base, index, updates = node.sources
+    first = index.shape[node.axis] - count
+    parts = []
+    for start, stop in ((0, first), (first, first + count)):
+        bounds = [(start, stop) if axis == node.axis else (0, size) for axis, size in enumerate(index.shape)]
+        part = graph.scatter(base, graph.shrink(index, bounds), graph.shrink(updates, bounds), node.axis, node.op)
+        assert isinstance(part, n.Scatter)
+        parts.append(part)
+    return parts[0], parts[1]
+
+
+def _by_copies(graph: Graph, node: n.Scatter, base: Node, copies: int, *, side_by_side: bool) -> Node:
+    """Return `base`, combined with so many copies of the places that have all updates of `node` between them."""
+    _, index, updates = node.sources
     op, axis = node.op, node.axis
     assert op is not None
     neutral = identity(op, node.dtype)
