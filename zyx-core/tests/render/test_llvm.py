@@ -149,3 +149,32 @@ def test_what_is_masked_away_far_from_an_array_is_looked_up_in_it(shift, is_near
     (pointer,) = (line for line in lines if "getelementptr" in line and "%v0" in line)
     assert pointer.endswith("%v6") == is_near
     assert any("select i1" in line and line.endswith("i64 %v6, i64 0") for line in lines) != is_near
+
+
+class TestBetween:
+    KERNEL = """
+        kernel k
+        %o = global bool[64]
+        %i = group 0 < 64 : i32
+        %zero = const {zero} : {type}
+        %last = const {last} : {type}
+        %x = cast %i : {type}
+        %a = le %zero, %x : bool
+        %b = le %x, %last : bool
+        %c = and {operands} : bool
+        store %o[%i] = %c
+    """
+
+    @pytest.mark.parametrize("operands", ["%a, %b", "%b, %a"])
+    @pytest.mark.parametrize("type_", ["i32", "i64"])
+    def test_two_comparisons_become_one(self, operands, type_):
+        lines = written(self.KERNEL.format(zero=0, last=9, type=type_, operands=operands))
+        x = "%v1" if type_ == "i32" else "%v4"
+        assert f"  %v7 = icmp ule {type_} {x}, 9" in lines
+
+    @pytest.mark.parametrize(
+        ("zero", "last", "type_"), [(1, 9, "i32"), (0, -1, "i32"), (0, 9, "u32"), (0.0, 9.0, "f32")]
+    )
+    def test_others_stay(self, zero, last, type_):
+        lines = written(self.KERNEL.format(zero=zero, last=last, type=type_, operands="%a, %b"))
+        assert "  %v7 = and i1 %v5, %v6" in lines

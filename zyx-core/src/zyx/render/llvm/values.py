@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zyx import dtype as dtypes
+from zyx.ir import kernel as k
+from zyx.ops import BinaryOp
+from zyx.render.llvm.templates import constant_value
 from zyx.render.llvm.types import ELEMENT, VALUE, literal
 
 if TYPE_CHECKING:
-    from zyx.ir import kernel as k
     from zyx.render.llvm.writer import Writer
 
 
@@ -27,7 +30,24 @@ def binary(w: Writer, i: int, op: k.Binary) -> None:
     names, ops = w.names, w.ops
     name = names[i] = f"%v{i}"
     type_ = ops[op.x].type  # type: ignore[union-attr]  # operands are values; a call of `type_of` is felt here
+    if type_.dtype is dtypes.bool_ and op.op is BinaryOp.AND and (inside := _between(w, op)) is not None:
+        w.lines.append(f"  {name} = {inside}")
+        return
     w.lines.append(w.templates.binary(op, type_, ops).format(name, names[op.x], names[op.y]))
+
+
+def _between(w: Writer, op: k.Binary) -> str | None:
+    """Return ``0 <= x and x <= last`` as one comparison without a sign, if `op` is that: nothing later finds it."""
+    for low, high in ((w.ops[op.x], w.ops[op.y]), (w.ops[op.y], w.ops[op.x])):
+        if not (isinstance(low, k.Binary) and isinstance(high, k.Binary) and low.op is high.op is BinaryOp.LE):
+            continue
+        type_ = w.type_of(low.y)
+        if low.y != high.x or not type_.dtype.is_integer or type_.dtype.is_unsigned:
+            continue
+        last = constant_value(high.y, w.ops)
+        if constant_value(low.x, w.ops) == 0 and last is not None and last >= 0:
+            return f"icmp ule {w.typed(low.y)}, {w.names[high.y]}"
+    return None
 
 
 def mad(w: Writer, i: int, op: k.Mad) -> None:
