@@ -50,6 +50,7 @@ TARGETS: dict[str, list[str]] = {
         "runtime/test_library_kernels.py",
         "runtime/test_events.py",
         "runtime/test_devices.py",
+        "runtime/test_custom.py",
     ],
     "zyx/passes/copy_ahead.py": ["passes/test_copy_ahead.py", "testing/test_races.py"],
     "zyx/passes/narrow_indices.py": ["passes/test_narrow_indices.py", "passes/test_pass_properties.py"],

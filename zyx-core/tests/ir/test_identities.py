@@ -205,3 +205,23 @@ def test_an_index_is_free_in_exactly_the_ranges_that_it_has():
     shifted = pool.shift(x, -5)
     assert pool.non_negative(shifted).free == pool.is_zero(shifted).free == x.free
     assert pool.affine([(pool.divide(x, 7), 1), (r, 1)]).free == r_bit | s_bit | t_bit
+
+
+@pytest.mark.parametrize("k", [1, 5, -2])
+def test_parts_that_were_joined_are_not_joined_again(k):
+    """Of three digits of x the lower two are joined; the third one has the factor that the second would need alone."""
+    for factor in (4, 12 * k, 4 * k):
+        pool = Pool()
+        r = pool.range(100)
+        x = pool.ref(r)
+        high, low = pool.modulo(pool.divide(x, 3), 4), pool.modulo(x, 3)
+        for terms in itertools.permutations([(high, 3 * k), (pool.divide(x, 12), factor), (low, k)]):
+            agree(pool.affine(terms), lambda x, f=factor: 3 * k * (x // 3 % 4) + f * (x // 12) + k * (x % 3), [r])
+
+
+def test_a_small_rest_leaves_the_quotient_and_the_remainder_of_what_is_in_common():
+    pool = Pool()
+    i, j = (pool.ref(pool.range(size)) for size in (10, 4))
+    x = pool.affine([(i, 4), (j, 1)])
+    assert pool.divide(x, 8) is pool.divide(i, 2)
+    assert pool.modulo(x, 8) is pool.affine([(pool.modulo(i, 2), 4), (j, 1)])

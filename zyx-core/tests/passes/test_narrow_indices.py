@@ -238,3 +238,41 @@ def test_a_shift_by_all_bits_of_the_short_type_stays_long_though_its_result_fits
     for distance, expected in ((31, "i32"), (32, "i64")):
         kernel = stored(f"%z = const 0 : i64\n%c = const {distance} : i64\n%s = shl %z, %c : i64")
         assert types_of(narrow_indices(kernel), {"shl"}) == [expected]
+
+
+def test_a_shift_by_a_distance_that_may_be_negative_stays_long():
+    kernel = stored("%c = const 2 : i64\n%d = sub %i, %c : i64\n%z = const 0 : i64\n%s = shl %z, %d : i64")
+    assert types_of(narrow_indices(kernel), {"sub", "shl"}) == ["i32", "i64"]
+
+
+def test_a_constant_that_is_stored_and_is_an_index_is_one_of_each_width():
+    kernel = parse_kernel("""
+        kernel k
+        %o = global i64[8]
+        %c = const 3 : i64
+        store %o[%c] = %c
+    """)
+    assert check_pass(narrow_indices, kernel) == parse_kernel("""
+        kernel k
+        %o = global i64[8]
+        %c = const 3 : i32
+        %w = const 3 : i64
+        store %o[%c] = %w
+    """)
+
+
+def test_a_choice_by_what_is_in_memory_is_short():
+    kernel = parse_kernel("""
+        kernel k
+        %b = global bool[8] readonly
+        %x = global f32[8] readonly
+        %o = global f32[8]
+        %i = group 0 < 8 : i64
+        %m = load %b[%i] : bool
+        %z = const 0 : i64
+        %w = where %m, %i, %z : i64
+        %v = load %x[%w] : f32
+        store %o[%i] = %v
+    """)
+    (choice,) = (op for op in check_pass(narrow_indices, kernel).ops if isinstance(op, k.Where))
+    assert choice.type.dtype is dtypes.int32

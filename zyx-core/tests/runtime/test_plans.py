@@ -180,6 +180,14 @@ class TestPlaces:
                 assert slices[place].pool is wanted.pool
                 assert slices[place].nbytes == wanted.nbytes if is_copied else slices[place].nbytes >= wanted.nbytes
 
+    @pytest.mark.parametrize(("sizes", "best"), [((128, 64), 1), ((64, 128), 0), ((32, 96, 256), 1), ((32, 16), 0)])
+    def test_the_least_that_is_large_enough_is_taken_and_else_the_largest_is_grown(self, lab, sizes, best):
+        pool = lab.device().memory_pool
+        slices, free = [Slice(pool, size) for size in sizes], list(range(len(sizes)))
+        assert _Making._find_place(Slice(pool, 64), slices, free, set(), is_copied=False) == best
+        assert slices[best].nbytes == max(sizes[best], 64)
+        assert free == [place for place in range(len(sizes)) if place != best]
+
     @pytest.mark.parametrize("seed", range(12))
     def test_what_is_copied_to_another_device_is_copied_whole_and_is_no_more_than_it(self, lab, seed):
         rng = np.random.default_rng(seed)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from zyx.errors import ScheduleError
+from zyx.ir import expr as e
 from zyx.ir.nest import Kind
 from zyx.schedule.moves import GroupReduce, Mark, Reorder, Split, Stage, apply_moves
-from zyx.schedule.storage import InArray, InRegisters, place_values
+from zyx.schedule.storage import InArray, InRegisters, _known_when_written_out, place_values
 from zyx.schedule.tree import build_tree
 
 GROUP, LOCAL, UNROLL, VECTOR = Kind.GROUP, Kind.LOCAL, Kind.UNROLL, Kind.VECTOR
@@ -122,6 +123,29 @@ def copied(product, kinds, *moves, tile=("r0", "r2")):
     assert found.pop("v0")[0] == "registers"
     ((kind, *labels),) = found.values()
     return kind, *(label.partition("@")[0] for label in labels)
+
+
+def test_an_index_is_known_when_loops_are_written_out_if_nothing_else_is_in_it(cpu):
+    table, places = cpu.normal(9), cpu.leaf(np.array([3, 1, 4]))
+    nest = cpu.schedule(cpu.graph.gather(table, places, 0)).nests[0]
+    (store,) = nest.statements
+    read = next(part for part in expressions(store.expr) if isinstance(part, e.Read))
+    pool = nest.pool
+    (range_,) = nest.ranges
+    reference = pool.ref(range_)
+    for kind, is_written_out in ((UNROLL, True), (VECTOR, False), (Kind.LOOP, False)):
+        marked = apply_moves(nest, [Mark(range_.label, kind)])
+        assert _known_when_written_out(pool.index(5), marked)
+        assert _known_when_written_out(pool.affine([(reference, 2)], 1), marked) == is_written_out
+        assert _known_when_written_out(pool.modulo(reference, 2), marked) == is_written_out
+        assert not _known_when_written_out(read, marked)
+
+
+def expressions(expr):
+    """Yield an expression and all that it is made of."""
+    yield expr
+    for part in e.children(expr):
+        yield from expressions(part)
 
 
 class TestWhatIsShared:

@@ -86,8 +86,6 @@ def _place(value: e.Value, definition: Statement, nest: Nest, tree: Tree) -> Sto
                 )
             if kind is Kind.LOCAL:
                 shared = needs_array = True
-                if range_ not in dims:
-                    dims.append(range_)
             elif kind is Kind.VECTOR or (kind in _WRITTEN_OUT and not _known_when_written_out(index, nest)):
                 needs_array = True
     if not needs_array:
