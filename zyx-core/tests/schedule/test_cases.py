@@ -99,7 +99,7 @@ def test_values_are_the_same(device_with, limits, name):
     bench.check(PROGRAMS[name](bench), run=bench.run_kernels, tolerance=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "windows by steps"])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_there_is_a_branch_without_masks(device_with, name):
     bench = device_with(**WIDE)
     found = branches(kernel_of(bench, PROGRAMS[name](bench)))

@@ -2,7 +2,8 @@
 
 An expression that depends on the vector range of the statement being written becomes a vector, any other one a scalar
 that is repeated where it meets a vector. Addresses are not computed as vectors: a read whose index grows by one from
-lane to lane is a vector load, one that does not change is a scalar load, any other is gathered lane by lane.
+lane to lane is a vector load, one that does not change is a scalar load. Where it grows by a few, or shrinks, the
+lanes are taken out of as many vectors, unless threads load them; any other is gathered lane by lane.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from zyx.dtype import DType, Scalar
     from zyx.ir.pool import Pool
     from zyx.schedule.scopes import ScopedBuilder
+#: Longest step from lane to lane for which all that lies between the lanes is loaded, too, and fewest such lanes.
+LONGEST_STEP: Final = 4
+_FEWEST_LANES: Final = 4
 
 
 class Emitter:
@@ -30,6 +34,7 @@ class Emitter:
     Attributes:
         vector: The vector range of the statement being written, if it has one.
         refs: How to read the values that statements define.
+        has_threads: Whether groups have threads, which load lane by lane as well as vector by vector.
     """
 
     def __init__(self, pool: Pool, builder: ScopedBuilder, params: Mapping[e.Param, ValueId], index: DType) -> None:
@@ -37,6 +42,7 @@ class Emitter:
         self.builder: Final = builder
         self.vector: e.Range | None = None
         self.refs: Callable[[e.Ref], ValueId] = _no_refs
+        self.has_threads = False
         self._params = params
         self.index_dtype: Final = index
         self._bound: dict[e.Range, ValueId] = {}
@@ -276,6 +282,9 @@ class Emitter:
         split = self.split_lane(index)
         if split is not None and split[1] == 1 and self.has_vectors(array):
             return self._load(array, Type(dtype, self.lanes), split[0], mask, depth)
+        is_same = mask is None or not self.is_vector(mask)
+        if split is not None and is_same and self._is_short(split[1]) and self.has_vectors(array):
+            return self._load_by_steps(array, dtype, *split, mask, depth)
         if split is None and self._is_always_inside(array, index):
             return self._load_looked_up(array, dtype, index, mask, depth)
         items = []
@@ -318,6 +327,37 @@ class Emitter:
             return found
         nothing = self.widen(self.constant(dtype.to_scalar(0), dtype))
         return self._where(self.widen(self.emit(mask)), found, nothing)
+
+    def _is_short(self, step: int) -> bool:
+        """Whether lanes that are `step` apart are taken out of vectors that have what lies between them, too."""
+        return not self.has_threads and self.lanes >= _FEWEST_LANES and (step == -1 or 2 <= abs(step) <= LONGEST_STEP)
+
+    def _load_by_steps(
+        self, array: ValueId, dtype: DType, index: e.Expr, step: int, mask: e.Expr | None, depth: int
+    ) -> ValueId:
+        """Load the vectors from the first to the last of the lanes, and take the lanes out of them.
+
+        The last vector ends at the last lane: nothing is touched but what lies between two elements that are read.
+        """
+        lanes = self.lanes
+        reach = (lanes - 1) * abs(step)
+        places = [step * lane if step > 0 else reach + step * lane for lane in range(lanes)]
+        first = self.pool.add(index, self.pool.index(-reach if step < 0 else 0))
+        taken: ValueId | None = None
+        for number in range(abs(step)):
+            start = min(number * lanes, reach + 1 - lanes)
+            part = self._load(array, Type(dtype, lanes), self.pool.add(first, self.pool.index(start)), mask, depth)
+            if number == 0 and abs(step) > 1:
+                taken = part
+                continue
+            before = part if taken is None else taken
+            order = [lane if number > 1 else min(place, lanes - 1) for lane, place in enumerate(places)]
+            for lane, place in enumerate(places):
+                if start <= place < start + lanes:
+                    order[lane] = lanes + place - start
+            taken = self._add(k.Shuffle(before, part, tuple(order), Type(dtype, lanes)), before, part)
+        assert taken is not None
+        return taken
 
     def load_lanes(self, array: ValueId, dtype: DType, lanes: int, index: e.Expr, depth: int) -> ValueId:
         """Load `lanes` elements from the scalar position `index` on, in no region above `depth`."""

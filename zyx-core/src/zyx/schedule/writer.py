@@ -67,6 +67,7 @@ class Writer:
         self._known: dict[tuple[e.Value, tuple[int, ...]], ValueId] = {}
         self.blocks: Final = BlockChoice(nest, tree, storage)
         emitter.refs = self.read_value
+        emitter.has_threads = bool(self.thread_axes)
         for value, place in storage.items():
             if isinstance(place, InArray):
                 self.arrays[value] = self.scratch(value.dtype, place.length, shared=place.shared)

@@ -38,12 +38,11 @@ if TYPE_CHECKING:
 _SMALL: Final = 1 << 16
 #: Groups for each thread: enough to even out what the threads are given.
 _GROUPS_A_UNIT: Final = 4
-#: Costs relative to loading a vector: of what was turned over, and of turning it over, which all rows share; of
-#: gathering it; and of adding up a lane at the end, which all points that are summed share.
+#: Costs relative to loading a vector: of what was turned over, and of turning it over, which all rows share; and of
+#: gathering it.
 _TURNED_COST: Final = 1.75
 _TURNING_COST: Final = 16.0
 _GATHERED_COST: Final = 2.0
-_ADD_UP_COST: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ def _vector_range(nest: Nest, found: Contraction, kept: list[Range], lanes: int,
         if range_ in statement.reduced:
             # The lanes have to be added up, and what follows is computed one by one.
             after = sum(_epilogue_cost(store) for store in stores) * (lanes - 1) / points
-            return cost(statement, range_, lanes) + _ADD_UP_COST * lanes / points + after
+            return cost(statement, range_, lanes) + after
         reads = sum(_access_cost(found, read, range_, kept, lanes, info) for read in found.reads)
         others = sum(0.0 if stride_along(s.index, range_) == 1 else lanes / 8 for s in stores)
         return (reads / len(found.reads) + others) * waste

@@ -1,17 +1,20 @@
 """Choose the ranges to run as vectors.
 
 For every statement, each of its ranges is rated by what one vector of work would cost: a read or store that lies side
-by side costs one access, one that does not change with the range next to nothing, any other one access a lane. The
+by side costs one access, one that does not change with the range next to nothing, lanes a few elements apart the
+vectors they are taken out of, any other one access a lane. Lanes that are combined have to be added up in the end. The
 statement with the most work chooses first; no statement may have two vector ranges.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from zyx.ir import expr as e
-from zyx.ir.nest import Scan, Store
+from zyx.ir.nest import Compute, Scan, Store
 from zyx.schedule.accesses import expressions_of, stride_along
+from zyx.schedule.emit import LONGEST_STEP
 from zyx.schedule.heuristics.plan import work_of
 
 if TYPE_CHECKING:
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
 
 _UNCHANGED_COST = 0.25
 _TURNED_COST = 2.0
+#: Of each vector that lanes a few elements apart are taken out of.
+_STEP_COST = 1.5
+#: Of adding up a lane.
+_ADD_UP_COST = 4.0
 
 
 def choose_vector_ranges(nest: Nest, info: DeviceInfo) -> dict[Range, int]:
@@ -71,7 +78,14 @@ def cost(statement: Statement, range_: Range, lanes: int) -> float:
         total += 1 if step == 1 else lanes
         count += 1
     waste = -(-range_.size // lanes) * lanes / range_.size
-    return total / max(count, 1) * waste
+    return total / max(count, 1) * waste + _adding_up(statement, range_, lanes)
+
+
+def _adding_up(statement: Statement, range_: Range, lanes: int) -> float:
+    """Return what it costs to combine the lanes at the end: all points that are combined share that."""
+    if not isinstance(statement, Compute) or range_ not in statement.reduced:
+        return 0.0
+    return _ADD_UP_COST * lanes / math.prod(other.size for other in statement.reduced)
 
 
 def _read(statement: Statement, read: e.Read, range_: Range, lanes: int) -> float:
@@ -80,6 +94,8 @@ def _read(statement: Statement, read: e.Read, range_: Range, lanes: int) -> floa
         return 1.0
     if step == 0:
         return _UNCHANGED_COST
+    if step is not None and 2 <= abs(step) <= LONGEST_STEP < lanes:
+        return _STEP_COST * abs(step)
     return _TURNED_COST if turned_range(statement, read, range_, lanes) is not None else float(lanes)
 
 
