@@ -19,6 +19,7 @@ from zyx.modes import training as is_training
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.tensor.generator import draw, owner
 from zyx.tensor.operands import require, term_of, wrap
+from zyx.tensor.places import places_in
 from zyx.tensor.sorting import sort_order
 from zyx.tensor.term import Term
 
@@ -236,7 +237,7 @@ def randn_like(x: Tensor, *, dtype: DTypeLike | None = None, generator: Generato
 def randperm(
     n: int, *, dtype: DTypeLike = dtypes.int64, device: str | None = None, generator: Generator | None = None
 ) -> Tensor:
-    """Return the integers 0 .. `n` - 1 in random order. The words are read and sorted on the host.
+    """Return the integers 0 .. `n` - 1 in random order: that in which random words are sorted.
 
     Raises:
         ShapeError: `n` is negative.
@@ -245,8 +246,7 @@ def randperm(
         raise ShapeError(f"randperm: n is at least 0, not {n}")
     (words,) = draw((n,), dtypes.uint64, generator, device)
     like = owner(generator)
-    order = np.argsort(wrap(words.node, like).numpy(), kind="stable").astype(as_dtype(dtype).numpy)
-    return wrap(like.runtime.upload(order, words.node.device), like)
+    return wrap(sort_order(words, 0, descending=False).cast(as_dtype(dtype)).node, like)
 
 
 def multinomial(x: Tensor, num_samples: int, *, replacement: bool = True, generator: Generator | None = None) -> Tensor:
@@ -281,8 +281,7 @@ def multinomial(x: Tensor, num_samples: int, *, replacement: bool = True, genera
     total = Term(term.graph, term.graph.scan(ReduceOp.SUM, rows.node, 1))
     (words,) = draw((count, num_samples), _word(wide), generator, term.node.device)
     mark = _unit(words, wide) * total.narrow(1, places - 1, places)
-    passed = total.reshape((count, 1, places)) <= mark.reshape((count, num_samples, 1))
-    found = passed.cast(dtypes.int64).sum((2,)).reshape((count, num_samples)).minimum(places - 1)
+    found = places_in(total, mark, is_right=True).cast(dtypes.int64).minimum(places - 1)
     return wrap(found.reshape((*term.shape[:-1], num_samples)).node, x)
 
 
@@ -293,5 +292,5 @@ def _without_replacement(x: Tensor, rows: Term, num_samples: int, generator: Gen
     """
     (words,) = draw(rows.shape, _word(rows.dtype), generator, rows.node.device)
     bell = (rows > 0).where(-_unit(words, rows.dtype, with_one=True).log() / rows, math.inf)
-    order = sort_order(bell, 1, descending=False).narrow(1, 0, num_samples)
+    order = sort_order(bell, 1, descending=False, count=num_samples)
     return wrap(order.cast(dtypes.int64).reshape((*x.node.shape[:-1], num_samples)).node, x)

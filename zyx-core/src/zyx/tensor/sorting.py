@@ -17,6 +17,7 @@ from zyx.errors import ShapeError
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.shape import size_of
 from zyx.tensor.operands import common_dtype, node_of, require, term_of, wrap
+from zyx.tensor.places import places_in
 from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
@@ -151,25 +152,8 @@ def searchsorted(x: Tensor, values: Operand, *, side: str = "left", sorter: Tens
     if sorter is not None:
         term = Term(term.graph, term.graph.gather(term.node, term_of(sorter, "searchsorted").node, 0))
     wanted = Term(term.graph, node_of(values, dtype, x))
-    found = _places_in(term, wanted.reshape((size_of(wanted.shape),)), is_right=side == "right")
+    found = places_in(term, wanted.reshape((size_of(wanted.shape),)), is_right=side == "right")
     return wrap(found.cast(dtypes.int64).reshape(wanted.shape).node, x)
-
-
-def _places_in(listed: Term, wanted: Term, *, is_right: bool) -> Term:
-    """Return how many elements of `listed`, ``(n,)`` and ascending, come before each of `wanted`, ``(m,)``; int32.
-
-    So do those that are equal to it if it `is_right`. Bit by bit, the greatest first: each takes one comparison.
-    """
-    graph, size = listed.graph, listed.shape[0]
-    place = Term(graph, graph.const(0, dtypes.int32, wanted.node.device, wanted.shape))
-    for bit in reversed(range(size.bit_length())):
-        candidate = place + (1 << bit)
-        each = Term(graph, graph.gather(listed.node, (candidate - 1).node, 0))
-        before = each <= wanted if is_right else each < wanted
-        if listed.dtype.is_float:
-            before = before | (wanted.is_nan() if is_right else wanted.is_nan() & ~each.is_nan())
-        place = (before & (candidate <= size)).where(candidate, place)
-    return place
 
 
 # ---- different values
@@ -216,12 +200,12 @@ def unique_all(x: Tensor) -> UniqueAll:
     ordered = Term(term.graph, term.graph.gather(flat.node, order.node, 0))
     is_new = (ordered.narrow(0, 1, size) != ordered.narrow(0, 0, size - 1)).cast(dtypes.int32)
     numbers = Term(term.graph, term.graph.scan(ReduceOp.SUM, is_new.pad([(1, 0)]).node, 0))
-    kept = [wrap(order.node, x), wrap(numbers.node, x)]
-    tensor.runtime.realize(kept)  # together, and before the last number is read: what follows starts from them
-    order, numbers = (Term(term.graph, handle.node) for handle in kept)
+    each = Term(term.graph, term.graph.iota((size + 1,), 0, dtypes.int32, term.node.device))
+    # As long as the argument, however few there are: what depends on their number is not compiled for each anew.
+    kept = [wrap(found.node, x) for found in (order, numbers, places_in(numbers, each, is_right=False))]
+    tensor.runtime.realize(kept)
+    order, numbers, starts = (Term(term.graph, handle.node) for handle in kept)
     count = int(wrap(numbers.narrow(0, size - 1, size).node, x).item()) + 1
-    each = Term(term.graph, term.graph.iota((count + 1,), 0, dtypes.int32, term.node.device))
-    starts = _places_in(numbers, each, is_right=False)
     firsts = Term(term.graph, term.graph.gather(order.node, starts.narrow(0, 0, count).node, 0))
     counts = starts.narrow(0, 1, count + 1) - starts.narrow(0, 0, count)
     bits = max(1, (size - 1).bit_length())
