@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from zyx.ir import kernel as k
-from zyx.ir.nest import Compute, Kind
+from zyx.ir.nest import Compute, Kind, Store
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.accesses import reads_in
+from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.heuristics.tile import height_of, near_divisor
 from zyx.schedule.lower import lower
@@ -86,6 +86,24 @@ def test_for_few_filters_none_of_the_image_is_gathered(device_with, filters):
     sizes = {read.param.number: read.param.length for s in nest.statements for read in reads_in(s)}
     copied = [sizes[move.param] for move in chosen(bench, output)[0] if isinstance(move, Stage)]
     assert copied in ([], [filters * 5 * 3])  # the filters may be
+
+
+@pytest.mark.parametrize("filters", [2, 3, 7])
+@pytest.mark.parametrize("stride", [2, 3, 4])
+def test_few_filters_read_steps_as_vectors(device_with, filters, stride):
+    bench = device_with(**WIDE)
+    output = convolution(bench, 9, 431, filters, 5, stride=stride, padding=1)
+    bench.check(output, run=bench.run_kernels, tolerance=1e-4)
+    (nest,) = bench.schedule(output).nests
+    scheduled, _ = choose_schedule(nest, bench.info)
+    (vector,) = (range_ for range_ in scheduled.ranges if scheduled.kind(range_) is Kind.VECTOR)
+    (store,) = (s for s in scheduled.statements if isinstance(s, Store))
+    assert stride_along(store.index, vector) == 1
+    _, kernel = chosen(bench, output)
+    loads = [op for body in hot_loops(kernel) for op in body if isinstance(op, k.Load) and op.type.lanes > 1]
+    shuffles = [op for body in hot_loops(kernel) for op in body if isinstance(op, k.Shuffle)]
+    assert loads
+    assert shuffles
 
 
 def test_without_a_second_cache_nothing_is_copied(device_with):

@@ -26,7 +26,7 @@ from zyx.schedule.heuristics.panels import can_copy, can_gather, copy_columns, c
 from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
 from zyx.schedule.heuristics.streaming import stream_stores
 from zyx.schedule.heuristics.tile import BLOCK_ROWS, Tile, near_divisor
-from zyx.schedule.heuristics.vectors import cost, lanes_of
+from zyx.schedule.heuristics.vectors import cost, cost_of_steps, lanes_of
 from zyx.schedule.moves import Nested
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _access_cost(
     _, rows = _tile_ranges(found, kept, vector)
     wide = [other for other in found.reads if other.index.free & vector.bit]
     if rows is None or not can_gather(wide, vector, rows, info):
-        return float(lanes)
+        return cost_of_steps(step, lanes)
     is_turned = any(stride_along(read.index, r) == 1 and r.size >= lanes for r in found.statement.reduced)
     return _TURNED_COST + _TURNING_COST / rows.size if is_turned and read.mask is None else _GATHERED_COST
 

@@ -94,9 +94,14 @@ def _read(statement: Statement, read: e.Read, range_: Range, lanes: int) -> floa
         return 1.0
     if step == 0:
         return _UNCHANGED_COST
-    if step is not None and 2 <= abs(step) <= LONGEST_STEP < lanes:
-        return _STEP_COST * abs(step)
-    return _TURNED_COST if turned_range(statement, read, range_, lanes) is not None else float(lanes)
+    is_turned = turned_range(statement, read, range_, lanes) is not None
+    return min(_TURNED_COST if is_turned else float(lanes), cost_of_steps(step, lanes))
+
+
+def cost_of_steps(step: int | None, lanes: int) -> float:
+    """Return what loading a vector costs whose lanes are `step` apart."""
+    is_short = step is not None and 2 <= abs(step) <= LONGEST_STEP < lanes
+    return _STEP_COST * abs(step) if step is not None and is_short else float(lanes)
 
 
 def turned_range(statement: Statement, read: e.Read, vector: Range, lanes: int) -> Range | None:
