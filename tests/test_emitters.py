@@ -18,12 +18,12 @@ MOST_LINES = 500
 #: Lines of code that two emitters may have in common, one after the other, by chance.
 MOST_SHARED = 5
 
-#: Modules that write no source text; ``analysis`` lays out scratch memory and estimates work. All else that a backend
-#: has is of its emitter.
+#: Modules that write no source text; ``analysis`` lays out scratch memory and estimates work, ``long_loops`` makes a
+#: kernel of a kernel. All else that a backend has is of its emitter.
 OTHERS = (
     "__init__", "version", "plugin", "start", "info", "errors", "device", "driver", "driver_*", "memory", "program",
     "sequence", "work", "bindings", "subgroups", "blas", "libraries", "argument_block", "staging", "graphs", "nvrtc",
-    "target", "toolchain", "toolchain_*", "workers", "analysis",
+    "target", "toolchain", "toolchain_*", "workers", "analysis", "long_loops",
 )  # fmt: skip
 
 #: Backends with two emitters, by what the second one's modules are called.

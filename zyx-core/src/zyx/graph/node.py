@@ -412,13 +412,7 @@ class Scatter(Node):
 
 
 class Sort(Node):
-    """The places, int32, that put the source, uint32 or uint64, in ascending order along `axis`: the first of them.
-
-    Equal elements keep their order. The axis of the result has as many places as are asked for, at most all.
-
-    Attributes:
-        bits: Every element is less than two to the power of this: what is above them need not be looked at.
-    """
+    """The first places, int32, in the stable order along `axis` of a source of uint32 or uint64 below ``2**bits``."""
 
     __slots__ = ("axis", "bits")
 
