@@ -157,7 +157,7 @@ class TestCopies:
         assert scatter.shape == (cpu.info.units, 30, 3)
         assert scatter.sources[1].shape == (cpu.info.units, 1 << 14, 3)
 
-    @pytest.mark.parametrize(("rows", "columns", "places"), [(20_000, 1, 9000), (20, 900, 3), (1000, 1, 2)])
+    @pytest.mark.parametrize(("rows", "columns", "places"), [(20_000, 1, 15_000), (20, 900, 3), (1000, 1, 2)])
     def test_many_places_wide_rows_and_little_work_get_none(self, bench, rows, columns, places):
         (prepared,) = bench.prepare(updates_of(bench, rows, columns, places, ReduceOp.SUM))
         (scatter,) = scatters_in([prepared])

@@ -48,7 +48,7 @@ _COMPARED_PLACES: Final = 16
 #: Updates for each place of a copy, at least: what is stored once more, and read once more, is little beside them.
 _UPDATES_OF_A_PLACE: Final = 8
 #: The same where no threads are waiting for memory: a place is stored and read in a fraction of an update's time.
-_UPDATES_OF_A_CACHED_PLACE: Final = 2
+_UPDATES_OF_A_CACHED_PLACE: Final = 1
 #: Columns that a group goes over by itself, where these are what groups share.
 _COLUMNS_OF_A_GROUP: Final = 16
 
