@@ -273,3 +273,49 @@ def test_where_nothing_remains_of_a_division_its_quotient_is_known_better():
     assert bounds.range_of(at["%q"]) == (1, 2)
     bounds, at = bounds_of(text + "if %p\n%s = add %q, %z : i64")
     assert bounds.range_of(at["%s"]) == (2, 2)
+
+
+def test_a_number_is_no_less_than_what_remains_of_its_division():
+    """Where i % 29 is 3 or more, so is i; and where i // 29 is 1 or more beside, i is 32 or more."""
+    bounds, at = bounds_of("""
+        kernel remainder
+        %o = global f32[8]
+        %i = group 0 < 100 : i64
+        %c29 = const 29 : i64
+        %r = mod %i, %c29 : i64
+        %q = div %i, %c29 : i64
+        %three = const 3 : i64
+        %p = le %three, %r : bool
+        if %p
+        %s = add %i, %three : i64
+        %one = const 1 : i64
+        %k = le %one, %q : bool
+        if %k
+        %t = add %i, %three : i64
+    """)
+    assert bounds.range_of(at["%s"])[0] == 6
+    assert bounds.inequalities.minimum(bounds.exact_form(at["%t"])[0]) == 35
+
+
+def test_a_quotient_is_divided_as_what_it_is_the_quotient_of():
+    """i % 16 is 4 * (i // 4 % 4) + i % 4: where i // 4 % 4 is 2 or more, it is 8 or more; i // 4 // 4 is i // 16."""
+    bounds, at = bounds_of("""
+        kernel twice
+        %o = global f32[8]
+        %i = group 0 < 6400 : i64
+        %four = const 4 : i64
+        %q = div %i, %four : i64
+        %r = mod %q, %four : i64
+        %qq = div %q, %four : i64
+        %c16 = const 16 : i64
+        %m = mod %i, %c16 : i64
+        %w = div %i, %c16 : i64
+        %d = sub %qq, %w : i64
+        %two = const 2 : i64
+        %p = le %two, %r : bool
+        if %p
+        %s = add %m, %two : i64
+    """)
+    difference = bounds.exact_form(at["%d"])[0]
+    assert bounds.inequalities.minimum(difference) == bounds.inequalities.maximum(difference) == 0
+    assert bounds.inequalities.minimum(bounds.exact_form(at["%s"])[0]) == 10

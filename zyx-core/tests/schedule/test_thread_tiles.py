@@ -9,6 +9,7 @@ import zyx
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
+from zyx.ir.verify import verify
 from zyx.nn import functional as F
 from zyx.runtime.runtime import use
 from zyx.schedule import fallback
@@ -31,6 +32,7 @@ def scheduled(monkeypatch):
 
     def noting(nest, info, **given):
         found = choose_schedule(nest, info, **given)
+        verify(lower(found[0], "test"))
         nests.append(found[0])
         return found
 

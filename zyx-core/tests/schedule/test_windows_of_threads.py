@@ -8,6 +8,7 @@ import pytest
 import zyx
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
+from zyx.ir.verify import verify
 from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.runtime.runtime import use
@@ -35,7 +36,9 @@ def test_what_windows_have_in_common_is_loaded_once(monkeypatch, height, window,
 
     def noting(nest, info, **given):
         found = choose_schedule(nest, info, **given)
-        kernels.append(run_passes(lower(found[0], "test"), standard_passes(info)))
+        kernel = lower(found[0], "test")
+        verify(kernel)
+        kernels.append(run_passes(kernel, standard_passes(info)))
         return found
 
     monkeypatch.setattr(fallback, "choose_schedule", noting)

@@ -50,6 +50,7 @@ class Inequalities:
         self._ranges: list[Range] = []
         self._relations: dict[int, list[Form]] = {}  # facts that always hold, by the atoms they are useful for
         self._quotients: list[tuple[int, int, Form, int]] = []
+        self._dividends: dict[int, tuple[Form, int, Form]] = {}  # and divisors and remainders, by quotients
         self._extremes: list[tuple[int, tuple[Form, Form], bool]] = []
         self._facts: list[Form] = []
         self._marks: list[Mark] = []
@@ -104,7 +105,8 @@ class Inequalities:
     def narrow_quotients(self) -> None:
         """Narrow the ranges of quotients and remainders by what was learned about their dividends, and each other.
 
-        Of ``x // 3`` with x from -2 to 0 it is only known that it is -1 or 0; where ``x % 3`` is 0, it is 0.
+        Of ``x // 3`` with x from -2 to 0 it is only known that it is -1 or 0; where ``x % 3`` is 0, it is 0. And the
+        dividends by these: where ``x % 3`` is at least 1, an x that is not negative is at least 1, too.
         """
         for quotient, remainder, dividend, divisor in self._quotients:
             low, high = self.minimum(dividend), self.maximum(dividend)
@@ -112,6 +114,9 @@ class Inequalities:
             self._intersect(quotient, (-((most - low) // divisor), (high - least) // divisor))
             if low // divisor == high // divisor:
                 self._intersect(remainder, (low % divisor, high % divisor))
+            exact = affine.add(Form(((quotient, divisor), (remainder, 1)), 0), dividend, -1)
+            self._narrow(exact)
+            self._narrow(affine.scale(exact, -1))
 
     def narrow_extremes(self) -> None:
         """Narrow the operands of maxima and minima, and learn which of them it is where the other one is ruled out."""
@@ -254,10 +259,27 @@ class Inequalities:
             self._relations.setdefault(q, []).extend([*both, floor, above])
             self._relations.setdefault(r, []).extend(both)
             for atom, _ in dividend.terms:
-                self._relations.setdefault(atom, []).extend([floor, above])
+                self._relations.setdefault(atom, []).extend([floor, above, *both])
             for fact in self._facts.copy():
                 self._cut(self._in_quotients(fact, self._quotients[-1:]))
+            self._divided_again(quotient, remainder, dividend, divisor)
+            self._dividends[q] = dividend, divisor, remainder
         return quotient, remainder
+
+    def _divided_again(self, quotient: Form, remainder: Form, dividend: Form, divisor: int) -> None:
+        """Say what is the quotient, and the remainder, of a quotient.
+
+        ``(x // 3 + 1) // 5`` is ``(x + 3) // 15``, and ``(x + 3) % 15`` is ``(x // 3 + 1) % 5 * 3 + x % 3``.
+        """
+        if len(dividend.terms) != 1 or dividend.terms[0][1] != 1 or dividend.terms[0][0] not in self._dividends:
+            return
+        inner, first, rest = self._dividends[dividend.terms[0][0]]
+        whole = self.quotient_and_remainder(affine.shift(inner, first * dividend.constant), first * divisor)
+        in_two = quotient, affine.add(rest, remainder, first)
+        for one, other in zip(whole, in_two, strict=True):
+            same = affine.add(one, other, -1)
+            for atom, _ in same.terms:
+                self._relations.setdefault(atom, []).extend([same, affine.scale(same, -1)])
 
     def extreme(self, x: Form, y: Form, *, greatest: bool) -> Form:
         """Return the atom of a maximum or minimum."""
