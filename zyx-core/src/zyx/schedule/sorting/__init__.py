@@ -22,7 +22,7 @@ from zyx.schedule.sorting.few import MOST_KEPT, few_kernel
 from zyx.schedule.sorting.lanes import Lanes, lanes_for, lanes_kernel
 from zyx.schedule.sorting.network import network_kernel
 from zyx.schedule.sorting.radix import Digits, count_kernel, move_kernel, private_bytes, rows_kernel
-from zyx.schedule.sorting.tiles import Tiles, largest_tile, merge_kernel, tile_kernel
+from zyx.schedule.sorting.tiles import Tiles, largest_tile, merge_kernel, rows_of_group, tile_kernel
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ _CHUNK: Final = 1 << 14
 _KEPT_PART: Final = 4
 #: Records are few if they are one in so many.
 _FEW_PART: Final = 32
+#: So many rows of a group that lie side by side are read in pieces that are large enough.
+_LEAST_SIDE_BY_SIDE: Final = 4
 #: Threads of a group that sorts short rows, a thread a row.
 _NETWORK_THREADS: Final = 128
 
@@ -83,6 +85,13 @@ def sort_order(graph: Graph, node: n.Sort, info: DeviceInfo, way: int = 0) -> No
     tile = largest_tile(records.words, info)
     if not is_few and not tile and (size <= _COUNTED or info.private_bytes < private_bytes(rows * size)):
         return count_order(graph, node)
+    inner = size_of(keys.shape[axis + 1 :])
+    if inner > 1 and size <= tile and rows_of_group(tile_for(size), tile) >= _LEAST_SIDE_BY_SIDE:
+        lying = graph.reshape(keys, (rows // inner, size, inner))
+        tiles = Tiles(rows, size, tile_for(size), records.words, inner)
+        kernel = tile_kernel(tiles, count, tile, is_first=False)
+        words = kernel.apply(graph, tuple(make_records(graph, lying, 1, records)))
+        return graph.reshape(places_of(graph, words, records), node.shape)
     lying = graph.reshape(graph.permute(keys, order), (rows, size))
     words = make_records(graph, lying, 1, records)
     if is_few:
@@ -139,8 +148,8 @@ def _by_tiles(graph: Graph, words: list[Node], records: Records, info: DeviceInf
         words = [graph.reshape(node, (rows, size)) for node in kernel.apply(graph, tuple(words))]
     if size <= tile:
         tiles = Tiles(rows, size, tile_for(size), records.words)
-        words = tile_kernel(tiles, size, tile, is_first=False).apply(graph, tuple(words))
-        return graph.reshape(places_of(graph, words, records), (rows, size))
+        words = tile_kernel(tiles, count, tile, is_first=False).apply(graph, tuple(words))
+        return graph.reshape(places_of(graph, words, records), (rows, count))
     tiles = Tiles(rows, size, tile, records.words)
     words = tile_kernel(tiles, tile, tile, is_first=True).apply(graph, tuple(words))
     run = tile

@@ -43,12 +43,15 @@ class Tiles:
         size: Elements of a row.
         tile: Elements of a tile: a power of two.
         words: Types of the words of a record.
+        inner: Rows that lie side by side, element by element: ``(rows / inner, size, inner)``. More than 1 only where
+            a tile is a row.
     """
 
     rows: int
     size: int
     tile: int
     words: tuple[DType, ...]
+    inner: int = 1
 
     @property
     def count(self) -> int:
@@ -66,6 +69,11 @@ def largest_tile(words: tuple[DType, ...], info: DeviceInfo) -> int:
     return tile if threads > 1 and padded_length(tile) * nbytes <= info.local_bytes else 0
 
 
+def rows_of_group(tile: int, largest: int) -> int:
+    """Return how many rows a group sorts that are a tile each."""
+    return max(1, min(_SMALL_GROUP, largest) // tile)
+
+
 @functools.cache
 def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> CustomKernel:
     """Return the kernel that sorts each tile of records ``(rows, size)``.
@@ -73,56 +81,66 @@ def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> Cus
     Args:
         tiles: What to sort.
         keep: How many records of each tile are stored, ``(rows, count, keep)``; a tile that is not full is filled up
-            with records that come last. If that is all of them, the result is ``(rows * size + 1,)``: rows
-            without such records, and behind them the state that merging starts with.
+            with records that come last.
         largest: How many records a group can sort; see `largest_tile`.
-        is_first: Whether merging follows, so that the state is stored.
+        is_first: Whether merging follows. Then all records are stored, ``(rows * size + 1,)``, and behind them the
+            state that merging starts with.
     """
     rows, size, tile, count = tiles.rows, tiles.size, tiles.tile, tiles.count
-    together = max(tile, min(_SMALL_GROUP, largest)) if count == 1 else tile
-    rows_together = together // tile
-    groups = -(-rows // rows_together) * count
+    rows_together = rows_of_group(tile, largest) if count == 1 else 1
+    together = rows_together * tile
     threads = together >> WINDOW
     code = Code(rows * max(size, count * tile))
     length = rows * size + 1 if is_first else rows * count * keep
     results = code.params(tiles.words, length, mutable=True)
     sources = code.params(tiles.words, rows * size, mutable=False)
     arrays = code.arrays(k.Memory.LOCAL, tiles.words, padded_length(together))
-    group = code.index(k.Axis.GROUP, 0, groups, code.position)
+    group = code.index(k.Axis.GROUP, 0, -(-rows // rows_together) * count, code.position)
     thread = code.index(k.Axis.LOCAL, 0, threads, code.position)
     first_row = code.times(code.over(group, Number(count)), Number(rows_together))
     number = code.rest(group, Number(count))
+    turns = [code.plus(thread, Number(turn * threads)) for turn in range(together // threads)]
 
-    def placed(turn: int) -> tuple[k.ValueId, k.ValueId, k.ValueId, k.ValueId]:
-        """Return (place among the group's, row, place in the row, place in the tile) of a record of this thread."""
-        place = code.plus(thread, Number(turn * threads))
-        inside = code.both(place, Number(tile - 1))
-        row = code.plus(first_row, code.down(place, Number(tile.bit_length() - 1)))
-        return place, row, code.plus(code.times(number, Number(tile)), inside), inside
+    def placed(place: k.ValueId) -> tuple[k.ValueId, k.ValueId, k.ValueId]:
+        """Return (where it lies in local memory, row, place in the tile) of a record; neighbours lie side by side."""
+        if tiles.inner > 1:
+            row = code.both(place, Number(rows_together - 1))
+            inside = code.down(place, Number(rows_together.bit_length() - 1))
+            local = code.plus(code.times(row, Number(tile)), inside)
+        else:
+            local, inside = place, code.both(place, Number(tile - 1))
+            row = code.down(place, Number(tile.bit_length() - 1))
+        return padded(code, local, together), code.plus(first_row, row), inside
 
-    turns = together // threads
-    for turn in range(turns):
-        place, row, at, _ = placed(turn)
-        is_there = code.both(code.less(row, Number(rows)), code.less(at, Number(size)))
-        index = code.plus(code.times(row, Number(size)), at)
+    def indexed(row: k.ValueId, at: k.ValueId, length: int) -> tuple[k.ValueId, k.ValueId]:
+        """Return the index of what lies `at` a place of a row of that length, and whether it is there."""
+        is_there = code.both(code.less(row, Number(rows)), code.less(at, Number(length)))
+        line, column = row, code.at(0)
+        if tiles.inner > 1:
+            line, column = code.over(row, Number(tiles.inner)), code.rest(row, Number(tiles.inner))
+        index = code.plus(code.times(line, Number(length * tiles.inner)), code.times(at, Number(tiles.inner)))
+        return code.plus(index, column), is_there
+
+    for place in turns:
+        local, row, inside = placed(place)
+        index, is_there = indexed(row, code.plus(code.times(number, Number(tile)), inside), size)
         record = code.choose(is_there, code.read(sources, index, is_there), code.last_record(tiles.words))
-        code.write(arrays, padded(code, place, together), record)
+        code.write(arrays, local, record)
     code.barrier()
     Bitonic(code, arrays, thread, tile, together).sort()
     code.barrier()
-    for turn in range(turns):
-        place, row, at, inside = placed(turn)
-        if is_first or (keep == size and count == 1):
-            is_there = code.both(code.less(row, Number(rows)), code.less(at, Number(size)))
-            index = code.plus(code.times(row, Number(size)), at)
+    for place in turns:
+        local, row, inside = placed(place)
+        if is_first:
+            index, is_there = indexed(row, code.plus(code.times(number, Number(tile)), inside), size)
         else:
-            is_there = code.both(code.less(row, Number(rows)), code.less(inside, Number(keep)))
-            index = code.times(code.plus(code.times(row, Number(count)), number), Number(keep))
-            index = code.plus(index, inside)
-        code.write(results, index, code.read(arrays, padded(code, place, together)), is_there)
+            at = code.plus(code.times(number, Number(keep)), inside)
+            index, is_there = indexed(row, at, count * keep)
+            is_there = code.both(is_there, code.less(inside, Number(keep)))
+        code.write(results, index, code.read(arrays, local), is_there)
     if is_first:
         _write_state(code, results, rows * size, code.at(tile.bit_length() - 1), group, thread)
-    shape = (length,) if is_first else (rows, count, keep)
+    shape = (length,) if is_first else (rows // tiles.inner, count, keep, tiles.inner)
     return CustomKernel(code.finish(f"sort_tiles_{tile}"), tuple((shape, word) for word in tiles.words))
 
 
