@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from zyx import dtype as dtypes
 from zyx.ir import expr as e
 from zyx.ir import kernel as k
 from zyx.ir.pool import Pool
@@ -169,3 +170,13 @@ class TestStretches:
     def test_what_is_different_nearly_everywhere_is_not_divided(self):
         _, _, _, _, cases = self.points([(1, 8, -39)])
         assert not cases
+
+
+def test_a_value_that_is_a_constant_in_one_case_is_none_in_the_next(device_with):
+    bench = device_with(**WIDE)
+    graph = bench.graph
+    is_front = graph.binary(
+        BinaryOp.LT, graph.iota((1000,), 0, dtypes.int32, "cpu"), graph.const(500, dtypes.int32, "cpu", (1000,))
+    )
+    chosen = graph.where(is_front, bench.normal(1000), bench.constant(7.0, (1000,)))
+    bench.check(chosen, bench.mul(chosen, bench.normal(1000)), run=bench.run_kernels)

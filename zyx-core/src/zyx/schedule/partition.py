@@ -182,7 +182,7 @@ class _Partitioner:
             self._members[root].append(node)
             return False
 
-        return follow(root, Pool(), self._position, stop, ranges_of_scan(root, self._info))
+        return follow(root, Pool(), self._position, stop, ranges_of_scan(root, self._info, self._kept))
 
     def _would_circle(self, root: Node, node: Node) -> bool:
         """Whether a kernel that needs `node`, other than that of `root`, is needed by that of `root`."""

@@ -24,6 +24,8 @@ from zyx.schedule.movement import reshape_point
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from zyx.backend.info import DeviceInfo
     from zyx.graph import Graph
     from zyx.graph.node import Node
@@ -114,17 +116,18 @@ class ScanRanges(NamedTuple):
     path: tuple[_Move, ...]
 
 
-def ranges_of_scan(root: Node, info: DeviceInfo) -> ScanRanges | None:
+def ranges_of_scan(root: Node, info: DeviceInfo, kept: Collection[Node]) -> ScanRanges | None:
     """Return the ranges that a kernel should have where `root` is made of a scan that lies in memory in another shape.
 
-    That is a scan of blocks, or backwards one of threads. None if there is no such scan.
+    That is a scan of blocks, or backwards one of threads. None if there is no such scan, or one of the nodes that
+    are `kept`, and may be those of other kernels, lies between it and the root.
     """
     stack: list[tuple[Node, tuple[_Move, ...]]] = [(root, ())]
     for _ in range(_MOST_NODES):
         if not stack:
             break
         node, path = stack.pop()
-        if node.storage is not None:
+        if node.storage is not None or (node is not root and node in kept and not isinstance(node, n.Scan)):
             continue
         match node:
             case n.Scan() if path and info.max_group_threads > 1 and all(isinstance(move, n.Flip) for move in path):

@@ -80,9 +80,12 @@ class ScopedBuilder:
         return self._found.get(key)
 
     def remember(self, key: Hashable, value: ValueId) -> ValueId:
-        """Remember `value` under `key` until the region in which it is known closes."""
+        """Remember `value` under `key` until the region in which it is known closes, or the branch of a case does.
+
+        In another case the same key may stand for another value.
+        """
         self._found[key] = value
-        self._keys[self._depths[value]].append(key)
+        self._keys[max(self._depths[value], self.load_floor)].append(key)
         return value
 
     def open(self, op: k.Loop | k.If) -> ValueId:
