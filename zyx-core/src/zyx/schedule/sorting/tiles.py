@@ -32,6 +32,9 @@ _SMALL_GROUP: Final = 1024
 #: Threads of a group that merges, and how many elements each of them writes.
 _MERGING_THREADS: Final = 256
 _MERGED_BY_ONE: Final = 8
+#: How many of them search for where the group starts, and the fewest threads that can sort together.
+_SEARCHING_THREADS: Final = 32
+_LEAST_THREADS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def largest_tile(words: tuple[DType, ...], info: DeviceInfo) -> int:
     tile = min(_LARGEST_TILE, (1 << (threads.bit_length() - 1)) << WINDOW)
     while padded_length(tile) * nbytes > info.local_bytes and tile > 1 << WINDOW:
         tile //= 2
-    return tile if threads > 1 and padded_length(tile) * nbytes <= info.local_bytes else 0
+    return tile if threads >= _LEAST_THREADS and padded_length(tile) * nbytes <= info.local_bytes else 0
 
 
 def rows_of_group(tile: int, largest: int) -> int:
@@ -162,7 +165,7 @@ def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKer
     nbytes = sum(word.itemsize for word in tiles.words)
     threads = 1 << (min(_MERGING_THREADS, most_threads, tiles.tile).bit_length() - 1)
     share = min(_MERGED_BY_ONE, tiles.tile // threads)
-    while threads * (share * nbytes + 8) + 64 * 8 > local_bytes and threads * share > 2:
+    while threads * (share * nbytes + 8) + 64 * 8 > local_bytes and threads * share > 4:
         threads, share = (threads, share // 2) if share > 1 else (threads // 2, 1)
     tile = threads * share
     count = -(-size // tile)
@@ -170,13 +173,14 @@ def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKer
     results = code.params(tiles.words, rows * size + 1, mutable=True)
     sources = code.params(tiles.words, rows * size + 1, mutable=False)
     arrays = code.arrays(k.Memory.LOCAL, tiles.words, tile)
-    rounds = -(-size.bit_length() // (threads.bit_length() - 1))
+    parts = min(_SEARCHING_THREADS, threads // 2)
+    rounds = -(-size.bit_length() // max(1, parts.bit_length() - 1))
     search = _Search(
         code,
-        threads,
-        rounds=rounds,
-        flags=code.define(k.Memory.LOCAL, dtypes.int32, 2 * (threads + 1)),
-        found=code.define(k.Memory.LOCAL, dtypes.int32, 2 * rounds),
+        parts,
+        rounds,
+        flags=code.define(k.Memory.LOCAL, dtypes.int32, 2 * (parts + 1)),
+        found=code.define(k.Memory.LOCAL, dtypes.int32, 2 * (rounds + 1)),
     )
     bounds = code.define(k.Memory.REGISTER, code.position, 2)
     group = code.index(k.Axis.GROUP, 0, rows * count, code.position)
@@ -198,13 +202,13 @@ def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKer
     first = code.minus(start, base)
     last = code.least(code.plus(first, Number(tile)), code.plus(left, right))
 
-    def record(place: k.ValueId) -> Words:
-        return code.read(sources, code.plus(row, code.within(place, size)))
+    def record(place: k.ValueId, mask: k.ValueId | None = None) -> Words:
+        return code.read(sources, code.plus(row, code.within(place, size)), mask)
 
-    def is_taken(place: k.ValueId, diagonal: k.ValueId) -> k.ValueId:
+    def is_taken(place: k.ValueId, diagonal: k.ValueId, mask: k.ValueId) -> k.ValueId:
         """Return whether that record of the first run is among the first `diagonal` ones of both."""
         other = code.plus(middle, code.minus(code.minus(diagonal, Number(1)), place))
-        return code.comes_before(record(code.plus(base, place)), record(other))
+        return code.comes_before(record(code.plus(base, place), mask), record(other, mask))
 
     split, end = search.splits(thread, (first, last), left, right, is_taken)
     mine, others = code.minus(end, split), code.minus(code.minus(last, first), code.minus(end, split))
@@ -272,18 +276,18 @@ def _merge_share(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Searches that all threads of a group do together: each round leaves one of as many parts as there are threads.
+    """Two searches at once, by some threads of a group each: each round leaves one of as many parts as these are.
 
     Attributes:
         code: To write to.
-        threads: Of the group.
+        parts: How many threads search for one place.
         rounds: Until one place is left.
-        flags: Local memory, ``(2, threads + 1)``: whether what each thread looked at holds.
-        found: Local memory, ``(rounds, 2)``: for how many threads it does.
+        flags: Local memory, ``(2, parts + 1)``: whether what each thread looked at holds.
+        found: Local memory, ``(rounds + 1, 2)``: for how many threads it does; then the results.
     """
 
     code: Code
-    threads: int
+    parts: int
     rounds: int
     flags: k.ValueId
     found: k.ValueId
@@ -294,41 +298,43 @@ class _Search:
         diagonals: tuple[k.ValueId, k.ValueId],
         left: k.ValueId,
         right: k.ValueId,
-        is_taken: Callable[[k.ValueId, k.ValueId], k.ValueId],
+        is_taken: Callable[[k.ValueId, k.ValueId, k.ValueId], k.ValueId],
     ) -> tuple[k.ValueId, k.ValueId]:
-        """Return for both `diagonals` how many of the first run's `left` elements are among so many of both runs."""
-        code = self.code
+        """Return for both `diagonals` how many of the first run's `left` elements are among so many of both runs.
+
+        ``is_taken(place, diagonal, mask)`` says so of the element at a place, where the mask holds.
+        """
+        code, parts = self.code, self.parts
         zero, one = code.const(0, dtypes.int32), code.const(1, dtypes.int32)
         is_first = code.equal(thread, Number(0))
         for number in range(2 * self.rounds):
             code.store(self.found, code.at(number), zero, is_first)
         for number in range(2):
-            code.store(self.flags, code.at(number * (self.threads + 1) + self.threads), zero, is_first)
-        bounds = [
-            (code.most(code.minus(diagonal, right), Number(0)), code.least(diagonal, left)) for diagonal in diagonals
-        ]
+            code.store(self.flags, code.at(number * (parts + 1) + parts), zero, is_first)
+        searches = code.less(thread, Number(2 * parts))
+        part = code.both(thread, Number(parts - 1))
+        which = code.both(code.down(thread, Number(parts.bit_length() - 1)), Number(1))
+        flag = code.plus(code.times(which, Number(parts + 1)), part)
+        diagonal = code.where(code.equal(which, Number(0)), *diagonals)
+        low, high = code.most(code.minus(diagonal, right), Number(0)), code.least(diagonal, left)
         for turn in range(self.rounds):
-            steps, holds = [], []
-            for number, (low, high) in enumerate(bounds):
-                parts = code.plus(code.minus(high, low), Number(self.threads - 1))
-                steps.append(code.down(parts, Number(self.threads.bit_length() - 1)))
-                place = code.plus(low, code.times(thread, steps[-1]))
-                holds.append(code.both(code.less(place, high), is_taken(place, diagonals[number])))
-                flag = code.plus(thread, Number(number * (self.threads + 1)))
-                code.store(self.flags, flag, code.where(holds[-1], one, zero))
+            step = code.down(code.plus(code.minus(high, low), Number(parts - 1)), Number(parts.bit_length() - 1))
+            place = code.plus(low, code.times(part, step))
+            is_open = code.both(searches, code.less(place, high))
+            holds = code.both(is_open, is_taken(place, diagonal, is_open))
+            code.store(self.flags, flag, code.where(holds, one, zero), searches)
             code.barrier()
-            for number in range(2):
-                after = code.load(self.flags, code.plus(thread, Number(number * (self.threads + 1) + 1)))
-                is_last = code.both(holds[number], code.equal(after, zero))
-                count = code.cast(code.plus(thread, Number(1)), dtypes.int32)
-                code.store(self.found, code.at(2 * turn + number), count, is_last)
+            after = code.load(self.flags, code.plus(flag, Number(1)))
+            slot = code.plus(which, Number(2 * turn))
+            count = code.cast(code.plus(part, Number(1)), dtypes.int32)
+            code.store(self.found, slot, count, code.both(holds, code.equal(after, zero)))
             code.barrier()
-            for number, (low, high) in enumerate(bounds):
-                count = code.cast(code.load(self.found, code.at(2 * turn + number)), code.position)
-                over = code.plus(low, code.times(count, steps[number]))
-                next_low = code.plus(code.minus(over, steps[number]), Number(1))
-                bounds[number] = (
-                    code.where(code.less(code.at(0), count), next_low, low),
-                    code.least(high, over),
-                )
-        return bounds[0][0], bounds[1][0]
+            count = code.cast(code.load(self.found, slot), code.position)
+            over = code.plus(low, code.times(count, step))
+            is_some = code.less(code.at(0), count)
+            low, high = code.where(is_some, code.plus(code.minus(over, step), Number(1)), low), code.least(high, over)
+        is_result = code.both(searches, code.equal(part, Number(0)))
+        code.store(self.found, code.plus(which, Number(2 * self.rounds)), code.cast(low, dtypes.int32), is_result)
+        code.barrier()
+        first, last = (code.load(self.found, code.at(2 * self.rounds + number)) for number in range(2))
+        return code.cast(first, code.position), code.cast(last, code.position)
