@@ -13,6 +13,7 @@ from zyx.ir.nest import Kind
 from zyx.ir.verify import verify
 from zyx.ops import ReduceOp
 from zyx.schedule.build import build_nest
+from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import Mark, Reorder, Split, SwapReduce, apply_moves
 from zyx.schedule.partition import partition
@@ -228,3 +229,40 @@ def test_what_runs_over_a_scan_in_another_way_comes_after_it(bench):
         graph.scan(ReduceOp.SUM, bench.mul(running, running), 1),
     ):
         bench.check(output, run=bench.run_kernels, tolerance=1e-3)
+
+
+# ---- what is chosen
+
+CARD = {
+    "units": 2, "max_group_threads": 64, "max_group_shape": (64, 64, 64), "warp_size": 8, "subgroup_size": 8,
+    "swaps": frozenset(dtype for dtype in dtypes.ALL if dtype.bits in (32, 64)), "vector_bytes": 16, "lanes": (2, 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "shape, axis, barriers, lanes",
+    [
+        ((40, 93), 1, False, 1),  # rows enough: each is scanned by threads that run in step
+        ((40, 96), 1, False, 4),
+        ((3, 999), 1, True, 1),
+        ((3, 1000), 1, True, 4),
+        ((33, 5), 1, False, 1),  # a thread for a row
+        ((100, 40), 0, False, 1),
+        ((100, 3, 2), 0, False, 1),
+        ((9, 300, 4), 1, False, 1),
+        ((2, 30, 70), 1, False, 1),
+    ],
+    ids=str,
+)
+def test_threads_lie_along_rows_or_columns(device_with, shape, axis, barriers, lanes):
+    bench = device_with(**CARD)
+    array = small(shape, ReduceOp.SUM)
+    output = bench.graph.scan(ReduceOp.SUM, bench.leaf(array), axis)
+    nest, params = nest_of(bench, output)
+    kernel = lower(choose_schedule(nest, bench.info)[0], "scan")
+    verify(kernel)
+    assert (count(kernel, k.Barrier) > 0) == barriers
+    assert max(op.type.lanes for op in kernel.ops if isinstance(op, k.Load)) == lanes
+    result = np.zeros(array.size, array.dtype)
+    run_without_races(kernel, [array.ravel() if node.storage is not None else result for node in params])
+    np.testing.assert_array_equal(result.reshape(shape), np.cumsum(array, axis, dtype=np.float64))

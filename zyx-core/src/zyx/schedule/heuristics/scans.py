@@ -109,9 +109,12 @@ def _share_rows(plan: Plan, parallel: list[Range], along: Range, info: DeviceInf
     nearly = _NEARLY_OF_FEW if rows * rest.size < info.units * info.max_group_threads else _NEARLY
     beside = max(1, _step_bytes(plan.nest, along) // itemsize)  # rows whose elements lie between those of one row
     most_of_a_row = max(most // beside, min(info.warp_size, most))
+    if info.subgroup_size > 1 and rows * info.subgroup_size >= info.units * info.max_group_threads:
+        most_of_a_row = min(most_of_a_row, info.subgroup_size)  # these need not meet, and there are enough of them
     threads = _threads_of_a_row(rest.size, most_of_a_row, lanes * itemsize, nearly)
     rounds = -(-rest.size // threads)
-    at_a_time = rounds if rounds <= 2 * _VECTORS_AT_A_TIME else _VECTORS_AT_A_TIME
+    at_a_time = max(_VECTORS_AT_A_TIME, _ELEMENTS_AT_A_TIME // lanes)
+    at_a_time = rounds if rounds <= 2 * at_a_time else at_a_time
     together = rest
     if at_a_time < rounds:
         _, together = plan.split(rest, threads * at_a_time)
