@@ -113,3 +113,18 @@ def test_an_element_is_loaded_once_for_all_channels_of_a_thread(scheduled):
     loads = [op for op in body if isinstance(op, k.Load) and op.source in arrays]
     products = [op for op in body if isinstance(op, k.Binary) and op.type.dtype.is_float and op.op.name == "MUL"]
     assert len(products) >= 1.9 * len(loads)
+
+
+def test_weights_are_vectors_in_local_memory(scheduled):
+    x, w = whole(7, 1, 7, 60, 60), whole(8, 8, 7, 3, 3)
+    nests, found = scheduled(lambda x, w: F.conv2d(x, w, None), x, w)
+    np.testing.assert_array_equal(found, convolved(x, w, 1, 0))
+    kernel = lower(nests[0], "test")
+    shared = {i for i, op in enumerate(kernel.ops) if isinstance(op, k.Define) and op.memory is k.Memory.LOCAL}
+    loads = [op for op in kernel.ops if isinstance(op, k.Load) and op.source in shared]
+    assert len(shared) == 1
+    assert loads and {op.type.lanes for op in loads} == {4}
+    images = {i for i, op in enumerate(kernel.ops) if isinstance(op, k.Define) and op.length == x.size}
+    elements = [op for op in kernel.ops if isinstance(op, k.Load) and op.source in images]
+    products = [op for op in kernel.ops if isinstance(op, k.Binary) and op.op.name == "MUL" and op.type.dtype.is_float]
+    assert len(products) == 8 * len(elements)

@@ -6,7 +6,10 @@ Where there are many points (y, x), a thread takes a few of them, and several o 
 used for all these o, and every weight for all these points. Neighbouring threads have neighbouring points: they read
 and store what lies side by side, and the same weights.
 
-    n groups;  o = groups, 8 written out;  y+x = 2 written out, groups, 256 threads;  ky, kx repeated;  i loop
+    n groups;  o = groups, 2 written out, 4 written out;  y+x = 2 written out, groups, 128 threads;
+    i = loop, 8 loop;  ky, kx repeated
+
+The weights for 8 of i are copied to local memory first, where a thread loads vectors of them along o.
 
 Tiles that the threads of a group copy together (`zyx.schedule.heuristics.register_tiles`) take fewer loads, but have
 16 rows at least, and pay for what is missing to that, and to the part of a sum that is copied at a time.
@@ -21,10 +24,12 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.schedule.accesses import expressions_of, stride_along
+from zyx.schedule.accesses import expressions_of, reads_in, stride_along
 from zyx.schedule.heuristics.elementwise import part_of_a_point
 from zyx.schedule.heuristics.plan import serial_ranges
+from zyx.schedule.heuristics.products import merge, stage_factor
 from zyx.schedule.moves import Split
+from zyx.schedule.moves.values import conversion_of
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -33,7 +38,8 @@ if TYPE_CHECKING:
     from zyx.schedule.heuristics.contraction import Contraction
     from zyx.schedule.heuristics.plan import Plan
 
-_THREADS: Final = 256
+#: Threads of a group: of larger groups, fewer have room on a processor, and more of them are idle at the end.
+_THREADS: Final = 128
 #: Fewest points along which threads stand.
 _LEAST_POINTS: Final = 128
 #: So many of them leave few threads of a last group idle: other ranges are groups then.
@@ -45,11 +51,16 @@ _MOST_ROWS: Final = 32
 _FEW_ROWS: Final = 4
 _POINTS: Final = (1, 2, 4)
 _MOST_RESULTS: Final = 64
-_WRITTEN_OUT: Final = 1 << 9
+_WRITTEN_OUT: Final = 640
+#: Rows whose weights are one vector, and bytes of weights that are copied at a time.
+_LANES: Final = 4
+_COPIED_BYTES: Final = 8192
+#: Steps of the sum that are worth a meeting of the threads.
+_STEPS: Final = 8
 #: What it costs to load an element for all rows, or for all points, with its place and mask, relative to a
 #: multiplication; and to store a result.
 _POINT_COST: Final = 10.0
-_ROW_COST: Final = 5.0
+_ROW_COST: Final = 3.0
 _STORE_COST: Final = 8.0
 #: Threads of a processor that keep it busy.
 _BUSY: Final = 512
@@ -108,7 +119,8 @@ def choose_thread_tile(nest: Nest, found: Contraction, info: DeviceInfo) -> Thre
             if height * several > min(_MOST_RESULTS, info.registers // 2):
                 continue
             waste = -(-rows.size // height) * height / rows.size
-            busy = min(1.0, results / (height * several * info.units * _BUSY))
+            groups = results / (height * several * _THREADS * info.units)
+            busy = min(groups / math.ceil(groups), groups * _THREADS / _BUSY)
             cost = 1 + _POINT_COST / height + _ROW_COST / several + _STORE_COST / summed
             tiles.append(ThreadTile(rows, height, points, several, waste * cost / busy))
     return min(tiles, key=lambda tile: tile.cost, default=None)
@@ -138,10 +150,9 @@ def schedule_thread_tile(plan: Plan, tile: ThreadTile, info: DeviceInfo) -> None
         group, inner = _split(plan, inner, threads)
         plan.mark(group, Kind.GROUP)
     plan.mark(inner, Kind.LOCAL)
-    named = {range_ for range_ in plan.nest.ranges if plan.nest.kind(range_) is not Kind.LOOP}
-    statement = next(s for s in plan.nest.statements if isinstance(s, Compute) and s.op is not None)
+    statement = _sum(plan)
     for range_ in statement.value.ranges:
-        if range_ not in named:
+        if plan.nest.kind(range_) is Kind.LOOP:
             plan.mark(range_, Kind.GROUP)
     written_out = tile.height * several
     for range_ in reversed(statement.reduced):
@@ -149,6 +160,51 @@ def schedule_thread_tile(plan: Plan, tile: ThreadTile, info: DeviceInfo) -> None
         if written_out > _WRITTEN_OUT:
             break
         plan.mark(range_, Kind.REPEAT)
+    _copy_weights(plan, rows, inner.size, info)
+    kinds = (Kind.REPEAT, Kind.UNROLL)  # all results take one step of the sum, then the next: so little is kept of it
+    statement = _sum(plan)
+    plan.order([range_ for kind in kinds for range_ in statement.order if plan.nest.kind(range_) is kind])
+
+
+def _sum(plan: Plan) -> Compute:
+    (statement,) = (s for s in plan.nest.statements if isinstance(s, Compute) and s.op is not None)
+    return statement
+
+
+def _copy_weights(plan: Plan, rows: Range, threads: int, info: DeviceInfo) -> None:
+    """Let the threads of a group copy the weights of its rows to local memory, for some steps of the sum at a time."""
+    statement = _sum(plan)
+    weight = next(read for read in reads_in(statement) if read.index.free & rows.bit)
+    summed = [range_ for range_ in statement.reduced if weight.index.free & range_.bit]
+    nbytes = rows.size * conversion_of(statement, weight).dtype.itemsize
+    copied: list[Range] = []
+    steps = 1
+    for range_ in reversed(summed):
+        most = _COPIED_BYTES // (nbytes * steps)
+        if range_.size > most:
+            part = max(part for part in range(1, max(most, 1) + 1) if range_.size % part == 0)
+            if steps * part < _STEPS:  # what is past the end is written out once more, which is little here
+                part = min(most, _STEPS)
+            if part > 1:
+                copied.append(plan.split(range_, part)[1])
+            break
+        steps *= range_.size
+        copied.append(range_)
+    if math.prod(range_.size for range_ in copied) * rows.size < threads or info.local_bytes < 2 * _COPIED_BYTES:
+        return
+    side = [rows]
+    lanes = math.gcd(rows.size, _LANES)
+    if 1 < lanes < rows.size:
+        side = list(_split(plan, rows, lanes))
+    *ranges, vector = stage_factor(plan, repr(_sum(plan).value), side, [*reversed(copied), *side], converted=True)
+    if lanes > 1:
+        plan.mark(vector, Kind.VECTOR)
+    else:
+        ranges.append(vector)
+    rest = plan.range(merge(plan, ranges))
+    rest, together = _split(plan, rest, threads)
+    plan.mark(together, Kind.LOCAL)
+    plan.mark(rest, Kind.UNROLL)
 
 
 def _split(plan: Plan, range_: Range, factor: int) -> tuple[Range, Range]:
