@@ -145,11 +145,11 @@ def _by_tiles(graph: Graph, words: list[Node], records: Records, info: DeviceInf
         tiles = Tiles(rows, size, tile, records.words)
         kernel = tile_kernel(tiles, count, tile, is_first=False)
         size = tiles.count * count
-        words = [graph.reshape(node, (rows, size)) for node in kernel.apply(graph, tuple(words))]
+        words = kernel.apply(graph, tuple(words))
     if size <= tile:
         tiles = Tiles(rows, size, tile_for(size), records.words)
         words = tile_kernel(tiles, count, tile, is_first=False).apply(graph, tuple(words))
-        return graph.reshape(places_of(graph, words, records), (rows, count))
+        return places_of(graph, words, records)
     tiles = Tiles(rows, size, tile, records.words)
     words = tile_kernel(tiles, tile, tile, is_first=True).apply(graph, tuple(words))
     run = tile
@@ -166,8 +166,7 @@ def _by_few(graph: Graph, words: list[Node], records: Records, info: DeviceInfo,
         chunks = min(-(-info.units // rows), -(-size // _CHUNK))
         kernel = few_kernel(rows, size, -(-size // chunks), count, records.words)
         words = kernel.apply(graph, tuple(words))
-        size = words[0].shape[1] * count
-        words = [graph.reshape(node, (rows, size)) for node in words]
+        size = words[0].shape[1]
         if size == count:
             return places_of(graph, words, records)
 

@@ -22,7 +22,7 @@ MOST_KEPT: Final = 64
 
 @functools.cache
 def few_kernel(rows: int, size: int, chunk: int, count: int, words: tuple[DType, ...]) -> CustomKernel:
-    """Return the kernel from records ``(rows, size)`` to the first ones of each chunk, ``(rows, chunks, count)``.
+    """Return the kernel from records ``(rows, size)`` to the first ones of each chunk, ``(rows, chunks * count)``.
 
     A chunk that has fewer is filled up with records that come last.
     """
@@ -53,5 +53,5 @@ def few_kernel(rows: int, size: int, chunk: int, count: int, words: tuple[DType,
     turn = code.loop(count, code.position)
     code.write(results, code.plus(code.times(group, Number(count)), turn), code.read(best, turn))
     code.end_loop()
-    shape = (rows, chunks, count)
+    shape = (rows, chunks * count)
     return CustomKernel(code.finish(f"first_{count}_of_{size}"), tuple((shape, word) for word in words))

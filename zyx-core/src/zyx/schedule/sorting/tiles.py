@@ -83,8 +83,8 @@ def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> Cus
 
     Args:
         tiles: What to sort.
-        keep: How many records of each tile are stored, ``(rows, count, keep)``; a tile that is not full is filled up
-            with records that come last.
+        keep: How many records of each tile are stored, ``(rows, count * keep)``; a tile that is not full is
+            filled up with records that come last.
         largest: How many records a group can sort; see `largest_tile`.
         is_first: Whether merging follows. Then all records are stored, ``(rows * size + 1,)``, and behind them the
             state that merging starts with.
@@ -143,7 +143,11 @@ def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> Cus
         code.write(results, index, code.read(arrays, local), is_there)
     if is_first:
         _write_state(code, results, rows * size, code.at(tile.bit_length() - 1), group, thread)
-    shape = (length,) if is_first else (rows // tiles.inner, count, keep, tiles.inner)
+    shape: tuple[int, ...] = (rows, count * keep)
+    if is_first:
+        shape = (length,)
+    elif tiles.inner > 1:
+        shape = (rows // tiles.inner, keep, tiles.inner)
     return CustomKernel(code.finish(f"sort_tiles_{tile}"), tuple((shape, word) for word in tiles.words))
 
 
