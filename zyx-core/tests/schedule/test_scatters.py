@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import zyx
 from zyx import dtype as dtypes
 from zyx.backend.info import Capability
 from zyx.graph import Graph
@@ -18,12 +19,14 @@ from zyx.ir.digest import digest_of_nests
 from zyx.ir.nest import Kind
 from zyx.ir.verify import verify
 from zyx.ops import ReduceOp, reduce_ops
+from zyx.runtime.runtime import use
 from zyx.schedule.build import build_nest
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.lower import lower, lower_together
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare
+from zyx.testing.paper import open_paper
 from zyx.testing.races import run_without_races
 
 #: Those of an NVIDIA H200.
@@ -144,10 +147,10 @@ class TestSchedules:
 
 class TestCopies:
     def test_few_places_get_copies_that_neighbouring_threads_have_side_by_side(self, gpu):
-        (prepared,) = gpu.prepare(updates_of(gpu, 1 << 15, 1, 3, ReduceOp.SUM))
+        (prepared,) = gpu.prepare(updates_of(gpu, 1 << 15, 1, 6, ReduceOp.SUM))
         (scatter,) = scatters_in([prepared])
         places, copies, _ = scatter.shape
-        assert places == 3
+        assert places == 6
         assert copies >= 256
         assert places * copies * 8 <= 1 << 15
 
@@ -185,6 +188,47 @@ class TestComparisons:
         output = updates_of(gpu, 1 << 14, 1, 5, ReduceOp.SUM)
         prepared = prepare(Graph(), topological([output]), [output], gpu.info, deterministic=True)
         assert not scatters_in(prepared)
+
+
+class TestSegments:
+    """Many floats into many places in one order, on threads: run whole, as sorting takes hand-written kernels."""
+
+    @pytest.mark.parametrize("name", ["card", "card with one axis", "card without local memory"])
+    @pytest.mark.parametrize(("rows", "columns", "places"), [(1100, 1, 300), (700, 3, 4), (2100, 2, 5000)])
+    def test_sums_are_right_and_have_the_same_bits_each_time(self, name, rows, columns, places):
+        random = np.random.default_rng(rows)
+        index = random.integers(-places - 2, places + 2, (rows, 1)).astype(np.int32)
+        updates = random.standard_normal((rows, columns)).astype(np.float32)
+        base = random.standard_normal((places, columns)).astype(np.float32)
+        wanted = base.astype(np.float64)
+        at = np.where(index < 0, index + places, index)[:, 0]
+        np.add.at(wanted, at[(at >= 0) & (at < places)], updates[(at >= 0) & (at < places)])
+        with open_paper(name) as runtime, use(runtime), zyx.settings(deterministic=True):
+            x, i, u = (zyx.Tensor(array) for array in (base, index, updates))
+            found = [x.scatter_add(0, i.expand(updates.shape), u).numpy() for _ in range(2)]
+            plan = zyx.explain_plan(x.scatter_add(0, i.expand(updates.shape), u))
+        np.testing.assert_allclose(found[0], wanted, 1e-4, 1e-4)
+        assert found[0].tobytes() == found[1].tobytes()
+        assert len(plan["steps"]) > 5
+
+    @pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+    def test_every_element_may_have_an_index_of_its_own(self, dtype):
+        random = np.random.default_rng(0)
+        index = random.integers(0, 60, (2, 600, 3)).astype(dtype)
+        updates = random.integers(-8, 9, index.shape).astype(np.float32)
+        wanted = np.zeros((2, 50, 3), np.float32)
+        for i, j, c in np.ndindex(index.shape):
+            if index[i, j, c] < 50:
+                wanted[i, index[i, j, c], c] = max(wanted[i, index[i, j, c], c], updates[i, j, c])
+        with open_paper("card") as runtime, use(runtime), zyx.settings(deterministic=True):
+            found = zyx.zeros((2, 50, 3)).scatter(1, zyx.Tensor(index), zyx.Tensor(updates), "amax").numpy()
+        np.testing.assert_array_equal(found, wanted)
+
+    def test_few_updates_of_a_place_are_made_in_order(self, gpu):
+        output = updates_of(gpu, 500, 2, 5000, ReduceOp.SUM)
+        prepared = prepare(Graph(), topological([output]), [output], gpu.info, deterministic=True)
+        (scatter,) = scatters_in(prepared)
+        assert scatter.op is ReduceOp.SUM
 
 
 class TestWinners:

@@ -27,7 +27,7 @@ from zyx.ops import ReduceOp
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
 from zyx.schedule.scans import split_scan
-from zyx.schedule.scattering import in_parallel
+from zyx.schedule.scattering import Helpers, in_parallel
 from zyx.schedule.sorting import sort_order
 from zyx.schedule.stages import in_stages
 from zyx.schedule.windows import sum_of_windows
@@ -72,6 +72,8 @@ def prepare(
     chain: dict[Node, int] = {}
     users = _count_users(order, outputs)
     wanted = set(outputs)
+    sorting = functools.partial(sort_order, graph, info=info, way=way_to_sort) if way_to_sort < 2 else None
+    helpers = Helpers(functools.partial(_reduction, graph, info=info), sorting)
     has_windows = any(isinstance(node, n.Unslide) for node in order)
     for node in order:
         _check_size(node)
@@ -90,8 +92,7 @@ def prepare(
         elif isinstance(current, n.Sort) and current is not sources[0]:
             current = sort_order(graph, current, info, way_to_sort)
         elif isinstance(current, n.Scatter) and current is not sources[0]:
-            reduction = functools.partial(_reduction, graph, info=info)
-            current = in_parallel(graph, current, info, reduction, deterministic=deterministic)
+            current = in_parallel(graph, current, info, helpers, deterministic=deterministic)
         elif isinstance(current, n.Scan) and current is not sources[0]:
             current = split_scan(graph, current, info)
             if node in wanted and users[node] > 1 and not isinstance(current, n.Scan):  # stored once, as it is

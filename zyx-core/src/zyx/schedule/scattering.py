@@ -2,6 +2,8 @@
 
     many updates of more places        copies = scatter into (places, copies);  base op (copies combined)
     many updates of a few places       base op (reduction of where(index == place, updates, neutral))
+    many updates of many places, in    sorted by place, and neighbours combined (`zyx.schedule.segments`)
+    one order, by threads
     one update of places that are      where(index == place, base op update, base)
     all the same besides
     the last of several updates stays  winner = scatter of the updates' numbers by max;  where(winner >= 0,
@@ -21,13 +23,14 @@ results do not change from run to run.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx import dtype as dtypes
 from zyx.dtype import accumulator
 from zyx.graph import node as n
 from zyx.ops import BinaryOp, ReduceOp, identity
 from zyx.schedule.phases import combines_indivisibly
+from zyx.schedule.segments import by_segments, from_start
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -43,8 +46,12 @@ _FEW_TO_REPLACE: Final = 64
 _FEW_TO_COPY: Final = 1 << 14
 #: So many places are enough for indivisible combinations to seldom wait for each other.
 _PLACES: Final = 1 << 13
-#: Most places that each update is compared with.
+#: Most places that each update is compared with: in place of one that is made in order, and of one that is combined
+#: indivisibly.
 _COMPARED_PLACES: Final = 16
+_COMPARED_BY_THREADS: Final = 4
+#: Updates that a thread makes in order in the time that it takes to sort them and the like.
+_MOST_IN_ORDER: Final = 512
 #: Updates for each place of a copy, at least: what is stored once more, and read once more, is little beside them.
 _UPDATES_OF_A_PLACE: Final = 8
 #: The same where no threads are waiting for memory: a place is stored and read in a fraction of an update's time.
@@ -53,16 +60,26 @@ _UPDATES_OF_A_CACHED_PLACE: Final = 1
 _COLUMNS_OF_A_GROUP: Final = 16
 
 
-def in_parallel(
-    graph: Graph, node: n.Scatter, info: DeviceInfo, reduction: Callable[[n.Reduce], Node], *, deterministic: bool
-) -> Node:
+class Helpers(NamedTuple):
+    """How a device computes what a scatter may become.
+
+    Attributes:
+        reduction: Returns a reduction as the device is to compute it.
+        sorting: The same of a sort; None if it would take longer than to make the updates in order.
+    """
+
+    reduction: Callable[[n.Reduce], Node]
+    sorting: Callable[[n.Sort], Node] | None = None
+
+
+def in_parallel(graph: Graph, node: n.Scatter, info: DeviceInfo, helpers: Helpers, *, deterministic: bool) -> Node:
     """Return a node with the values of `node` in a form that the device runs in parallel; `node` if it is one.
 
     Args:
         graph: To make nodes with.
         node: What to compute.
         info: The device.
-        reduction: Returns a reduction as the device is to compute it.
+        helpers: For what it becomes.
         deterministic: Whether floats are to be combined in one order, always the same.
     """
     base, index, updates = node.sources
@@ -71,32 +88,60 @@ def in_parallel(
         return _where_it_falls(graph, node) if isinstance(base, n.Const) else node
     if node.op is None:
         return _last_of_each(graph, node, info) if has_threads else node
-    points = size_of(index.shape)
     wide = accumulator(node.dtype) if node.op in (ReduceOp.SUM, ReduceOp.PROD) else node.dtype
-    if wide is node.dtype and has_threads and points > _FEW_TO_REPLACE:
+    if wide is node.dtype and has_threads and size_of(index.shape) > _FEW_TO_REPLACE:
         wide = _combined_as(node.op, node.dtype, info)
     if wide is not node.dtype:
         sources = (graph.cast(base, wide), index, graph.cast(updates, wide))
         wider = graph.scatter(*sources, node.axis, node.op)
         assert isinstance(wider, n.Scatter)
-        return graph.cast(in_parallel(graph, wider, info, reduction, deterministic=deterministic), node.dtype)
-    if points < _FEW_TO_COPY:
-        return node
+        return graph.cast(in_parallel(graph, wider, info, helpers, deterministic=deterministic), node.dtype)
     is_exact = not (deterministic and node.dtype.is_float)
-    is_indivisible = has_threads and is_exact and combines_indivisibly(info, node.op, node.dtype)
-    is_last_axis = math.prod(index.shape[node.axis + 1 :]) == 1
-    if not is_indivisible and is_last_axis and base.shape[node.axis] <= _COMPARED_PLACES:
-        return _by_comparison(graph, node, reduction)
-    copies = _PLACES // size_of(base.shape) if is_indivisible else _copies_in_order(node, info)
-    most = points // (size_of(base.shape) * (_UPDATES_OF_A_PLACE if has_threads else _UPDATES_OF_A_CACHED_PLACE))
-    copies = min(copies, most, index.shape[node.axis])
+    if has_threads and is_exact and combines_indivisibly(info, node.op, node.dtype):
+        if base.shape[node.axis] <= _COMPARED_BY_THREADS and _is_worth_copies(node):
+            return _by_comparison(graph, node, helpers)
+        copies = _most_copies(node, _PLACES // size_of(base.shape), _UPDATES_OF_A_PLACE)
+        return _by_copies(graph, node, base, copies, side_by_side=True) if copies > 1 else node
+    return _in_order(graph, node, info, helpers)
+
+
+def _in_order(graph: Graph, node: n.Scatter, info: DeviceInfo, helpers: Helpers) -> Node:
+    """Return what combines the updates of each place in one order, always the same."""
+    base, index, _ = node.sources
+    has_threads = info.max_group_threads > 1
+    if base.shape[node.axis] <= _COMPARED_PLACES and _is_worth_copies(node):
+        return _by_comparison(graph, node, helpers)
+    updates_of_a_place = _UPDATES_OF_A_PLACE if has_threads else _UPDATES_OF_A_CACHED_PLACE
+    copies = _most_copies(node, _copies_in_order(node, info), updates_of_a_place)
+    is_long = index.shape[node.axis] > _MOST_IN_ORDER * max(copies, 1)
+    if has_threads and is_long and helpers.sorting is not None and index.shape[node.axis] <= dtypes.int32.max:
+        assert node.op is not None
+        neutral = graph.const(identity(node.op, node.dtype), node.dtype, node.device, base.shape)
+        placed = graph.scatter(neutral, *by_segments(graph, node, helpers.sorting), node.axis)
+        assert isinstance(placed, n.Scatter)
+        return _on_top(graph, node.op, base, _last_of_each(graph, placed, info))
     if copies < 2:
         return node
     rest = 0 if has_threads else index.shape[node.axis] % copies
     if rest:  # a test for each update in a loop costs more than a few updates apart
         node, few = _divided(graph, node, rest)
-        base = in_parallel(graph, few, info, reduction, deterministic=deterministic)
+        base = in_parallel(graph, few, info, helpers, deterministic=True)
     return _by_copies(graph, node, base, copies, side_by_side=has_threads)
+
+
+def _is_worth_copies(node: n.Scatter) -> bool:
+    """Whether there are many updates, with no axis behind the indexed one."""
+    shape = node.sources[1].shape
+    return size_of(shape) >= _FEW_TO_COPY and math.prod(shape[node.axis + 1 :]) == 1
+
+
+def _most_copies(node: n.Scatter, wanted: int, updates_of_a_place: int) -> int:
+    """Return how many of the copies that are wanted take little beside the updates."""
+    base, index, _ = node.sources
+    points = size_of(index.shape)
+    if points < _FEW_TO_COPY:
+        return 1
+    return min(wanted, points // (size_of(base.shape) * updates_of_a_place), index.shape[node.axis])
 
 
 def _combined_as(op: ReduceOp, dtype: DType, info: DeviceInfo) -> DType:
@@ -137,24 +182,11 @@ def _where_it_falls(graph: Graph, node: n.Scatter) -> Node:
     So it becomes a part of what reads it, as where the gradient of a chosen class meets that of the classes' sum.
     """
     base, index, updates = node.sources
-    index = _from_start(graph, index, base.shape[node.axis])
+    index = from_start(graph, index, base.shape[node.axis])
     place = graph.iota(base.shape, node.axis, index.dtype, base.device)
     is_there = graph.binary(BinaryOp.EQ, graph.expand(index, base.shape), place)
     updates = graph.expand(updates, base.shape)
     return graph.where(is_there, updates if node.op is None else graph.binary(node.op.binary, base, updates), base)
-
-
-def _from_start(graph: Graph, index: Node, size: int) -> Node:
-    """Return an index with what counts from the end counting from the start, in a type that has all positions."""
-    if index.dtype.bits < 32:
-        index = graph.cast(index, dtypes.int32)
-    if index.dtype.max < size:
-        index = graph.cast(index, dtypes.int64)
-    if index.dtype.is_unsigned:
-        return index
-    zero, length = (graph.const(value, index.dtype, index.device, index.shape) for value in (0, size))
-    from_end = graph.binary(BinaryOp.ADD, index, length)
-    return graph.where(graph.binary(BinaryOp.LT, index, zero), from_end, index)
 
 
 def _copies_in_order(node: n.Scatter, info: DeviceInfo) -> int:
@@ -200,7 +232,7 @@ def _by_copies(graph: Graph, node: n.Scatter, base: Node, copies: int, *, side_b
     return _on_top(graph, op, base, total)
 
 
-def _by_comparison(graph: Graph, node: n.Scatter, reduction: Callable[[n.Reduce], Node]) -> Node:
+def _by_comparison(graph: Graph, node: n.Scatter, helpers: Helpers) -> Node:
     """Return the base, combined with the updates that have each place for their index. No axes follow the indexed one.
 
     Each update is compared with all places.
@@ -214,12 +246,12 @@ def _by_comparison(graph: Graph, node: n.Scatter, reduction: Callable[[n.Reduce]
     def spread(x: Node) -> Node:
         return graph.expand(graph.reshape(x, long), wide)
 
-    index = _from_start(graph, index, places)
+    index = from_start(graph, index, places)
     place = graph.iota(wide, axis + 1, index.dtype, index.device)
     neutral = graph.const(identity(op, node.dtype), node.dtype, node.device, wide)
     chosen = graph.where(graph.binary(BinaryOp.EQ, spread(index), place), spread(updates), neutral)
     found = graph.reduce(op, chosen, (axis,))
-    total = reduction(found) if isinstance(found, n.Reduce) else found
+    total = helpers.reduction(found) if isinstance(found, n.Reduce) else found
     return _on_top(graph, op, base, graph.reshape(total, base.shape))
 
 
