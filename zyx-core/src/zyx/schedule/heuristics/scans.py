@@ -50,6 +50,8 @@ _IDLE: Final = 6
 #: Vectors of a row, or elements of a column, that a thread loads at a time.
 _VECTORS_AT_A_TIME: Final = 4
 _ELEMENTS_AT_A_TIME: Final = 8
+#: Vectors at a time where threads scan through local memory, which takes a store and a load of each in every step.
+_BY_MEMORY: Final = 2
 #: Columns of so few elements are written out.
 _SHORT_COLUMN: Final = 16
 
@@ -113,7 +115,7 @@ def _share_rows(plan: Plan, parallel: list[Range], along: Range, info: DeviceInf
         most_of_a_row = min(most_of_a_row, info.subgroup_size)  # these need not meet, and there are enough of them
     threads = _threads_of_a_row(rest.size, most_of_a_row, lanes * itemsize, nearly)
     rounds = -(-rest.size // threads)
-    at_a_time = max(_VECTORS_AT_A_TIME, _ELEMENTS_AT_A_TIME // lanes)
+    at_a_time = max(_VECTORS_AT_A_TIME, _ELEMENTS_AT_A_TIME // lanes) if info.subgroup_size > 1 else _BY_MEMORY
     at_a_time = rounds if rounds <= 2 * at_a_time else at_a_time
     together = rest
     if at_a_time < rounds:
