@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from zyx.backend import Device, Program
     from zyx.graph.node import Node
     from zyx.ir.expr import Param
+    from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
     from zyx.runtime.candidates import Candidates
     from zyx.runtime.compiler import Compiler
@@ -121,6 +122,7 @@ class _Making:
         self._is_deterministic = planner.is_deterministic
         self._donations = donations
         self._donated: dict[Node, Node] = {}
+        self._customs: dict[tuple[Kernel, Device], Future[Program]] = {}  # a sort launches one kernel many times
         self._shared: dict[Node, Node] = {}  # a leaf that stands for another node's buffer, which its device can reach
 
     def make(self, outputs: Sequence[Node], leaves: Sequence[Node]) -> Plan:
@@ -310,8 +312,10 @@ class _Making:
         stored: list[Node] = []
         for number, (shape, dtype) in enumerate(custom.outputs):
             stored.append(outputs.get(number) or self._graph.leaf(shape, dtype, root.device))
-        kernel = self._compiler.simplified(custom.kernel, device)
-        program = self._compiler.start_kernel(kernel, device)
+        program = self._customs.get((custom.kernel, device))
+        if program is None:
+            kernel = self._compiler.simplified(custom.kernel, device)
+            program = self._customs[custom.kernel, device] = self._compiler.start_kernel(kernel, device)
         return _Started(device, program, (*stored, *root.sources), tuple(stored))
 
     # ---- buffers

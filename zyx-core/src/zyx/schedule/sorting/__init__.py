@@ -152,9 +152,10 @@ def _by_tiles(graph: Graph, words: list[Node], records: Records, info: DeviceInf
         return places_of(graph, words, records)
     tiles = Tiles(rows, size, tile, records.words)
     words = tile_kernel(tiles, tile, tile, is_first=True).apply(graph, tuple(words))
+    kernel = merge_kernel(tiles, threads, info.local_bytes)
     run = tile
     while run < size:
-        words = merge_kernel(tiles, threads, info.local_bytes).apply(graph, tuple(words))
+        words = kernel.apply(graph, tuple(words))
         run *= 2
     places = places_of(graph, [_narrow(graph, node, 0, rows * size) for node in words], records)
     return graph.reshape(places, (rows, size))

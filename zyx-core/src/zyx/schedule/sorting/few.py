@@ -6,7 +6,6 @@ with the last of these, says that they are not among them.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir import kernel as k
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 MOST_KEPT: Final = 64
 
 
-@functools.cache
 def few_kernel(rows: int, size: int, chunk: int, count: int, words: tuple[DType, ...]) -> CustomKernel:
     """Return the kernel from records ``(rows, size)`` to the first ones of each chunk, ``(rows, chunks * count)``.
 

@@ -6,7 +6,6 @@ one place of all lanes side by side, and are sorted as tiles are where threads s
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -56,7 +55,6 @@ def lanes_for(records: Records, rows: int, size: int, info: DeviceInfo) -> int:
     return lanes if rows * 2 >= lanes and size <= _LONGEST and (fits or size <= _IN_REGISTERS) else 1
 
 
-@functools.cache
 def lanes_kernel(rows: Lanes, words: tuple[DType, ...]) -> CustomKernel:
     """Return the kernel that sorts the records of rows."""
     size, lanes, elements = rows.size, rows.lanes, rows.rows * rows.size

@@ -7,7 +7,6 @@ read neighbouring elements.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir import kernel as k
@@ -40,7 +39,6 @@ def comparators(size: int) -> Iterator[tuple[int, int]]:
         step *= 2
 
 
-@functools.cache
 def network_kernel(outer: int, size: int, inner: int, words: tuple[DType, ...], threads: int) -> CustomKernel:
     """Return the kernel that sorts records ``(outer, size, inner)`` along the axis in the middle."""
     rows = outer * inner

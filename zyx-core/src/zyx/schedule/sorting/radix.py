@@ -7,7 +7,6 @@ the chunk's and digit's begin, in order: equal digits keep theirs. What has one 
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -87,7 +86,6 @@ def _starts(code: Code, counts: k.ValueId, size: int, running: k.ValueId) -> Non
     code.end_loop()
 
 
-@functools.cache
 def rows_kernel(digits: Digits, *, in_local_memory: bool) -> CustomKernel:
     """Return the kernel in which each group sorts a row of records ``(rows, size)``.
 
@@ -134,7 +132,6 @@ def rows_kernel(digits: Digits, *, in_local_memory: bool) -> CustomKernel:
     return CustomKernel(code.finish(f"sort_rows_{size}"), outputs if in_local_memory else outputs * 2)
 
 
-@functools.cache
 def count_kernel(digits: Digits, number: int) -> CustomKernel:
     """Return the kernel that counts the digits of pass `number`: uint32 ``(rows, chunks, _VALUES)``."""
     rows, size, chunks = digits.rows, digits.size, digits.chunks
@@ -162,7 +159,6 @@ def _walk(code: Code, digits: Digits, group: k.ValueId) -> tuple[k.ValueId, k.Va
     return place, code.plus(code.times(row, Number(digits.size)), place)
 
 
-@functools.cache
 def move_kernel(digits: Digits, number: int) -> CustomKernel:
     """Return the kernel that distributes records by the digits of pass `number`, given each chunk's counts."""
     rows, size, chunks = digits.rows, digits.size, digits.chunks

@@ -9,7 +9,6 @@ Merging kernels of all lengths are one: how long the runs are lies behind the la
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -77,7 +76,6 @@ def rows_of_group(tile: int, largest: int) -> int:
     return max(1, min(_SMALL_GROUP, largest) // tile)
 
 
-@functools.cache
 def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> CustomKernel:
     """Return the kernel that sorts each tile of records ``(rows, size)``.
 
@@ -162,7 +160,6 @@ def _write_state(code: Code, results: Words, place: int, state: k.ValueId, group
 # ---- merging
 
 
-@functools.cache
 def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKernel:
     """Return the kernel that merges pairs of sorted runs of records ``(rows * size + 1,)``; a run is tiles or more."""
     rows, size = tiles.rows, tiles.size
