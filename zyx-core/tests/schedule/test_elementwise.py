@@ -134,3 +134,19 @@ def test_more_points_than_32_bits_count_stay_apart(card):
     nest, _ = choose_schedule(build_nest(part, {}), card.info)
     assert all(range_.size < 1 << 31 for range_ in nest.ranges)
     assert {nest.kind(range_) for range_ in nest.ranges} >= {Kind.GROUP, Kind.LOCAL}
+
+
+def test_parts_that_do_not_lie_at_whole_vectors_are_read_by_neighbours(card):
+    graph = card.graph
+    first = graph.pad(card.normal(60, 523), [(0, 0), (0, 256)])
+    joined = card.add(first, graph.pad(card.normal(60, 256), [(0, 0), (523, 0)]))
+    kernel, _, waste = counted(card, joined)
+    loads = [op for op in kernel.ops if isinstance(op, k.Load)]
+    assert len(loads) >= 4
+    assert {op.type.lanes for op in loads} == {1}
+    assert waste < 1.6
+
+
+def test_short_loops_of_a_thread_are_written_out(card):
+    kernel = counted(card, card.sum(card.normal(2001, 3), 1))[0]
+    assert not any(isinstance(op, k.Loop) for op in kernel.ops)

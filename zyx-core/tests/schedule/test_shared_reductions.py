@@ -115,3 +115,11 @@ def test_what_combines_rows_and_columns_of_a_small_matrix_has_threads_along_both
     shares = card.mul(x, card.expand(count, 97, 21))
     kernels = counted(card, shares, card.sum(shares, 0), count)
     assert [kernel.grid for kernel, _ in kernels] == [((), (32, 32))]
+
+
+def test_rows_of_short_axes_share_a_group_as_those_of_long_ones_do(card):
+    graph = card.graph
+    x = graph.shrink(card.normal(130, 4, 34), [(0, 130), (1, 4), (1, 34)])  # rows that do not lie one after the other
+    ((kernel, _),) = counted(card, card.sum(x, 2))
+    threads, rows = kernel.grid[1]
+    assert threads * rows == 256

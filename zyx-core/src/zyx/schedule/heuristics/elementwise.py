@@ -43,7 +43,7 @@ _MOST_POINTS: Final = 1 << 31
 #: Bytes that a thread has on their way from memory, if that takes no more points than these, nor longer statements.
 _BYTES_ON_THEIR_WAY: Final = 16
 _MOST_POINTS_OF_A_THREAD: Final = 8
-_LONGEST_STATEMENT: Final = 48
+_LONGEST_STATEMENT: Final = 96
 #: Fewest rows of one point of a thread: that of the last one may have none of them.
 _LEAST_ROWS: Final = 4
 
@@ -112,19 +112,19 @@ def _lanes(nest: Nest, range_: Range, info: DeviceInfo) -> int:
     """Return the lanes of vectors along a range: 1 unless what is large lies side by side there, at whole vectors."""
     lanes = min(lanes_of(statement, info) for statement in nest.statements if range_ in statement.order)
     found = False
+    apart = 0
     for statement in nest.statements:
         if range_ not in statement.order:
             continue
         for read in reads_in(statement):
             step = _step(read.index, read.mask, range_, lanes)
-            if step not in (0, 1) and 2 * (read.index.high - read.index.low + 1) > range_.size:
-                return 1
+            apart += 0 if step in (0, 1) else min(read.index.high - read.index.low + 1, read.param.length)
             found = found or step == 1
         if isinstance(statement, Store):
             if statement.combine is not None or _step(statement.index, statement.mask, range_, lanes) != 1:
                 return 1
             found = True
-    return lanes if found else 1
+    return lanes if found and 2 * apart <= range_.size else 1
 
 
 def _step(index: Expr, mask: Expr | None, range_: Range, lanes: int) -> int | None:
@@ -147,7 +147,9 @@ def _points_of_a_thread(nest: Nest, range_: Range) -> int:
     is_simple = isinstance(statement, Store) and statement.combine is None and not statement.serial
     if not is_simple or statement.order != (range_,) or len(expressions_of(statement)) > _LONGEST_STATEMENT:
         return 1
-    nbytes = sum(read.dtype.itemsize for read in reads_in(statement) if read.free & range_.bit)
+    reads = [read for read in reads_in(statement) if read.free & range_.bit]
+    nbytes = sum(read.dtype.itemsize for read in reads if read.mask is None)
+    nbytes += max((read.dtype.itemsize for read in reads if read.mask is not None), default=0)  # of parts, one is read
     wanted = min(_BYTES_ON_THEIR_WAY // max(nbytes, 1), _MOST_POINTS_OF_A_THREAD) if nbytes else 1
     return 1 << (max(wanted, 1).bit_length() - 1)
 

@@ -20,6 +20,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Final
 
+from zyx.errors import ScheduleError
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.heuristics.plan import serial_ranges, work_of
@@ -174,15 +175,15 @@ def _share_rows(
         enough = _up(-(-steps // _KEPT_STEPS))  # threads that keep the row: all that is computed of it reads it once
         threads = enough if enough <= most else threads
     threads = min(max(threads, min(info.warp_size, _up(steps))), _down(most))
+    beside = min(_THREADS // threads, most // threads, rows // max(1, info.units)) if is_alone and parallel else 1
+    beside = min(_down(beside), info.max_group_shape[1]) if len(info.max_group_shape) > 1 else 1
+    parallel = _as_long_as(plan, parallel, beside)
     for range_ in parallel:
         plan.mark(range_, Kind.GROUP)
-    beside = min(_THREADS // threads, most // threads, rows // max(1, info.units)) if is_alone and parallel else 1
-    if beside > 1 and len(info.max_group_shape) > 1:
-        beside = min(_down(beside), info.max_group_shape[1])
-        if parallel[-1].size >= beside > 1:
-            group, row = plan.split(parallel[-1], beside)
-            plan.mark(group, Kind.GROUP)
-            plan.mark(row, Kind.LOCAL)
+    if beside > 1 and parallel[-1].size >= beside:
+        group, row = plan.split(parallel[-1], beside)
+        plan.mark(group, Kind.GROUP)
+        plan.mark(row, Kind.LOCAL)
     for range_ in shared:
         rest = range_
         if lanes[range_] > 1:
@@ -193,6 +194,20 @@ def _share_rows(
         swap_along(plan, local, info)
         _write_out(plan, loop, lanes[range_], threads, info)
     return True
+
+
+def _as_long_as(plan: Plan, parallel: Sequence[Range], count: int) -> Sequence[Range]:
+    """Return `parallel` with the last range as long as `count`, if merging it with others makes it so."""
+    if not parallel:
+        return parallel
+    *outer, inner = parallel
+    while inner.size < count and outer:
+        try:
+            inner = plan.merge(outer[-1], inner)
+        except ScheduleError:
+            break
+        outer.pop()
+    return [*outer, inner]
 
 
 def _lanes(nest: Nest, range_: Range, info: DeviceInfo) -> int:

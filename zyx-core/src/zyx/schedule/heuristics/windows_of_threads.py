@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.schedule.accesses import reads_in, stride_along
+from zyx.schedule.accesses import expressions_of, reads_in, stride_along
 from zyx.schedule.moves import Split
 
 if TYPE_CHECKING:
@@ -28,30 +28,53 @@ if TYPE_CHECKING:
 #: How many windows a thread may have, the best number first, and points of all of them that are written out.
 _WINDOWS: Final = (4, 5, 6, 3, 7, 2)
 _WRITTEN_OUT: Final = 1 << 7
+#: Points of a loop that is written out anyway, and how long all that may be, in expressions.
+_SHORT: Final = 32
+_LENGTH: Final = 640
 #: What part of its loads a thread must be spared.
 _SPARED: Final = 0.25
 
 
 def widen_windows(plan: Plan, parallel: Sequence[Range], info: DeviceInfo) -> list[Range]:
-    """Give threads several windows where that spares loads, and return what is left of `parallel` to share out."""
+    """Give threads several windows where that spares loads, and return what is left of `parallel` to share out.
+
+    Other short loops of a thread are written out as well: all it loads is on its way at once, and stays in registers.
+    """
     found = _overlap(plan.nest, parallel)
-    if found is None:
-        return list(parallel)
-    statement, rows, step, size = found
-    taps = math.prod(range_.size for range_ in statement.reduced)
-    points = math.prod(range_.size for range_ in parallel)
-    for count in _WINDOWS:
-        spared = 1 - ((count - 1) * step + size) / (count * size)
-        is_even = rows.size % count == 0  # what exists for some windows only would be loaded for each
-        is_busy = points >= info.units * info.max_group_threads * count
-        if is_even and is_busy and taps * count <= _WRITTEN_OUT and spared >= _SPARED:
-            plan.do(Split(rows.label, count))
-            outer, inner = plan.range(f"{rows.label}.0"), plan.range(f"{rows.label}.1")
-            plan.mark(inner, Kind.UNROLL)
-            for range_ in statement.reduced:
-                plan.mark(range_, Kind.REPEAT)
-            return [outer if range_ is rows else range_ for range_ in parallel]
+    if found is not None:
+        statement, rows, step, size = found
+        taps = math.prod(range_.size for range_ in statement.reduced)
+        points = math.prod(range_.size for range_ in parallel)
+        for count in _WINDOWS:
+            spared = 1 - ((count - 1) * step + size) / (count * size)
+            is_even = rows.size % count == 0  # what exists for some windows only would be loaded for each
+            is_busy = points >= info.units * info.max_group_threads * count
+            if is_even and is_busy and taps * count <= _WRITTEN_OUT and spared >= _SPARED:
+                plan.do(Split(rows.label, count))
+                outer, inner = plan.range(f"{rows.label}.0"), plan.range(f"{rows.label}.1")
+                plan.mark(inner, Kind.UNROLL)
+                for range_ in statement.reduced:
+                    plan.mark(range_, Kind.REPEAT)
+                return [outer if range_ is rows else range_ for range_ in parallel]
+    _write_out(plan, parallel)
     return list(parallel)
+
+
+def _write_out(plan: Plan, parallel: Sequence[Range]) -> None:
+    """Write out the loops of a thread if they are short, of reductions that have no others around them."""
+    nest = plan.nest
+    inside = {range_ for statement in nest.statements for range_ in statement.order if range_ not in parallel}
+    if any(isinstance(s, Scan) or (isinstance(s, Store) and (s.combine or s.serial)) for s in nest.statements):
+        return
+    length = 0
+    for statement in nest.statements:
+        taps = math.prod(range_.size for range_ in statement.order if range_ in inside)
+        if taps > _SHORT:
+            return
+        length += taps * len(expressions_of(statement))
+    if length <= _LENGTH:
+        for range_ in inside:
+            plan.mark(range_, Kind.REPEAT)
 
 
 def _overlap(nest: Nest, parallel: Sequence[Range]) -> tuple[Compute, Range, int, int] | None:
