@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from zyx.ir import kernel as k
 from zyx.ir.nest import Kind, Store
+from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.accesses import stride_along
 from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.lower import lower
 
 HALF_LINES = {
     "units": 1, "vector_bytes": 32, "lanes": (2, 4, 8), "cache_bytes": (1 << 10, 1 << 12), "has_shuffle": True,
@@ -68,3 +71,20 @@ def test_products_are_stored_past_the_caches_by_whole_lines(device_with, limits,
     bench.check(output, run=bench.run_kernels, tolerance=1e-4)
     (nest,) = bench.schedule(output).nests
     assert choose_schedule(nest, bench.info)[0].statements[-1].streaming == streams
+
+
+@pytest.mark.parametrize(("limits", "lanes"), [(HALF_LINES, 8), (WHOLE_LINES, 16)], ids=["half lines", "whole lines"])
+@pytest.mark.parametrize("shape", [(113, 72), (70, 65)])
+def test_the_last_tiles_are_loaded_by_vectors_too(device_with, limits, lanes, shape):
+    """Blocks that are not whole are masked along lines that are read: lane by lane that would be hundreds of loads."""
+    bench = device_with(**limits)
+    output = bench.graph.contiguous(bench.graph.permute(bench.normal(*shape), (1, 0)))
+    bench.check(output, run=bench.run_kernels, tolerance=0)
+    (nest,) = bench.schedule(output).nests
+    lowered = lower(choose_schedule(nest, bench.info)[0], "turn")
+    loads = [op for op in lowered.ops if isinstance(op, k.Load)]
+    assert {op.type.lanes for op in loads} == {lanes}
+    # Lines behind the last one are not pointed at.
+    masked = [op for op in loads if op.mask is not None]
+    assert any(isinstance(lowered.ops[op.index], k.Where) for op in masked)
+    run_passes(lowered, standard_passes(bench.info), check=True)

@@ -382,15 +382,15 @@ class Emitter:
         assert lanes is not None
         rows = []
         for lane in range(lanes.size):
-            (row,) = self.pool.substitute([read.index], {lanes: self.pool.index(lane)})
+            (row,) = self.pool.substitute([read], {lanes: self.pool.index(lane)})
             self.vector = unrolled
-            rows.append(self.load(self._params[read.param], read.dtype, row, read.mask))
+            rows.append(self.emit_wide(row))
             self.vector = lanes
         squares = [self.turn_over(rows[start : start + unrolled.size]) for start in range(0, len(rows), unrolled.size)]
         for point in range(unrolled.size):
             column = self._joined([square[point] for square in squares])
             (at,) = self.pool.substitute([read], {unrolled: self.pool.index(point)})
-            if self.builder.find(at) is None:
+            if isinstance(at, e.Read) and self.builder.find(at) is None:
                 self.builder.remember(at, column)
         found = self.builder.find(expr)
         assert found is not None
@@ -426,16 +426,26 @@ class Emitter:
     def guarded(self, index: e.Expr, mask: e.Expr | None, lanes: int) -> tuple[ValueId, ValueId | None]:
         """Return (position, mask) of an access of `lanes` elements.
 
-        A mask that is the same for all lanes of a vector is kept from pointing at memory that is not there: processors
-        suppress the fault of a masked access, but take hundreds of cycles over it.
+        What of a mask is the same for all lanes of a vector keeps it from pointing at memory that is not there:
+        processors suppress the fault of a masked access, but take hundreds of cycles over it.
         """
         at = self.emit(index)
         if mask is None:
             return at, None
-        allowed = self.emit(mask)
-        if lanes > 1 and self.builder.type_of(allowed).lanes == 1:
-            at = self._where(allowed, at, self.constant(0, e.INDEX))
-        return at, self.widen_to(allowed, lanes)
+        for part in self._same_for_all_lanes(mask) if lanes > 1 else ():
+            at = self._where(self.emit(part), at, self.constant(0, e.INDEX))
+        return at, self.widen_to(self.emit(mask), lanes)
+
+    def _same_for_all_lanes(self, mask: e.Expr) -> list[e.Expr]:
+        """Return what does not differ from lane to lane, of that which `mask` is the conjunction of."""
+        found, stack = [], [mask]
+        while stack:
+            current = stack.pop()
+            if not self.is_vector(current):
+                found.append(current)
+            elif isinstance(current, e.Apply2) and current.op is BinaryOp.AND and not self.has_threads:
+                stack += [current.y, current.x]
+        return found
 
     def _load(self, array: ValueId, type_: Type, index: e.Expr, mask: e.Expr | None, depth: int) -> ValueId:
         key = ("load", array, type_, index, mask)

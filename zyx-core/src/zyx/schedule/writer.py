@@ -98,7 +98,10 @@ class Writer:
                 others = {range_: at for range_, at in point.items() if range_ is not unrolled}
                 (block,) = self.at([read], others)
                 (at,) = self.at([read], point)
-                if isinstance(block, e.Read) and at is not block and not _is_masked(block, vector, unrolled):
+                if not isinstance(block, e.Read) or not isinstance(at, e.Read) or at is block:
+                    continue
+                # Threads load a block lane by lane where some of it is missing: that costs them nothing.
+                if not self.thread_axes or not _is_masked(block, vector, unrolled):
                     self.emitter.note_block(block, unrolled, at)
         return self.at(roots, point)
 
