@@ -75,8 +75,11 @@ def rows_and_columns(choices):
     axis, follows, is_turned = choices.integer(0, 1), choices.chance(50), choices.chance(25)
 
     def make(graph, x):
-        if is_turned:
+        if is_turned and shape[1] % 4:
             return graph.unary(UnaryOp.NEG, graph.permute(x, (1, 0)))
+        if is_turned:
+            boxes = graph.reshape(x, (shape[0], 4, shape[1] // 4))
+            return graph.unary(UnaryOp.NEG, graph.permute(boxes, choices.pick(((2, 1, 0), (2, 0, 1), (1, 0, 2)))))
         total = graph.reduce(choices.pick((ReduceOp.SUM, ReduceOp.MAX)), x, (axis,))
         return graph.binary(BinaryOp.SUB, x, graph.expand(total, x.shape)) if follows else total
 
