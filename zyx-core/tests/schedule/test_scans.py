@@ -213,6 +213,17 @@ def test_backwards_scans_store_backwards(gpu, shape, axis):
     assert len(gpu.check(backwards, run=gpu.run_kernels, tolerance=1e-3).parts) == parts
 
 
+def test_on_processors_it_follows_where_columns_lie_side_by_side(cpu):
+    for shape, axis, parts in (((30, 40), 0, 1), ((2, 30, 8), 1, 1), ((30, 40), 1, 2), ((30, 7), 0, 2)):
+        x = cpu.leaf(small(shape, ReduceOp.SUM))
+        running = cpu.graph.scan(ReduceOp.SUM, cpu.graph.flip(x, (axis,)), axis)
+        for output in (
+            cpu.exp(cpu.mul(running, cpu.constant(0.01, (1,) * len(shape)))),
+            cpu.graph.flip(running, (axis,)),
+        ):
+            assert len(cpu.check(output, run=cpu.run_kernels).parts) == parts
+
+
 def test_what_runs_over_a_scan_in_another_way_comes_after_it(bench):
     graph = bench.graph
     x = bench.normal(40, 30)

@@ -10,8 +10,8 @@ each kernel takes in what it reads, where that
 4. fits: one row of what is read again lies in the caches;
 5. is not computed again and again in inner loops, if it costs more than storing it;
 6. keeps products of matrices free of other loops: they take in what follows them element by element, and nothing else
-   (large ones that a library computes are kept apart from that by the caller, too). So do scans that many threads run,
-   and those of blocks;
+   (large ones that a library computes are kept apart from that by the caller, too). So do scans that many threads or
+   the lanes of vectors run, and those of blocks;
 7. leaves no more buffers to bind than the device can;
 8. is no longer than what compiles in a moment: the time grows faster than the text.
 
@@ -32,7 +32,7 @@ from zyx.schedule.cost import STORE_COST, inline_cost
 from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
 from zyx.schedule.params import nodes_to_keep_apart
 from zyx.schedule.region import Region, follow
-from zyx.schedule.scans import ranges_of_scan
+from zyx.schedule.scans import may_be_followed, ranges_of_scan
 from zyx.schedule.stages import rows_of, rows_wanted
 from zyx.shape import size_of
 
@@ -274,7 +274,7 @@ class _Grower:
             return False
         if self._scan is not None or self._contraction is not None or self._rows is not None:
             return False
-        if self._info.max_group_threads == 1 and -1 not in region.root_ranges:
+        if not may_be_followed(node, self._info) and -1 not in region.root_ranges:
             return False
         ranges = [index.range for index in view.point if isinstance(index, e.RangeRef)]
         is_plain = all(isinstance(index, e.RangeRef | e.Literal) for index in view.point)

@@ -49,6 +49,8 @@ _THREAD_STEP: Final = 8
 _FEWEST_THREAD_BLOCKS: Final = 4
 #: Elements of a lane of the vectors of a processor.
 _LANE_BLOCK: Final = 4096
+#: Columns for each lane of vectors along them.
+_COLUMNS_OF_A_LANE: Final = 1
 #: Movement whose result has each element of its source at one place at most.
 _Move: TypeAlias = n.Reshape | n.Shrink | n.Flip
 #: Nodes that are looked at to find a scan.
@@ -104,6 +106,16 @@ def _elements_of_a_block(node: n.Scan, info: DeviceInfo) -> int:
     return -(-size // min(blocks, most) // step) * step
 
 
+def may_be_followed(node: n.Scan, info: DeviceInfo) -> bool:
+    """Whether what is computed from each element of a scan as it is may follow in its kernel, also backwards.
+
+    It may where threads scan, and where scans lie side by side along the vectors of a processor: along one scan these
+    would wait for each other.
+    """
+    columns = size_of(node.shape[node.axis + 1 :])
+    return info.max_group_threads > 1 or columns >= _COLUMNS_OF_A_LANE * info.lanes(node.dtype)
+
+
 class ScanRanges(NamedTuple):
     """The ranges of a kernel, made for a scan in it.
 
@@ -119,7 +131,7 @@ class ScanRanges(NamedTuple):
 def ranges_of_scan(root: Node, info: DeviceInfo, kept: Collection[Node]) -> ScanRanges | None:
     """Return the ranges that a kernel should have where `root` is made of a scan that lies in memory in another shape.
 
-    That is a scan of blocks, or backwards one of threads. None if there is no such scan, or one of the nodes that
+    That is a scan of blocks, or one that goes backwards. None if there is no such scan, or one of the nodes that
     are `kept`, and may be those of other kernels, lies between it and the root.
     """
     stack: list[tuple[Node, tuple[_Move, ...]]] = [(root, ())]
@@ -130,7 +142,7 @@ def ranges_of_scan(root: Node, info: DeviceInfo, kept: Collection[Node]) -> Scan
         if node.storage is not None or (node is not root and node in kept and not isinstance(node, n.Scan)):
             continue
         match node:
-            case n.Scan() if path and info.max_group_threads > 1 and all(isinstance(move, n.Flip) for move in path):
+            case n.Scan() if path and may_be_followed(node, info) and all(isinstance(move, n.Flip) for move in path):
                 return ScanRanges(node.shape, path)
             case n.Binary(sources=(n.Expand(), n.Scan() as scan)) if path and scan.storage is None:
                 return ScanRanges(node.shape, path)
