@@ -82,6 +82,7 @@ ATTRIBUTES = {
     n.Scan: {"op": (ReduceOp.SUM, ReduceOp.MAX), "axis": (0, 1)},
     n.Gather: {"axis": (0, 1)},
     n.Scatter: {"op": (ReduceOp.SUM, ReduceOp.MAX), "axis": (0, 1)},
+    n.Sort: {"axis": (0, 1), "bits": (8, 32)},
     n.RandomBits: {"offset": (0, 1)},
     n.Contiguous: {},
     n.ToDevice: {},

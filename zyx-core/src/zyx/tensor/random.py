@@ -19,8 +19,7 @@ from zyx.modes import training as is_training
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.tensor.generator import draw, owner
 from zyx.tensor.operands import require, term_of, wrap
-from zyx.tensor.places import places_in
-from zyx.tensor.sorting import sort_order
+from zyx.tensor.sorting import places_in, sort_order
 from zyx.tensor.term import Term
 
 if TYPE_CHECKING:

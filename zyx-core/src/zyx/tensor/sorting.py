@@ -17,7 +17,6 @@ from zyx.errors import ShapeError
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.shape import size_of
 from zyx.tensor.operands import common_dtype, node_of, require, term_of, wrap
-from zyx.tensor.places import places_in
 from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
@@ -154,6 +153,24 @@ def searchsorted(x: Tensor, values: Operand, *, side: str = "left", sorter: Tens
     wanted = Term(term.graph, node_of(values, dtype, x))
     found = places_in(term, wanted.reshape((size_of(wanted.shape),)), is_right=side == "right")
     return wrap(found.cast(dtypes.int64).reshape(wanted.shape).node, x)
+
+
+def places_in(listed: Term, wanted: Term, *, is_right: bool) -> Term:
+    """Return how many of `listed`, ``(.., n)`` and ascending, come before each of `wanted`, ``(.., m)``, int32.
+
+    So do those that are equal to it if it `is_right`. Bit by bit, the greatest first: each takes one comparison.
+    """
+    graph, axis = listed.graph, len(listed.shape) - 1
+    size = listed.shape[axis]
+    place = Term(graph, graph.const(0, dtypes.int32, wanted.node.device, wanted.shape))
+    for bit in reversed(range(size.bit_length())):
+        candidate = place + (1 << bit)
+        each = Term(graph, graph.gather(listed.node, (candidate - 1).node, axis))
+        before = each <= wanted if is_right else each < wanted
+        if listed.dtype.is_float:
+            before = before | (wanted.is_nan() if is_right else wanted.is_nan() & ~each.is_nan())
+        place = (before & (candidate <= size)).where(candidate, place)
+    return place
 
 
 # ---- different values

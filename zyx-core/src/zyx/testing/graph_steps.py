@@ -97,7 +97,7 @@ class Growth:
         steps = (
             self._binary, self._unary, self._movement, self._reduce, self._normalise, self._broadcast, self._cast,
             self._compare, self._where, self._movement, self._scan, self._gather, self._scatter, self._matmul,
-            self._windows, self._bitcast, self._source, self._boundary, self._binary, self._movement,
+            self._windows, self._bitcast, self._source, self._boundary, self._binary, self._sort,
         )  # fmt: skip
         self.choices.pick(steps)()
 
@@ -435,6 +435,18 @@ class Growth:
         ops: list[ReduceOp | None] = [None, *sorted(reduce_ops(x.dtype), key=lambda op: list(ReduceOp).index(op))]
         index = self._index(shape, x.shape[axis])
         self._add(self.graph.scatter(x, index, updates, axis, self.choices.pick(ops)))
+
+    def _sort(self) -> None:
+        """Put rows in the order of keys, many of which are equal; or their first few."""
+        x = self._any(least_rank=1)
+        axis = self.choices.integer(0, x.ndim - 1)
+        if 0 in x.shape:
+            return
+        bits = self.choices.pick((3, 12, 32))
+        mask = self.graph.const((1 << bits) - 1, dtypes.uint32, self.device, x.shape)
+        keys = self.graph.binary(BinaryOp.AND, self._leaf(x.shape, dtypes.uint32), mask)
+        count = min(x.shape[axis], self.choices.pick((1, 3, x.shape[axis])))
+        self._add(self.graph.gather(x, self.graph.sort(keys, axis, bits, count), axis))
 
     # ---- the rest
 

@@ -1,8 +1,8 @@
 """Sort tiles of rows in local memory: a group a tile, or several short rows; and merge tiles into whole rows.
 
-Sorted runs are then merged in pairs,
-each launch doubling their length: a group writes a tile of the result, which it finds by two binary searches, and its
-threads share that out in the same way (Odeh, Green, Mwassi, Shmueli, Birk, "Merge path", 2012).
+Sorted runs are then merged in pairs, each launch doubling their length: a group writes a tile of the result, which it
+finds by two searches, and its threads share that out in the same way (Odeh, Green, Mwassi, Shmueli, Birk, "Merge path",
+2012).
 
 Merging kernels of all lengths are one: how long the runs are lies behind the last record, as a number of doublings.
 """
