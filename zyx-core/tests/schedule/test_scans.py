@@ -9,7 +9,7 @@ from zyx import dtype as dtypes
 from zyx.graph.evaluate import evaluate
 from zyx.graph.walk import topological
 from zyx.ir import kernel as k
-from zyx.ir.nest import Kind
+from zyx.ir.nest import Kind, Scan
 from zyx.ir.verify import verify
 from zyx.ops import ReduceOp
 from zyx.schedule.build import build_nest
@@ -277,3 +277,22 @@ def test_threads_lie_along_rows_or_columns(device_with, shape, axis, barriers, l
     result = np.zeros(array.size, array.dtype)
     run_without_races(kernel, [array.ravel() if node.storage is not None else result for node in params])
     np.testing.assert_array_equal(result.reshape(shape), np.cumsum(array, axis, dtype=np.float64))
+
+
+def test_values_of_rows_and_axes_in_parts_leave_the_threads_at_work(device_with):
+    bench = device_with(**CARD)
+    graph = bench.graph
+    running = graph.scan(ReduceOp.SUM, bench.leaf(small((40, 96), ReduceOp.SUM)), 1)
+    scaled = bench.mul(running, bench.tanh(bench.normal(40, 1)))
+    flat = graph.reshape(graph.permute(bench.leaf(small((24, 40), ReduceOp.SUM)), (1, 0)), (960,))
+    for output in (scaled, graph.scan(ReduceOp.SUM, flat, 0)):
+        kernels = []
+
+        def run(nests, arrays, kernels=kernels):
+            kernels += [choose_schedule(nest, bench.info)[0] for nest in nests]
+            bench.run_kernels(nests, arrays)
+
+        bench.check(output, run=run)
+        (nest,) = [nest for nest in kernels if any(isinstance(statement, Scan) for statement in nest.statements)]
+        (scan,) = [statement for statement in nest.statements if isinstance(statement, Scan)]
+        assert any(nest.kind(range_) is Kind.LOCAL for range_ in scan.along)

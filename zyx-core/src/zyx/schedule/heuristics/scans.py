@@ -57,15 +57,18 @@ _SHORT_COLUMN: Final = 16
 
 
 def schedule_scan(plan: Plan, info: DeviceInfo, *, can_meet: bool = True) -> bool:
-    """Schedule the nest of `plan` if all it does is to scan along one range and to store; return whether it is so."""
+    """Schedule the nest of `plan` if all it does is to scan along the same ranges, and to store; return whether it is.
+
+    Of several such ranges, into which what is read divides the axis, the innermost is shared or loaded from at a time.
+    """
     nest = plan.nest
-    scans = [statement for statement in nest.statements if isinstance(statement, Scan)]
-    along = next((scan.along[0] for scan in scans if len(scan.along) == 1), None)
-    if along is None or not all(_fits(statement, along) for statement in nest.statements):
+    scanned = next((statement.along for statement in nest.statements if isinstance(statement, Scan)), ())
+    if not scanned:
         return False
-    parallel = [range_ for range_ in nest.statements[-1].order if range_ is not along]
-    if any(set(statement.order) - {along} != set(parallel) for statement in nest.statements):
+    parallel = [range_ for range_ in nest.statements[-1].order if range_ not in scanned]
+    if not all(_fits(statement, scanned, parallel) for statement in nest.statements):
         return False
+    along = scanned[-1]
     rows = math.prod(range_.size for range_ in parallel)
     is_near = _step_bytes(nest, along) < SECTOR_BYTES
     are_few = rows < info.units * _ROWS_OF_A_UNIT and rows * along.size <= _MOST_FAR_APART
@@ -76,14 +79,15 @@ def schedule_scan(plan: Plan, info: DeviceInfo, *, can_meet: bool = True) -> boo
     return True
 
 
-def _fits(statement: Statement, along: Range) -> bool:
+def _fits(statement: Statement, scanned: tuple[Range, ...], parallel: list[Range]) -> bool:
+    every = {*scanned, *parallel}
     match statement:
         case Scan():
-            return statement.along == (along,)
+            return statement.along == scanned and set(statement.order) == every
         case Compute():
-            return statement.op is None and along in statement.order
+            return statement.op is None and set(statement.order) <= every
         case Store():
-            return statement.combine is None and not statement.serial and along in statement.order
+            return statement.combine is None and not statement.serial and set(statement.order) == every
 
 
 def _step_bytes(nest: Nest, along: Range) -> int:
