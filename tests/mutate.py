@@ -51,6 +51,8 @@ TARGETS: dict[str, list[str]] = {
         "runtime/test_events.py",
         "runtime/test_devices.py",
         "runtime/test_custom.py",
+        "runtime/test_fallback.py",
+        "runtime/test_debug_output.py",
     ],
     "zyx/passes/copy_ahead.py": ["passes/test_copy_ahead.py", "testing/test_races.py"],
     "zyx/passes/narrow_indices.py": ["passes/test_narrow_indices.py", "passes/test_pass_properties.py"],
@@ -60,8 +62,16 @@ TARGETS: dict[str, list[str]] = {
         "schedule/test_thread_axes.py",
         "schedule/test_random_schedules.py",
     ],
-    "zyx/schedule/materialise.py": ["schedule/test_repetition.py", "schedule/test_partition.py"],
-    "zyx/schedule/repetition.py": ["schedule/test_repetition.py", "schedule/test_partition.py"],
+    "zyx/schedule/materialise.py": [
+        "schedule/test_materialise.py",
+        "schedule/test_partition.py",
+        "schedule/test_repetition.py",
+    ],
+    "zyx/schedule/repetition.py": [
+        "schedule/test_materialise.py",
+        "schedule/test_repetition.py",
+        "schedule/test_partition.py",
+    ],
     "zyx/schedule/partition.py": ["schedule/test_partition.py", "schedule/test_arrange.py"],
 }
 LIST = Path(__file__).with_name("surviving_mutants.toml")
