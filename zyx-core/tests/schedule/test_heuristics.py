@@ -192,7 +192,8 @@ def test_threads_load_vectors_and_read_short_rows_once(device_with):
 
 
 @pytest.mark.parametrize(
-    ("width", "registers", "written_out", "loops"), [(8192, 255, 8, 0), (8192, 32, 4, 3), (20 * 1024, 255, 4, 3)]
+    ("width", "registers", "written_out", "loops"),
+    [(8192, 255, 8, 0), (8192, 32, 4, 3), (20 * 1024, 255, 10, 0), (100 * 1024, 255, 4, 3)],
 )
 def test_threads_keep_what_fits_of_a_row_and_load_some_of_longer_ones_at_a_time(
     device_with, width, registers, written_out, loops

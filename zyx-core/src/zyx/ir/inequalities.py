@@ -51,6 +51,8 @@ class Inequalities:
         self._relations: dict[int, list[Form]] = {}  # facts that always hold, by the atoms they are useful for
         self._quotients: list[tuple[int, int, Form, int]] = []
         self._dividends: dict[int, tuple[Form, int, Form]] = {}  # and divisors and remainders, by quotients
+        #: Constants of dividends, divisors and quotients, by the terms of the dividends.
+        self._divisors: dict[tuple[tuple[int, int], ...], list[tuple[int, int, Form]]] = {}
         self._extremes: list[tuple[int, tuple[Form, Form], bool]] = []
         self._facts: list[Form] = []
         self._marks: list[Mark] = []
@@ -264,6 +266,7 @@ class Inequalities:
                 self._cut(self._in_quotients(fact, self._quotients[-1:]))
             self._divided_again(quotient, remainder, dividend, divisor)
             self._dividends[q] = dividend, divisor, remainder
+            self._divide_on(dividend, divisor, quotient)
         return quotient, remainder
 
     def _divided_again(self, quotient: Form, remainder: Form, dividend: Form, divisor: int) -> None:
@@ -280,6 +283,40 @@ class Inequalities:
             same = affine.add(one, other, -1)
             for atom, _ in same.terms:
                 self._relations.setdefault(atom, []).extend([same, affine.scale(same, -1)])
+
+    def _divide_on(self, dividend: Form, divisor: int, quotient: Form) -> None:
+        """Relate quotients of one dividend: ``x // 24`` is ``x // 6 // 4``, so ``x // 6 % 16`` has to do with it."""
+        known = self._divisors.setdefault(dividend.terms, [])
+        own = (dividend.constant, divisor, quotient)
+        for other in known.copy():
+            self._relate(own, other)
+            self._relate(other, own)
+        known.append(own)
+        if len(dividend.terms) == 1 and dividend.terms[0][1] == 1 and dividend.terms[0][0] in self._dividends:
+            inner, first, _ = self._dividends[dividend.terms[0][0]]
+            fine = (inner.constant, first, affine.shift(dividend, -dividend.constant))
+            for other in self._divisors[inner.terms].copy():
+                self._relate(fine, other)
+
+    def _relate(self, fine: tuple[int, int, Form], coarse: tuple[int, int, Form]) -> None:
+        """Say what remainders of one quotient have to do with those of another, of the same terms.
+
+        Of ``q`` = ``x // 6`` and ``p`` = ``(x + 6) // 24``, which is ``(q + 1) // 4``: ``(q + 5) % 16`` is
+        ``(p + 1) % 4 * 4 + (q + 5) % 4``. Both are given as the constant of the dividend, the divisor, the quotient.
+        """
+        (fine_constant, fine_divisor, q), (coarse_constant, coarse_divisor, p) = fine, coarse
+        moved = coarse_constant - fine_constant
+        if coarse_divisor % fine_divisor or coarse_divisor == fine_divisor or moved % fine_divisor:
+            return
+        ratio, moved = coarse_divisor // fine_divisor, moved // fine_divisor
+        for _, remainder, dividend, divisor in self._quotients.copy():
+            apart = dividend.constant - moved
+            if dividend.terms == q.terms and divisor > ratio and divisor % ratio == 0 and apart % ratio == 0:
+                _, high = self.quotient_and_remainder(affine.shift(p, apart // ratio), divisor // ratio)
+                _, low = self.quotient_and_remainder(dividend, ratio)
+                same = affine.add(affine.add(Form(((remainder, 1),), 0), high, -ratio), low, -1)
+                for atom, _ in same.terms:
+                    self._relations.setdefault(atom, []).extend([same, affine.scale(same, -1)])
 
     def extreme(self, x: Form, y: Form, *, greatest: bool) -> Form:
         """Return the atom of a maximum or minimum."""

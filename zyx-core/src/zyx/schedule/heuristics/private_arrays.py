@@ -74,7 +74,9 @@ def local_bytes(nest: Nest) -> int:
         together = math.prod(math.gcd(nest.swapping.get(range_, 1), range_.size) for range_ in combined)
         times = 2 if isinstance(statement, Scan) and together == 1 else 1
         values = times * max(1, threads // together) * math.prod(range_.size for range_ in kept)
-        total += 0 if together == threads else values * statement.value.dtype.itemsize
+        total += (
+            0 if together == math.prod(range_.size for range_ in local) else values * statement.value.dtype.itemsize
+        )
     return total
 
 
