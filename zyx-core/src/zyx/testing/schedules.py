@@ -20,9 +20,11 @@ from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
 from zyx.ops import ReduceOp
+from zyx.schedule.accesses import combined_ranges
 from zyx.schedule.fragments import factors_of
 from zyx.schedule.lower import lower_together
 from zyx.schedule.moves import (
+    Behind,
     GroupReduce,
     Inline,
     Mark,
@@ -99,9 +101,9 @@ def random_move(choices: Choices, nest: Nest) -> list[Move]:
     products = [name for statement, name in statement_labels(nest).items() if _is_product(nest, statement)]
     if products and choices.chance(30):
         return _multiply(choices, nest, choices.pick(products))
-    reduced = [r.label for statement in nest.statements if isinstance(statement, Compute) for r in statement.reduced]
-    if reduced and choices.chance(20):
-        return _reduce_by_swaps(choices, choices.pick(reduced))
+    combined = [range_.label for statement in nest.statements for range_ in combined_ranges(statement)]
+    if combined and choices.chance(20):
+        return _combine_by_swaps(choices, choices.pick(combined))
     range_ = choices.pick(ranges).label
     match choices.integer(0, 12):
         case 0 | 1:
@@ -117,7 +119,7 @@ def random_move(choices: Choices, nest: Nest) -> list[Move]:
         case 7:
             return [Pad(range_, choices.pick(_FACTORS))]
         case 8:
-            return [_merge(choices, nest, label)]
+            return _merge(choices, nest, label)
         case 9:
             return [_nested(choices, nest)]
         case 10:
@@ -137,8 +139,8 @@ def _vectorise(choices: Choices, range_: str) -> list[Move]:
     return [*moves, Mark(f"{range_}.1", Kind.VECTOR)]
 
 
-def _reduce_by_swaps(choices: Choices, range_: str) -> list[Move]:
-    """Let threads reduce together over a range, and those that run in step swap what they have."""
+def _combine_by_swaps(choices: Choices, range_: str) -> list[Move]:
+    """Let threads reduce or scan together over a range, and those that run in step swap what they have."""
     return [
         GroupReduce(range_, choices.pick((4, 8, 2, 12, 16, 32))),
         SwapReduce(f"{range_}.1", choices.pick(_SUBGROUPS)),
@@ -182,12 +184,16 @@ def _reorder(choices: Choices, nest: Nest, label: str) -> Move:
     return Reorder(label, tuple(shuffled))
 
 
-def _merge(choices: Choices, nest: Nest, label: str) -> Move:
-    order = _statement(nest, label).order
+def _merge(choices: Choices, nest: Nest, label: str) -> list[Move]:
+    """Merge two ranges of a statement: neighbours, or any that become neighbours first."""
+    order = [range_.label for range_ in _statement(nest, label).order]
     if len(order) < 2:
-        return Merge("missing", "missing")
+        return [Merge("missing", "missing")]
     first = choices.integer(0, len(order) - 2)
-    return Merge(order[first].label, order[first + 1].label)
+    if choices.chance(30):
+        pair = order[first], choices.pick(order)
+        return [Behind(*pair), Merge(*pair)]
+    return [Merge(order[first], order[first + 1])]
 
 
 def _nested(choices: Choices, nest: Nest) -> Move:
