@@ -47,3 +47,14 @@ def test_rows_of_one_position_are_loaded_as_they_lie(cpu):
     kernel = kernel_of(cpu, cpu.graph.gather(cpu.normal(5, 32), index, 0))
     assert set(comparisons(kernel)) == {1}
     assert any(isinstance(op, k.Load) and op.type.lanes == 8 and op.mask is not None for op in kernel.ops)
+
+
+@pytest.mark.parametrize("shape", [(8, 11), (9, 11), (23, 64)])
+def test_rows_share_the_positions_that_they_are_gathered_from(cpu, shape):
+    rows, columns = shape
+    index = cpu.expand(cpu.leaf(cpu.random.integers(-columns - 2, columns + 2, (1, 16)).astype(np.int32)), rows, 16)
+    kernel = kernel_of(cpu, cpu.graph.gather(cpu.normal(*shape), index, 1))
+    taken_out = [op for op in kernel.ops if isinstance(op, k.Devectorize)]
+    loads = [op for op in kernel.ops if isinstance(op, k.Load) and op.type.lanes == 1]
+    assert len(loads) > 2 * len(taken_out) > 0
+    assert set(comparisons(kernel)) == {8}

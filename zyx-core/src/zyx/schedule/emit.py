@@ -315,10 +315,13 @@ class Emitter:
         key = ("looked up", array, index)
         found = self.builder.find(key)
         if found is None:
-            at = self.emit(index)
+            terms = index.terms if isinstance(index, e.Affine) else ((index, 1),)
+            constant = index.constant if isinstance(index, e.Affine) else 0
+            start = self.pool.affine([term for term in terms if not self.is_vector(term[0])], constant)
+            places = self._lanes_of(self.pool.affine([term for term in terms if self.is_vector(term[0])]))
             items = []
-            for lane in range(self.lanes):
-                position = self._add(k.Devectorize(at, lane, Type(self.builder.type_of(at).dtype)), at)
+            for place in places:  # what all lanes have in common is added to each: rows may share the places
+                position = place if start is self.pool.index(0) else self._binary(BinaryOp.ADD, self.emit(start), place)
                 load = k.Load(array, position, Type(dtype))
                 items.append(self.builder.add(load, max(depth, self.builder.depth_of(position))))
             vector = self._add(k.Vectorize(tuple(items), Type(dtype, self.lanes)), *items)
@@ -358,6 +361,19 @@ class Emitter:
             taken = self._add(k.Shuffle(before, part, tuple(order), Type(dtype, lanes)), before, part)
         assert taken is not None
         return taken
+
+    def _lanes_of(self, index: e.Expr) -> list[ValueId]:
+        """Return what an index is in each lane, taken out of a vector once."""
+        at = self.emit(index)
+        type_ = Type(self.builder.type_of(at).dtype)
+        lanes = []
+        for lane in range(self.lanes):
+            key = ("lane", at, lane)
+            found = self.builder.find(key)
+            if found is None:
+                found = self.builder.remember(key, self._add(k.Devectorize(at, lane, type_), at))
+            lanes.append(found)
+        return lanes
 
     def load_lanes(self, array: ValueId, dtype: DType, lanes: int, index: e.Expr, depth: int) -> ValueId:
         """Load `lanes` elements from the scalar position `index` on, in no region above `depth`."""

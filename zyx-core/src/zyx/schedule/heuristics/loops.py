@@ -51,20 +51,20 @@ def schedule_loops(plan: Plan, info: DeviceInfo) -> None:
     scan = next((s for s in plan.nest.statements if isinstance(s, Scan)), None)
     if scan is not None and not any(range_ in scan.order and _is_natural(scan, range_) for range_ in vectors):
         plan.order(_side_by_side(plan, scan, info))
-        _groups(plan, info)
+        share_out(plan, info)
         stream_stores(plan, info)
         return
     turned = _turned(plan, vectors, info)
     if turned is not None:
         in_parts = _is_streamed_in_parts(plan.nest.statements[0], turned[0], turned[2], info)
         _tiles(plan, *turned, in_parts=in_parts)
-        _groups(plan, info)
+        share_out(plan, info)
         stream_stores(plan, info)
         return
     inner: list[Range] = []
     for range_, lanes in vectors.items():
         inner += _vectorise(plan, range_, lanes)
-    _groups(plan, info, _columns(plan, inner, info))
+    share_out(plan, info, _columns(plan, inner, info))
     stream_stores(plan, info)
 
 
@@ -235,7 +235,7 @@ def _bytes_along(read: Read, ranges: Sequence[Range]) -> int:
     return count
 
 
-def _groups(plan: Plan, info: DeviceInfo, kept: Sequence[Range] = ()) -> None:
+def share_out(plan: Plan, info: DeviceInfo, kept: Sequence[Range] = ()) -> None:
     """Turn outer ranges into groups until there are enough for the device; `kept` are none, nor what is inside."""
     nest = plan.nest
     work = sum(work_of(statement) for statement in nest.statements)

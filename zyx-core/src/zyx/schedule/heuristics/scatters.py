@@ -1,8 +1,12 @@
-"""Schedules of updates that are scattered: a nest with one store, whose points may hit one position.
+"""Schedules of updates that are scattered, a nest with one store whose points may hit one position; and of rows that
+are gathered from at the same positions.
 
     atomic, f32[n, 3] into f32[m, 3]      r0, r1 as one range: r0+r1.0 groups, r0+r1.1 threads of a group
     in order, f32[n, 512] into            r1 = r1.0 groups, each with some columns of its own;  r0 loop;
     f32[m, 512], no threads               r1.1.0 loop, r1.1.1 vectors
+
+    gathered, f32[m, n] from f32[m, k]    r0 = r0.0, r0.1 < 4 written out;  r1 = r1.0 loop, r1.1 vectors of positions,
+    at i32[n], no threads                 each computed for 4 rows at a time
 
 1. Where updates are combined indivisibly, each has a thread, and neighbouring threads have neighbouring updates.
 2. Where they are made in order, on machines without threads, the columns beside the indexed axis are shared out over
@@ -17,9 +21,10 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import ScheduleError
 from zyx.ir.nest import Kind, Store
 from zyx.schedule.accesses import reads_in, stride_along
-from zyx.schedule.heuristics.loops import GROUP_WORK
+from zyx.schedule.heuristics.loops import GROUP_WORK, share_out
 from zyx.schedule.heuristics.plan import work_of
-from zyx.schedule.heuristics.vectors import lanes_of
+from zyx.schedule.heuristics.streaming import stream_stores
+from zyx.schedule.heuristics.vectors import choose_vector_ranges, lanes_of
 from zyx.schedule.moves import Merge, Split
 
 if TYPE_CHECKING:
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
 _THREADS: Final = 256
 #: Columns that a group has at least: less than a line of memory would be read by two.
 _COLUMNS: Final = 16
+#: Rows that share positions.
+_ROWS_AT_A_TIME: Final = 4
 #: Vectors of a row that are written out.
 _VECTORS_AT_A_TIME: Final = 4
 
@@ -45,7 +52,7 @@ def schedule_scatter(plan: Plan, info: DeviceInfo) -> bool:
         return True
     if store.serial and info.max_group_threads == 1:
         return _columns_each(plan, store, info)
-    return False
+    return store.combine is None and info.max_group_threads == 1 and _rows_together(plan, store, info)
 
 
 def _one_thread_each(plan: Plan, info: DeviceInfo) -> None:
@@ -125,3 +132,33 @@ def _store(plan: Plan) -> Store:
     (store,) = plan.nest.statements
     assert isinstance(store, Store)
     return store
+
+
+def _rows_together(plan: Plan, store: Store, info: DeviceInfo) -> bool:
+    """Let several rows share the positions that they are gathered from, if these are read along the other axis."""
+    reads = reads_in(store)
+    if not any(stride_along(read.index, range_) is None for read in reads for range_ in store.order):
+        return False
+    vectors = choose_vector_ranges(plan.nest, info)
+    if len(vectors) != 1 or stride_along(store.index, *vectors) != 1:
+        return False
+    ((along, lanes),) = vectors.items()
+    gathered = [read for read in reads if stride_along(read.index, along) is None]
+    positions = [read for read in reads if read not in gathered]
+    rows = [
+        range_
+        for range_ in store.order
+        if range_.size >= _ROWS_AT_A_TIME
+        and all(stride_along(read.index, range_) for read in gathered)
+        and not any(read.index.free & range_.bit for read in positions)
+    ]
+    if len(gathered) != 1 or not rows or along.size < lanes:
+        return False
+    _, several = plan.split(rows[-1], _ROWS_AT_A_TIME)
+    plan.mark(several, Kind.UNROLL)
+    _, vector = plan.split(along, lanes)
+    plan.mark(vector, Kind.VECTOR)
+    plan.order([several, vector])
+    share_out(plan, info)
+    stream_stores(plan, info)
+    return True
