@@ -70,10 +70,12 @@ def random_product(choices, most=1024):
 
 
 def rows_and_columns(choices):
-    """Return a graph of sums over rows or columns of a matrix, which are combined with it, or not; or turn it over."""
+    """Return a graph of sums over rows or columns of a matrix, combined with it or not; or scan it, or turn it over."""
     shape = choices.pick(((4, 512), (512, 64), (64, 1024), (1000, 32), (3, 4096), (257, 33), (128, 128)))
     x = np.random.default_rng(3).integers(-8, 9, shape).astype(choices.pick(FLOATS).numpy)
-    axis, follows, is_turned = choices.integer(0, 1), choices.chance(50), choices.chance(25)
+    axis, follows, is_turned, is_scanned = (
+        choices.integer(0, 1), choices.chance(50), choices.chance(40), choices.chance(30)
+    )  # fmt: skip
 
     def make(graph, x):
         if is_turned and shape[1] % 4:
@@ -81,6 +83,8 @@ def rows_and_columns(choices):
         if is_turned:
             boxes = graph.reshape(x, (shape[0], 4, shape[1] // 4))
             return graph.unary(UnaryOp.NEG, graph.permute(boxes, choices.pick(((2, 1, 0), (2, 0, 1), (1, 0, 2)))))
+        if is_scanned:
+            return graph.scan(ReduceOp.SUM, x, axis)
         total = graph.reduce(choices.pick((ReduceOp.SUM, ReduceOp.MAX)), x, (axis,))
         return graph.binary(BinaryOp.SUB, x, graph.expand(total, x.shape)) if follows else total
 
@@ -140,7 +144,7 @@ def test_every_function_of_the_heuristics_is_reached():
     for seed in range(700):
         choices = Seeded(seed)
         info = choices.pick(MACHINES)
-        what = choices.pick(("graph", "product", "product", "rows", "scatter"))
+        what = choices.pick(("graph", "product", "product", "rows", "rows", "scatter"))
         if what == "graph":
             case = random_case(choices, GraphOptions(most_nodes=8, most_elements=5000, with_special=False))
         else:
