@@ -123,3 +123,20 @@ def test_rows_of_short_axes_share_a_group_as_those_of_long_ones_do(card):
     ((kernel, _),) = counted(card, card.sum(x, 2))
     threads, rows = kernel.grid[1]
     assert threads * rows == 256
+
+
+def test_threads_meet_outside_of_branches_where_rows_do_not_fit_groups(device_with):
+    """There are drivers that compile barriers in branches wrongly, also in such that a whole group takes."""
+    bench = device_with(**{**CARD, "units": 1, "meets_in_branches": False, "subgroup_size": 0, "swaps": frozenset()})
+    for output in (
+        bench.softmax(bench.normal(5, 70)),
+        bench.layer_norm(bench.normal(37, 33)),
+        bench.sum(bench.normal(99, 7), 0),
+    ):
+        for kernel, _ in counted(bench, output):
+            depth, met = 0, 0
+            for op in kernel.ops:
+                depth += isinstance(op, k.If) - isinstance(op, k.EndIf)
+                met += isinstance(op, k.Barrier)
+                assert not (depth and isinstance(op, k.Barrier))
+            assert met

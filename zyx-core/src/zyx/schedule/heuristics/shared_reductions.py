@@ -181,9 +181,10 @@ def _share_rows(
     for range_ in parallel:
         plan.mark(range_, Kind.GROUP)
     if beside > 1 and parallel[-1].size >= beside:
-        group, row = plan.split(parallel[-1], beside)
-        plan.mark(group, Kind.GROUP)
-        plan.mark(row, Kind.LOCAL)
+        last = parallel[-1]
+        plan.do(Split(last.label, beside))  # all written once: threads that meet do so outside of branches
+        plan.mark(plan.range(f"{last.label}.0"), Kind.GROUP)
+        plan.mark(plan.range(f"{last.label}.1"), Kind.LOCAL)
     for range_ in shared:
         rest = range_
         if lanes[range_] > 1:
