@@ -211,7 +211,10 @@ class MemoryWriter(TextWriter):
         return template.format(x=x, y=y)
 
     def exchange(self, i: int, op: k.Atomic, dtype: DType, value: str) -> None:
-        """Combine by compare-and-exchange: again and again, until nobody was faster."""
+        """Combine by compare-and-exchange: again and again, until nobody was faster.
+
+        What is there is guessed to be 0, which sums begin with: reading it would race with those who change it.
+        """
         bits = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint64}[dtype.bits]
         exchange = self.dialect.exchange.get(dtype.bits)
         there = scalar.bitcast(bits, dtype, self.dialect)
@@ -221,7 +224,7 @@ class MemoryWriter(TextWriter):
         word = self.element_name(bits)
         pointer_type = self.dialect.pointer.format(const="", element=word, name="").strip()
         pointer = f"({pointer_type})&{self.element(op.target, op.index)}"
-        self.line(f"{word} old{i}, seen{i} = *({pointer});")
+        self.line(f"{word} old{i}, seen{i} = 0;")
         self.line("do {")
         self.line(f"    old{i} = seen{i};")
         self.line(f"    const {self.element_name(dtype)} was{i} = {there.format(x=f'old{i}')};")
