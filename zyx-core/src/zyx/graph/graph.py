@@ -72,8 +72,11 @@ class Graph:
         return node
 
     def _forget_dead(self) -> None:
-        for key, reference in list(self._nodes.items()):
-            if reference() is None:
+        # Of the keys alone: pairs are objects for the garbage collector, and what that runs, in this thread or another,
+        # may make nodes meanwhile.
+        for key in list(self._nodes):
+            reference = self._nodes.get(key)
+            if reference is not None and reference() is None:
                 self._nodes.pop(key, None)
         self._most = 2 * len(self._nodes) + _LEAST_FORGOTTEN
 

@@ -159,7 +159,10 @@ class Jit(Generic[P, R]):
         still = [entry for entry in kept.entries if not entry.is_stale()][1 - MOST_OF_ONE_SIGNATURE :]
         kept.entries = [*still, traced]
         self._calls = kept.used = self._calls + 1
-        beside = [(known, one) for known, one in list(self._kept.items()) if one.owner == kept.owner]
+        # Of the keys alone: making pairs may collect garbage, and that forgets traces.
+        beside = [
+            (known, one) for known in list(self._kept) if (one := self._kept.get(known)) and one.owner == kept.owner
+        ]
         beside.sort(key=lambda item: -item[1].used)
         count = 0
         for known, one in beside:
