@@ -279,8 +279,8 @@ class _Grower:
         ranges = [index.range for index in view.point if isinstance(index, e.RangeRef)]
         is_plain = all(isinstance(index, e.RangeRef | e.Literal) for index in view.point)
         in_order = ranges == list(region.root_ranges.values())
-        is_whole = view.mask is None or not is_stored
-        return is_plain and in_order and is_whole and isinstance(view.point[node.axis], e.RangeRef)
+        is_whole = view.mask is None and size_of(self._root.shape) >= size_of(node.shape)
+        return is_plain and in_order and (is_whole or not is_stored) and isinstance(view.point[node.axis], e.RangeRef)
 
     def _takes_repeated(self, region: Region, node: Node, ranges: int) -> bool:
         """Whether computing `node` as often as the loops around it say costs less than storing all that they do."""

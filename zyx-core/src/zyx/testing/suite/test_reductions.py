@@ -61,6 +61,16 @@ def test_scans_along_all_axes_agree_with_the_oracle(device: Device, runner: Grap
     runner.check(case_of(runner.device, [_array(dtype, (7, 33))], make))
 
 
+@pytest.mark.parametrize("shape", [(3, 31), (70, 1200)], ids=str)
+def test_a_scan_that_is_kept_is_whole_where_a_part_of_it_goes_on(runner: GraphRunner, shape: tuple[int, int]) -> None:
+    def make(graph: Graph, x: Node) -> list[Node]:
+        running = graph.scan(ReduceOp.MAX, x, 1)
+        part = graph.shrink(running, [(0, shape[0] - 1), (0, shape[1] - 11)])
+        return [running, graph.unary(UnaryOp.NEG, part)]
+
+    runner.check(case_of(runner.device, [_array(dtypes.float32, shape)], make))
+
+
 @pytest.mark.parametrize("count", [1, 2, 31, 64, 1000, 65_537, 300_007])
 def test_all_elements_of_any_number_are_summed(runner: GraphRunner, count: int) -> None:
     x = np.random.default_rng(count).integers(-(2**31), 2**31, count).astype(np.int32)
