@@ -43,7 +43,9 @@ DIALECT: Final = Dialect(
         for integer in (signed, unsigned)
         for x, to in ((real, integer), (integer, real))
     },
-    exchange={bits: "(*({pointer}) = {new}, {old})" for bits in (8, 16, 32, 64)},  # there is one thread
+    exchange=dict.fromkeys(  # there is one thread
+        (8, 16, 32, 64), "(*({pointer}) == {old} ? (*({pointer}) = {new}, {old}) : *({pointer}))"
+    ),
     signed_wraps=True,
 )
 
