@@ -21,16 +21,19 @@ from zyx.ops import BinaryOp, ReduceOp, UnaryOp, reduce_ops
 from zyx.schedule.arrange import arrange
 from zyx.schedule.build import build_nest
 from zyx.schedule.heuristics import choose_schedule
-from zyx.schedule.lower import lower_together
+from zyx.schedule.lower import lower, lower_together
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare
+from zyx.testing.traffic import Traffic, run_counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.ir.expr import Param
+    from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
+    from zyx.schedule.moves import Move
     from zyx.schedule.partition import Part
 
 
@@ -45,6 +48,34 @@ CPU = device(units=2, vector_bytes=32, cache_bytes=(1 << 15, 1 << 18))
 GPU = device(
     units=16, max_group_threads=256, max_group_shape=(256, 256, 64), warp_size=32, cache_bytes=(1 << 16,), lanes=(2, 4)
 )
+
+
+#: A card with few units and short groups, so that little work keeps it busy.
+CARD = {
+    "units": 1, "max_group_threads": 256, "max_group_shape": (256, 256, 64), "warp_size": 32, "vector_bytes": 16,
+    "lanes": (2, 4, 8), "registers": 255, "local_bytes": 49152, "cache_bytes": (1 << 17,), "subgroup_size": 32,
+    "swaps": frozenset({dtypes.float32, dtypes.int32}),
+}  # fmt: skip
+
+
+@dataclass
+class Counted:
+    """A kernel of one nest: what was chosen for it, and what its threads read and stored when it ran."""
+
+    nest: Nest
+    moves: Sequence[Move]
+    kernel: Kernel
+    traffic: Traffic
+
+    @property
+    def waste(self) -> float:
+        """How many times more bytes came than the threads had use for."""
+        return self.traffic.waste(self.kernel)
+
+    @property
+    def threads(self) -> int:
+        """The threads of a group."""
+        return int(np.prod(self.kernel.grid[1]))
 
 
 @dataclass
@@ -183,6 +214,21 @@ class Bench:
         """Return the number of launches, having checked the values."""
         return len(self.check(*outputs).launches)
 
+    def counted(self, *outputs: n.Node, tolerance: float = 1e-4) -> list[Counted]:
+        """Return the kernels of the graph, each of one nest, having run them and checked the values."""
+        found = []
+
+        def run(nests: Sequence[Nest], arrays: dict[Param, np.ndarray]) -> None:
+            (nest,) = nests
+            chosen, moves = choose_schedule(nest, self.info)
+            kernel = lower(chosen, "test")
+            verify(kernel)
+            traffic = run_counted(kernel, [arrays[param] for param in nest.params])
+            found.append(Counted(chosen, moves, kernel, traffic))
+
+        self.check(*outputs, tolerance=tolerance, run=run)
+        return found
+
     def run_kernels(self, nests: Sequence[Nest], arrays: dict[Param, np.ndarray]) -> None:
         """Schedule and lower nests as for the device, verify the kernel, and run it."""
         kernel = lower_together([choose_schedule(nest, self.info)[0] for nest in nests], "test")
@@ -216,3 +262,14 @@ def gpu() -> Bench:
 def device_with() -> Callable[..., Bench]:
     """A function that makes a bench for a device with some limits."""
     return lambda **limits: Bench(device(**limits))
+
+
+@pytest.fixture
+def card() -> Bench:
+    return Bench(device(**CARD))
+
+
+@pytest.fixture
+def card_with() -> Callable[..., Bench]:
+    """A function that makes a bench for the card with other limits."""
+    return lambda **limits: Bench(device(**{**CARD, **limits}))

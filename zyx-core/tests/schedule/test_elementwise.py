@@ -9,40 +9,17 @@ from zyx import dtype as dtypes
 from zyx.graph.walk import topological
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
-from zyx.ir.verify import verify
 from zyx.ops import BinaryOp
 from zyx.schedule.build import build_nest
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.lower import lower
 from zyx.schedule.partition import partition
-from zyx.testing.traffic import run_counted
-
-#: A card of few processors with few threads, so that little work keeps it busy.
-CARD = {
-    "units": 1, "max_group_threads": 256, "max_group_shape": (256, 256, 64), "warp_size": 32, "vector_bytes": 16,
-    "lanes": (2, 4, 8), "registers": 255, "local_bytes": 49152, "cache_bytes": (1 << 17,), "subgroup_size": 32,
-    "swaps": frozenset({dtypes.float32, dtypes.int32}),
-}  # fmt: skip
-
-
-@pytest.fixture
-def card(device_with):
-    return device_with(**CARD)
 
 
 def counted(bench, output):
-    """Return (kernel, traffic, waste) of the only kernel of an output, having checked its values."""
-    found = []
-
-    def run(nests, arrays):
-        (nest,) = nests
-        kernel = lower(choose_schedule(nest, bench.info)[0], "test")
-        verify(kernel)
-        found.append((kernel, run_counted(kernel, [arrays[param] for param in nest.params])))
-
-    bench.check(output, tolerance=1e-2 if output.dtype is dtypes.float16 else 1e-5, run=run)
-    ((kernel, traffic),) = found
-    return kernel, traffic, traffic.waste(kernel)
+    """Return (kernel, waste) of the only kernel of an output, having checked its values."""
+    (found,) = bench.counted(output, tolerance=1e-2 if output.dtype is dtypes.float16 else 1e-5)
+    return found.kernel, found.waste
 
 
 def threads_of(kernel):
@@ -53,7 +30,7 @@ def threads_of(kernel):
 def test_groups_are_full_whatever_the_shape(card, shape):
     rows = card.leaf(card.random.standard_normal((*shape[:-1], 1)).astype(np.float16))
     wide = card.expand(card.graph.cast(rows, dtypes.float32), *shape)
-    kernel, _, waste = counted(card, card.tanh(card.add(card.normal(*shape), wide)))
+    kernel, waste = counted(card, card.tanh(card.add(card.normal(*shape), wide)))
     groups, _ = kernel.grid
     assert threads_of(kernel) == 256
     assert int(np.prod(groups)) * 256 * 4 < int(np.prod(shape)) + 1024
@@ -62,7 +39,7 @@ def test_groups_are_full_whatever_the_shape(card, shape):
 
 def test_broadcast_rows_leave_vectors_whole(card):
     column = card.expand(card.normal(1201, 1), 1201, 7)
-    kernel, _, waste = counted(card, card.mul(card.normal(1201, 7), column))
+    kernel, waste = counted(card, card.mul(card.normal(1201, 7), column))
     vectors = [op for op in kernel.ops if isinstance(op, k.Load) and op.type.lanes == 4]
     assert vectors
     assert waste < 1.6
@@ -72,7 +49,7 @@ def test_broadcast_rows_leave_vectors_whole(card):
 def test_what_only_moves_is_read_before_it_is_stored(card, dtype):
     graph = card.graph
     moved = graph.contiguous(graph.permute(card.normal(903, 3, 7, 5, dtype=dtype), (0, 1, 3, 2)))
-    kernel, _, waste = counted(card, moved)
+    kernel, waste = counted(card, moved)
     kinds = [type(op) for op in kernel.ops if isinstance(op, k.Load | k.Store)]
     points = 16 // np.dtype(dtype).itemsize
     assert kinds[: 2 * points] == [k.Load] * points + [k.Store] * points
@@ -93,7 +70,7 @@ def test_every_second_element_of_odd_rows_is_read_by_whole_groups(card):
     graph = card.graph
     pairs = graph.reshape(graph.shrink(card.normal(61, 191), [(0, 61), (1, 191)]), (61, 95, 2))
     second = graph.reshape(graph.shrink(pairs, [(0, 61), (0, 95), (0, 1)]), (61, 95))
-    kernel, _, waste = counted(card, graph.contiguous(second))
+    kernel, waste = counted(card, graph.contiguous(second))
     assert threads_of(kernel) == 256
     assert waste < 1.3
 
@@ -140,7 +117,7 @@ def test_parts_that_do_not_lie_at_whole_vectors_are_read_by_neighbours(card):
     graph = card.graph
     first = graph.pad(card.normal(60, 523), [(0, 0), (0, 256)])
     joined = card.add(first, graph.pad(card.normal(60, 256), [(0, 0), (523, 0)]))
-    kernel, _, waste = counted(card, joined)
+    kernel, waste = counted(card, joined)
     loads = [op for op in kernel.ops if isinstance(op, k.Load)]
     assert len(loads) >= 4
     assert {op.type.lanes for op in loads} == {1}

@@ -5,42 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zyx import dtype as dtypes
 from zyx.graph import node as n
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
-from zyx.ir.verify import verify
-from zyx.schedule.heuristics import choose_schedule
-from zyx.schedule.lower import lower
 from zyx.schedule.moves import Stage
-from zyx.testing.traffic import run_counted
-
-CARD = {
-    "units": 1, "max_group_threads": 256, "max_group_shape": (256, 256, 64), "warp_size": 32, "vector_bytes": 16,
-    "lanes": (2, 4, 8), "registers": 255, "local_bytes": 49152, "cache_bytes": (1 << 17,), "subgroup_size": 32,
-    "swaps": frozenset({dtypes.float32, dtypes.int32}),
-}  # fmt: skip
-
-
-@pytest.fixture
-def card(device_with):
-    return device_with(**CARD)
 
 
 def counted(bench, output):
-    """Return (nest, kernel, traffic, moves) of the only kernel of an output, having checked its values."""
-    found = []
-
-    def run(nests, arrays):
-        (nest,) = nests
-        chosen, moves = choose_schedule(nest, bench.info)
-        kernel = lower(chosen, "test")
-        verify(kernel)
-        found.append((chosen, kernel, run_counted(kernel, [arrays[param] for param in nest.params]), moves))
-
-    bench.check(output, tolerance=0, run=run)
-    (result,) = found
-    return result
+    """Return the only kernel of an output, having checked its values."""
+    (found,) = bench.counted(output, tolerance=0)
+    return found
 
 
 def is_staged(kernel):
@@ -59,20 +33,20 @@ def is_staged(kernel):
 ], ids=str)  # fmt: skip
 def test_a_transposition_reads_and_stores_whole_lines(card, shape, order, dtype):
     values = card.random.integers(-100, 100, shape).astype(dtype)
-    _, kernel, traffic, _ = counted(card, card.graph.contiguous(card.graph.permute(card.leaf(values), order)))
-    assert int(np.prod(kernel.grid[1])) == 256
+    found = counted(card, card.graph.contiguous(card.graph.permute(card.leaf(values), order)))
+    assert found.threads == 256
     # Lines of odd rows begin and end within sectors: of elements of a byte, few of them have several.
-    assert traffic.waste(kernel) < (2.8 if dtype is np.int8 else 1.8)
+    assert found.waste < (2.8 if dtype is np.int8 else 1.8)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32], ids=lambda dtype: dtype.__name__)
 def test_tiles_of_powers_of_two_use_all_banks(card, dtype):
     values = card.random.integers(-100, 100, (256, 256)).astype(dtype)
-    _, kernel, traffic, moves = counted(card, card.graph.contiguous(card.graph.permute(card.leaf(values), (1, 0))))
-    assert is_staged(kernel)
-    assert [move.skew is not None for move in moves if isinstance(move, Stage)] == [True]
-    assert traffic.waste(kernel) < 1.3  # of elements of two bytes a warp reads half a line, which begins anywhere
-    assert traffic.conflicts == 0
+    found = counted(card, card.graph.contiguous(card.graph.permute(card.leaf(values), (1, 0))))
+    assert is_staged(found.kernel)
+    assert [move.skew is not None for move in found.moves if isinstance(move, Stage)] == [True]
+    assert found.waste < 1.3  # of elements of two bytes a warp reads half a line, which begins anywhere
+    assert found.traffic.conflicts == 0
 
 
 def test_tiles_of_any_shape_keep_to_what_is_there(card):
@@ -93,14 +67,14 @@ def test_what_lies_in_one_order_takes_no_local_memory(card):
     short = graph.contiguous(graph.permute(card.normal(901, 3, 7, 5), (0, 1, 3, 2)))
     flipped = graph.contiguous(graph.flip(card.normal(301, 77), (0, 1)))
     for output in (same_rows, short, flipped):
-        assert not is_staged(counted(card, output)[1])
+        assert not is_staged(counted(card, output).kernel)
 
 
 def test_a_tile_of_short_axes_has_all_of_them(card):
     moved = card.graph.contiguous(card.graph.permute(card.normal(8, 24, 27, 4, 13, dtype=np.float16), (1, 4, 0, 3, 2)))
-    nest, kernel, _, _ = counted(card, moved)
-    assert is_staged(kernel)
-    groups = [range_.size for range_ in nest.ranges if nest.kind(range_) is Kind.GROUP]
+    found = counted(card, moved)
+    assert is_staged(found.kernel)
+    groups = [range_.size for range_ in found.nest.ranges if found.nest.kind(range_) is Kind.GROUP]
     assert np.prod(groups) == 8 * 24
 
 
@@ -108,12 +82,12 @@ def test_what_is_computed_and_padded_on_the_way_goes_through_tiles_too(card):
     graph = card.graph
     turned = graph.permute(card.normal(190, 131), (1, 0))
     padded = graph.pad(turned, [(2, 3), (1, 0)], 0.5)
-    _, kernel, traffic, _ = counted(card, graph.contiguous(padded))
-    assert is_staged(kernel)
-    assert traffic.waste(kernel) < 1.8
+    found = counted(card, graph.contiguous(padded))
+    assert is_staged(found.kernel)
+    assert found.waste < 1.8
 
 
-def test_without_local_memory_elements_are_moved_one_by_one(device_with):
-    bench = device_with(**{**CARD, "local_bytes": 0})
+def test_without_local_memory_elements_are_moved_one_by_one(card_with):
+    bench = card_with(local_bytes=0)
     moved = bench.graph.contiguous(bench.graph.permute(bench.normal(200, 130), (1, 0)))
-    assert not is_staged(counted(bench, moved)[1])
+    assert not is_staged(counted(bench, moved).kernel)
