@@ -17,6 +17,7 @@ from zyx.ir import expr as e
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Memory, Type, ValueId
 from zyx.ops import identity
+from zyx.schedule.powers import next_power
 from zyx.schedule.thread_axes import axes_without
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class ThreadCombination:
         is_first = emitter.emit(pool.is_zero(pool.modulo(pool.ref(lane), together)))
         builder.add(k.Store(array, at(position), item, emitter.widen_to(is_first, type_.lanes)))
         builder.add(k.Barrier())
-        share = min(together, 1 << (count - 1).bit_length())
+        share = min(together, next_power(count))
         number = pool.modulo(pool.ref(lane), share)
         result = None
         for first in range(0, count, share):

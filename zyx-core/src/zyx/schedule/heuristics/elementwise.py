@@ -25,6 +25,7 @@ from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves import Reorder, Stage
 from zyx.schedule.moves.ranges import statement_labels
 from zyx.schedule.moves.values import reads_of_value
+from zyx.schedule.powers import previous_power
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,14 +99,7 @@ def _merged(plan: Plan, parallel: Sequence[Range]) -> list[Range]:
                 plan.do(Reorder(label, tuple(range_.label for range_ in wanted)))
             except ScheduleError:
                 return list(parallel)
-    *outer, inner = parallel
-    while outer and outer[-1].size * inner.size < _MOST_POINTS:
-        try:
-            inner = plan.merge(outer[-1], inner)
-        except ScheduleError:
-            break
-        outer.pop()
-    return [*outer, inner]
+    return plan.merge_inner(parallel, lambda outer, inner: outer.size * inner.size < _MOST_POINTS)
 
 
 def _lanes(nest: Nest, range_: Range, info: DeviceInfo) -> int:
@@ -151,7 +145,7 @@ def _points_of_a_thread(nest: Nest, range_: Range) -> int:
     nbytes = sum(read.dtype.itemsize for read in reads if read.mask is None)
     nbytes += max((read.dtype.itemsize for read in reads if read.mask is not None), default=0)  # of parts, one is read
     wanted = min(_BYTES_ON_THEIR_WAY // max(nbytes, 1), _MOST_POINTS_OF_A_THREAD) if nbytes else 1
-    return 1 << (max(wanted, 1).bit_length() - 1)
+    return previous_power(wanted)
 
 
 def _read_first(plan: Plan, several: Range) -> None:

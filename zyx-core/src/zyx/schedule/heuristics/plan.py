@@ -12,7 +12,7 @@ from zyx.schedule.moves import Behind, Mark, Merge, Peel, Reorder, Split
 from zyx.schedule.moves.ranges import find_range, statement_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zyx.ir.expr import Expr, Range
     from zyx.ir.nest import Nest, Statement
@@ -59,6 +59,16 @@ class Plan:
             self.do(Behind(outer.label, inner.label))
             self.do(Merge(outer.label, inner.label))
         return self.range(f"{outer.label}+{inner.label}")
+
+    def merge_inner(self, ranges: Sequence[Range], is_wanted: Callable[[Range, Range], bool]) -> list[Range]:
+        """Merge the last two of `ranges` as long as `is_wanted` says so of them and it can be; return what is left."""
+        left = list(ranges)
+        while len(left) > 1 and is_wanted(left[-2], left[-1]):
+            try:
+                left[-2:] = [self.merge(left[-2], left[-1])]
+            except ScheduleError:
+                break
+        return left
 
     def mark(self, range_: Range, kind: Kind) -> None:
         """Set the kind of a range."""

@@ -1,8 +1,8 @@
 """Let the threads of a group combine rows, or columns, together.
 
-    softmax over the rows of f32[4096, 1000]     r0 groups;  r1 = r1.0 written out, r1.1 < 64 threads, r1.2 < 4 vectors
-    softmax over the rows of f32[100000, 88]     r0 = r0.0 groups, r0.1 < 8 rows of a group;
-                                                 r1 = r1.0 written out, r1.1 < 32 threads
+    softmax over the rows of f32[4096, 1000]     r0 = r0.0 groups, r0.1 < 8 rows of a group;
+                                                 r1 = r1.0 written out, r1.1 < 32 threads, r1.2 < 4 vectors
+    softmax over the rows of f32[1000, 9907]     r0 groups;  r1 = r1.0 written out, r1.1 < 1024 threads
     variance of f32[3, 1299, 8689] over 0 and 2  r1 groups;  r0 loop;  r2 = r2.0 loop, r2.1 < 256 threads
     sums of the columns of f32[m, n]             r1 = r1.0 groups, r1.1 < 32 threads;  r0 = r0.0 loop, r0.1 < 16 threads
 
@@ -20,7 +20,6 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Final
 
-from zyx.errors import ScheduleError
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.heuristics.plan import serial_ranges, work_of
@@ -28,6 +27,7 @@ from zyx.schedule.heuristics.swaps import swap_along
 from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves import Reorder, Split
 from zyx.schedule.moves.ranges import statement_labels
+from zyx.schedule.powers import next_power, previous_power
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -161,23 +161,18 @@ def _column(nest: Nest, parallel: Sequence[Range], shared: Sequence[Range]) -> R
 def _share_rows(
     plan: Plan, parallel: Sequence[Range], shared: Sequence[Range], info: DeviceInfo, *, is_alone: bool
 ) -> bool:
+    """Let the threads of a group share each row, or each of several; return whether that is worth it."""
     rows = math.prod(range_.size for range_ in parallel)
     longest = max(range_.size for range_ in shared)
     if longest < _FEWEST_POINTS:
         return False
     lanes = {range_: _lanes(plan.nest, range_, info) for range_ in shared}
     steps = max(-(-range_.size // lanes[range_]) for range_ in shared)
-    most = min(info.max_group_threads, info.max_group_shape[0])
-    threads = min(_up(-(-steps // _STEPS)), _THREADS)
-    if rows < 2 * info.units:  # few groups: each has as many threads as have something to do
-        threads = max(min(_up(steps), _THREADS), min(_up(-(-steps // _STEPS_OF_FEW_ROWS)), _down(most)))
-    if len(plan.nest.statements) > _STATEMENTS_OF_ONE_READING and -(-steps // threads) > _KEPT_STEPS:
-        enough = _up(-(-steps // _KEPT_STEPS))  # threads that keep the row: all that is computed of it reads it once
-        threads = enough if enough <= most else threads
-    threads = min(max(threads, min(info.warp_size, _up(steps))), _down(most))
+    most = previous_power(min(info.max_group_threads, info.max_group_shape[0]))
+    threads = _threads_of_a_row(plan.nest, steps, rows, most, info)
     beside = min(_THREADS // threads, most // threads, rows // max(1, info.units)) if is_alone and parallel else 1
-    beside = min(_down(beside), info.max_group_shape[1]) if len(info.max_group_shape) > 1 else 1
-    parallel = _as_long_as(plan, parallel, beside)
+    beside = min(previous_power(beside), info.max_group_shape[1]) if len(info.max_group_shape) > 1 else 1
+    parallel = plan.merge_inner(parallel, lambda _, inner: inner.size < beside)
     for range_ in parallel:
         plan.mark(range_, Kind.GROUP)
     if beside > 1 and parallel[-1].size >= beside:
@@ -197,28 +192,25 @@ def _share_rows(
     return True
 
 
-def _as_long_as(plan: Plan, parallel: Sequence[Range], count: int) -> Sequence[Range]:
-    """Return `parallel` with the last range as long as `count`, if merging it with others makes it so."""
-    if not parallel:
-        return parallel
-    *outer, inner = parallel
-    while inner.size < count and outer:
-        try:
-            inner = plan.merge(outer[-1], inner)
-        except ScheduleError:
-            break
-        outer.pop()
-    return [*outer, inner]
+def _threads_of_a_row(nest: Nest, steps: int, rows: int, most: int, info: DeviceInfo) -> int:
+    """Return how many threads share a row of so many vectors, or scalars: a power of two, at most `most`."""
+    threads = min(next_power(-(-steps // _STEPS)), _THREADS)
+    if rows < 2 * info.units:  # few groups: each has as many threads as have something to do
+        threads = max(min(next_power(steps), _THREADS), min(next_power(-(-steps // _STEPS_OF_FEW_ROWS)), most))
+    if len(nest.statements) > _STATEMENTS_OF_ONE_READING and -(-steps // threads) > _KEPT_STEPS:
+        enough = next_power(-(-steps // _KEPT_STEPS))  # that keep the row, so that it is read once
+        threads = enough if enough <= most else threads
+    return min(max(threads, min(info.warp_size, next_power(steps))), most)
 
 
 def _lanes(nest: Nest, range_: Range, info: DeviceInfo) -> int:
     """Return how many elements a thread takes at a time along a range: 1 if not all of them lie side by side."""
     concerned = [statement for statement in nest.statements if range_ in statement.order]
     lanes = min(lanes_of(statement, info) for statement in concerned)
-    return lanes if lanes > 1 and range_.size % lanes == 0 and lies_side_by_side(nest, range_) else 1
+    return lanes if lanes > 1 and range_.size % lanes == 0 and _lies_side_by_side(nest, range_) else 1
 
 
-def lies_side_by_side(nest: Nest, range_: Range) -> bool:
+def _lies_side_by_side(nest: Nest, range_: Range) -> bool:
     """Whether all that is accessed lies side by side along a range, or stays the same, and is there at every point."""
     steps: set[int | None] = set()
     for statement in nest.statements:
@@ -273,9 +265,9 @@ def _share_two_ranges(plan: Plan, parallel: Sequence[Range], info: DeviceInfo) -
     other = pair[0] if beside is pair[1] else pair[1]
     for range_ in parallel:
         plan.mark(range_, Kind.GROUP)
-    most = _down(info.max_group_threads)
-    threads = min(_up(beside.size), max(1, info.warp_size), _down(info.max_group_shape[0]), most)
-    _, row = plan.split(other, min(_up(other.size), most // threads, _down(info.max_group_shape[1])))
+    most = previous_power(info.max_group_threads)
+    threads = min(next_power(beside.size), max(1, info.warp_size), previous_power(info.max_group_shape[0]), most)
+    _, row = plan.split(other, min(next_power(other.size), most // threads, previous_power(info.max_group_shape[1])))
     _, column = plan.split(beside, threads)
     # Threads combine what they have when all loops that go on combining are over, and so come inside of the others.
     for statement, label in statement_labels(plan.nest).items():
@@ -296,17 +288,18 @@ def _share_columns(
     plan: Plan, parallel: Sequence[Range], column: Range, shared: Sequence[Range], info: DeviceInfo
 ) -> bool:
     """Let neighbouring threads combine neighbouring columns, several threads each; return whether that is worth it."""
-    most = info.max_group_threads
     results = math.prod(range_.size for range_ in parallel)
     longest = max(range_.size for range_ in shared)
-    across = _up(-(-info.units * _THREADS_OF_A_UNIT // results))  # threads for each result, to keep all units busy
+    # Threads for each result, to keep all units busy:
+    across = next_power(-(-info.units * _THREADS_OF_A_UNIT // results))
     if across < 2 or longest < 2 * _FEWEST_POINTS:
         return False
-    columns = min(_MOST_COLUMNS, _up(column.size), info.max_group_shape[0])
+    columns = min(_MOST_COLUMNS, next_power(column.size), info.max_group_shape[0])
     others = results // column.size
     while columns > _FEWEST_COLUMNS and -(-column.size // columns) * others < info.units:
         columns //= 2
-    across = min(across, _down(longest // _FEWEST_POINTS), _down(most // columns), _down(info.max_group_shape[1]))
+    most_across = min(longest // _FEWEST_POINTS, info.max_group_threads // columns, info.max_group_shape[1])
+    across = min(across, previous_power(most_across))
     if across < 2:
         return False
     for range_ in parallel:
@@ -321,13 +314,3 @@ def _share_columns(
         plan.mark(row, Kind.LOCAL)
     plan.mark(beside, Kind.LOCAL)
     return True
-
-
-def _up(number: int) -> int:
-    """Return the least power of two that is not less."""
-    return 1 << (max(number, 1) - 1).bit_length()
-
-
-def _down(number: int) -> int:
-    """Return the greatest power of two that is not greater; of less than 1, 1."""
-    return 1 << (max(number, 1).bit_length() - 1)

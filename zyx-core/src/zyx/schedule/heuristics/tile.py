@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Kind
+from zyx.schedule.powers import next_power
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -40,7 +41,7 @@ class Tile:
 
     def vector_along_result(self, vector: Range, rows: Range | None) -> None:
         """Make a tile of vectors times rows."""
-        lanes = min(self._lanes, 1 << (vector.size - 1).bit_length())
+        lanes = min(self._lanes, next_power(vector.size))
         vectors = -(-vector.size // lanes)
         wide = self._best_width(vectors, 1 if rows is None else rows.size)
         self._split_vector(vector, lanes, wide)
@@ -50,7 +51,7 @@ class Tile:
 
     def vector_along_reduction(self, vector: Range, columns: Range | None, rows: Range | None) -> None:
         """Make a tile of results whose sums are vectors."""
-        lanes = min(self._lanes, 1 << (vector.size - 1).bit_length())
+        lanes = min(self._lanes, next_power(vector.size))
         outer, inner = self._plan.split(vector, lanes) if vector.size != lanes else (vector, vector)
         self._plan.mark(inner, Kind.VECTOR)
         self.vector_loop = outer

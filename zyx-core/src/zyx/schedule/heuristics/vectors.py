@@ -16,6 +16,7 @@ from zyx.ir.nest import Compute, Scan, Store
 from zyx.schedule.accesses import expressions_of, stride_along
 from zyx.schedule.emit import LONGEST_STEP
 from zyx.schedule.heuristics.plan import work_of
+from zyx.schedule.powers import next_power
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -47,7 +48,7 @@ def choose_vector_ranges(nest: Nest, info: DeviceInfo) -> dict[Range, int]:
             continue
         best, _, range_ = min(scored, key=lambda item: item[:2])
         if best < lanes * 0.75:
-            chosen[range_] = min(lanes, _next_power(range_.size))
+            chosen[range_] = min(lanes, next_power(range_.size))
     return {range_: lanes for range_, lanes in chosen.items() if lanes > 1}
 
 
@@ -137,7 +138,3 @@ def _alone(range_: Range, others: list[Statement], chosen: dict[Range, int]) -> 
         ):
             return False
     return True
-
-
-def _next_power(n: int) -> int:
-    return 1 << (n - 1).bit_length()

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from zyx.schedule.powers import previous_power
 from zyx.schedule.sorting.bitonic import tile_for
 from zyx.schedule.sorting.code import make_records, places_of, records_for
 from zyx.schedule.sorting.counting import count_order
@@ -140,7 +141,7 @@ def _by_tiles(graph: Graph, words: list[Node], records: Records, info: DeviceInf
     """Return the places, ``(rows, count or more)``."""
     rows, size = words[0].shape
     threads = min(info.max_group_threads, info.max_group_shape[0])
-    threads = 1 << (threads.bit_length() - 1)
+    threads = previous_power(threads)
     while size > tile and count * _KEPT_PART <= tile:
         tiles = Tiles(rows, size, tile, records.words)
         kernel = tile_kernel(tiles, count, tile, is_first=False)

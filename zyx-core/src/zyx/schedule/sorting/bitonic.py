@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from zyx.schedule.powers import next_power
 from zyx.schedule.sorting.code import Code, Number
 from zyx.schedule.sorting.network import comparators
 
@@ -25,7 +26,7 @@ _BANKS: Final = 16
 
 def tile_for(size: int) -> int:
     """Return the smallest tile that holds so many records."""
-    return max(1 << WINDOW, 1 << (size - 1).bit_length())
+    return max(1 << WINDOW, next_power(size))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.schedule.custom import CustomKernel
+from zyx.schedule.powers import previous_power
 from zyx.schedule.sorting.bitonic import WINDOW, Bitonic, padded, padded_length
 from zyx.schedule.sorting.code import Code, Number
 
@@ -65,7 +66,7 @@ def largest_tile(words: tuple[DType, ...], info: DeviceInfo) -> int:
     """Return how many records groups of the device can sort: a power of two, or 0 if they cannot share memory."""
     threads = min(info.max_group_threads, info.max_group_shape[0])
     nbytes = sum(word.itemsize for word in words)
-    tile = min(_LARGEST_TILE, (1 << (threads.bit_length() - 1)) << WINDOW)
+    tile = min(_LARGEST_TILE, previous_power(threads) << WINDOW)
     while padded_length(tile) * nbytes > info.local_bytes and tile > 1 << WINDOW:
         tile //= 2
     return tile if threads >= _LEAST_THREADS and padded_length(tile) * nbytes <= info.local_bytes else 0
@@ -164,7 +165,7 @@ def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKer
     """Return the kernel that merges pairs of sorted runs of records ``(rows * size + 1,)``; a run is tiles or more."""
     rows, size = tiles.rows, tiles.size
     nbytes = sum(word.itemsize for word in tiles.words)
-    threads = 1 << (min(_MERGING_THREADS, most_threads, tiles.tile).bit_length() - 1)
+    threads = previous_power(min(_MERGING_THREADS, most_threads, tiles.tile))
     share = min(_MERGED_BY_ONE, tiles.tile // threads)
     while threads * (share * nbytes + 8) + 64 * 8 > local_bytes and threads * share > 4:
         threads, share = (threads, share // 2) if share > 1 else (threads // 2, 1)
