@@ -102,10 +102,14 @@ def test_extensions_and_nvidias_driver_tell_of_subgroups(listed: SimpleNamespace
 
 
 class Driver:
-    """A session that computes what `swapped` makes of the numbers of threads and a distance; None is not compiled."""
+    """A session that computes what `swapped` makes of the numbers of threads and a distance; None is not compiled.
 
-    def __init__(self, swapped: Callable[[Array, int], Array] | None) -> None:
+    Where swaps are `sunk` into a branch, the threads that do not take it have nothing to give.
+    """
+
+    def __init__(self, swapped: Callable[[Array, int], Array] | None, *, sunk: bool = False) -> None:
         self.swapped = swapped
+        self.sunk = sunk
         self.shape: tuple[int, ...] = ()
 
     def build(self, source: str, options: str) -> str:
@@ -132,7 +136,15 @@ class Driver:
     def read(self, memory: int, target: memoryview, offset: int, waits: Sequence[str]) -> None:
         assert (waits, offset, memory) == (("launched",), 0, target.nbytes)
         numbers = np.arange(math.prod(self.shape))
-        rows = [self.swapped(numbers, 1 << bit) for bit in range(target.nbytes // 4 // len(numbers))]
+        bits = target.nbytes // 4 // len(numbers) - 1
+        total = numbers * numbers
+        for bit in range(bits):
+            there = self.swapped(numbers, 1 << bit)
+            total = total + (0 if self.sunk else total[there % len(numbers)])
+        rows = [
+            *(self.swapped(numbers, 1 << bit) for bit in range(bits)),
+            np.where(numbers >> bits << bits == numbers, total, -1),
+        ]
         target[:] = np.concatenate(rows).astype(np.int32).view(np.uint8).data
 
 
@@ -150,6 +162,12 @@ class Driver:
 def test_a_driver_that_does_something_else_is_found_out(swapped: Callable[[Array, int], Array] | None, is_right: bool):
     features = Features(subgroups="nvidia")
     assert swap_in_order(Driver(swapped), opencl_dialect(features), "-cl-std=CL1.2", features) is is_right
+
+
+def test_a_compiler_that_sinks_swaps_into_branches_is_found_out():
+    features = Features(subgroups="nvidia")
+    driver = Driver(lambda numbers, distance: numbers ^ distance, sunk=True)
+    assert not swap_in_order(driver, opencl_dialect(features), "-cl-std=CL1.2", features)
 
 
 def test_without_it_the_device_opens_and_nothing_swaps(runtime: Runtime, monkeypatch: pytest.MonkeyPatch):
