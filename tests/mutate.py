@@ -9,7 +9,8 @@
 A *mutant* is a module with one comparison, operator, constant, condition or statement changed. Each runs the tests that
 TARGETS names for its file in a process of its own, up to the first failure. One that passes them all has *survived*:
 a test is missing, or the change changes nothing that can be seen. The latter are listed, with the reason, in
-`surviving_mutants.toml`; the run fails if others survive, or if more than one in twenty does.
+`surviving_mutants.toml`; the run fails if others survive, or if more than one in twenty does. A mutant is noticed by
+a test that fails or hangs, or because it cannot be imported; where the tests do not run at all, the run fails, too.
 
 It takes minutes a file, and is run by hand when one of these files, or its tests, have changed. It needs fork, so
 Linux or macOS.
@@ -77,7 +78,15 @@ TARGETS: dict[str, list[str]] = {
 LIST = Path(__file__).with_name("surviving_mutants.toml")
 PLANTED = Path(__file__).with_name("planted.toml")
 PLANTED_TIMEOUT_S = 120
-_FATES = {0: "missed", 1: "noticed", None: "took too long"}
+#: Bytes of address space for the tests of a change: a loop without end fails there before the machine suffers.
+MOST_MEMORY = 6 << 30
+#: What `outcome` gives where a test failed, and where the changed module cannot be imported: pytest has no such status.
+FAILED = 1
+UNIMPORTABLE = 70
+SURVIVED = "survived"
+EXCUSED = "survived, with a reason"
+NO_RESULT = "no result"
+_FATES = {0: SURVIVED, FAILED: "noticed", UNIMPORTABLE: "not importable", None: "took too long"}
 MOST_SURVIVORS = 0.05
 #: What was imported once for all mutants cannot be rewritten, which pytest warns of.
 _QUIET = ("--assert=plain", "-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -243,25 +252,51 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
+class _Watcher:
+    """A plugin of pytest that sees whether a test failed, or a file of tests while its tests were collected."""
+
+    def __init__(self) -> None:
+        self.has_failed = False
+
+    def pytest_collectreport(self, report: object) -> None:
+        self.has_failed |= report.failed
+
+    def pytest_runtest_logreport(self, report: object) -> None:
+        self.has_failed |= report.failed
+
+
 def outcome(file: str, tree: ast.Module | None, timeout_s: float, tests: Sequence[str]) -> int | None:
-    """Return pytest's exit status for `tests` with `file` changed to `tree`; None if they take too long."""
+    """Return what became of `tests` with `file` changed to `tree`.
+
+    0: all passed. FAILED: one failed. UNIMPORTABLE: `file` raises while it is imported. None: they took too long, and
+    were ended. Any other number is the exit status of a pytest that did not run them, or of a process that crashed; it
+    says nothing of the change.
+    """
+    import resource  # which Windows has not, as it has no fork
+
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, 1)
         os.dup2(sink, 2)
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
         if tree is not None:
-            sys.meta_path.insert(0, _Finder(file.removesuffix(".py").replace("/", "."), tree))
+            sys.meta_path.insert(0, _Finder(module_of(file), tree))
         import pytest
 
-        code = pytest.ExitCode.INTERNAL_ERROR
+        code = UNIMPORTABLE
         try:
+            importlib.import_module(module_of(file))
+            code = int(pytest.ExitCode.INTERNAL_ERROR)
             chosen = [str(TESTS / test) for test in tests]
-            code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *_QUIET, *chosen])
+            watcher = _Watcher()
+            options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *_QUIET]
+            code = int(pytest.main([*options, *chosen], plugins=[watcher]))
+            code = FAILED if watcher.has_failed else code
         finally:
             sys.stdout.flush()
-            os._exit(int(code))
+            os._exit(code)
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -271,6 +306,18 @@ def outcome(file: str, tree: ast.Module | None, timeout_s: float, tests: Sequenc
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return None
+
+
+def module_of(file: str) -> str:
+    """Return the name of the module in a file."""
+    return file.removesuffix(".py").replace("/", ".")
+
+
+def fate_of(what: str, status: int | None) -> str:
+    """Return what a status that `outcome` gave says of a change; say so if it says nothing."""
+    if status not in _FATES:
+        print(f"{what}: its tests did not run, but ended with status {status}", flush=True)
+    return _FATES.get(status, NO_RESULT)
 
 
 # ---- faults that were planted
@@ -308,9 +355,9 @@ def run_planted(names: Sequence[str]) -> None:
         if not names or fault.name in names:
             begin = time.monotonic()
             status = outcome(fault.file, ast.parse(fault.source), PLANTED_TIMEOUT_S, [fault.test])
-            fate = _FATES.get(status, f"no result, status {status}")
+            fate = fate_of(fault.name, status)
             print(f"{fault.name}: {fate}, {time.monotonic() - begin:.1f} s", flush=True)
-            missed += [fault.name] if fate != _FATES[1] else []
+            missed += [fault.name] if status != FAILED else []
     if missed:
         sys.exit(f"not seen by the tests that are named for them: {'; '.join(missed)}")
 
@@ -327,16 +374,11 @@ def run(mutants: list[Mutant]) -> Counter[str]:
     timeout_s = 10 + 5 * (time.monotonic() - begin)
     fates: Counter[str] = Counter()
     for mutant in mutants:
-        match outcome(file, mutant.tree, timeout_s, TARGETS[file]):
-            case 0 if (mutant.file, mutant.text, mutant.change) in known:
-                fate = "survived, with a reason"
-            case 0:
-                fate = "survived"
-                print(mutant.name, flush=True)
-            case None:
-                fate = "took too long"
-            case _:
-                fate = "noticed"
+        fate = fate_of(mutant.name, outcome(file, mutant.tree, timeout_s, TARGETS[file]))
+        if fate == SURVIVED and (mutant.file, mutant.text, mutant.change) in known:
+            fate = EXCUSED
+        elif fate == SURVIVED:
+            print(mutant.name, flush=True)
         fates[fate] += 1
     print(file, dict(fates), flush=True)
     return fates
@@ -371,10 +413,10 @@ def main() -> None:
             print(*(mutant.name for mutant in mutants), sep="\n")
         elif mutants:
             fates += run(mutants)
-    survivors = fates["survived"] + fates["survived, with a reason"]
+    survivors = fates[SURVIVED] + fates[EXCUSED]
     if fates:
         print(f"{sum(fates.values())} mutants: {dict(fates)}; {survivors / sum(fates.values()):.1%} survived")
-    if fates["survived"] or survivors > MOST_SURVIVORS * max(1, sum(fates.values())):
+    if fates[SURVIVED] or fates[NO_RESULT] or survivors > MOST_SURVIVORS * max(1, sum(fates.values())):
         sys.exit(1)
 
 

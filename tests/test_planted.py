@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from mutate import TESTS, planted_faults
+from mutate import FAILED, NO_RESULT, TESTS, UNIMPORTABLE, fate_of, outcome, planted_faults
 
 FAULTS = planted_faults()
 
@@ -26,8 +26,34 @@ def test_a_fault_can_be_planted_and_its_test_is_there(fault):
         assert re.search(rf"^ *(def|class) {name}\b", text, re.MULTILINE), f"{path} has no {name}"
 
 
+needs_fork = pytest.mark.skipif(sys.platform == "win32", reason="mutate.py needs fork")
+
+
+@needs_fork
+def test_tests_that_do_not_run_notice_nothing(capsys):
+    status = outcome("zyx/ir/indices.py", None, 60, ["ir/no_such_test.py"])
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert fate_of("a change", status) == NO_RESULT
+    assert "status 4" in capsys.readouterr().out
+
+
+@needs_fork
+def test_a_change_is_noticed_by_a_test_that_fails_or_because_it_cannot_be_imported():
+    fault = FAULTS[0]
+    script = f"""if True:
+        import ast
+        import mutate
+
+        for source in ({fault.source!r}, "raise OSError"):
+            print(mutate.outcome({fault.file!r}, ast.parse(source), 60, [{fault.test!r}]))"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+    )
+    assert done.stdout.split() == [str(FAILED), str(UNIMPORTABLE)]
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="mutate.py needs fork")
+@needs_fork
 def test_every_planted_fault_is_seen_by_its_test():
     script = Path(__file__).with_name("mutate.py")
     done = subprocess.run(
