@@ -29,7 +29,7 @@ def test_there_are_four_size_classes_to_a_power_of_two() -> None:
     assert len({small_capacity(n) for n in range((1 << 15) + 1, (1 << 16) + 1)}) == 4
 
 
-@pytest.mark.parametrize("nbytes", [1, 64, 1000, MIB, 2 * MIB - 1, 2 * MIB, 5 * MIB + 3])
+@given(st.integers(1, 3 * MIB) | st.integers(2 * MIB, 40 * MIB))
 def test_memory_given_back_is_the_next_to_be_used(nbytes: int) -> None:
     memory = HostMemory(KEEP)
     first = memory.take(nbytes)

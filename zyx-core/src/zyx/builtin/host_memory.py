@@ -5,8 +5,8 @@ taken from the system in huge pages where it has them, and given back only by `H
 lies idle is more than was ever in use at once.
 
     small (below 2 MiB)   pieces of arenas of 16 MiB, in four size classes to a power of two: at most 25 % too large
-    large                 a mapping each, at multiples of 2 MiB; an idle one is used again if at most 25 % too large,
-                          the best fit first
+    large                 a mapping each, of whole huge pages; an idle one is used again if it has as many as a fresh
+                          one would have, or is at most 25 % too large, the best fit first
 
 All addresses are multiples of 64, a cache line and the widest vector.
 """
@@ -192,7 +192,8 @@ class HostMemory:
 
     def _take_large(self, nbytes: int) -> Block:
         place = bisect_left(self._large_sizes, nbytes)
-        if place < len(self._large_sizes) and self._large_sizes[place] <= nbytes + nbytes // 4:
+        most = max(nbytes + nbytes // 4, _whole_pages(nbytes))
+        if place < len(self._large_sizes) and self._large_sizes[place] <= most:
             capacity = self._large_sizes[place]
             if self._large[capacity]:  # or Ctrl-C came between the last one and the note that there is none
                 self._reused += 1
@@ -200,7 +201,7 @@ class HostMemory:
         return self._map_block(nbytes)
 
     def _map_block(self, nbytes: int) -> Block:
-        capacity = -(-nbytes // _HUGE_PAGE) * _HUGE_PAGE
+        capacity = _whole_pages(nbytes)
         block = Block(_map(capacity), None)
         self._fresh += 1
         self._mapped += capacity
@@ -225,6 +226,11 @@ def small_capacity(nbytes: int) -> int:
     """Return the size class of a small request: four to each power of two, and multiples of 64."""
     step = max(ALIGNMENT, 1 << max(0, (nbytes - 1).bit_length() - 3))
     return -(-nbytes // step) * step
+
+
+def _whole_pages(nbytes: int) -> int:
+    """Return the bytes of the huge pages that `nbytes` lie in."""
+    return -(-nbytes // _HUGE_PAGE) * _HUGE_PAGE
 
 
 def _map(nbytes: int) -> NDArray[np.uint8]:
