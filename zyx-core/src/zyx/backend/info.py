@@ -14,6 +14,7 @@ from zyx import ops
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zyx.backend.rates import Rates
     from zyx.dtype import DType
     from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 
@@ -88,6 +89,7 @@ class DeviceInfo:
         meets_in_branches: Whether barriers in branches that whole groups take cost no more than others. Where not,
             nests that run side by side, each in a branch, are scheduled without barriers.
         wmma: Dimensions and dtype of each `Wmma` there is.
+        rates: What was measured of it, if anything was (`zyx.backend.rates`); no backend fills it in.
     """
 
     model: str
@@ -114,6 +116,7 @@ class DeviceInfo:
     has_streaming: bool = False
     meets_in_branches: bool = True
     wmma: tuple[tuple[tuple[int, int, int], DType], ...] = field(default=())
+    rates: Rates | None = None
 
     def __hash__(self) -> int:
         return hash((self.model, self.driver, self.units, self.max_group_threads, self.vector_bytes))

@@ -97,4 +97,5 @@ _RULES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "has_streaming": _FLAG,
     "meets_in_branches": _FLAG,
     "wmma": (_are_products, "a tuple of three dimensions and a DType each"),
+    "rates": (lambda value: value is None, "None, which it is until somebody calibrates the device"),
 }
