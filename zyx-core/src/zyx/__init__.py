@@ -297,7 +297,15 @@ if TYPE_CHECKING:
     from zyx import optim as optim
     from zyx.autograd import Tape, grad, value_and_grad
     from zyx.io import load, save
-    from zyx.tensor.control import debug, empty_cache, explain_plan, memory_stats, plot_dot_graph, plot_dot_plan
+    from zyx.tensor.control import (
+        debug,
+        empty_cache,
+        explain_plan,
+        memory_stats,
+        plot_dot_graph,
+        plot_dot_plan,
+        profile,
+    )
 
 __all__ = [
     "DType", "Generator", "Tape", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__", "abs",
@@ -322,17 +330,17 @@ __all__ = [
     "max_pool3d", "max_pool_with_indices", "maximum", "mean", "median", "memory_stats", "meshgrid", "min", "minimum",
     "mish", "moveaxis", "mse_loss", "multinomial", "multiply", "nan", "nan_to_num", "narrow", "negative", "newaxis",
     "nextafter", "nll_loss", "nonzero", "norm", "normal", "normalize", "not_equal", "one_hot", "ones", "ones_like",
-    "outer", "pad", "permute_dims", "pi", "plot_dot_graph", "plot_dot_plan", "positive", "pow", "prelu", "prod", "put",
-    "put_along_axis", "quick_gelu", "rad2deg", "rand", "rand_like", "randint", "randn", "randn_like", "randperm",
-    "ravel", "realize", "reciprocal", "relu", "relu6", "remainder", "repeat", "reshape", "result_type", "roll", "round",
-    "rsqrt", "save", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "selu", "set_implicit_casts",
-    "set_training", "settings", "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "smooth_l1_loss", "softmax",
-    "softmin", "softplus", "softsign", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "std_mean",
-    "subtract", "sum", "swapaxes", "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk",
-    "trace", "training", "transpose", "tri", "tril", "triplet_margin_loss", "triu", "trunc", "uint8", "uint16",
-    "uint32", "uint64", "unflatten", "unfold", "uniform", "unique_all", "unique_counts", "unique_inverse",
-    "unique_values", "unstack", "value_and_grad", "var", "var_mean", "vecdot", "where", "windows", "zeros",
-    "zeros_like",
+    "outer", "pad", "permute_dims", "pi", "plot_dot_graph", "plot_dot_plan", "positive", "pow", "prelu", "prod",
+    "profile", "put", "put_along_axis", "quick_gelu", "rad2deg", "rand", "rand_like", "randint", "randn", "randn_like",
+    "randperm", "ravel", "realize", "reciprocal", "relu", "relu6", "remainder", "repeat", "reshape", "result_type",
+    "roll", "round", "rsqrt", "save", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "selu",
+    "set_implicit_casts", "set_training", "settings", "sigmoid", "sign", "signbit", "silu", "sin", "sinh",
+    "smooth_l1_loss", "softmax", "softmin", "softplus", "softsign", "sort", "split", "sqrt", "square", "squeeze",
+    "stack", "std", "std_mean", "subtract", "sum", "swapaxes", "synchronize", "take", "take_along_axis", "tan", "tanh",
+    "tensordot", "tile", "topk", "trace", "training", "transpose", "tri", "tril", "triplet_margin_loss", "triu",
+    "trunc", "uint8", "uint16", "uint32", "uint64", "unflatten", "unfold", "uniform", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values", "unstack", "value_and_grad", "var", "var_mean", "vecdot", "where", "windows",
+    "zeros", "zeros_like",
 ]  # fmt: skip
 
 e: Final = math.e
@@ -353,6 +361,7 @@ _LAZY: Final = {
     "memory_stats": "zyx.tensor.control",
     "plot_dot_graph": "zyx.tensor.control",
     "plot_dot_plan": "zyx.tensor.control",
+    "profile": "zyx.tensor.control",
     "save": "zyx.io",
     "value_and_grad": "zyx.autograd",
 }

@@ -30,7 +30,8 @@ from zyx.testing.paper import open_paper
 ELSEWHERE = {
     "__array_namespace_info__", "backends", "debug", "default_device", "default_generator", "devices", "empty",
     "empty_cache", "empty_like", "explain_device", "explain_plan", "from_dlpack", "implicit_casts", "isdtype", "jit",
-    "device_info", "kaiming_normal", "load", "manual_seed", "memory_stats", "plot_dot_graph", "plot_dot_plan", "randn",
+    "device_info", "kaiming_normal", "load", "manual_seed", "memory_stats", "plot_dot_graph", "plot_dot_plan",
+    "profile", "randn",
     "save",
     "set_implicit_casts", "set_training", "settings", "synchronize", "training", "unique_counts", "unique_inverse",
 }  # fmt: skip

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "demo": "train a small network on handwritten digits",
     "devices": "list the devices, and why other backends have none",
     "doctor": "check the installation, and say what to do next",
+    "explain": "run a program, and say what each of its kernels took and what bounds it",
     "new-backend": "write a package for a backend of your own, which works as it was written",
 }
 

@@ -119,6 +119,7 @@ class Compiler:
         if kernel_key is not None:
             found = self._find(kernel_key)
             if found is not None:
+                self.trace.started(found.future, nests, device, self._schedules.get(nests_key, 0))
                 return found.future
         return self._start(_Attempt(nests, name, device, self._schedules.get(nests_key, 0)), nests_key)
 
@@ -136,6 +137,7 @@ class Compiler:
             known.nests.append(nests_key)
         self._kernels[nests_key] = kernel_key
         self._attempts[known.future] = attempt
+        self.trace.started(known.future, attempt.nests, device, attempt.schedule)
         return known.future
 
     def start_kernel(self, kernel: Kernel, device: Device) -> Future[Program]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.errors import InitializationError
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Memory
-from zyx.runtime.trace import Trace
+from zyx.runtime.trace import TIMED, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,7 +98,7 @@ class Devices:
             else:
                 backends.manager.settings = settings
             self._default = None
-            self.trace.configured = int(settings.debug)
+            self.trace.configured = int(settings.debug) | self.trace.configured & TIMED
 
     def fixed_changes(self, settings: Settings) -> list[str]:
         """Return the keys that differ between `settings` and those in force, and that devices are opened with."""

@@ -18,7 +18,7 @@ from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
 from zyx.modes import shown
 from zyx.runtime.buffer import abandon, drain, settle, take_events
 from zyx.runtime.copying import copy_buffer
-from zyx.runtime.trace import LAUNCHES
+from zyx.runtime.trace import SINGLE, TIMED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,7 +138,7 @@ class Plan:
             BackendError: A step was refused. What was queued before it runs.
         """
         scoped = shown()
-        if not (trace.configured if scoped is None else scoped) & LAUNCHES:  # `trace.launches`, without a call
+        if not (trace.configured if scoped is None else scoped | trace.configured & TIMED) & SINGLE:  # without a call
             if self._whole is None:
                 self._runs += 1
                 if self._runs == 2:
@@ -227,7 +227,7 @@ def _launch(step: LaunchStep, buffers: Sequence[Buffer], trace: Trace | None = N
             event = device.launch(step.program, raw, events)
         else:
             started = trace.before_launch()
-            event = trace.after_launch(step, device.launch(step.program, raw, events), started, buffers)
+            event = trace.after_launch(step, trace.launch(step, raw, events), started, buffers)
         if is_busy or not event.complete_when_made:
             settle(event, pool, args, taken, [buffers[number] for number in step.written])
         else:

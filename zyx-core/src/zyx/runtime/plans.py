@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 import time
 from collections import OrderedDict, deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.runtime.devices import Devices
 from zyx.runtime.signature import signature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from zyx.graph.node import Node
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.placement import Placed
     from zyx.runtime.plan import Plan
     from zyx.runtime.planner import Planner
+    from zyx.runtime.profile import Profile
     from zyx.settings.record import Settings
 
 #: What a child of a fork must not touch, nor let die.
@@ -73,6 +75,28 @@ class Plans(Devices):
         plan = self.planner.make(outputs, leaves, donations, placed)
         self.trace.planned(plan, time.perf_counter() - started)
         return plan
+
+    @contextmanager
+    def profiled(self) -> Iterator[Profile]:
+        """Time every launch for the length of a ``with`` block; yield what notes them.
+
+        Plans are made anew, so that it is known what their programs came from; those of traced functions stay.
+        """
+        from zyx.runtime.profile import Profile
+        from zyx.runtime.trace import TIMED
+
+        trace, profile = self.trace, Profile()
+        with self.lock:
+            before, trace.profile = trace.profile, profile
+            trace.configured |= TIMED
+            self._drop_plans()
+        try:
+            yield profile
+        finally:
+            with self.lock:
+                trace.profile = before
+                if before is None:
+                    trace.configured &= ~TIMED
 
     @property
     def planner(self) -> Planner:

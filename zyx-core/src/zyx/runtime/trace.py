@@ -10,14 +10,16 @@ from zyx.modes import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
 
-    from zyx.backend import Device, Event, MemoryPool, Program
+    from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
     from zyx.plugins.opening import OpenedBackends
     from zyx.plugins.state import BackendReport
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.plan import LaunchStep, Plan, Step
+    from zyx.runtime.profile import Profile
     from zyx.schedule.moves import Move
 
 DEVICES: Final = 1
@@ -29,6 +31,9 @@ LAUNCHES: Final = 32
 MEMORY: Final = 64
 COMPILE: Final = 128
 AUTOTUNE: Final = 256
+#: No subject: launches are timed (`zyx.runtime.profile`), and so made one by one, as they are where they are shown.
+TIMED: Final = 1 << 20
+SINGLE: Final = LAUNCHES | TIMED
 
 
 def _to_stderr(text: str) -> None:
@@ -39,11 +44,14 @@ class Trace:
     """Writes what happens.
 
     Attributes:
-        configured: The subjects to show where `zyx.debug` says nothing, by the numbers of `zyx.settings.debug.Debug`.
+        configured: The subjects to show where `zyx.debug` says nothing, by the numbers of `zyx.settings.debug.Debug`;
+            and `TIMED`, while there is a profile.
+        profile: What times launches, if anything does.
     """
 
     def __init__(self, configured: int = 0, write: Callable[[str], None] = _to_stderr) -> None:
         self.configured = int(configured)
+        self.profile: Profile | None = None
         self._write: Final = write
         self._reported: dict[str, BackendReport] = {}
 
@@ -51,7 +59,7 @@ class Trace:
     def bits(self) -> int:
         """The subjects to show in this thread or task."""
         scoped = shown()
-        return self.configured if scoped is None else scoped
+        return self.configured if scoped is None else scoped | self.configured & TIMED
 
     @property
     def launches(self) -> bool:
@@ -164,7 +172,18 @@ class Trace:
                 f"{generated} {seconds_generated * 1e6:.1f} us; {faster} is taken"
             )
 
+    def started(self, future: Future[Program], nests: Sequence[Nest], device: Device, schedule: int) -> None:
+        """Tell the profile what a program is made from: nests by the schedule of that number."""
+        if self.profile is not None:
+            self.profile.started(future, nests, device, schedule)
+
     # ---- running them
+
+    def launch(self, step: LaunchStep, args: Sequence[PoolBuffer], events: Sequence[Event]) -> Event:
+        """Launch a step, and time it if there is a profile."""
+        if self.profile is not None:
+            return self.profile.launch(step, args, events)
+        return step.device.launch(step.program, args, events)
 
     def before_launch(self) -> float:
         """Return the time before a launch or a copy that is to be shown."""

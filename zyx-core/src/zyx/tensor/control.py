@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from zyx.modes import Undo, set_shown
@@ -9,9 +10,10 @@ from zyx.runtime.runtime import current
 from zyx.tensor.operands import require
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from zyx.runtime.buffer import MemoryUse
+    from zyx.runtime.profile import Profile
     from zyx.tensor.tensor import Tensor
 
 
@@ -91,6 +93,21 @@ def explain_plan(*tensors: Tensor) -> dict[str, Any]:
     if runtime.tracing is not None:
         raise TraceError("there is no plan while a function is being traced; explain what it returns")
     return explain_plan(runtime, [require(x, "explain_plan") for x in tensors])
+
+
+@contextmanager
+def profile() -> Iterator[Profile]:
+    """Time every launch for the length of a ``with`` block, beside what the schedule is expected to take.
+
+        with zyx.profile() as kernels:
+            step(x, y)
+        print(kernels)                  a table, most time first; kernels.as_json() is the same as data
+
+    Each kernel is launched by itself and waited for, so the block takes longer than without. What a traced function
+    compiled before the block has times, but nothing that is expected. ``zyx explain SCRIPT`` does this for a program.
+    """
+    with current().profiled() as profile:
+        yield profile
 
 
 def plot_dot_plan(*tensors: Tensor) -> str:

@@ -142,8 +142,13 @@ def _accesses(layout: Layout, statement: Statement) -> list[Access]:
 def _of_array(
     layout: Layout, value: Value, place: InArray, named: Mapping[Range, Expr], ranges: tuple[Range, ...]
 ) -> Pattern:
+    itemsize = value.dtype.itemsize
+    index = position_in(layout, place, named)
+    return pattern_of(value, place.length * itemsize, itemsize, index, ranges)
+
+
+def position_in(layout: Layout, place: InArray, named: Mapping[Range, Expr]) -> Expr:
+    """Return the position in an array of the point that `named` has indices of; other ranges have their own value."""
     pool = layout.nest.pool
     indices = [named.get(range_, pool.ref(range_)) for range_ in place.dims]
-    itemsize = value.dtype.itemsize
-    index = pool.flatten(indices, [range_.size for range_ in place.dims])
-    return pattern_of(value, place.length * itemsize, itemsize, index, ranges)
+    return pool.flatten(indices, [range_.size for range_ in place.dims])

@@ -19,7 +19,7 @@ from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp, UnaryOp
 from zyx.schedule.accesses import combined_ranges, stride_along
 from zyx.schedule.emit import LONGEST_STEP
-from zyx.schedule.estimate.layout import WRITTEN_OUT
+from zyx.schedule.estimate.layout import WRITTEN_OUT, position_in
 from zyx.schedule.storage import InArray
 
 if TYPE_CHECKING:
@@ -145,15 +145,8 @@ class _Counting:
             case e.Ref():
                 place = self._layout.storage[expr.value]
                 if isinstance(place, InArray):
-                    named = (
-                        all(
-                            not index.free & vector.bit or e.is_current(index, range_)
-                            for range_, index in zip(expr.value.ranges, expr.indices, strict=True)
-                        )
-                        if vector is not None
-                        else True
-                    )
-                    self.total["load" if named else "lane"] += runs * (parts if named else lanes)
+                    index = position_in(self._layout, place, dict(zip(expr.value.ranges, expr.indices, strict=True)))
+                    self._access("load", statement, index, vector if is_vector else None, runs, parts)
             case e.Apply1(op=op):
                 self._operation(op, expr.dtype, runs, parts, is_vector=is_vector)
             case e.Apply2(op=op, x=x):
