@@ -23,3 +23,29 @@ def test_a_row_bounds_the_place_within_a_block_of_rows(moved, limit):
     known.learn([affine.shift(row, -limit)])
     exact = max(n // 6 % 16 for n in range(moved, moved + 576) if n // 24 % 4 <= limit)
     assert exact <= known.maximum(place) <= 4 * limit + 3
+
+
+class Counting(Inequalities):
+    """Counts the forms whose bounds are searched for."""
+
+    searches = 0
+
+    def maximum(self, form):
+        self.searches += 1
+        return super().maximum(form)
+
+
+def test_quotients_are_narrowed_if_what_was_learned_has_to_do_with_them():
+    known = Counting()
+    x, y, z = (known.atom(name, (0, 99)) for name in "xyz")
+    quotients = [known.quotient_and_remainder(unknown, 8)[0] for unknown in (x, y, z)]
+    known.mark()
+    known.learn([affine.add(x, y, -1)])  # x <= y
+    known.mark()
+    known.searches = 0
+    known.narrow_quotients()
+    assert known.searches == 0
+    known.learn([affine.shift(y, -15)])
+    known.narrow_quotients()
+    assert known.searches == 4  # least and greatest, of two dividends
+    assert [known.box(quotient)[1] for quotient in quotients] == [1, 1, 12]

@@ -108,9 +108,15 @@ class Inequalities:
         """Narrow the ranges of quotients and remainders by what was learned about their dividends, and each other.
 
         Of ``x // 3`` with x from -2 to 0 it is only known that it is -1 or 0; where ``x % 3`` is 0, it is 0. And the
-        dividends by these: where ``x % 3`` is at least 1, an x that is not negative is at least 1, too.
+        dividends by these: where ``x % 3`` is at least 1, an x that is not negative is at least 1, too. Those that
+        have nothing to do with what was learned since the last `mark` are left as they are.
         """
+        touched = self._touched()
         for quotient, remainder, dividend, divisor in self._quotients:
+            concerned = {quotient, remainder, *(atom for atom, _ in dividend.terms)}
+            if touched.isdisjoint(concerned):
+                continue
+            touched |= concerned
             low, high = self.minimum(dividend), self.maximum(dividend)
             least, most = self._ranges[remainder]
             self._intersect(quotient, (-((most - low) // divisor), (high - least) // divisor))
@@ -119,6 +125,16 @@ class Inequalities:
             exact = affine.add(Form(((quotient, divisor), (remainder, 1)), 0), dividend, -1)
             self._narrow(exact)
             self._narrow(affine.scale(exact, -1))
+
+    def _touched(self) -> set[int]:
+        """Return the atoms that were narrowed since the last `mark`, and those that facts relate to them."""
+        mark = self._marks[-1]
+        touched = {atom for fact in self._facts[mark.facts :] for atom, _ in fact.terms} | mark.narrowed.keys()
+        waiting = [{atom for atom, _ in fact.terms} for fact in self._facts[: mark.facts]] if touched else []
+        while related := [atoms for atoms in waiting if not touched.isdisjoint(atoms)]:
+            touched.update(*related)
+            waiting = [atoms for atoms in waiting if atoms not in related]
+        return touched
 
     def narrow_extremes(self) -> None:
         """Narrow the operands of maxima and minima, and learn which of them it is where the other one is ruled out."""
