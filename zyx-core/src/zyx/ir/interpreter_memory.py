@@ -52,14 +52,13 @@ class Shared:
 
     def _positions(self, index: Array, lanes: int, mask: Array | None) -> tuple[Array, Array | None]:
         """Return the positions in `array`, one per lane, checked where `mask` holds, and the mask in their shape."""
-        positions = index.astype(np.int64)
+        positions = index.astype(np.int64, copy=False)
         if lanes > 1:
             positions = positions + np.arange(lanes)
         if mask is None:
             check_bounds(positions, self.length)
         else:
-            shape = np.broadcast_shapes(positions.shape, mask.shape)
-            positions, mask = np.broadcast_to(positions, shape), np.broadcast_to(mask, shape)
+            positions, mask = alike(positions, mask)
             check_bounds(positions[mask], self.length)
         if self.base is not None:
             positions = positions + self.base
@@ -77,10 +76,11 @@ class Shared:
     def store(self, index: Array, value: Array, mask: Array | None) -> None:
         positions, mask = self._positions(index, value.shape[1], mask)
         if mask is None:
-            positions, value = np.broadcast_arrays(positions, value)
-            self.array[positions] = value
+            self.array[alike(positions, value)[0]] = value
         else:
-            positions, value, mask = np.broadcast_arrays(positions, value, mask)
+            positions, value = alike(positions, value)
+            if mask.shape != value.shape:
+                mask = np.broadcast_to(mask, value.shape)
             self.array[positions[mask]] = value[mask]
 
     def combine(self, function: np.ufunc, index: Array, value: Array, mask: Array | None, rows: int) -> None:
@@ -126,10 +126,18 @@ class Registers:
         if mask is None:
             mask = np.ones((1, 1), np.bool_)
         taking_part = mask.any(axis=1, keepdims=True)
-        index_of_each, taking_part = np.broadcast_arrays(index, taking_part)
+        index_of_each, taking_part = alike(index, taking_part)
         named = index_of_each[taking_part]
         check_bounds(named, len(self.elements))
         return [(int(position), (index == position) & mask) for position in np.unique(named)]
+
+
+def alike(x: Array, y: Array) -> tuple[Array, Array]:
+    """Return two arrays in the shape that they have together; as they are if it is theirs, which takes no time."""
+    if x.shape == y.shape:
+        return x, y
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    return np.broadcast_to(x, shape), np.broadcast_to(y, shape)
 
 
 def check_bounds(positions: Array, length: int) -> None:

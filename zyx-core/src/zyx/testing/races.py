@@ -93,12 +93,14 @@ class _Clock:
 
     Attributes:
         threads: Number of each thread among those of all groups, by row.
+        groups: Number of the group of each, by row.
         times: How often each has met its group, by row.
         group_threads: Threads of a group.
     """
 
     def __init__(self, threads: Array, group_threads: int) -> None:
         self.threads = threads
+        self.groups = threads // group_threads
         self.times = np.zeros(len(threads), np.int64)
         self.group_threads = group_threads
 
@@ -120,6 +122,19 @@ class _Log:
         self.reader = np.full(length, _NOBODY)  # _SEVERAL: more than one thread, of the group of `reading_group`
         self.reading_group = np.full(length, _NOBODY)  # _SEVERAL: of more than one group
         self.read = np.zeros(length, np.int64)
+        self._scratch = np.empty(length, np.int64)
+
+    def last(self, positions: Array, numbers: Array) -> Array:
+        """Return, for each access, the number of the last access of the same position."""
+        self._scratch[positions] = numbers  # NumPy writes in order
+        return self._scratch[positions]
+
+    def common(self, positions: Array, numbers: Array) -> Array:
+        """Return, for each access, the number of all accesses of the same position, `_SEVERAL` if they differ."""
+        differs = self.last(positions, numbers) != numbers
+        if differs.any():
+            self._scratch[positions[differs]] = _SEVERAL
+        return self._scratch[positions]
 
 
 class _Watched(Shared):
@@ -179,34 +194,27 @@ class _Watched(Shared):
     def _note_reads(self, positions: Array, rows: Array) -> None:
         log, clock = self.log, self.clock
         threads, times = clock.threads[rows], clock.times[rows]
-        groups = threads // clock.group_threads
+        groups = clock.groups[rows]
         writer = log.writer[positions]
         is_other = (writer != _NOBODY) & (writer != threads)
-        is_unordered = (writer // clock.group_threads != groups) | (log.written[positions] == times)
-        self._check(positions, is_other & is_unordered, "one thread reads what another writes,")
-        if not len(positions):
-            return
-        order = np.argsort(positions, kind="stable")
-        places, starts = np.unique(positions[order], return_index=True)
-        ends = np.append(starts[1:], len(order))
-        last = order[ends - 1]
-        low, high = (ufunc.reduceat(threads[order], starts) for ufunc in (np.minimum, np.maximum))
-        now = times[last]
-        is_fresh = (log.reader[places] == _NOBODY) | (
-            (log.read[places] < now) & (log.reading_group[places] == groups[last])
+        if is_other.any():
+            is_unordered = (writer // clock.group_threads != groups) | (log.written[positions] == times)
+            self._check(positions, is_other & is_unordered, "one thread reads what another writes,")
+        # Where several accesses are of one element, the last of them is the one that is kept.
+        now, last_group = log.last(positions, times), log.last(positions, groups)
+        is_fresh = (log.reader[positions] == _NOBODY) | (
+            (log.read[positions] < now) & (log.reading_group[positions] == last_group)
         )
-        low_group, high_group = low // clock.group_threads, high // clock.group_threads
-        reader = np.where(low == high, low, _SEVERAL)
-        group = np.where(low_group == high_group, low_group, _SEVERAL)
-        old_reader, old_group = log.reader[places], log.reading_group[places]
-        log.reader[places] = np.where(is_fresh | (old_reader == reader), reader, _SEVERAL)
-        log.reading_group[places] = np.where(is_fresh | (old_group == group), group, _SEVERAL)
-        log.read[places] = now
+        reader, group = log.common(positions, threads), log.common(positions, groups)
+        old_reader, old_group = log.reader[positions], log.reading_group[positions]
+        log.reader[positions] = np.where(is_fresh | (old_reader == reader), reader, _SEVERAL)
+        log.reading_group[positions] = np.where(is_fresh | (old_group == group), group, _SEVERAL)
+        log.read[positions] = now
 
     def _note_writes(self, positions: Array, rows: Array, *, is_atomic: bool = False) -> None:
         log, clock = self.log, self.clock
         threads, times = clock.threads[rows], clock.times[rows]
-        groups = threads // clock.group_threads
+        groups = clock.groups[rows]
         writer = log.writer[positions]
         is_other = (writer != _NOBODY) & (writer != threads)
         is_unordered = (writer // clock.group_threads != groups) | (log.written[positions] == times)
