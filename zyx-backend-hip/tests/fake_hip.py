@@ -120,9 +120,14 @@ def values(buffer: HipBuffer, events: tuple[Event, ...] = ()) -> set[int]:
 
 
 def run_pytest(fake: Fake, device: str, *arguments: str) -> str:
-    """Run tests with a device of the fake libraries as the default one, in a process of its own; return its output."""
+    """Run tests with a device of the fake libraries as the default one, in a process of its own; return its output.
+
+    The second device begins with the last test: beside the first, it then waits for half of the compiler's work.
+    """
     variables = {f"ZYX_HIP_{name}": str(fake.path) for name in ("RUNTIME", "COMPILER", "BLAS")}
     variables |= {"ZYX_DEVICE": device, "ZYX_REQUIRE_DEVICES": "hip", "PYTHONPATH": str(Path(__file__).parent)}
+    if device == DEVICES[1]:
+        variables["FAKE_HIP_BACKWARDS"] = "1"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "fake_hip_watch", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
