@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir.expr import Apply1
 from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.ops import TRANSCENDENTAL
 from zyx.schedule.accesses import expressions_of, reads_in, stride_along
 from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
 from zyx.schedule.heuristics.streaming import LINE_BYTES, passes_caches, stream_stores
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 GROUP_WORK: Final = 1 << 13
 _UNROLL: Final = 4
 _UNROLLED_SIZE: Final = 160
+#: Operations that a transcendental function is written as, about. Enough of them do not wait for each other: a second
+#: vector beside it gains nothing, and takes as long again to compile.
+_FUNCTION_SIZE: Final = 100
 #: Side of the tiles in which a matrix is turned over, and of the blocks in them that are written out: those of 64
 #: lanes would be thousands of values, and seconds of compilation.
 _TILE: Final = 64
@@ -129,7 +134,7 @@ def _vectorise(plan: Plan, range_: Range, lanes: int) -> list[Range]:
         plan.mark(range_, Kind.VECTOR)
         return [range_]
     statements = [s for s in plan.nest.statements if range_ in s.order]
-    heavy = max(len(expressions_of(s)) for s in statements)
+    heavy = max(_size_of(s) for s in statements)
     # Reads of scattered elements are written out lane by lane, each with an index of its own.
     strides = {stride_along(read.index, range_) for s in statements for read in reads_in(s)}
     is_scattered = None in strides or (lanes > _TURNED_LANES and not strides <= {0, 1})
@@ -150,6 +155,12 @@ def _vectorise(plan: Plan, range_: Range, lanes: int) -> list[Range]:
     _, vector = plan.split(range_, lanes)
     plan.mark(vector, Kind.VECTOR)
     return [vector]
+
+
+def _size_of(statement: Statement) -> int:
+    """Return about how many operations a point of a statement is."""
+    functions = (expr for expr in expressions_of(statement) if isinstance(expr, Apply1) and expr.op in TRANSCENDENTAL)
+    return len(expressions_of(statement)) + _FUNCTION_SIZE * sum(1 for _ in functions)
 
 
 def _two_places(plan: Plan, range_: Range, step: int, statements: list[Statement]) -> list[Range]:
