@@ -20,8 +20,12 @@ ENVIRONMENT = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Note which environment this is, and hide it from what tests start: that skips what they let it skip."""
+    """Note which environment this is, and hide it from what tests start: that skips what they let it skip.
+
+    Nor do tests see what ``zyx calibrate`` has kept.
+    """
     config.stash[ENVIRONMENT] = os.environ.pop("TOX_ENV_NAME", "")
+    os.environ["ZYX_CACHE_CALIBRATION"] = "false"  # what somebody measured of this machine is not what is tested
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

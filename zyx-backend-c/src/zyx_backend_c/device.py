@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, MemoryPool, PoolBuffer, Program
+    from zyx.backend.rates import Rates
     from zyx.ir.kernel import Kernel
     from zyx_backend_c.toolchain import Toolchain
     from zyx_backend_c.workers import WorkerPool
@@ -57,6 +58,10 @@ class CpuDevice(Device):
     def info(self) -> DeviceInfo:
         """What the processor is and can do."""
         return self._info
+
+    def take_rates(self, rates: Rates) -> None:
+        """Have `info` say what was measured of the processor."""
+        self._info = self._info.with_rates(rates)
 
     def compile(self, kernel: Kernel) -> CpuProgram:
         """Return the program of `kernel`. May run in one thread while another uses the device."""

@@ -2,9 +2,10 @@
 
 import contextlib
 import re
+import tempfile
 import threading
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -199,6 +200,23 @@ def cache_directory():
 def cache_max_bytes():
     assert configured({"cache": {"max_bytes": 7}}).cache_bytes == 7
     assert configured({}).cache_bytes == 1 << 30
+
+
+@shows("cache.calibration")
+def cache_calibration():
+    """What was measured of a device takes the place of what its backend says."""
+    from zyx.backend.rates import assumed_rates
+    from zyx.plugins.measured import keep_rates
+
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Runtime({"cache": {"calibration": False}})
+        info = plain.device("interpreter").info
+        plain.close()
+        assert keep_rates(Path(folder), info, replace(assumed_rates(info), bytes_per_s=7.0, is_measured=True))
+        for calibration in (True, False):
+            other = Runtime({"cache": {"directory": folder, "calibration": calibration}})
+            assert (other.device("interpreter").info.bytes_per_s == 7.0) == calibration
+            other.close()
 
 
 @shows("threads")

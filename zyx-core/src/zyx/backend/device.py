@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from zyx.backend.event import Event
     from zyx.backend.info import DeviceInfo
     from zyx.backend.pool import MemoryPool, PoolBuffer
+    from zyx.backend.rates import Rates
     from zyx.dtype import Scalar
     from zyx.ir.kernel import Kernel
 
@@ -47,6 +48,13 @@ class Device(ABC):
     @abstractmethod
     def info(self) -> DeviceInfo:
         """What the device is and can do; the same object at every call."""
+
+    def take_rates(self, rates: Rates) -> None:  # noqa: B027  # what was measured is left aside
+        """Have `info` say what was measured of this device (``zyx calibrate``).
+
+        Called at most once, when the device was opened and nothing was asked of it yet. By default nothing changes, and
+        the rates are what is assumed.
+        """
 
     @property
     def free_compute(self) -> float:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from zyx.backend.device import Launch, Program
     from zyx.backend.info import DeviceInfo
     from zyx.backend.pool import MemoryPool
+    from zyx.backend.rates import Rates
 
 ProgramT = TypeVar("ProgramT", bound=DeviceProgram)
 
@@ -38,6 +39,9 @@ class DriverDevice(Device, Generic[ProgramT]):
     @property
     def info(self) -> DeviceInfo:
         return self._info
+
+    def take_rates(self, rates: Rates) -> None:
+        self._info = self._info.with_rates(rates)
 
     @property
     def in_flight(self) -> int:

@@ -5,7 +5,7 @@ Limits are what the driver reports, never assumptions. Times and rates are estim
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
@@ -89,7 +89,7 @@ class DeviceInfo:
         meets_in_branches: Whether barriers in branches that whole groups take cost no more than others. Where not,
             nests that run side by side, each in a branch, are scheduled without barriers.
         wmma: Dimensions and dtype of each `Wmma` there is.
-        rates: What was measured of it, if anything was (`zyx.backend.rates`); no backend fills it in.
+        rates: What was measured of it, if anything was (`zyx calibrate`); no backend fills it in.
     """
 
     model: str
@@ -123,6 +123,10 @@ class DeviceInfo:
 
     def __repr__(self) -> str:
         return f"DeviceInfo({self.model!r}, {self.driver!r})"  # the whole record takes pages
+
+    def with_rates(self, rates: Rates) -> DeviceInfo:
+        """Return the record with measured rates in place of those that the backend assumed."""
+        return replace(self, rates=rates, flops_per_s=rates.flops_per_s, bytes_per_s=rates.bytes_per_s)
 
     def can_store(self, dtype: DType) -> bool:
         """Whether buffers of `dtype` may be used in kernels."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zyx.backend.event import Event
+    from zyx.backend.rates import Rates
     from zyx.dtype import Scalar
     from zyx.ir.kernel import Kernel
 
@@ -93,6 +94,9 @@ class InterpreterDevice(Device):
     @property
     def info(self) -> DeviceInfo:
         return self._info
+
+    def take_rates(self, rates: Rates) -> None:
+        self._info = self._info.with_rates(rates)
 
     def compile(self, kernel: Kernel) -> Program:
         _, local = kernel.grid

@@ -16,6 +16,7 @@ import msgspec
 from zyx.backend.cache_files import cache_files, empty
 from zyx.errors import SettingsError
 from zyx.plugins.describe import columns, size
+from zyx.plugins.measured import NAME as RATES
 from zyx.plugins.state import KNOWN, package_of
 from zyx.settings.load import load_settings
 from zyx.settings.paths import cache_directory
@@ -95,6 +96,7 @@ def _list(caches: Sequence[CacheFile], directory: Path, settings: Settings, cons
 def row(cache: CacheFile) -> tuple[str, ...]:
     """Return what the list says of a cache."""
     content = f"compiled programs of {package_of(cache.name)}" if cache.name in KNOWN else "of a backend of that name"
+    content = "rates of devices (zyx calibrate)" if cache.name == RATES else content
     if cache.fault:
         return (cache.name, content, "?", size(cache.file_bytes), f"cannot be read: {cache.fault}")
     return (cache.name, content, str(cache.entries), size(cache.file_bytes), used(cache))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 #: run or asked for help.
 COMMANDS: Final = {
     "cache": "list or clear what is kept on disk",
+    "calibrate": "measure how fast devices are, for estimates of what schedules take",
     "demo": "train a small network on handwritten digits",
     "devices": "list the devices, and why other backends have none",
     "doctor": "check the installation, and say what to do next",

@@ -10,6 +10,7 @@ from zyx.backend.library import LibraryKernel
 from zyx.errors import BackendError, DeviceLostError, NoDeviceError, SettingsError, UnsupportedError
 from zyx.hookspecs import BackendConfig
 from zyx.plugins import check
+from zyx.plugins.measured import kept_rates
 from zyx.plugins.state import KNOWN, BackendReport, BackendState, Step
 from zyx.plugins.verdict import verdict
 from zyx.plugins.words import explain, shown, text_of
@@ -18,6 +19,7 @@ from zyx.settings.section import Nothing, backend_section
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from pathlib import Path
 
     from zyx.backend import Device, DeviceInfo, MemoryPool
     from zyx.hookspecs import BackendInfo, KernelPass
@@ -225,6 +227,8 @@ class OpenedBackends:
             result = backend.call("zyx_devices", config=config, pools=reachable)
             opening.devices = check.devices_in(result)
             opening.infos = check.check_devices(result, info, reachable, host)
+            if config.cache_directory is not None and self.manager.settings.cache.calibration:
+                _take_rates(opening, config.cache_directory)
             if not opening.devices and info.name != _HOST:
                 raise NoDeviceError("its driver works, and finds no device")
         except BaseException:
@@ -273,6 +277,15 @@ class OpenedBackends:
                 raise
             except BaseException as error:  # noqa: BLE001  # border: the drivers of another package
                 backend.blame(f"closing {text_of(thing.name)}: {explain(error)}")
+
+
+def _take_rates(opening: _Opening, directory: Path) -> None:
+    """Give devices the rates that were measured of them, and list them with these."""
+    for device in opening.devices:
+        rates = kept_rates(directory, opening.infos[device.name])
+        if rates is not None:
+            device.take_rates(rates)
+            opening.infos[device.name] = device.info
 
 
 def _compile_least(device: Device) -> None:

@@ -53,17 +53,19 @@ class Autotune(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cache(msgspec.Struct, frozen=True, kw_only=True):
-    """Compiled programs, kept on disk.
+    """Compiled programs and measured rates, kept on disk.
 
     Attributes:
         enabled: Whether anything is read or written.
         directory: Where; null means the user's cache folder.
         max_bytes: Size above which the entries not used for longest are dropped.
+        calibration: Whether devices have the rates that ``zyx calibrate`` has kept of them.
     """
 
     enabled: bool = True
     directory: str | None = None
     max_bytes: Count = 1 << 30
+    calibration: bool = True
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):

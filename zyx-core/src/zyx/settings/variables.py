@@ -22,6 +22,7 @@ KEY_OF: Final = {
     "ZYX_CACHE": "cache.enabled",
     "ZYX_CACHE_DIR": "cache.directory",
     "ZYX_CACHE_MAX_BYTES": "cache.max_bytes",
+    "ZYX_CACHE_CALIBRATION": "cache.calibration",
     "ZYX_NUM_THREADS": "threads",
     "ZYX_DETERMINISTIC": "deterministic",
 }
