@@ -26,6 +26,9 @@ WITHOUT = {
     dtype: Capability(had.unary, had.binary - {BinaryOp.MOD}) if dtype.is_float else had for dtype, had in FULL.items()
 }
 
+#: A device that has no remainders, and whose multiply-adds round twice.
+NEITHER = DeviceInfo("without", "1", WITHOUT, has_fma=False)
+
 
 def remainder_of(dtype, count, lanes=1):
     b = Builder()
@@ -37,7 +40,7 @@ def remainder_of(dtype, count, lanes=1):
 
 
 def check(dtype, x, y):
-    kernel = decompose_float_mod(remainder_of(dtype, len(x)), DeviceInfo("without", "1", WITHOUT))
+    kernel = decompose_float_mod(remainder_of(dtype, len(x)), NEITHER)
     verify(kernel)
     assert not any(isinstance(op, k.Binary) and op.op is BinaryOp.MOD and op.type.dtype.is_float for op in kernel.ops)
     found = np.zeros_like(x)
@@ -66,16 +69,32 @@ def test_any_bits_have_the_remainder_of_c(seed):
 
 
 def test_vectors_have_registers_of_their_own():
-    kernel = decompose_float_mod(remainder_of(dtypes.float32, 2, 4), DeviceInfo("without", "1", WITHOUT))
+    kernel = decompose_float_mod(remainder_of(dtypes.float32, 2, 4), NEITHER)
     verify(kernel)
     x, y, out = np.arange(8, dtype=np.float32), np.full(8, 3, np.float32), np.zeros(8, np.float32)
     Executable(kernel)([x, y, out])
     assert out.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
 
 
-def test_a_device_with_remainders_keeps_them():
-    kernel = remainder_of(dtypes.float32, 4)
-    assert decompose_float_mod(kernel, DeviceInfo("with", "1", FULL)) is kernel
+def test_a_device_with_remainders_keeps_them_unless_vectors_are_quicker():
+    one, several = remainder_of(dtypes.float32, 4), remainder_of(dtypes.float32, 4, 4)
+    processor, card = DeviceInfo("with", "1", FULL), DeviceInfo("card", "1", FULL, max_group_threads=64)
+    twice = DeviceInfo("rounds twice", "1", FULL, has_fma=False)
+    assert decompose_float_mod(one, processor) is one
+    assert decompose_float_mod(several, card) is several
+    assert decompose_float_mod(several, twice) is several
+    quick = decompose_float_mod(several, processor)
+    verify(quick)
+    (branch,) = (number for number, op in enumerate(quick.ops) if isinstance(op, k.If))
+    (own,) = (number for number, op in enumerate(quick.ops) if isinstance(op, k.Binary) and op.op is BinaryOp.MOD)
+    assert own > branch  # for large quotients
+
+
+def test_where_there_are_no_remainders_the_loop_is_for_large_quotients():
+    quick = decompose_float_mod(remainder_of(dtypes.float64, 4, 2), DeviceInfo("without", "1", WITHOUT))
+    verify(quick)
+    kinds = [type(op) for op in quick.ops if isinstance(op, k.If | k.Loop | k.EndLoop | k.EndIf)]
+    assert kinds == [k.If, k.Loop, k.EndLoop, k.EndIf]
 
 
 @pytest.mark.parametrize("dtype", [dtypes.int32, dtypes.float16], ids=str)

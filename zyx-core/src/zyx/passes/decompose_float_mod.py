@@ -1,8 +1,11 @@
-"""Compute remainders of floats by integers, for devices that have no remainder or an inexact one.
+"""Write remainders of floats, for devices that have none, or an inexact one, or a function for one lane at a time.
 
-    %2 = mod %0, %1 : f32     =>    a loop of 32 integer remainders
+    %2 = mod %0, %1 : f32     =>    %2 = <remainder of a moderate quotient>        see `zyx.passes.math.remainder`
+                                    if %any is large
+                                      a loop of 32 integer remainders, or the device's own remainder
 
-The result is exact, as C's ``fmod``. With ``|x| = p * 2**a`` and ``|y| = q * 2**b``, where p and q are the
+The result is exact, as C's ``fmod``. What is moderate is quick where `Mad` rounds once and a group has one thread.
+With ``|x| = p * 2**a`` and ``|y| = q * 2**b``, where p and q are the
 significands, it is ``|x|`` itself if a < b, and else ``(p * 2**(a - b) mod q) * 2**b``, with the sign of x. A product
 of p with a high power of two has too many bits for an integer, so its remainder is made step by step, shifting in a
 few bits at a time. Exponents have 32 bits in any case, which take fewer instructions, and which a driver of GPUs was
@@ -13,6 +16,7 @@ float16 and bfloat16 are left alone: `decompose_small_floats` computes them in f
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeGuard
@@ -20,7 +24,8 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.rewriter import Rewriter
-from zyx.ops import BinaryOp
+from zyx.ops import BinaryOp, UnaryOp
+from zyx.passes.math.remainder import remainder
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -58,28 +63,53 @@ _FORMATS: Final = {dtypes.float32: _Format(dtypes.uint32, 23, 127), dtypes.float
 
 
 def decompose_float_mod(kernel: Kernel, info: DeviceInfo) -> Kernel:
-    """Return `kernel` without the float32 and float64 remainders that `info` does not list."""
+    """Return `kernel` without float32 and float64 remainders that `info` does not list, or that vectors are quicker at.
+
+    From `info` come also whether `Mad` rounds once, whether the device truncates, and the threads of a group.
+    """
+
+    def is_native(op: k.Binary) -> bool:
+        capability = info.capabilities.get(op.type.dtype)
+        return capability is not None and BinaryOp.MOD in capability.binary
+
+    def is_quick(op: k.Binary) -> bool:
+        capability = info.capabilities.get(op.type.dtype)
+        truncates = capability is not None and UnaryOp.TRUNC in capability.unary
+        return truncates and info.has_fma and info.max_group_threads == 1
 
     def is_decomposed(op: Op) -> TypeGuard[k.Binary]:
         if not isinstance(op, k.Binary) or op.op is not BinaryOp.MOD or op.type.dtype not in _FORMATS:
             return False
-        capability = info.capabilities.get(op.type.dtype)
-        return capability is None or BinaryOp.MOD not in capability.binary
+        return not is_native(op) or (op.type.lanes > 1 and is_quick(op))
 
     if not any(map(is_decomposed, kernel.ops)):
         return kernel
     rewriter = Rewriter()
     registers: dict[Type, tuple[ValueId, ValueId]] = {}
+    scratch: dict[Type, ValueId] = {}
 
     def define_registers() -> None:
         for op in kernel.ops:
-            if is_decomposed(op) and op.type not in registers:
-                word, lanes = _FORMATS[op.type.dtype].word, op.type.lanes
-                remainder = rewriter.define(k.Memory.REGISTER, word, 1, lanes=lanes)
-                registers[op.type] = remainder, rewriter.define(k.Memory.REGISTER, dtypes.uint32, 1, lanes=lanes)
+            if not is_decomposed(op):
+                continue
+            lanes = op.type.lanes
+            if op.type not in registers and not is_native(op):
+                remainder_ = rewriter.define(k.Memory.REGISTER, _FORMATS[op.type.dtype].word, 1, lanes=lanes)
+                registers[op.type] = remainder_, rewriter.define(k.Memory.REGISTER, dtypes.uint32, 1, lanes=lanes)
+            if op.type not in scratch and is_quick(op):
+                scratch[op.type] = rewriter.define(k.Memory.REGISTER, op.type.dtype, 1, lanes=lanes)
+
+    def write(op: k.Binary) -> ValueId:
+        if is_native(op):
+            return rewriter.binary(BinaryOp.MOD, op.x, op.y)
+        return _Remainder(rewriter, op, registers[op.type]).write()
 
     def rule(op: Op) -> ValueId | None:
-        return _Remainder(rewriter, op, registers[op.type]).write() if is_decomposed(op) else None
+        if not is_decomposed(op):
+            return None
+        if not is_quick(op):
+            return write(op)
+        return remainder(rewriter, op.x, op.y, scratch[op.type], functools.partial(write, op))
 
     return rewriter.rewrite(kernel, rule, define_registers)
 

@@ -145,4 +145,4 @@ def ulps(got, exact):
 @pytest.fixture
 def bench():
     """The functions above."""
-    return SimpleNamespace(device=device, elementwise=elementwise, evaluate=evaluate, ulps=ulps)
+    return SimpleNamespace(device=device, elementwise=elementwise, run_fused=run_fused, evaluate=evaluate, ulps=ulps)

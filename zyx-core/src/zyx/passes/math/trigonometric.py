@@ -26,10 +26,9 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
 from zyx.passes.math.exponential import round_quotient
 from zyx.passes.math.large_angles import reduce_large
-from zyx.passes.math.values import Value, mad, polynomial, where
+from zyx.passes.math.values import Value, any_lane, mad, polynomial, where
 
 if TYPE_CHECKING:
     from zyx.ir.builder import Builder
@@ -102,7 +101,7 @@ def _sine(x: Value, scratch: ValueId, quadrants: int, *, has_fma: bool, has_uint
     zero = b.const(0, dtypes.int32)
     b.store(scratch, zero, moderate.id)
     is_large = abs(x).ge(limit)
-    b.open_if(_any_lane(is_large))
+    b.open_if(any_lane(is_large))
     r, quadrant = reduce_large(x, limit, has_uint64=has_uint64)
     large = _of_quadrant(r, quadrant + quadrants)
     is_finite = abs(x).lt(math.inf)  # of infinity, the other formula made NaN
@@ -120,21 +119,3 @@ def _of_quadrant(r: Value, quadrant: Value) -> Value:
     result = where((quadrant & 1).eq(0), sine, cosine)
     sign = (quadrant << (f.unsigned.bits - 2)) & f.sign_bit
     return (result.bits ^ sign).bitcast(f.dtype)
-
-
-def _any_lane(condition: Value) -> ValueId:
-    """Return whether `condition` holds in at least one lane, as a scalar.
-
-    By folding the vector on itself in full width, which compilers know as one test of a mask register.
-    """
-    b = condition.builder
-    type_ = b.type_of(condition.id)
-    if type_.lanes == 1:
-        return condition.id
-    remaining = type_.lanes
-    while remaining > 1:
-        half = (remaining + 1) // 2
-        upper = tuple(half + lane % (remaining - half) for lane in range(type_.lanes))
-        condition = condition | Value(b, b.add(k.Shuffle(condition.id, condition.id, upper, type_)))
-        remaining = half
-    return b.devectorize(condition.id, 0)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx import dtype as dtypes
+from zyx.ir import kernel as k
 from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
@@ -112,6 +113,10 @@ class Value:
         """Round down."""
         return self._unary(UnaryOp.FLOOR)
 
+    def trunc(self) -> Value:
+        """Round towards zero."""
+        return self._unary(UnaryOp.TRUNC)
+
     def sqrt(self) -> Value:
         """Return the square root."""
         return self._unary(UnaryOp.SQRT)
@@ -205,6 +210,24 @@ def mad(x: Value, y: Value | Number, z: Value | Number) -> Value:
     y = y if isinstance(y, Value) else x.like(y)
     z = z if isinstance(z, Value) else x.like(z)
     return Value(x.builder, x.builder.mad(x.id, y.id, z.id))
+
+
+def any_lane(condition: Value) -> ValueId:
+    """Return whether `condition` holds in at least one lane, as a scalar.
+
+    By folding the vector on itself in full width, which compilers know as one test of a mask register.
+    """
+    b = condition.builder
+    type_ = b.type_of(condition.id)
+    if type_.lanes == 1:
+        return condition.id
+    remaining = type_.lanes
+    while remaining > 1:
+        half = (remaining + 1) // 2
+        upper = tuple(half + lane % (remaining - half) for lane in range(type_.lanes))
+        condition = condition | Value(b, b.add(k.Shuffle(condition.id, condition.id, upper, type_)))
+        remaining = half
+    return b.devectorize(condition.id, 0)
 
 
 def at_least(x: Value, low: Number) -> Value:
