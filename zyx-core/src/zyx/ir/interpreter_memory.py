@@ -125,7 +125,7 @@ class Registers:
         """Return each position that some thread names, and which threads and lanes do."""
         if mask is None:
             mask = np.ones((1, 1), np.bool_)
-        taking_part = mask.any(axis=1, keepdims=True)
+        taking_part: Array = np.logical_or.reduce(mask, axis=1, keepdims=True)
         index_of_each, taking_part = alike(index, taking_part)
         named = index_of_each[taking_part]
         check_bounds(named, len(self.elements))
