@@ -51,7 +51,7 @@ TARGETS: dict[str, list[str]] = {
         "runtime/test_library_kernels.py",
         "runtime/test_events.py",
         "runtime/test_devices.py",
-        "runtime/test_custom.py",
+        "schedule/test_custom.py",
         "runtime/test_fallback.py",
         "runtime/test_debug_output.py",
     ],
@@ -73,7 +73,7 @@ TARGETS: dict[str, list[str]] = {
         "schedule/test_repetition.py",
         "schedule/test_partition.py",
     ],
-    "zyx/schedule/partition.py": ["schedule/test_partition.py", "schedule/test_arrange.py"],
+    "zyx/schedule/partition.py": ["schedule/test_partition.py", "schedule/test_arrange.py", "schedule/test_scans.py"],
 }
 LIST = Path(__file__).with_name("surviving_mutants.toml")
 PLANTED = Path(__file__).with_name("planted.toml")

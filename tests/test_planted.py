@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from mutate import FAILED, NO_RESULT, TESTS, UNIMPORTABLE, fate_of, outcome, planted_faults
+from mutate import FAILED, NO_RESULT, SOURCE, TARGETS, TESTS, UNIMPORTABLE, fate_of, outcome, planted_faults
 
 FAULTS = planted_faults()
 
@@ -24,6 +24,12 @@ def test_a_fault_can_be_planted_and_its_test_is_there(fault):
     text = (TESTS / path).read_text()
     for name in names:
         assert re.search(rf"^ *(def|class) {name}\b", text, re.MULTILINE), f"{path} has no {name}"
+
+
+def test_the_tests_of_a_mutation_run_are_there():
+    for file, tests in TARGETS.items():
+        assert (SOURCE / file).is_file()
+        assert [test for test in tests if not (TESTS / test).is_file()] == []
 
 
 needs_fork = pytest.mark.skipif(sys.platform == "win32", reason="mutate.py needs fork")
