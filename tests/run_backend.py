@@ -4,9 +4,9 @@
     python tests/run_backend.py opencl-intel [PYTEST ARGUMENTS]
 
 If the backend has a device: the conformance kit (`zyx.testing`) on it, the backend's own tests, and those that cross
-packages, with its device as the default one. If not: its own tests only, which skip what needs a device. The status is
-1 if a test fails, if the backend itself is broken, or if it has no device although the variable ZYX_REQUIRE_DEVICES
-names it.
+packages, with its device as the default one; of these, what uses no device runs with the interpreter only. If not: its
+own tests only, which skip what needs a device. The status is 1 if a test fails, if the backend itself is broken, or if
+it has no device although the variable ZYX_REQUIRE_DEVICES names it.
 
 ``opencl-intel`` is the OpenCL backend on the runtime for processors that pip installs: the kit and the backend's own
 tests, but for those under Oclgrind. There must be a device, wherever that runtime has a wheel.
@@ -41,6 +41,8 @@ BROKEN: Final = {
     BackendState.FAILED,
 }
 
+#: Tests of texts, of tox and of the mutation run: the same whatever the default device is, so run once.
+WITHOUT_DEVICE: Final = ("test_documents.py", "test_emitters.py", "test_matrix.py", "test_planted.py")
 
 #: Where the wheel of Intel's runtime puts what the loader of OpenCL is to load, and where there is such a wheel.
 INTEL: Final = Path(sys.prefix) / "lib" / "libintelocl.so"
@@ -70,7 +72,8 @@ def main(environment: str, arguments: list[str]) -> int:
         os.environ["ZYX_DEVICE"] = name
         list_of_failures = folder / "expected_failures.txt"
         expected = [f"--zyx-xfails={list_of_failures}"] if list_of_failures.exists() else []
-        across = [str(ROOT / "tests"), f"--ignore={ROOT / 'tests' / 'packages'}"]
+        left_out = ["packages", *([] if name == "interpreter" else WITHOUT_DEVICE)]
+        across = [str(ROOT / "tests"), *(f"--ignore={ROOT / 'tests' / path}" for path in left_out)]
         runs = [
             ["--pyargs", "zyx.testing", f"--zyx-device={name}", *expected],
             [*own, *([f"--ignore={folder / 'test_races.py'}"] if runtime else across)],
