@@ -196,3 +196,13 @@ def test_a_product_of_a_sum_is_cut_for_both(cpu):
     found, _ = run(nest_of(cpu, both, x), x)
     exact = (x.astype(np.float64) ** 2).sum(1) / x.sum(1, dtype=np.float64)
     assert error_of(found, exact) <= 4 * bound(x)
+
+
+def test_a_long_sum_around_which_a_loop_of_one_point_runs_is_stored(cpu):
+    """Between that loop and those of the sum there are others, so that the sums are an array."""
+    x = RANDOM.standard_normal((7, 200)).astype(np.float32)
+    nest = sum_of(cpu, x, (1,))
+    (row, column), (value,) = ([r.label for r in nest.statements[0].order], [repr(nest.statements[0].value)])
+    moves = [Split(column, 200), Reorder(value, (f"{column}.0", row, f"{column}.1"))]
+    found, _ = run(apply_moves(nest, moves), x)
+    np.testing.assert_allclose(found, x.sum(1, dtype=np.float64), 1e-4, 1e-5)

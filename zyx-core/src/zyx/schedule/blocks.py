@@ -125,7 +125,7 @@ class BlockChoice:
         terms = _TERMS if accumulators <= _MANY else _TERMS_OF_THREADS if self._has_threads else _TERMS_OF_MANY
         for depth in reversed(range(start, stop)):
             loop = path[depth]
-            if chain * loop.range.size > 2 * terms:
+            if loop.range.size > 1 and chain * loop.range.size > 2 * terms:
                 length = _block_length(loop.range.size - self.is_peeled(loop), max(1, terms // chain))
                 return loop, tuple(outer.range for outer in path[start:depth]), length
             chain *= loop.range.size
