@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 #: What is assumed of a device that nobody measured: each cache gives one unit so many times the bytes that main memory
 #: gives all, or, of a device with threads, all units together; nearest first.
-_CACHES_OF_PROCESSORS: Final = (8.0, 3.0, 1.5)
+_CACHES_OF_PROCESSORS: Final = (8.0, 4.0, 2.5)
 _CACHES_OF_CARDS: Final = (4.0, 2.0)
 #: More units than these do not get more from main memory.
 _UNITS_THAT_SATURATE: Final = 8

@@ -51,6 +51,8 @@ class Weights:
         latency: An update of an accumulator, until the next one can begin.
         spill: An accumulator for which there is no register, each time that it is updated.
         apart: Times that a line from memory takes if it is far from the one before.
+        write: Times that a line takes which is written and kept in a cache: it is read first, and goes back later.
+        passing: Times that one takes which is written past the caches.
         rest: The part of what does not take longest that is not hidden behind it.
     """
 
@@ -69,6 +71,8 @@ class Weights:
     latency: float = 4.0
     spill: float = 2.0
     apart: float = 2.0
+    write: float = 1.5
+    passing: float = 1.0
     rest: float = 0.3
 
 
@@ -109,8 +113,10 @@ class Level:
 
     Attributes:
         name: Such as ``cache 2``.
-        nbytes: What comes from it, or goes to it.
+        nbytes: What comes from it to be read.
         nbytes_apart: How much of that is in lines far apart.
+        nbytes_written: What is written there; of processors, what is read before that.
+        nbytes_passing: What is written there past the caches.
         is_needed: Whether the level nearer to the units cannot hold all that the kernel touches.
         is_shared: Whether all units share it.
     """
@@ -118,8 +124,15 @@ class Level:
     name: str
     nbytes: float
     nbytes_apart: float
+    nbytes_written: float
+    nbytes_passing: float
     is_needed: bool
     is_shared: bool
+
+    @property
+    def moved(self) -> float:
+        """All bytes that come or go."""
+        return self.nbytes + 2 * self.nbytes_written + self.nbytes_passing
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +192,12 @@ def _levels(layout: Layout, info: DeviceInfo) -> tuple[Level, ...]:
     for number, capacity in enumerate(caches):
         is_last = number == len(caches) - 1
         nbytes, apart = traffic.into(capacity)
-        back = min(written, nbytes)
+        stored = min(written, nbytes)
         name = "main memory" if is_last else f"cache {number + 2}"
-        needed = whole > capacity or (is_last and passing > 0)
-        levels.append(Level(name, nbytes + back + passing, apart, needed, is_last))
+        past = passing if is_last else 0.0
+        needed = whole > capacity or past > 0
+        read = nbytes - stored
+        levels.append(Level(name, read, min(read, apart), stored, past, needed, is_last))
     return tuple(levels)
 
 
@@ -196,14 +211,15 @@ def _levels_of_threads(layout: Layout, info: DeviceInfo, resident: int) -> tuple
     if len(info.cache_bytes) > 1:
         near, apart = traffic.into(info.cache_bytes[0] / resident, of_group=True)
         groups = layout.group_count
-        levels.append(Level("cache 1", sectors, 0.0, True, False))
-        levels.append(Level("cache 2", min(sectors, near * groups), min(sectors, apart * groups), True, False))
+        levels.append(Level("cache 1", sectors, 0.0, 0.0, 0.0, True, False))
+        nbytes, apart = min(sectors, near * groups), min(sectors, apart * groups)
+        levels.append(Level("cache 2", nbytes, apart, 0.0, 0.0, True, False))
     else:
-        levels.append(Level("cache 1", sectors, 0.0, True, False))
+        levels.append(Level("cache 1", sectors, 0.0, 0.0, 0.0, True, False))
     last = info.cache_bytes[-1] if info.cache_bytes else 0
     nbytes, apart = traffic.into(last)
-    back = min(written, nbytes)
-    levels.append(Level("main memory", min(sectors, nbytes) + back, min(sectors, apart), whole > last, True))
+    nbytes = max(0.0, min(sectors, nbytes) - written)
+    levels.append(Level("main memory", nbytes, min(nbytes, apart), 0.0, written, whole > last, True))
     return tuple(levels)
 
 
@@ -243,7 +259,7 @@ def timed(facts: Facts, rates: Rates, weights: Weights) -> Estimate:
         bound = max({**times}, key=times.__getitem__)
     at_a_time = info.units * facts.resident
     return Estimate(
-        bytes={level.name: level.nbytes for level in facts.levels},
+        bytes={level.name: level.moved for level in facts.levels},
         instructions=work.instructions,
         groups=facts.groups,
         threads=facts.threads,
@@ -280,6 +296,7 @@ def _times(facts: Facts, rates: Rates, weights: Weights, active: float) -> dict[
         if not level.is_needed:
             continue
         nbytes = level.nbytes + (weights.apart - 1) * level.nbytes_apart
+        nbytes += weights.write * level.nbytes_written + weights.passing * level.nbytes_passing
         if level.is_shared:
             rate = min(rates.bytes_per_s, active * rates.unit_bytes_per_s)
         else:

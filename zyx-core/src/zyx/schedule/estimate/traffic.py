@@ -141,9 +141,11 @@ class Traffic:
                 pattern = access.pattern
                 if access.is_streaming or self._is_own(access):
                     continue
-                steps = [step for step in pattern.steps if inner in step.ranges]
-                if any(step.is_random for step in pattern.steps) or any(
-                    step.nbytes > self._line_bytes for step in steps
+                at_once = self._layout.at_once(statement)
+                (_, side_by_side), *_ = pattern.runs(at_once)
+                steps = [step.nbytes for step in pattern.steps if inner in step.ranges and inner not in at_once]
+                if any(step.is_random for step in pattern.steps) or max(steps, default=0) > max(
+                    side_by_side, self._line_bytes
                 ):
                     total += pattern.lines(counts, self._line_bytes)
         return total

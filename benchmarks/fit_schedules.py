@@ -1,0 +1,351 @@
+"""Say how well the estimates of `zyx.schedule.estimate` choose among schedules, and fit their weights.
+
+    python benchmarks/fit_schedules.py --nests 300 --schedules 64 --save times.jsonl
+    python benchmarks/fit_schedules.py --load times.jsonl --fit
+
+Nests of programs that are drawn by seed are each compiled with many schedules (`drawn_schedules.py`) and timed on a
+device: a few launches first, then rounds in which all schedules of a nest take turns, each for a millisecond at least;
+the least median of a round counts. What takes four times as long as the best has no more turns. Buffers are the same in
+all launches, so what fits a cache stays there, as it does between the kernels of a program.
+
+For each nest the schedule that the heuristics choose, and the one with the shortest estimate, are compared with the
+fastest that was measured. ``--fit`` changes the weights of every second nest's estimates one by one as long as that
+makes the picks and the order of all schedules better, and prints them, with the result for the other nests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import math
+import platform
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from drawn_schedules import Candidate, drawn_nests, drawn_schedules
+
+import zyx
+from zyx.backend.device import SupportsTiming
+from zyx.backend.rates import rates_of
+from zyx.errors import BackendError
+from zyx.runtime.runtime import use
+from zyx.schedule.estimate import Weights
+from zyx.schedule.estimate.model import Facts, Level, facts_of, timed
+from zyx.schedule.estimate.work import Work
+from zyx.testing.choices import Seeded
+from zyx.testing.opening import open_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zyx.backend import Device, DeviceInfo, Program
+    from zyx.backend.rates import Rates
+    from zyx.ir.nest import Nest
+
+ROUNDS: Final = 3
+ROUND_S: Final = 1e-3
+TOO_SLOW: Final = 4.0
+FEW: Final = 5
+FEW_S: Final = 2e-2
+#: Factors that a weight is multiplied by, in turn.
+FACTORS: Final = (0.5, 2.0, 0.8, 1.25, 0.93, 1.08)
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A schedule of a nest: where it is from, a digest of its kernel, what was counted of it, and its seconds."""
+
+    origin: str
+    key: str
+    facts: Facts
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A nest with its schedules, what the heuristics choose first."""
+
+    family: str
+    seed: int
+    schedules: list[Timed]
+
+    @property
+    def best(self) -> float:
+        """Seconds of the fastest schedule."""
+        return min(each.seconds for each in self.schedules)
+
+
+# ---- timing
+
+
+class Timer:
+    """Launches the schedules of one nest on buffers of its own."""
+
+    def __init__(self, device: Device, nest: Nest) -> None:
+        self._device = device
+        pool = device.memory_pool
+        self._buffers = []
+        for param in nest.params:
+            buffer, event = pool.allocate(max(1, param.length * param.dtype.itemsize))
+            filled = memoryview(bytes(param.length * param.dtype.itemsize))
+            pool.sync_events([pool.host_to_pool(filled, buffer, [event])])
+            self._buffers.append(buffer)
+
+    def once(self, program: Program) -> float:
+        """Return the seconds of one launch."""
+        device = self._device
+        if isinstance(device, SupportsTiming):
+            return device.timed_launch(program, self._buffers)
+        started = time.perf_counter()
+        device.memory_pool.sync_events([device.launch(program, self._buffers)])
+        return time.perf_counter() - started
+
+    def few(self, program: Program) -> float:
+        """Return the least seconds of a few launches: one may have been interrupted."""
+        times = [self.once(program)]
+        while sum(times) < FEW_S and len(times) < FEW:
+            times.append(self.once(program))
+        return min(times)
+
+    def round(self, program: Program) -> float:
+        """Return the median seconds of some launches."""
+        times = [self.once(program)]
+        while sum(times) < ROUND_S:
+            times.append(self.once(program))
+        return statistics.median(times)
+
+    def close(self) -> None:
+        """Free the buffers."""
+        for buffer in self._buffers:
+            self._device.memory_pool.deallocate(buffer)
+
+
+def measured(device: Device, nest: Nest, seed: int, count: int) -> list[Timed]:
+    """Return the schedules of a nest that the device takes, timed."""
+    programs: list[tuple[Candidate, Facts, Program]] = []
+    for candidate in drawn_schedules(nest, device.info, Seeded(seed), count):
+        try:
+            programs.append((candidate, facts_of(candidate.nest, device.info), device.compile(candidate.kernel)))
+        except BackendError:
+            continue
+    if not programs:
+        return []
+    timer = Timer(device, nest)
+    try:
+        timer.once(programs[0][2])  # brings in the pages of the buffers
+        least = [timer.few(program) for _, _, program in programs]
+        for _ in range(ROUNDS):
+            best = min(least)
+            for number, (_, _, program) in enumerate(programs):
+                if least[number] < TOO_SLOW * best:
+                    least[number] = min(least[number], timer.round(program))
+    finally:
+        timer.close()
+        for _, _, program in programs:
+            device.release(program)
+    return [
+        Timed(candidate.origin, key_of(candidate), facts, seconds)
+        for (candidate, facts, _), seconds in zip(programs, least, strict=True)
+    ]
+
+
+def key_of(candidate: Candidate) -> str:
+    """Return a digest of a schedule's kernel."""
+    return hashlib.sha256(str(candidate.kernel).encode()).hexdigest()[:16]
+
+
+def measure(device: Device, options: argparse.Namespace) -> list[Case]:
+    """Draw nests and time their schedules, until there are as many as wanted or time is up."""
+    cases: list[Case] = []
+    started = time.monotonic()
+    for drawn in drawn_nests(options.nests, options.seed, options.points, Seeded):
+        schedules = measured(device, drawn.nest, drawn.seed, options.schedules)
+        if len(schedules) > 1 and schedules[0].origin == "heuristics":
+            cases.append(Case(drawn.family, drawn.seed, schedules))
+            if options.save:
+                with Path(options.save).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(_as_json(cases[-1])) + "\n")
+        if time.monotonic() - started > options.seconds:
+            break
+    return cases
+
+
+def _as_json(case: Case) -> dict[str, Any]:
+    rows = []
+    for each in case.schedules:
+        facts = {name: getattr(each.facts, name) for name in ("groups", "threads", "resident")}
+        facts["work"] = dataclasses.asdict(each.facts.work)
+        facts["levels"] = [dataclasses.astuple(level) for level in each.facts.levels]
+        rows.append({"origin": each.origin, "key": each.key, "seconds": each.seconds, **facts})
+    return {"family": case.family, "seed": case.seed, "schedules": rows}
+
+
+def load(path: str, info: DeviceInfo) -> list[Case]:
+    """Return what an earlier run has saved."""
+    cases = []
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
+        rows = []
+        for row in case["schedules"]:
+            levels = tuple(Level(*level) for level in row["levels"])
+            facts = Facts(info, Work(**row["work"]), levels, row["groups"], row["threads"], row["resident"])
+            rows.append(Timed(row["origin"], row["key"], facts, row["seconds"]))
+        cases.append(Case(case["family"], case["seed"], rows))
+    return cases
+
+
+# ---- how good the estimates are
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How estimates compare with what was measured.
+
+    Attributes:
+        heuristics, model: For each nest, what the pick of either took over the best that was measured.
+        correlation: Of the logarithms of all times with those of all estimates.
+        rank: The median over nests of the correlation of ranks.
+        error: The median factor between a time and its estimate.
+        loss: What the fit makes small.
+    """
+
+    heuristics: list[float]
+    model: list[float]
+    correlation: float
+    rank: float
+    error: float
+    loss: float
+
+
+def quality(cases: Sequence[Case], rates: Rates, weights: Weights) -> Quality:
+    """Compare."""
+    heuristics, model, ranks, loss = [], [], [], 0.0
+    logs: list[tuple[float, float]] = []
+    for case in cases:
+        times = [each.seconds for each in case.schedules]
+        found = [timed(each.facts, rates, weights).seconds for each in case.schedules]
+        pick = min(range(len(found)), key=found.__getitem__)
+        heuristics.append(times[0] / case.best)
+        model.append(times[pick] / case.best)
+        ranks.append(_correlation(_ranks(times), _ranks(found)))
+        pairs = [(math.log(a), math.log(b)) for a, b in zip(times, found, strict=True)]
+        logs += pairs
+        # Near the best the order matters most.
+        near = [case.best / seconds for seconds in times]
+        offset = sum(w * (b - a) for w, (a, b) in zip(near, pairs, strict=True)) / sum(near)
+        spread = sum(w * (b - a - offset) ** 2 for w, (a, b) in zip(near, pairs, strict=True)) / sum(near)
+        loss += math.log(model[-1]) + 0.5 * math.sqrt(spread) + 0.15 * abs(offset)
+    error = math.exp(statistics.median(abs(a - b) for a, b in logs))
+    correlation = _correlation(*zip(*logs, strict=True))
+    return Quality(heuristics, model, correlation, statistics.median(ranks), error, loss / len(cases))
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0.0] * len(values)
+    for rank, number in enumerate(order):
+        ranks[number] = float(rank)
+    return ranks
+
+
+def _correlation(x: Sequence[float], y: Sequence[float]) -> float:
+    if len(set(x)) < 2 or len(set(y)) < 2:
+        return 1.0
+    return statistics.correlation(x, y)
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """Return the value that so large a part of all is not above."""
+    return sorted(values)[min(len(values) - 1, math.ceil(part * len(values)) - 1)]
+
+
+def show(name: str, cases: Sequence[Case], found: Quality) -> None:
+    """Print how good the picks and the estimates are."""
+    count = statistics.median(len(case.schedules) for case in cases)
+    print(f"\n{name}: {len(cases)} nests, {count:.0f} schedules each (median)\n")
+    print("| pick | median | 90th percentile | 95th percentile | worst |\n|---|---|---|---|---|")
+    for what, values in (("heuristics", found.heuristics), ("model", found.model)):
+        cells = [statistics.median(values), percentile(values, 0.9), percentile(values, 0.95), max(values)]
+        print(f"| {what} over the best | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
+    print("\n| family | nests | heuristics, median | 95th | model, median | 95th |\n|---|---|---|---|---|---|")
+    for family in dict.fromkeys(case.family for case in cases):
+        mine = [number for number, case in enumerate(cases) if case.family == family]
+        cells = []
+        for values in (found.heuristics, found.model):
+            own = [values[number] for number in mine]
+            cells += [f"{statistics.median(own):.2f}", f"{percentile(own, 0.95):.2f}"]
+        print(f"| {family} | {len(mine)} | " + " | ".join(cells) + " |")
+    print(
+        f"\ncorrelation of logarithms {found.correlation:.3f}, of ranks in a nest {found.rank:.3f} (median), "
+        f"a time is off by {found.error:.2f} (median factor), loss {found.loss:.4f}"
+    )
+
+
+# ---- the fit
+
+
+def fit(cases: Sequence[Case], rates: Rates, say: Callable[[str], None]) -> tuple[Rates, Weights]:
+    """Return weights, and the cost of a transcendental function, that make the loss of `cases` small."""
+    weights = Weights()
+    loss = quality(cases, rates, weights).loss
+    names = [field.name for field in dataclasses.fields(Weights)]
+    for factor in FACTORS:
+        improved = True
+        while improved:
+            improved = False
+            for name in [*names, "transcendental"]:
+                others = (rates, weights)
+                if name == "transcendental":
+                    others = (dataclasses.replace(rates, transcendental=rates.transcendental * factor), weights)
+                else:
+                    value = getattr(weights, name) * factor
+                    others = (
+                        rates,
+                        dataclasses.replace(weights, **{name: min(value, 1.0) if name == "rest" else value}),
+                    )
+                found = quality(cases, *others).loss
+                if found < loss - 1e-5:
+                    loss, improved = found, True
+                    rates, weights = others
+            say(f"times {factor}: loss {loss:.4f}")
+    return rates, weights
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="c", help="where to time; the processor by default")
+    parser.add_argument("--threads", type=int, default=None, help="host threads of the processor")
+    parser.add_argument("--nests", type=int, default=300)
+    parser.add_argument("--schedules", type=int, default=64, help="of each nest, at most")
+    parser.add_argument("--points", type=int, default=10_000_000, help="of the largest tensor of a program, at most")
+    parser.add_argument("--seed", type=int, default=1, help="of the first program")
+    parser.add_argument("--seconds", type=float, default=3600, help="after which no new nest is begun")
+    parser.add_argument("--save", default="", help="a file to append what was measured to")
+    parser.add_argument("--load", default="", help="such a file, to measure nothing")
+    parser.add_argument("--fit", action="store_true", help="fit the weights, and print them")
+    options = parser.parse_args()
+    settings = {} if options.threads is None else {"threads": options.threads}
+    runtime = open_runtime(options.device, settings=settings)
+    with use(runtime):
+        device = runtime.device()
+        info = device.info
+        print(f"{info.model}, {info.units} units; {platform.platform()}; zyx-core {zyx.__version__}")
+        cases = load(options.load, info) if options.load else measure(device, options)
+        rates = rates_of(info)
+        show("as installed", cases, quality(cases, rates, Weights()))
+        if options.fit:
+            rates, weights = fit(cases[::2], rates, lambda text: print(text, flush=True))
+            show("fitted to every second nest, the others", cases[1::2], quality(cases[1::2], rates, weights))
+            show("fitted, all", cases, quality(cases, rates, weights))
+            print(f"\n{weights}\ntranscendental={rates.transcendental:.3g}")
+    runtime.close()
+
+
+if __name__ == "__main__":
+    main()
