@@ -256,7 +256,10 @@ class _Watcher:
     """A plugin of pytest that sees whether a test failed, or a file of tests while its tests were collected."""
 
     def __init__(self) -> None:
-        self.has_failed = False
+        self.has_begun = self.has_failed = False
+
+    def pytest_runtest_logstart(self) -> None:
+        self.has_begun = True
 
     def pytest_collectreport(self, report: object) -> None:
         self.has_failed |= report.failed
@@ -293,7 +296,8 @@ def outcome(file: str, tree: ast.Module | None, timeout_s: float, tests: Sequenc
             watcher = _Watcher()
             options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *_QUIET]
             code = int(pytest.main([*options, *chosen], plugins=[watcher]))
-            code = FAILED if watcher.has_failed else code
+            if watcher.has_failed or (watcher.has_begun and code == pytest.ExitCode.INTERNAL_ERROR):
+                code = FAILED  # pytest itself may run out of the memory that a test takes
         finally:
             sys.stdout.flush()
             os._exit(code)
