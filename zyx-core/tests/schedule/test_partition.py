@@ -7,7 +7,9 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.graph import node as n
+from zyx.ir.pool import Pool
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.schedule.partition import _ranges_of
 
 
 def test_chains_of_elementwise_operations_movement_and_casts_are_one_kernel(bench):
@@ -229,3 +231,159 @@ def test_a_sum_of_many_inputs_and_a_long_chain_are_one_kernel(bench):
         chain = bench.add(bench.mul(chain, chain), chain)
     assert len(bench.schedule(total).parts) == 1
     assert len(bench.schedule(chain).parts) == 1
+
+
+# ---- limits, each just within and just beyond
+
+
+@pytest.fixture
+def processor(device_with):
+    """A bench for a processor of eight cores, which wants 32 rows."""
+    return device_with(units=8, vector_bytes=32, cache_bytes=(1 << 15, 1 << 20))
+
+
+@pytest.fixture
+def threads_with(device_with):
+    """A function that makes a bench for 64 units of many threads, with a cache of some bytes."""
+    limits = {"units": 64, "max_group_threads": 256, "max_group_shape": (256, 256, 64), "warp_size": 32}
+    return lambda cache=1 << 24: device_with(cache_bytes=(1 << 12, cache), local_bytes=1 << 12, **limits)
+
+
+def parts(bench, *outputs):
+    return len(bench.schedule(*outputs).parts)
+
+
+def centred(bench, x, axis=1):
+    return bench.sub(x, bench.max(x, axis))
+
+
+@pytest.mark.parametrize(("width", "count"), [(4096, 1), (4097, 2)])
+def test_few_rows_of_at_most_16384_elements_in_all_are_one_kernel(processor, width, count):
+    assert parts(processor, centred(processor, processor.normal(2, width))) == count  # each is gone over twice
+
+
+def test_all_reductions_of_a_kernel_count(processor):
+    x = processor.normal(2, 4000)
+    assert parts(processor, processor.sub(centred(processor, x), processor.sum(x, 1))) == 2
+
+
+@pytest.mark.parametrize(("rows", "width", "count"), [(20, 1024, 1), (20, 1025, 2), (64, 1025, 1), (63, 1025, 2)])
+def test_a_group_runs_over_four_points_a_thread_where_rows_are_too_few(threads_with, rows, width, count):
+    bench = threads_with()
+    assert parts(bench, centred(bench, bench.normal(rows, width))) == count
+
+
+@pytest.mark.parametrize(("columns", "count"), [(511, 2), (512, 1)])
+def test_groups_have_eight_columns_each(threads_with, columns, count):
+    bench = threads_with()
+    assert parts(bench, centred(bench, bench.normal(1100, columns), 0)) == count
+
+
+def test_rows_are_no_columns(threads_with):
+    bench = threads_with()
+    assert parts(bench, centred(bench, bench.normal(100, 2000))) == 1
+
+
+@pytest.mark.parametrize(("cache", "count"), [(32000, 1), (31998, 2)])
+def test_a_row_that_is_read_again_fills_half_of_the_cache(threads_with, cache, count):
+    bench = threads_with(cache)
+    assert parts(bench, centred(bench, bench.normal(100, 2000))) == count  # 2000 elements that are gone over twice
+
+
+def test_reductions_to_one_element_are_one_kernel(processor):
+    x = processor.normal(200, 200)
+    assert parts(processor, processor.add(processor.sum(x, 0, 1), processor.max(x, 0, 1))) == 1
+
+
+def test_the_rows_of_a_kernel_are_those_of_all_its_reductions(processor):
+    x = processor.normal(2, 100, 100)
+    assert parts(processor, processor.sub(processor.sub(x, processor.sum(x, 2)), processor.max(x, 1, 2))) > 1
+    x = processor.normal(40, 40, 20)
+    three = [processor.max(x, 1, 2), processor.max(x, 2), processor.max(x, 0, 2)]  # 40, 1600, and 40 others
+    total = x
+    for row in three:
+        total = processor.sub(total, row)
+    assert parts(processor, total) > 1
+
+
+@pytest.mark.parametrize(("rows", "count"), [(255, 1), (256, 2)])
+def test_little_is_computed_again_and_again_whatever_it_costs(processor, rows, count):
+    result = processor.add(processor.normal(rows, 64), processor.tanh(processor.normal(1, 64)))
+    assert parts(processor, result) == count  # 16384 elements, with those of the single row
+
+
+@pytest.mark.parametrize(("rows", "steps", "count"), [(300, 8, 1), (8, 9, 1), (9, 9, 2), (300, 9, 2)])
+def test_what_costs_less_than_storing_it_is_computed_again(processor, rows, steps, count):
+    row = processor.normal(1, 2000)
+    costly = processor.sqrt(processor.sqrt(row if steps == 8 else processor.add(row, row)))
+    assert parts(processor, processor.add(processor.normal(rows, 2000), costly)) == count
+
+
+@pytest.mark.parametrize(("width", "count"), [(85, 1), (86, 2)])
+def test_summaries_of_little_are_one_kernel(cpu, width, count):
+    x = cpu.normal(64, width)
+    losses = cpu.sub(cpu.sub(cpu.sum(cpu.exp(x), 1), cpu.max(x, 1)), cpu.sum(cpu.mul(x, x), 1))
+    assert parts(cpu, cpu.sum(losses, 0)) == count  # 64 elements, and three times those of x
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_what_others_need_too_is_not_computed_in_part(bench, is_wanted):
+    total = bench.sum(bench.normal(64, 30), 1)
+    part = bench.tanh(bench.graph.shrink(total, [(0, 10), (0, 1)]))
+    other = bench.graph.contiguous(bench.graph.flip(total, (0,)))
+    bench.check(part, total if is_wanted else other)
+    assert parts(bench, part) == 1
+
+
+def test_a_kernel_runs_behind_one_with_a_later_root_that_stores_what_it_reads(bench):
+    x = bench.normal(64, 64)
+    e = bench.exp(bench.sub(x, bench.max(x, 1)))
+    columns, rows = bench.sum(e, 0), bench.mul(e, bench.sum(e, 1))
+    scheduled = bench.check(columns, rows, e, tolerance=1e-4)
+    order = [part.root for part in scheduled.parts]
+    assert [part.root for part in scheduled.parts if e in part.taken] == order[:1]
+    assert all(part.root not in part.taken for part in scheduled.parts)
+
+
+def test_products_share_no_kernel_with_other_loops(bench):
+    first, second = (bench.matmul(bench.normal(24, 16), bench.normal(16, 20)) for _ in range(2))
+    assert parts(bench, bench.add(first, second)) == 2
+    assert parts(bench, bench.add(first, bench.sum(bench.normal(24, 300), 1))) == 2
+
+
+def test_a_product_of_one_element_takes_what_follows_it_along(bench):
+    a, b = (bench.expand(bench.normal(1, 1), 1, 2) for _ in range(2))
+    assert parts(bench, bench.tanh(bench.sum(bench.mul(a, b), 1))) == 1
+
+
+# ---- the ranges of a point
+
+
+@pytest.mark.parametrize(
+    ("sizes", "factors", "is_one_to_one"),
+    [
+        ((4, 3), (1, 4), True),
+        ((3, 4), (4, 1), True),  # in any order
+        ((4, 3), (1, 5), True),  # with gaps
+        ((4, 3), (1, 3), False),
+        ((4, 3), (-1, 4), True),
+        ((2, 4, 3), (1, 2, 8), True),
+        ((2, 4, 3), (1, 2, 7), False),
+        ((3, 4, 2), (7, 2, 1), False),
+    ],
+)
+def test_a_point_of_sums_is_one_to_one_if_each_range_reaches_over_those_below_it(sizes, factors, is_one_to_one):
+    pool = Pool()
+    ranges = [pool.range(size) for size in sizes]
+    index = pool.affine([(pool.ref(range_), factor) for range_, factor in zip(ranges, factors, strict=True)])
+    assert _ranges_of((index,)) == (sum(range_.bit for range_ in ranges) if is_one_to_one else None)
+
+
+def test_a_point_with_a_range_twice_or_a_part_of_one_is_not_one_to_one():
+    pool = Pool()
+    first, second = (pool.range(6) for _ in range(2))
+    one, other = pool.ref(first), pool.ref(second)
+    assert _ranges_of((one, pool.index(3), other)) == first.bit | second.bit
+    assert _ranges_of((one, one)) is None
+    assert _ranges_of((pool.divide(one, 2),)) is None
+    assert _ranges_of((other, pool.affine([(one, 6), (pool.modulo(other, 2), 1)]))) is None
