@@ -8,7 +8,9 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.graph import node as n
 from zyx.graph.walk import topological
+from zyx.ir import expr as e
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.schedule.heuristics.plan import all_expressions
 from zyx.shape import size_of
 
 
@@ -36,6 +38,15 @@ class TestTwoStages:
             (ReduceOp.OR, np.zeros(70_001, np.bool_)),
         ):
             bench.check(bench.graph.reduce(op, bench.leaf(values), (0,)))
+
+    @pytest.mark.parametrize("shape", [(1201, 83), (1203, 5, 17), (3, 411, 83)], ids=str)
+    def test_blocks_are_of_whole_rows_where_rows_do_not_lie_side_by_side(self, bench, shape):
+        """No place is found by dividing the number of an element."""
+        inner = bench.graph.shrink(bench.normal(*shape), [(0, size) for size in shape[:-1]] + [(1, shape[-1])])
+        scheduled = bench.check(bench.sum(bench.mul(inner, inner), *range(len(shape))), tolerance=1e-3)
+        assert len(scheduled.parts) == 2
+        for nest in scheduled.nests:
+            assert not any(isinstance(expr, e.Quotient | e.Remainder) for expr in all_expressions(nest))
 
     def test_many_results_and_little_work_stay_as_they_are(self, bench):
         for output in (

@@ -4,8 +4,9 @@
     =>  sum over axis 1 of x as [2048, 10000]              so many that all units have groups to run
     =>  sum of 2048                                        one group
 
-Neighbouring axes are reduced as one, so that blocks are of one size whatever the shape is. Where the axes lie apart,
-the last ones come first: theirs are the elements side by side.
+So many of the neighbouring axes are cut as one as make enough blocks whatever the shape is, and no more: where an
+element lies is found by dividing its number then, unless all elements lie side by side. Where the axes lie
+apart, the last ones come first: theirs are the elements side by side.
 
 Of products of matrices with few results and great depth, as gradients of weights are, the depth is cut:
 
@@ -38,6 +39,8 @@ _SHORTEST_BLOCK: Final = 1 << 10
 #: blocks there may be as even out the work of threads that are equally fast: others finish sooner in smaller steps.
 _LONG_BLOCK: Final = 1 << 18
 _MOST_ROUNDS: Final = 8
+#: Points for each block of what is cut: of so many rows or more, whole ones make nearly as many blocks as are wanted.
+_WHOLE_ROWS: Final = 2
 #: Rows that a unit with one thread should have, and groups that one with many should: some wait while others load.
 _ROWS_OF_A_THREAD: Final = 4
 _GROUPS_OF_A_UNIT: Final = 16
@@ -80,14 +83,18 @@ def in_stages(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
         inner = graph.reduce(node.op, source, tuple(axis for run in rest for axis in range(*run)))
         assert isinstance(inner, n.Reduce)
         return graph.reduce(node.op, in_stages(graph, inner, info), tuple(range(*first)))
+    stop = next((i for i in range(start + 1, stop) if math.prod(source.shape[start:i]) >= _WHOLE_ROWS * blocks), stop)
+    size = math.prod(source.shape[start:stop])
     blocks = _near_divisor(size, blocks)
     per_block = -(-size // blocks)
+    blocks = -(-size // per_block)
     merged = graph.reshape(source, (*source.shape[:start], size, *source.shape[stop:]))
     if missing := blocks * per_block - size:
         widths = [(0, missing if axis == start else 0) for axis in range(merged.ndim)]
         merged = graph.pad(merged, widths, identity(node.op, node.dtype))
-    after = stop - start - 2  # what axes behind the run are moved by: two axes take its place
-    within = [axis if axis < start else axis - after for run in runs if run[0] != start for axis in range(*run)]
+    after = stop - start - 2  # what axes behind those are moved by: two axes take their place
+    others = [axis for run in runs for axis in range(*run) if not start <= axis < stop]
+    within = [axis if axis < start else axis - after for axis in others]
     shape = (*source.shape[:start], blocks, per_block, *source.shape[stop:])
     partial = graph.reduce(node.op, graph.reshape(merged, shape), (*within, start + 1))
     return graph.reshape(graph.reduce(node.op, partial, (start,)), node.shape)
