@@ -91,6 +91,23 @@ def rows_and_columns(choices):
     return case_of("test:0", [x], make)
 
 
+def windows(choices):
+    """Return a graph of a convolution of small images along one axis."""
+    images, channels, size, kernels = (choices.pick(sizes) for sizes in ((1, 2), (1, 3), (4, 8, 9, 16), (5, 12, 33)))
+    random = np.random.default_rng(5)
+    arrays = [random.integers(-8, 9, shape) / 8 for shape in ((images, channels, size, size), (kernels, channels, 3))]
+
+    def make(graph, x, w):
+        wide = graph.expand(graph.reshape(x, (*x.shape, 1)), (*x.shape, 3))
+        slid = graph.slide(graph.pad(wide, [(0, 0), (0, 0), (0, 0), (1, 1), (0, 0)]), 3, 4, size)
+        shape = (images, kernels, size, size, channels, 3)
+        left = graph.reshape(graph.permute(slid, (0, 2, 3, 1, 4)), (images, 1, size, size, channels, 3))
+        right = graph.expand(graph.reshape(w, (1, kernels, 1, 1, channels, 3)), shape)
+        return graph.reduce(ReduceOp.SUM, graph.binary(BinaryOp.MUL, graph.expand(left, shape), right), (4, 5))
+
+    return case_of("test:0", [array.astype(np.float32) for array in arrays], make)
+
+
 def scattered_rows(choices):
     """Return a graph of rows that are scattered, into a few places or many."""
     rows, columns, places = choices.pick(((600, 64, 40), (2000, 16, 9), (9000, 1, 3), (700, 23, 300)))
@@ -144,12 +161,12 @@ def test_every_function_of_the_heuristics_is_reached():
     for seed in range(700):
         choices = Seeded(seed)
         info = choices.pick(MACHINES)
-        what = choices.pick(("graph", "product", "product", "rows", "rows", "scatter"))
+        what = choices.pick(("graph", "product", "product", "rows", "rows", "scatter", "windows"))
         if what == "graph":
             case = random_case(choices, GraphOptions(most_nodes=8, most_elements=5000, with_special=False))
         else:
-            draw = {"product": random_product, "rows": rows_and_columns, "scatter": scattered_rows}[what]
-            case = draw(choices)
+            drawn = {"product": random_product, "rows": rows_and_columns, "scatter": scattered_rows, "windows": windows}
+            case = drawn[what](choices)
         nests = nests_of(choices, case, info)
         sys.setprofile(note)
         try:

@@ -1,0 +1,128 @@
+"""Columns of a product that are short rows of images: copied as they lie, and then multiplied as one long range.
+
+    c[o, y, x] = sum(i, u, v) of image[i, y + u, x + v] * weight[o, i, u, v]          y, x < 8
+
+    =>  copy[i, u, v, y, x] = image[i, y + u, x + v]
+        c[o, y+x] = sum(i, u, v) of copy[i, u, v, y+x] * weight[o, i, u, v]
+
+Of vectors of 16 along x, 8 lanes would have something to do; 64 columns are 4 vectors. The copy is for all columns of
+an image. It is made by vectors along x, which leave no gaps where that has a power of two points: rows of other lengths
+would be copied element by element, and that takes longer than what is gained.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zyx.ir.nest import Compute, Kind, Store
+from zyx.schedule.accesses import stride_along
+from zyx.schedule.heuristics.panels import can_gather
+from zyx.schedule.heuristics.tile import near_divisor
+from zyx.schedule.moves import Nested, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir import expr as e
+    from zyx.ir.expr import Range
+    from zyx.ir.nest import Nest
+    from zyx.schedule.heuristics.plan import Plan
+
+#: How many times as many lanes must have something to do for the copy to pay.
+_GAIN: Final = 1.15
+#: Vectors of the widest tile.
+_WIDEST: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What became of a product.
+
+    Attributes:
+        columns: The range that all columns are now.
+        replaced: Those that it was made of.
+        parts: The loop over parts of the sum, if there are several.
+        reduced: What a part is summed up along.
+        copy: The ranges of the copy, its vector last.
+    """
+
+    columns: Range
+    replaced: tuple[Range, Range]
+    parts: list[Range]
+    reduced: list[Range]
+    copy: list[Range]
+
+
+def gather_columns(
+    plan: Plan, statement: Compute, reads: Sequence[e.Read], vector: Range, rows: Range | None, info: DeviceInfo
+) -> Gathered | None:
+    """Copy what the columns of a product read, and make one range of `vector` and another one, if that pays.
+
+    Args:
+        plan: Of a nest that is not scheduled.
+        statement: The sum of products.
+        reads: The positions that it reads.
+        vector: The columns that lie side by side in the result.
+        rows: The range of the results that share what is copied.
+        info: The device.
+    """
+    wide = [read for read in reads if read.index.free & vector.bit]
+    lanes = info.lanes(statement.value.dtype)
+    is_whole = vector.size & (vector.size - 1) == 0
+    if vector in statement.reduced or not is_whole or not can_gather(wide, vector, rows, info):
+        return None
+    (read,) = wide
+    beside = [range_ for range_ in statement.value.ranges if _continues(plan.nest, reads, read, range_, vector)]
+    if len(beside) != 1 or _used(beside[0].size * vector.size, lanes) < _GAIN * _used(vector.size, lanes):
+        return None
+    (outer,) = beside
+    parts, reduced = _parts(plan, statement, _WIDEST * lanes * read.dtype.itemsize, info)
+    user = next(s for s in plan.nest.statements if isinstance(s, Compute) and s.op is not None)
+    tile = tuple(range_.label for range_ in (*reduced, outer, vector))
+    plan.do(Stage(repr(user.value), read.param.number, tile))
+    made = plan.nest.statements[
+        next(i for i, s in enumerate(plan.nest.statements) if isinstance(s, Compute) and s.value is user.value) - 1
+    ]
+    assert isinstance(made, Compute)
+    copy = list(made.value.ranges[-len(tile) :])
+    plan.mark(copy[-1], Kind.VECTOR)
+    return Gathered(plan.merge(outer, vector), (outer, vector), parts, reduced, copy)
+
+
+def _continues(nest: Nest, reads: Sequence[e.Read], wide: e.Read, range_: Range, vector: Range) -> bool:
+    """Whether results along `vector` are followed by those of the next point of `range_`, which `wide` alone reads."""
+    stores = [statement for statement in nest.statements if isinstance(statement, Store)]
+    return (
+        range_ is not vector
+        and range_.size > 1
+        and all(bool(read.free & range_.bit) is (read is wide) for read in reads)
+        and all(
+            stride_along(store.index, range_) == vector.size and stride_along(store.index, vector) == 1
+            for store in stores
+        )
+    )
+
+
+def _used(columns: int, lanes: int) -> float:
+    """Return the part of the lanes that have something to do."""
+    return columns / (-(-columns // lanes) * lanes)
+
+
+def _parts(plan: Plan, statement: Compute, line: int, info: DeviceInfo) -> tuple[list[Range], list[Range]]:
+    """Cut the sum so that the nearest cache holds what a tile reads of the copy, `line` bytes for each point.
+
+    Lines of the copy lie apart, which is too much for what fetches lines ahead. Returns (parts, rest of the sum).
+    """
+    reduced = list(statement.reduced)
+    depth = math.prod(range_.size for range_ in reduced)
+    count = -(-depth * line // (info.cache_bytes[0] * 3 // 4))
+    longest = max(reduced, key=lambda range_: range_.size)
+    if count == 1 or longest.size < 2 * count:
+        return [], reduced
+    part, rest = plan.split(longest, near_divisor(longest.size, longest.size // count))
+    reduced[reduced.index(longest)] = rest
+    plan.do(Nested(repr(statement.value), tuple(range_.label for range_ in reduced)))
+    return [part], reduced
