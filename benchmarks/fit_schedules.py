@@ -6,7 +6,8 @@
 Nests of programs that are drawn by seed are each compiled with many schedules (`drawn_schedules.py`) and timed on a
 device: a few launches first, then rounds in which all schedules of a nest take turns, each for a millisecond at least;
 the least median of a round counts. What takes four times as long as the best has no more turns. Buffers are the same in
-all launches, so what fits a cache stays there, as it does between the kernels of a program.
+all launches, so what fits a cache stays there, as it does between the kernels of a program. What is expected to take a
+hundred times as long as another schedule is left out.
 
 For each nest the schedule that the heuristics choose, and the one with the shortest estimate, are compared with the
 fastest that was measured. ``--fit`` changes the weights of every second nest's estimates one by one as long as that
@@ -35,8 +36,8 @@ from zyx.backend.rates import rates_of
 from zyx.errors import BackendError
 from zyx.runtime.runtime import use
 from zyx.schedule.estimate import Weights
-from zyx.schedule.estimate.model import Facts, Level, facts_of, timed
-from zyx.schedule.estimate.work import Work
+from zyx.schedule.estimate.model import Facts, Level, facts_of, timed, weights_of
+from zyx.schedule.estimate.work import KINDS, Work
 from zyx.testing.choices import Seeded
 from zyx.testing.opening import open_runtime
 
@@ -50,8 +51,14 @@ if TYPE_CHECKING:
 ROUNDS: Final = 3
 ROUND_S: Final = 1e-3
 TOO_SLOW: Final = 4.0
+#: What is expected to take so many times as long as another one is not compiled: it would be launched for seconds.
+HOPELESS: Final = 100.0
 FEW: Final = 5
 FEW_S: Final = 2e-2
+SHARPNESS: Final = 8.0
+#: Weights of what the nests that are drawn do not do, or hardly ever: they stay.
+KEPT: Final = frozenset({"swap", "atomic", "product", "passing"})
+INSTRUCTIONS: Final = tuple(kind for kind in KINDS if kind not in KEPT)
 #: Factors that a weight is multiplied by, in turn.
 FACTORS: Final = (0.5, 2.0, 0.8, 1.25, 0.93, 1.08)
 
@@ -128,9 +135,16 @@ class Timer:
 def measured(device: Device, nest: Nest, seed: int, count: int) -> list[Timed]:
     """Return the schedules of a nest that the device takes, timed."""
     programs: list[tuple[Candidate, Facts, Program]] = []
+    rates, weights = rates_of(device.info), weights_of(device.info)
+    shortest = math.inf
     for candidate in drawn_schedules(nest, device.info, Seeded(seed), count):
+        facts = facts_of(candidate.nest, device.info)
+        expected = timed(facts, rates, weights).seconds
+        shortest = min(shortest, expected)
+        if expected > HOPELESS * shortest:
+            continue
         try:
-            programs.append((candidate, facts_of(candidate.nest, device.info), device.compile(candidate.kernel)))
+            programs.append((candidate, facts, device.compile(candidate.kernel)))
         except BackendError:
             continue
     if not programs:
@@ -239,7 +253,11 @@ def quality(cases: Sequence[Case], rates: Rates, weights: Weights) -> Quality:
         near = [case.best / seconds for seconds in times]
         offset = sum(w * (b - a) for w, (a, b) in zip(near, pairs, strict=True)) / sum(near)
         spread = sum(w * (b - a - offset) ** 2 for w, (a, b) in zip(near, pairs, strict=True)) / sum(near)
-        loss += math.log(model[-1]) + 0.5 * math.sqrt(spread) + 0.15 * abs(offset)
+        # What would be lost if picks were as likely as they are near the shortest estimate: a small change of a weight
+        # changes this a little, which a pick does not.
+        shares = [(found[pick] / seconds) ** SHARPNESS for seconds in found]
+        lost = sum(s * math.log(seconds / case.best) for s, seconds in zip(shares, times, strict=True)) / sum(shares)
+        loss += lost + 0.3 * math.sqrt(spread) + 0.1 * abs(offset)
     error = math.exp(statistics.median(abs(a - b) for a, b in logs))
     correlation = _correlation(*zip(*logs, strict=True))
     return Quality(heuristics, model, correlation, statistics.median(ranks), error, loss / len(cases))
@@ -289,31 +307,24 @@ def show(name: str, cases: Sequence[Case], found: Quality) -> None:
 # ---- the fit
 
 
-def fit(cases: Sequence[Case], rates: Rates, say: Callable[[str], None]) -> tuple[Rates, Weights]:
-    """Return weights, and the cost of a transcendental function, that make the loss of `cases` small."""
-    weights = Weights()
+def fit(cases: Sequence[Case], rates: Rates, weights: Weights, say: Callable[[str], None]) -> Weights:
+    """Return weights that make the loss of `cases` small: all instructions together are changed first, then each."""
     loss = quality(cases, rates, weights).loss
-    names = [field.name for field in dataclasses.fields(Weights)]
+    names = [field.name for field in dataclasses.fields(Weights) if field.name not in KEPT]
     for factor in FACTORS:
         improved = True
         while improved:
             improved = False
-            for name in [*names, "transcendental"]:
-                others = (rates, weights)
-                if name == "transcendental":
-                    others = (dataclasses.replace(rates, transcendental=rates.transcendental * factor), weights)
-                else:
-                    value = getattr(weights, name) * factor
-                    others = (
-                        rates,
-                        dataclasses.replace(weights, **{name: min(value, 1.0) if name == "rest" else value}),
-                    )
-                found = quality(cases, *others).loss
+            for changed in [(*INSTRUCTIONS, "latency"), *((name,) for name in names)]:
+                values = {name: getattr(weights, name) * factor for name in changed}
+                if values.get("rest", 0.0) > 1:
+                    continue
+                other = dataclasses.replace(weights, **values)
+                found = quality(cases, rates, other).loss
                 if found < loss - 1e-5:
-                    loss, improved = found, True
-                    rates, weights = others
+                    loss, weights, improved = found, other, True
             say(f"times {factor}: loss {loss:.4f}")
-    return rates, weights
+    return weights
 
 
 def main() -> None:
@@ -337,13 +348,13 @@ def main() -> None:
         info = device.info
         print(f"{info.model}, {info.units} units; {platform.platform()}; zyx-core {zyx.__version__}")
         cases = load(options.load, info) if options.load else measure(device, options)
-        rates = rates_of(info)
-        show("as installed", cases, quality(cases, rates, Weights()))
+        rates, weights = rates_of(info), weights_of(info)
+        show("as installed", cases, quality(cases, rates, weights))
         if options.fit:
-            rates, weights = fit(cases[::2], rates, lambda text: print(text, flush=True))
+            weights = fit(cases[::2], rates, Weights(), lambda text: print(text, flush=True))
             show("fitted to every second nest, the others", cases[1::2], quality(cases[1::2], rates, weights))
             show("fitted, all", cases, quality(cases, rates, weights))
-            print(f"\n{weights}\ntranscendental={rates.transcendental:.3g}")
+            print(f"\n{weights}")
     runtime.close()
 
 

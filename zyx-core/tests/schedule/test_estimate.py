@@ -11,7 +11,8 @@ import pytest
 from zyx.backend.rates import assumed_rates
 from zyx.errors import ScheduleError
 from zyx.ir.nest import Kind
-from zyx.schedule.estimate import estimate
+from zyx.ops import ReduceOp
+from zyx.schedule.estimate import Weights, estimate
 from zyx.schedule.estimate.footprint import Pattern, Step
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.moves import Mark, Peel, Reorder, Split, apply_moves
@@ -194,7 +195,7 @@ def test_many_accumulators_are_faster_than_one(processor):
     info = dataclasses.replace(processor.info, bytes_per_s=1e12)
     slow, fast = estimate(one, info), estimate(several, info)
     assert fast.seconds < slow.seconds
-    assert slow.bound == "dependent operations"
+    assert estimate(one, info, Weights()).bound == "dependent operations"
 
 
 def test_all_units_are_faster_than_one_where_there_is_much_work(processor):
@@ -229,6 +230,18 @@ def test_a_vector_along_memory_is_faster_than_one_across_it(processor):
         for label in (across, down)
     )
     assert estimate(near, processor.info).seconds < estimate(far, processor.info).seconds
+
+
+def test_few_scans_are_done_side_by_side_by_vectors_that_are_no_wider(device_with):
+    """Five rows leave most of sixteen lanes idle, and sixteen rows none."""
+    bench = device_with(**{**PROCESSOR, "units": 1, "vector_bytes": 64, "lanes": (2, 4, 8, 16)})
+
+    def lanes(rows):
+        x = empty(bench, rows, 4000)
+        scheduled = chosen(bench, bench.graph.scan(ReduceOp.SUM, x, 1))
+        return [range_.size for range_ in scheduled.ranges if scheduled.kind(range_) is Kind.VECTOR]
+
+    assert [lanes(rows) for rows in (5, 8, 16)] == [[4], [8], [16]]
 
 
 def test_measured_rates_take_the_place_of_assumed_ones(processor):

@@ -43,14 +43,14 @@ _TOO_FEW: Final = 0.75
 class Weights:
     """What instructions take, in simple operations on whole vectors, and how times add up.
 
-    Fitted to nests drawn at random: see ``benchmarks/README.md``.
-
     Attributes:
         vector, scalar, division, load, store, lane, address, mask, turn, swap, atomic, product: One instruction of that
-            kind (`zyx.schedule.estimate.work.Work`); what a transcendental function takes is one of `Rates`.
+            kind (`zyx.schedule.estimate.work.Work`).
+        transcendental: The same, of what a transcendental function takes by `Rates`.
         latency: An update of an accumulator, until the next one can begin.
         spill: An accumulator for which there is no register, each time that it is updated.
         apart: Times that a line from memory takes if it is far from the one before.
+        cached: Times that a line from a cache takes: less than 1 if what is fetched ahead hides some of it.
         write: Times that a line takes which is written and kept in a cache: it is read first, and goes back later.
         passing: Times that one takes which is written past the caches.
         rest: The part of what does not take longest that is not hidden behind it.
@@ -59,6 +59,7 @@ class Weights:
     vector: float = 1.0
     scalar: float = 0.4
     division: float = 6.0
+    transcendental: float = 1.0
     load: float = 0.6
     store: float = 1.0
     lane: float = 1.5
@@ -71,9 +72,22 @@ class Weights:
     latency: float = 4.0
     spill: float = 2.0
     apart: float = 2.0
+    cached: float = 1.0
     write: float = 1.5
     passing: float = 1.0
     rest: float = 0.3
+
+
+#: Of processors, fitted by ``benchmarks/fit_schedules.py``. Devices with threads have those above, which nobody fitted.
+PROCESSORS: Final = Weights(
+    vector=0.291, scalar=0.149, division=1.12, transcendental=0.727, load=0.48, store=0.5, lane=0.518, address=1.6,
+    mask=0.727, turn=0.241, latency=0.628, apart=1.86, cached=0.4, write=0.192,
+)  # fmt: skip
+
+
+def weights_of(info: DeviceInfo) -> Weights:
+    """Return the weights for a device."""
+    return PROCESSORS if info.max_group_threads == 1 else Weights()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +180,7 @@ def estimate(nest: Nest, info: DeviceInfo, weights: Weights | None = None) -> Es
     Raises:
         ScheduleError: There is no kernel of the nest, since kinds of ranges do not go together.
     """
-    return timed(facts_of(nest, info), rates_of(info), weights or Weights())
+    return timed(facts_of(nest, info), rates_of(info), weights or weights_of(info))
 
 
 def facts_of(nest: Nest, info: DeviceInfo) -> Facts:
@@ -279,7 +293,7 @@ def _times(facts: Facts, rates: Rates, weights: Weights, active: float) -> dict[
     lanes = 1.0 if has_threads else max(1.0, info.vector_bytes / 4)
     operation_s = 2 * lanes * info.units / rates.flops_per_s  # of one unit: a simple one on a whole vector
     slots = sum(
-        amount * (rates.transcendental * weights.vector if kind == "transcendental" else getattr(weights, kind))
+        amount * getattr(weights, kind) * (rates.transcendental if kind == "transcendental" else 1.0)
         for kind, amount in work.instructions.items()
     )
     if work.live > info.registers:
@@ -302,7 +316,7 @@ def _times(facts: Facts, rates: Rates, weights: Weights, active: float) -> dict[
         else:
             caches = rates.cache_bytes_per_s
             place = number if has_threads else number + 1
-            rate = active * caches[min(place, len(caches) - 1)]
+            rate = active * caches[min(place, len(caches) - 1)] / weights.cached
         times[level.name] = nbytes / rate / busy
     return times
 
@@ -313,4 +327,4 @@ def _together(times: dict[str, float], weights: Weights) -> float:
     return times["launch"] + longest + weights.rest * (sum(own) - longest)
 
 
-__all__ = ["Estimate", "Facts", "Level", "Weights", "estimate", "facts_of", "timed"]
+__all__ = ["Estimate", "Facts", "Level", "Weights", "estimate", "facts_of", "timed", "weights_of"]

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 from zyx.schedule.heuristics.contraction import find_contraction, schedule_contraction
-from zyx.schedule.heuristics.loops import schedule_loops
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small, local_bytes
 from zyx.schedule.heuristics.register_tiles import COST_ALONE, schedule_register_tiles
@@ -16,6 +15,7 @@ from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
 from zyx.schedule.heuristics.thread_tiles import choose_thread_tile, schedule_thread_tile
 from zyx.schedule.heuristics.threads import schedule_threads
 from zyx.schedule.heuristics.transpositions import schedule_transposition
+from zyx.schedule.heuristics.widths import schedule_by_width
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -48,7 +48,7 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
     elif found is not None:
         schedule_contraction(plan, found, info)
     else:
-        schedule_loops(plan, info)
+        schedule_by_width(plan, info)
     return plan.nest, plan.moves
 
 
