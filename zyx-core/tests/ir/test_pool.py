@@ -211,3 +211,23 @@ def test_with_children_rebuilds_every_kind_of_expression():
         pool.reduction(ReduceOp.SUM, x, (pool.range(3),)), pool.within(number, 4),
     ):  # fmt: skip
         assert pool.with_children(expr, list(e.children(expr))) is expr
+
+
+def test_terms_that_add_up_to_nothing_are_left_out():
+    pool = Pool()
+    first, second = (pool.ref(pool.range(6)) for _ in range(2))
+    assert pool.affine([(first, 2), (first, -2)], 5) is pool.index(5)
+    assert pool.affine([(first, 2), (second, 3), (first, -2)]) is pool.scale(second, 3)
+
+
+def test_a_constant_depends_on_no_range():
+    pool = Pool()
+    pool.range(6)
+    assert pool.literal(1.5, F32).free == pool.index(3).free == 0
+
+
+def test_a_bound_is_taken_in_the_largest_units_that_decide_it():
+    pool = Pool()
+    many, few = (pool.ref(pool.range(size)) for size in (50, 4))
+    fine = pool.non_negative(pool.affine([(few, -1), (many, -4)], 99))
+    assert fine is pool.non_negative(pool.affine([(many, -1)], 24))

@@ -8,7 +8,7 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, UnaryOp
-from zyx.schedule.materialise import choose_materialised, contraction_operands
+from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
 from zyx.schedule.repetition import _indices
 
 
@@ -94,3 +94,96 @@ def test_an_index_has_at_most_eight_operations(cpu, count, is_index):
         other = graph.const(number + 5, dtypes.int32, "cpu", (6,)) if number else three
         value = graph.binary(BinaryOp.ADD if number % 2 else BinaryOp.XOR, value, other)
     assert (value in _indices(topological([value]))) == is_index
+
+
+# ---- what is there already, limits, and costs
+
+
+def there(node):
+    """Return a node whose values have been computed."""
+    node.storage = np.zeros(node.shape, node.dtype.numpy)
+    return node
+
+
+def test_what_has_been_computed_is_not_looked_into(cpu):
+    wide = there(cpu.expand(cpu.normal(4, 1), 4, 6))  # its elements are all different ones, as far as is known
+    other = cpu.expand(cpu.normal(1, 6), 4, 6)
+    assert contraction_operands(cpu.sum(cpu.mul(wide, other), 1)) is None
+    repeated = cpu.expand(cpu.normal(4, 1), 4, 6)
+    product = cpu.mul(repeated, other)
+    assert contraction_operands(cpu.sum(cpu.graph.cast(product, dtypes.float64), 1)) == (repeated, other)
+    converted = there(cpu.graph.cast(product, dtypes.float64))
+    assert contraction_operands(cpu.sum(converted, 1)) is None
+
+
+def test_what_was_converted_is_as_repeated_as_what_it_was(cpu):
+    repeated = [cpu.graph.cast(cpu.expand(cpu.normal(*shape), 4, 6), dtypes.float64) for shape in ((4, 1), (1, 6))]
+    product = cpu.graph.binary(BinaryOp.MUL, *repeated)
+    assert contraction_operands(cpu.sum(product, 1)) == tuple(repeated)
+
+
+def test_rows_of_what_has_been_computed_are_no_summary(cpu):
+    x = cpu.normal(30, 20)
+    losses = cpu.sub(cpu.sum(x, 1), cpu.max(x, 1))
+    assert losses in kept(cpu.sum(losses, 0))
+    total = cpu.sum(there(losses), 0)
+    assert row_summaries(topological([total]), {total}) == {}
+
+
+def test_one_element_that_is_repeated_four_times_is_kept(cpu):
+    costly = cpu.sqrt(cpu.normal(1, 1))
+    assert costly in kept(cpu.add(cpu.expand(costly, 1, 4), cpu.normal(1, 4)))
+
+
+def test_of_two_types_as_small_the_later_one_is_kept(cpu):
+    graph = cpu.graph
+    half = graph.cast(cpu.tanh(cpu.normal(4, 6)), dtypes.float16)
+    other = graph.cast(half, dtypes.bfloat16)
+    chosen = kept(cpu.matmul(graph.cast(other, dtypes.float32), cpu.normal(6, 3)))
+    assert other in chosen
+    assert half not in chosen
+
+
+def test_indices_are_computed_wherever_they_are_needed(cpu):
+    graph = cpu.graph
+    value = graph.iota((1, 6), 1, dtypes.int16, "cpu")
+    for number in range(8):
+        other = graph.const(number + 5, dtypes.int16, "cpu", (1, 6))
+        value = graph.binary(BinaryOp.ADD if number % 2 else BinaryOp.XOR, value, other)
+    result = cpu.add(graph.cast(cpu.expand(value, 50, 6), dtypes.float32), cpu.normal(50, 6))
+    assert kept(result) == {result}
+    data = cpu.leaf(np.arange(6, dtype=np.int16)[None])
+    for number in range(8):  # the same of what is in memory
+        other = graph.const(number + 5, dtypes.int16, "cpu", (1, 6))
+        data = graph.binary(BinaryOp.ADD if number % 2 else BinaryOp.XOR, data, other)
+    result = cpu.add(graph.cast(cpu.expand(data, 50, 6), dtypes.float32), cpu.normal(50, 6))
+    assert data in kept(result)
+
+
+@pytest.mark.parametrize(("sums", "is_kept"), [(3, False), (4, True)])
+def test_what_is_shown_eight_times_is_kept_if_it_costs_nine_operations(cpu, sums, is_kept):
+    costly = cpu.sqrt(cpu.normal(1, 5))  # 4 operations
+    for _ in range(sums):
+        costly = cpu.add(costly, cpu.normal(1, 5))
+    costly = cpu.graph.unary(UnaryOp.NEG, costly)
+    result = cpu.add(cpu.expand(costly, 8, 5), cpu.normal(8, 5))
+    assert (costly in kept(result)) == is_kept
+
+
+def test_what_does_not_depend_on_a_loop_is_computed_outside_of_it(cpu):
+    one = cpu.normal(1, 1)
+    costly = cpu.add(cpu.tanh(one), one)
+    result = cpu.add(cpu.expand(costly, 64, 1), cpu.normal(64, 1))
+    assert kept(result) == {result}
+
+
+def test_code_of_more_than_64_operations_is_not_written_twice(cpu):
+    graph, x = cpu.graph, cpu.normal(40)
+    power = graph.binary(BinaryOp.POW, cpu.exp(x), cpu.normal(40))
+    costly = cpu.tanh(cpu.tanh(power))  # 16, 16 and 40 operations
+    halves = [graph.shrink(costly, [part]) for part in ((0, 20), (20, 40))]
+    result = cpu.add(*halves)
+    assert costly in kept(result)
+    cheaper = cpu.tanh(cpu.tanh(x))
+    result = cpu.add(*(graph.shrink(cheaper, [part]) for part in ((0, 20), (20, 40))))
+    assert kept(result) == {result}
