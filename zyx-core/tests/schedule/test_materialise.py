@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.graph import node as n
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
@@ -55,6 +56,13 @@ def test_what_a_kernel_of_somebody_reads_is_kept(cpu):
     there, computed = cpu.normal(4), cpu.add(cpu.normal(4), cpu.normal(4))
     result = cpu.graph.custom(object(), (there, computed), 0, (4,), dtypes.float32)
     assert kept(result) == {computed, result}
+    result = cpu.graph.custom(object(), (with_values(computed),), 0, (4,), dtypes.float32)
+    assert kept(result) == {result}
+
+
+def test_of_an_alias_that_is_a_factor_what_it_stands_for_is_kept(cpu):
+    computed = cpu.tanh(cpu.normal(4, 6))
+    assert computed in kept(cpu.matmul(cpu.graph.alias(computed), cpu.normal(6, 3)))
 
 
 def test_a_computed_factor_is_kept_in_its_smallest_type(cpu):
@@ -99,20 +107,20 @@ def test_an_index_has_at_most_eight_operations(cpu, count, is_index):
 # ---- what is there already, limits, and costs
 
 
-def there(node):
+def with_values(node):
     """Return a node whose values have been computed."""
     node.storage = np.zeros(node.shape, node.dtype.numpy)
     return node
 
 
 def test_what_has_been_computed_is_not_looked_into(cpu):
-    wide = there(cpu.expand(cpu.normal(4, 1), 4, 6))  # its elements are all different ones, as far as is known
+    wide = with_values(cpu.expand(cpu.normal(4, 1), 4, 6))  # its elements are all different ones, as far as is known
     other = cpu.expand(cpu.normal(1, 6), 4, 6)
     assert contraction_operands(cpu.sum(cpu.mul(wide, other), 1)) is None
     repeated = cpu.expand(cpu.normal(4, 1), 4, 6)
     product = cpu.mul(repeated, other)
     assert contraction_operands(cpu.sum(cpu.graph.cast(product, dtypes.float64), 1)) == (repeated, other)
-    converted = there(cpu.graph.cast(product, dtypes.float64))
+    converted = with_values(cpu.graph.cast(product, dtypes.float64))
     assert contraction_operands(cpu.sum(converted, 1)) is None
 
 
@@ -126,8 +134,10 @@ def test_rows_of_what_has_been_computed_are_no_summary(cpu):
     x = cpu.normal(30, 20)
     losses = cpu.sub(cpu.sum(x, 1), cpu.max(x, 1))
     assert losses in kept(cpu.sum(losses, 0))
-    total = cpu.sum(there(losses), 0)
-    assert row_summaries(topological([total]), {total}) == {}
+    before = {node for node in topological([losses]) if isinstance(node, n.Reduce)}
+    for operand in (with_values(losses), cpu.graph.unary(UnaryOp.NEG, losses)):
+        total = cpu.sum(operand, 0)
+        assert row_summaries(topological([total]), {total} | before) == {}
 
 
 def test_one_element_that_is_repeated_four_times_is_kept(cpu):
@@ -151,6 +161,11 @@ def test_indices_are_computed_wherever_they_are_needed(cpu):
         other = graph.const(number + 5, dtypes.int16, "cpu", (1, 6))
         value = graph.binary(BinaryOp.ADD if number % 2 else BinaryOp.XOR, value, other)
     result = cpu.add(graph.cast(cpu.expand(value, 50, 6), dtypes.float32), cpu.normal(50, 6))
+    assert kept(result) == {result}
+    place = graph.iota((50,), 0, dtypes.int16, "cpu")
+    value = graph.binary(BinaryOp.MOD, place, graph.const(4, dtypes.int16, "cpu", (50,)))
+    first, second = (graph.cast(graph.shrink(value, [part]), dtypes.float32) for part in ((0, 40), (10, 50)))
+    result = cpu.add(first, cpu.mul(second, cpu.normal(40)))
     assert kept(result) == {result}
     data = cpu.leaf(np.arange(6, dtype=np.int16)[None])
     for number in range(8):  # the same of what is in memory
