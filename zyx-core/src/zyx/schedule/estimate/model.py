@@ -44,8 +44,8 @@ class Weights:
     """What instructions take, in simple operations on whole vectors, and how times add up.
 
     Attributes:
-        vector, scalar, division, load, store, lane, address, mask, turn, swap, atomic, product: One instruction of that
-            kind (`zyx.schedule.estimate.work.Work`).
+        vector, scalar, fused, division, load, store, lane, address, mask, turn, swap, atomic, product: One instruction
+            of that kind (`zyx.schedule.estimate.work.Work`).
         transcendental: The same, of what a transcendental function takes by `Rates`.
         latency: An update of an accumulator, until the next one can begin.
         spill: An accumulator for which there is no register, each time that it is updated.
@@ -58,6 +58,7 @@ class Weights:
 
     vector: float = 1.0
     scalar: float = 0.4
+    fused: float = 1.0
     division: float = 6.0
     transcendental: float = 1.0
     load: float = 0.6
@@ -78,16 +79,18 @@ class Weights:
     rest: float = 0.3
 
 
-#: Of processors, fitted by ``benchmarks/fit_schedules.py``. Devices with threads have those above, which nobody fitted.
+#: Of devices with threads, whose vectors they are: nobody fitted these.
+CARDS: Final = Weights(scalar=1.0)
+#: Of processors, fitted by ``benchmarks/fit_schedules.py``.
 PROCESSORS: Final = Weights(
-    vector=0.291, scalar=0.149, division=1.12, transcendental=0.727, load=0.48, store=0.5, lane=0.518, address=1.6,
-    mask=0.727, turn=0.241, latency=0.628, apart=1.86, cached=0.4, write=0.192,
+    vector=0.291, scalar=0.149, fused=0.291, division=1.12, transcendental=0.727, load=0.48, store=0.5, lane=0.518,
+    address=1.6, mask=0.727, turn=0.241, latency=0.628, apart=1.86, cached=0.4, write=0.192,
 )  # fmt: skip
 
 
 def weights_of(info: DeviceInfo) -> Weights:
     """Return the weights for a device."""
-    return PROCESSORS if info.max_group_threads == 1 else Weights()
+    return PROCESSORS if info.max_group_threads == 1 else CARDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +299,7 @@ def _times(facts: Facts, rates: Rates, weights: Weights, active: float) -> dict[
         amount * getattr(weights, kind) * (rates.transcendental if kind == "transcendental" else 1.0)
         for kind, amount in work.instructions.items()
     )
+    slots = max(slots, work.instructions.get("fused", 0.0))  # of which the device has no more than its rate
     if work.live > info.registers:
         slots += work.instructions.get("vector", 0.0) * weights.spill * (1 - info.registers / work.live)
     busy = 1.0

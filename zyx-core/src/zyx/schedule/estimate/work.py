@@ -33,8 +33,8 @@ _SLOW: Final = frozenset({UnaryOp.SQRT, UnaryOp.RECIPROCAL, BinaryOp.DIV, Binary
 
 #: The kinds of instructions that are counted; see `Work`.
 KINDS: Final = (
-    "vector", "scalar", "division", "transcendental", "load", "store", "lane", "address", "mask", "turn", "swap",
-    "atomic", "product",
+    "vector", "scalar", "fused", "division", "transcendental", "load", "store", "lane", "address", "mask", "turn",
+    "swap", "atomic", "product",
 )  # fmt: skip
 
 
@@ -43,12 +43,13 @@ class Work:
     """The instructions of all threads together.
 
     Attributes:
-        instructions: By kind. ``vector``, ``scalar``: simple operations on vectors and on single values;
-            ``division``: also roots and remainders; ``transcendental``: functions, and powers; ``load``, ``store``: of
-            single values, and of vectors that lie side by side; ``lane``: accesses of single lanes of vectors;
-            ``address``: quotients and remainders of positions; ``mask``: tests of positions; ``turn``: turns of loops;
-            ``swap``: values from other threads; ``atomic``; ``product``: multiply-adds of tensor cores. Of vectors that
-            are longer than those of the device, each part counts; so do values of 8 bytes as two of 4.
+        instructions: By kind. ``vector``, ``scalar``: simple operations on vectors and on single values; ``fused``:
+            multiply-adds on vectors, or by threads; ``division``: also roots and remainders; ``transcendental``:
+            functions, and powers; ``load``, ``store``: of single values, and of vectors that lie side by side;
+            ``lane``: accesses of single lanes of vectors; ``address``: quotients and remainders of positions; ``mask``:
+            tests of positions; ``turn``: turns of loops; ``swap``: values from other threads; ``atomic``; ``product``:
+            multiply-adds of tensor cores. Of vectors that are longer than those of the device, each part counts; so do
+            values of 8 bytes as two of 4.
         chain: Updates of accumulators that wait for each other, of all threads.
         live: Registers that the accumulators of a thread take, of the statement that has most.
         barriers: Meetings of the threads of a group.
@@ -219,7 +220,10 @@ class _Counting:
         if statement.op is None:
             self.total["store"] += runs * parts if in_array else 0
             return
-        self.total["vector" if vector is not None else "scalar"] += runs * parts
+        is_fused = isinstance(statement, Compute) and statement.op is ReduceOp.SUM and _is_product(statement.expr)
+        is_fast = vector is not None or self._info.max_group_threads > 1
+        kind = "vector" if vector is not None else "scalar"
+        self.total["fused" if is_fused and is_fast else kind] += runs * parts
         self._combination(statement, vector, runs, parts, in_array=in_array)
 
     def _combination(
