@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import zyx
-from zyx.errors import DTypeError
+from zyx.errors import AllocationError, DTypeError, ZyxError
 from zyx.graph import Graph
 from zyx.graph.walk import topological
+from zyx.runtime import planner as planners
 from zyx.runtime import runtime as runtimes
 from zyx.runtime.plan import Slice
 from zyx.runtime.planner import _Making
@@ -152,6 +154,65 @@ class TestMemory:
             lab.memory.reclaim()
             used.append(pool.used)
         assert used[2:] == [used[2]] * 10
+
+
+class TestDonations:
+    def test_a_result_takes_the_place_that_it_is_offered(self, lab):
+        x = tensor(16)
+        y = x * 2.0
+        apart, over = (lab.plan([y.node], [x.node], donations) for donations in ({}, {y.node: x.node}))
+        assert (apart.inputs, apart.results, len(apart.outputs)) == (1, (1,), 1)
+        assert (over.inputs, over.results, over.outputs) == (1, (0,), ())
+
+    def test_what_is_offered_for_another_node_is_left_alone(self, lab):
+        x, other = tensor(16), tensor(16)
+        y, z = x * 2.0, other + 1.0
+        plan = lab.plan([y.node], [x.node], {z.node: x.node})
+        assert plan.results == (1,)
+
+
+def test_a_scatter_in_two_phases_is_two_launches_with_names_of_their_own(lab, device):
+    x, at = tensor(64), zyx.Tensor(np.arange(64) % 5)
+    before = len(device.compiled)
+    assert zyx.scatter_add(zyx.zeros(8), 0, at, x).tolist() == [13.0, 13.0, 13.0, 13.0, 12.0, 0.0, 0.0, 0.0]
+    assert device.compiled[before:] == ["scatter_8_base", "scatter_8"]
+
+
+def test_what_is_there_under_another_name_is_not_computed(lab):
+    x = (tensor(16) * 2.0).realize()
+    again = x.flip(0).flip(0)
+    plan = lab.plan([again.node], [x.node])
+    assert (plan.launches, plan.results) == (0, (0,))
+    assert again.tolist() == [2.0] * 16
+
+
+def test_nothing_is_compiled_for_what_no_buffer_can_hold(lab, device, monkeypatch):
+    monkeypatch.setattr(type(device), "info", replace(device.info, max_buffer_bytes=256))
+    x = tensor(60)
+    (x * 2.0).realize()
+    before = list(device.compiled)
+    with pytest.raises(AllocationError, match="at most 256"):
+        zyx.concat([x, x * 5.0]).realize()
+    assert device.compiled == before
+
+
+def test_what_a_device_refuses_is_tried_once_unless_it_sorts(lab, device, monkeypatch):
+    ways = []
+    prepare = planners.prepare
+
+    def noted(*arguments, way_to_sort, **others):
+        ways.append(way_to_sort)
+        return prepare(*arguments, way_to_sort=way_to_sort, **others)
+
+    monkeypatch.setattr(planners, "prepare", noted)
+    monkeypatch.setattr(device, "fails_in_compile", "")
+    x = tensor(64)
+    with pytest.raises(ZyxError):
+        (x * 3.0).realize()
+    assert ways == [0]
+    with pytest.raises(ZyxError):
+        zyx.sort(x).realize()
+    assert ways[1:] == [0, 1, 2]
 
 
 class TestPlaces:
