@@ -276,3 +276,17 @@ def test_a_choice_by_what_is_in_memory_is_short():
     """)
     (choice,) = (op for op in check_pass(narrow_indices, kernel).ops if isinstance(op, k.Where))
     assert choice.type.dtype is dtypes.int32
+
+
+def test_a_shift_by_nothing_is_shortened_too():
+    kernel = parse_kernel("""
+        kernel k
+        %o = global f32[8]
+        %i = group 0 < 8 : i64
+        %z = const 0 : i64
+        %s = shl %i, %z : i64
+        %f = const 1.0 : f32
+        store %o[%s] = %f
+    """)
+    result = check_pass(narrow_indices, kernel)
+    assert [op.type.dtype.short for op in result.ops if isinstance(op, k.Binary | k.Index)] == ["i32", "i32"]

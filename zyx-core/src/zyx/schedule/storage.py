@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
-from zyx.ir.nest import Compute, Kind, Store
+from zyx.ir.nest import Compute, Kind
 
 if TYPE_CHECKING:
     from zyx.ir.nest import Nest, Statement
@@ -66,7 +66,7 @@ def place_values(nest: Nest, tree: Tree) -> dict[e.Value, Storage]:
 def _place(value: e.Value, definition: Statement, nest: Nest, tree: Tree) -> Storage:
     path = tree.paths[definition]
     uses = tree.uses.get(value, [])
-    scope = path if isinstance(definition, Store) else path[: outermost_reduction(definition, path)]
+    scope = path[: outermost_reduction(definition, path)]
     for statement, _ in uses:
         scope = scope[: _common(scope, tree.paths[statement])]
     in_scope = {loop.range for loop in scope}
