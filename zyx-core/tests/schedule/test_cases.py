@@ -77,13 +77,14 @@ def kernel_of(bench, output):
     return run_passes(lower(scheduled, "test"), standard_passes(bench.info), check=True)
 
 
-def branches(kernel):
-    """Return for each innermost branch whether any of its loads has a mask or a condition."""
+def bodies(kernel, *, loops=True):
+    """Return for each innermost branch, and loop, whether any of its loads has a mask or a condition."""
+    opening = (k.If, k.Loop) if loops else (k.If,)
     found, stack = [], []
     for op in kernel.ops:
-        if isinstance(op, k.If):
+        if isinstance(op, opening):
             stack.append([])
-        elif isinstance(op, k.EndIf):
+        elif isinstance(op, (k.EndIf, k.EndLoop) if loops else (k.EndIf,)):
             body = stack.pop()
             loads = [other for other in body if isinstance(other, k.Load)]
             if loads:
@@ -101,24 +102,42 @@ def test_values_are_the_same(device_with, limits, name):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_there_is_a_branch_without_masks(device_with, name):
+def test_there_is_a_branch_or_a_loop_without_masks(device_with, name):
     bench = device_with(**WIDE)
-    found = branches(kernel_of(bench, PROGRAMS[name](bench)))
+    found = bodies(kernel_of(bench, PROGRAMS[name](bench)))
     assert not all(found)
     assert len(found) <= 11  # up to four, and where masks differ from lane to lane; again in the last part of a row
 
 
+def test_loops_are_cut_where_masks_are_the_same_for_all_lanes(device_with):
+    """Three loops over rows of one vector each, with no condition left."""
+    bench = device_with(**WIDE)
+    graph, lengths = bench.graph, (31, 2, 40)
+    parts, first = [], 0
+    for length in lengths:
+        part = bench.normal(5, length, bench.info.lanes(dtypes.float32))
+        parts.append(graph.pad(part, [(0, 0), (first, sum(lengths) - first - length), (0, 0)]))
+        first += length
+    output = bench.add(bench.add(parts[0], parts[1]), parts[2])
+    bench.check(output, run=bench.run_kernels)
+    kernel = kernel_of(bench, output)
+    loops = [op.size for op in kernel.ops if isinstance(op, k.Loop)]
+    assert [size for size in loops if size in lengths] == list(lengths)
+    assert not any(isinstance(op, k.If) for op in kernel.ops)
+    assert not any(isinstance(op, k.Load) and op.mask is not None for op in kernel.ops)
+
+
 def test_without_masks_there_is_none(device_with):
     bench = device_with(**WIDE)
-    assert not branches(kernel_of(bench, bench.tanh(bench.normal(1000))))
-    assert not branches(kernel_of(bench, bench.tanh(bench.normal(1024))))
+    assert not bodies(kernel_of(bench, bench.tanh(bench.normal(1000))), loops=False)
+    assert not bodies(kernel_of(bench, bench.tanh(bench.normal(1024))), loops=False)
 
 
 def test_threads_have_masks(device_with):
     bench = device_with(**THREADS)
     output = joined(bench, 300, 411)
     bench.check(output, run=bench.run_kernels)
-    assert all(branches(kernel_of(bench, output)))  # of the last groups only
+    assert all(bodies(kernel_of(bench, output), loops=False))  # of the last groups only
 
 
 class TestStretches:

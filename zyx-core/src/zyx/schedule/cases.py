@@ -89,13 +89,14 @@ class _Test:
         return self.low // -self.factor + 1, self.high // -self.factor
 
 
-def find_cases(pool: Pool, roots: Iterable[Expr], written_out: int) -> list[Case]:
+def find_cases(pool: Pool, roots: Iterable[Expr], written_out: int, *, of_lanes: bool = True) -> list[Case]:
     """Return cases that are worth a body of their own; no two of them hold at once.
 
     Args:
         pool: Where expressions are made.
         roots: What is written.
         written_out: The ranges that are lanes or written out, as a bit set.
+        of_lanes: Whether masks must differ along these for a body of its own to pay.
     """
     tests: dict[Position, list[_Test]] = {}
     differs: set[Position] = set()
@@ -105,7 +106,7 @@ def find_cases(pool: Pool, roots: Iterable[Expr], written_out: int) -> list[Case
             tests.setdefault(found.position, []).append(found)
             if expr.free & written_out:
                 differs.add(found.position)
-    if not differs or len(tests) > _MOST_POSITIONS:
+    if (of_lanes and not differs) or not tests or len(tests) > _MOST_POSITIONS:
         return []
     stretches = {position: _stretches(pool, position, of) for position, of in tests.items()}
     if not all(stretches.values()):

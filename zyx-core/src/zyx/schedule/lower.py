@@ -4,13 +4,15 @@ loops     `zyx.schedule.tree` finds the loops, this module opens and closes them
 grid      ranges of kind GROUP and LOCAL become `Index` operations, the innermost the fastest axis; which ones the
           threads share, `zyx.schedule.thread_axes` says
 peeling   a peeled range's last point is written out apart, with its masks simplified for it
-cases     where vectors have masks, an innermost loop has branches without them (`zyx.schedule.cases`)
+cases     where vectors have masks, an innermost loop is cut into stretches, or has branches, without them
+          (`zyx.schedule.cases`)
 values    `zyx.schedule.storage` says where they live, `zyx.schedule.statements` writes the statements
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 from typing import TYPE_CHECKING, Final
@@ -240,16 +242,31 @@ class _NestWriter:
         elif loop in self._writer.blocks.lengths:
             self._blocks(loop, self._writer.blocks.lengths[loop], env)
         elif range_ in self._nest.peeled and self._is_tested(range_, statements_in(loop), env):
-            inner = pool.range(range_.size - 1)
-            self._emitter.bind(inner, self._builder.open(k.Loop(inner.size, Type(self._index))))
-            self._body(loop, {**env, range_: pool.ref(inner)})
-            self._builder.close()
+            for first, count in self._stretches(loop, range_.size - 1, env) or [(0, range_.size - 1)]:
+                self._points(loop, pool.index(first), count, env)
             self._body(loop, {**env, range_: pool.index(range_.size - 1)})
+        elif stretches := self._stretches(loop, range_.size, env):
+            for first, count in stretches:
+                self._points(loop, pool.index(first), count, env)
         else:
             self._emitter.bind(range_, self._builder.open(k.Loop(range_.size, Type(self._index))))
             self._body(loop, env)
             self._builder.close()
         self._statements.after(loop, env)
+
+    def _stretches(self, loop: Loop, points: int, env: dict[Range, Expr]) -> list[tuple[int, int]]:
+        """Return stretches (first, count) of an innermost loop in which masks hold or fail as a whole, and the rest.
+
+        Empty if masks depend on more than the loop: its body has branches then, if that pays.
+        """
+        own = ((self._nest.pool.ref(loop.range), 1),)
+        found = [stretch for case in self._cases(loop, env, of_lanes=False) for stretch in case.stretches]
+        if any(position != own for position, _, _ in found):
+            return []
+        edges = {0, points}
+        for _, first, last in found:
+            edges.update((min(first, points), min(last + 1, points)))
+        return [(first, stop - first) for first, stop in itertools.pairwise(sorted(edges))] if len(edges) > 2 else []
 
     def _blocks(self, loop: Loop, length: int, env: dict[Range, Expr]) -> None:
         """Write a loop block by block; what is left over is the last block, with the point that is written apart."""
@@ -309,8 +326,8 @@ class _NestWriter:
         self._emitter.forget_blocks()
         self._builder.close()
 
-    def _cases(self, loop: Loop, env: dict[Range, Expr]) -> list[Case]:
-        """Return the cases that the body of a loop is written apart for."""
+    def _cases(self, loop: Loop, env: dict[Range, Expr], *, of_lanes: bool = True) -> list[Case]:
+        """Return the cases that the body of a loop is written apart for; only if masks differ `of_lanes`, if so."""
         statements = [item for item in loop.body if not isinstance(item, Loop)]
         kinds = self._nest.kind
         ranges = [r for s in statements for r in s.order if kinds(r) in (Kind.VECTOR, Kind.UNROLL, Kind.REPEAT)]
@@ -325,7 +342,8 @@ class _NestWriter:
             return []
         pool = self._nest.pool
         roots = [root for statement in statements for root in pool.substitute(roots_of(statement), env)]
-        return find_cases(pool, roots, functools.reduce(operator.or_, (range_.bit for range_ in ranges)))
+        written_out = functools.reduce(operator.or_, (range_.bit for range_ in ranges))
+        return find_cases(pool, roots, written_out, of_lanes=of_lanes)
 
     def _holds(self, case: Case) -> ValueId:
         """Return whether a case holds here."""
