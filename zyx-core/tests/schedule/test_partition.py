@@ -387,3 +387,22 @@ def test_a_point_with_a_range_twice_or_a_part_of_one_is_not_one_to_one():
     assert _ranges_of((one, one)) is None
     assert _ranges_of((pool.divide(one, 2),)) is None
     assert _ranges_of((other, pool.affine([(one, 6), (pool.modulo(other, 2), 1)]))) is None
+
+
+def test_a_scan_shares_no_kernel_with_products_and_other_scans(gpu):
+    graph, x = gpu.graph, gpu.normal(40, 40)
+    running = graph.scan(ReduceOp.SUM, x, 1)
+    assert parts(gpu, gpu.exp(running)) == 1
+    assert parts(gpu, gpu.add(running, graph.scan(ReduceOp.MAX, x, 1))) == 2
+    assert parts(gpu, gpu.add(running, gpu.matmul(x, gpu.normal(40, 40)))) == 2
+    assert parts(gpu, gpu.add(gpu.matmul(x, gpu.normal(40, 40)), running)) == 2
+    assert parts(gpu, gpu.add(running, gpu.sum(x, 1))) == 2
+
+
+def test_a_scan_that_others_need_too_is_stored_whole(gpu):
+    graph, x = gpu.graph, gpu.normal(40, 30)
+    running = graph.scan(ReduceOp.SUM, x, 1)
+    part = gpu.exp(graph.shrink(running, [(0, 10), (0, 30)]))
+    gpu.check(part, running, tolerance=1e-3)
+    gpu.check(gpu.exp(running), running, tolerance=1e-3)
+    assert parts(gpu, gpu.exp(running), running) == 1
