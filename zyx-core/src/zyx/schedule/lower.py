@@ -292,14 +292,15 @@ class _NestWriter:
             self._statements.after_block(loop, pool.index(count), env)
 
     def _points(self, loop: Loop, first: Expr, count: int, env: dict[Range, Expr]) -> None:
-        """Write `count` points of a loop from `first` on."""
+        """Write `count` points of a loop from `first` on.
+
+        Also as a loop if there is one: what it loads of arrays is not what is there at the next point.
+        """
         pool = self._nest.pool
         inner = pool.range(count)
-        if count > 1:
-            self._emitter.bind(inner, self._builder.open(k.Loop(count, Type(self._index))))
+        self._emitter.bind(inner, self._builder.open(k.Loop(count, Type(self._index))))
         self._body(loop, {**env, loop.range: pool.add(first, pool.ref(inner))})
-        if count > 1:
-            self._builder.close()
+        self._builder.close()
 
     def _body(self, loop: Loop, env: dict[Range, Expr]) -> None:
         self._writer.loop_depths[loop] = self._builder.depth
