@@ -110,6 +110,7 @@ class Driver:
     def __init__(self, swapped: Callable[[Array, int], Array] | None, *, sunk: bool = False) -> None:
         self.swapped = swapped
         self.sunk = sunk
+        self.reads = self.bits = 0
         self.shape: tuple[int, ...] = ()
 
     def build(self, source: str, options: str) -> str:
@@ -136,15 +137,16 @@ class Driver:
     def read(self, memory: int, target: memoryview, offset: int, waits: Sequence[str]) -> None:
         assert (waits, offset, memory) == (("launched",), 0, target.nbytes)
         numbers = np.arange(math.prod(self.shape))
-        bits = target.nbytes // 4 // len(numbers) - 1
-        total = numbers * numbers
-        for bit in range(bits):
-            there = self.swapped(numbers, 1 << bit)
-            total = total + (0 if self.sunk else total[there % len(numbers)])
-        rows = [
-            *(self.swapped(numbers, 1 << bit) for bit in range(bits)),
-            np.where(numbers >> bits << bits == numbers, total, -1),
-        ]
+        self.reads += 1
+        if self.reads % 2:  # the numbers after each swap, and then a sum
+            self.bits = target.nbytes // 4 // len(numbers)
+            rows = [self.swapped(numbers, 1 << bit) for bit in range(self.bits)]
+        else:
+            total = numbers * numbers
+            for bit in range(self.bits):
+                there = self.swapped(numbers, 1 << bit)
+                total = total + (0 if self.sunk else total[there % len(numbers)])
+            rows = [total[:1]]
         target[:] = np.concatenate(rows).astype(np.int32).view(np.uint8).data
 
 
