@@ -5,8 +5,8 @@
     =>  sum of 2048                                        one group
 
 So many of the neighbouring axes are cut as one as make enough blocks whatever the shape is, and no more: where an
-element lies is found by dividing its number then, unless all elements lie side by side. Where the axes lie
-apart, the last ones come first: theirs are the elements side by side.
+element lies is found by dividing its number then, unless all elements lie side by side. Where the axes lie apart, the
+last ones come first: theirs are the elements side by side.
 
 Of products of matrices with few results and great depth, as gradients of weights are, the depth is cut:
 

@@ -160,6 +160,3 @@ def _is_read(root: Expr) -> bool:
             return True
         stack.extend(e.children(current))
     return False
-
-
-__all__ = ["Pattern", "Step", "lines_of_runs", "merged", "pattern_of", "share_of"]

@@ -265,15 +265,10 @@ def timed(facts: Facts, rates: Rates, weights: Weights) -> Estimate:
     elif active > 1:
         seconds += rates.wake_s
         times["launch"] += rates.wake_s
-    if (
-        facts.groups < info.units
-        and _together(_times(facts, rates, weights, float(info.units)), weights)
-        < (_TOO_FEW * _together(times, weights))
-        and seconds > rates.wake_s
-    ):
-        bound = "too few groups"
-    else:
-        bound = max({**times}, key=times.__getitem__)
+    with_all = _together(_times(facts, rates, weights, float(info.units)), weights)
+    has_few = facts.groups < info.units and with_all < _TOO_FEW * _together(times, weights)
+    is_few = has_few and seconds > rates.wake_s
+    bound = "too few groups" if is_few else max(times, key=times.__getitem__)
     at_a_time = info.units * facts.resident
     return Estimate(
         bytes={level.name: level.moved for level in facts.levels},
@@ -329,6 +324,3 @@ def _together(times: dict[str, float], weights: Weights) -> float:
     own = [seconds for name, seconds in times.items() if name != "launch"]
     longest = max(own)
     return times["launch"] + longest + weights.rest * (sum(own) - longest)
-
-
-__all__ = ["Estimate", "Facts", "Level", "Weights", "estimate", "facts_of", "timed", "weights_of"]

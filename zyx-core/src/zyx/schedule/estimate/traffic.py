@@ -172,6 +172,3 @@ class Traffic:
             found.update((loop.range, loop.range.size) for loop in inner)
             self._inside[statement, part] = found
         return found
-
-
-__all__ = ["Traffic"]

@@ -268,6 +268,3 @@ def _fused(statement: Statement, expressions: list[Expr]) -> set[Expr]:
 
 def _is_product(expr: Expr) -> bool:
     return isinstance(expr, e.Apply2) and expr.op is BinaryOp.MUL and expr.dtype.is_float
-
-
-__all__ = ["KINDS", "Work", "work_of"]
