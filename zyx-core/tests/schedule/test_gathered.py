@@ -75,3 +75,14 @@ def test_what_follows_the_product_goes_along(wide):
     _, moves = check(wide, graph.contiguous(graph.reshape(activated, (2, 24, 8, 8))))
     assert any(isinstance(move, Merge) for move in moves)
     assert np.prod(activated.shape) == 2 * 24 * 64
+
+
+def test_a_buffer_that_is_both_factors_is_copied_for_the_columns(wide):
+    graph, shape = wide.graph, (20, 20, 4, 8)
+    x = wide.normal(20, 4, 8)
+    weights = graph.reshape(graph.shrink(graph.reshape(x, (20, 32)), [(0, 20), (0, 20)]), (20, 20, 1, 1))
+    columns = graph.expand(graph.reshape(graph.flip(x, (1,)), (1, 20, 4, 8)), shape)
+    product = graph.binary(BinaryOp.MUL, graph.expand(weights, shape), columns)
+    nest, moves = check(wide, graph.reduce(ReduceOp.SUM, product, (1,)))
+    assert len(nest.params) == 2
+    assert [type(move) for move in moves if isinstance(move, Stage | Merge)] == [Stage, Merge]

@@ -93,7 +93,7 @@ def rows_and_columns(choices):
 
 def windows(choices):
     """Return a graph of a convolution of small images along one axis."""
-    images, channels, size, kernels = (choices.pick(sizes) for sizes in ((1, 2), (1, 3), (4, 8, 9, 16), (5, 12, 33)))
+    images, channels, size, kernels = (choices.pick(sizes) for sizes in ((1, 2), (1, 3), (4, 8, 9, 16), (5, 12, 130)))
     random = np.random.default_rng(5)
     arrays = [random.integers(-8, 9, shape) / 8 for shape in ((images, channels, size, size), (kernels, channels, 3))]
 

@@ -22,11 +22,11 @@ from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind, Store
 from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp
 from zyx.schedule.accesses import expressions_of, stride_along
-from zyx.schedule.heuristics.gathered import gather_columns
+from zyx.schedule.heuristics.gathered import gather_columns, schedule_gathered
 from zyx.schedule.heuristics.panels import can_copy, can_gather, copy_columns, copy_rows
 from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
 from zyx.schedule.heuristics.streaming import stream_stores
-from zyx.schedule.heuristics.tile import BLOCK_ROWS, Tile, near_divisor
+from zyx.schedule.heuristics.tile import BLOCK_ROWS, SMALL_PRODUCT, Tile, near_divisor
 from zyx.schedule.heuristics.vectors import cost, cost_of_steps, lanes_of
 from zyx.schedule.moves import Nested
 
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
     from zyx.ir.nest import Nest
-    from zyx.schedule.heuristics.gathered import Gathered
 
-#: Products of fewer multiplications than this run in one group.
-_SMALL: Final = 1 << 16
 #: Groups for each thread: enough to even out what the threads are given.
 _GROUPS_A_UNIT: Final = 4
 #: Costs relative to loading a vector: of what was turned over, and of turning it over, which all rows share; and of
@@ -92,10 +89,11 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
     vector = _vector_range(plan.nest, found, kept, lanes, info)
     columns, rows = _tile_ranges(found, kept, vector)
     tile = Tile(plan, info, lanes)
-    gathered = gather_columns(plan, statement, found.reads, vector, rows, info)
-    if gathered is not None:
-        _schedule_gathered(plan, tile, gathered, kept, rows, info)
-        return
+    if rows is not None and vector in kept:
+        gathered = gather_columns(plan, statement, found.reads, vector, rows, lanes, info)
+        if gathered is not None:
+            schedule_gathered(plan, tile, gathered, rows, info)
+            return
     reduced = list(statement.reduced)
     if vector in statement.reduced:
         tile.vector_along_reduction(vector, columns, rows)
@@ -120,37 +118,6 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
             copy_columns(plan, tile, reduced, min(rows.size, BLOCK_ROWS), info, masked=masked)
         copy_rows(plan, tile, reduced, info)
     # The other parts of a line that a tile stores in parts come with the next column of tiles, too late.
-    stream_stores(plan, info, by_lines=True)
-
-
-def _schedule_gathered(
-    plan: Plan, tile: Tile, gathered: Gathered, kept: list[Range], rows: Range | None, info: DeviceInfo
-) -> None:
-    """Schedule what was gathered: groups have all columns, and as many rows as leave a group for each unit.
-
-    Small products run in one group.
-    """
-    tile.vector_along_result(gathered.columns, rows)
-    loops = [range_ for range_ in kept if range_ not in (*tile.replaced, *gathered.replaced)]
-    is_shared = max(work_of(statement) for statement in plan.nest.statements) >= _SMALL
-    count = 1
-    for range_ in loops if is_shared else ():
-        plan.mark(range_, Kind.GROUP)
-        count *= range_.size
-    inner: list[Range] = [] if is_shared else tile.rows
-    for range_ in tile.rows if is_shared else ():
-        block = min(range_.size, max(1, BLOCK_ROWS // tile.height), max(1, range_.size * count // info.units))
-        block = near_divisor(range_.size, block)
-        if block == range_.size:
-            inner.append(range_)
-            continue
-        outer, rest = plan.split(range_, block) if block > 1 else (range_, None)
-        plan.mark(outer, Kind.GROUP)
-        loops.append(outer)
-        if rest is not None:
-            inner.append(rest)
-    plan.order([*loops, *gathered.parts, *tile.columns, *inner, *gathered.reduced, *tile.inner, *gathered.copy])
-    copy_rows(plan, tile, gathered.reduced, info)
     stream_stores(plan, info, by_lines=True)
 
 
@@ -260,7 +227,7 @@ def _arrange_loops(
     groups.
     """
     nest = plan.nest
-    if max(work_of(statement) for statement in nest.statements) < _SMALL:
+    if max(work_of(statement) for statement in nest.statements) < SMALL_PRODUCT:
         plan.order([*loops, *tile.columns, *parts, *tile.rows, *reduced, *tile.inner])
         return
     wanted = info.units * _GROUPS_A_UNIT

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Compute, Kind, Store
 from zyx.schedule.accesses import stride_along
-from zyx.schedule.heuristics.panels import can_gather
-from zyx.schedule.heuristics.tile import near_divisor
-from zyx.schedule.moves import Nested, Stage
+from zyx.schedule.heuristics.panels import can_gather, copy_rows, stage_read
+from zyx.schedule.heuristics.plan import work_of
+from zyx.schedule.heuristics.streaming import stream_stores
+from zyx.schedule.heuristics.tile import BLOCK_ROWS, SMALL_PRODUCT, near_divisor
+from zyx.schedule.moves import Nested
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from zyx.ir.expr import Range
     from zyx.ir.nest import Nest
     from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.heuristics.tile import Tile
 
 #: How many times as many lanes must have something to do for the copy to pay.
 _GAIN: Final = 1.15
@@ -43,21 +46,27 @@ class Gathered:
 
     Attributes:
         columns: The range that all columns are now.
-        replaced: Those that it was made of.
+        others: The ranges of the results that are neither columns nor rows.
         parts: The loop over parts of the sum, if there are several.
         reduced: What a part is summed up along.
         copy: The ranges of the copy, its vector last.
     """
 
     columns: Range
-    replaced: tuple[Range, Range]
+    others: list[Range]
     parts: list[Range]
     reduced: list[Range]
     copy: list[Range]
 
 
 def gather_columns(
-    plan: Plan, statement: Compute, reads: Sequence[e.Read], vector: Range, rows: Range | None, info: DeviceInfo
+    plan: Plan,
+    statement: Compute,
+    reads: Sequence[e.Read],
+    vector: Range,
+    rows: Range,
+    lanes: int,
+    info: DeviceInfo,
 ) -> Gathered | None:
     """Copy what the columns of a product read, and make one range of `vector` and another one, if that pays.
 
@@ -67,29 +76,59 @@ def gather_columns(
         reads: The positions that it reads.
         vector: The columns that lie side by side in the result.
         rows: The range of the results that share what is copied.
+        lanes: Of the vectors that the statement is computed with.
         info: The device.
     """
     wide = [read for read in reads if read.index.free & vector.bit]
-    lanes = info.lanes(statement.value.dtype)
     is_whole = vector.size & (vector.size - 1) == 0
-    if vector in statement.reduced or not is_whole or not can_gather(wide, vector, rows, info):
+    if not is_whole or not can_gather(wide, vector, rows, info):
         return None
     (read,) = wide
     beside = [range_ for range_ in statement.value.ranges if _continues(plan.nest, reads, read, range_, vector)]
     if len(beside) != 1 or _used(beside[0].size * vector.size, lanes) < _GAIN * _used(vector.size, lanes):
         return None
     (outer,) = beside
+    others = [range_ for range_ in statement.value.ranges if range_ not in (outer, vector, rows)]
     parts, reduced = _parts(plan, statement, _WIDEST * lanes * read.dtype.itemsize, info)
     user = next(s for s in plan.nest.statements if isinstance(s, Compute) and s.op is not None)
-    tile = tuple(range_.label for range_ in (*reduced, outer, vector))
-    plan.do(Stage(repr(user.value), read.param.number, tile))
-    made = plan.nest.statements[
-        next(i for i, s in enumerate(plan.nest.statements) if isinstance(s, Compute) and s.value is user.value) - 1
-    ]
-    assert isinstance(made, Compute)
-    copy = list(made.value.ranges[-len(tile) :])
+    tile = [*reduced, outer, vector]
+    copy = list(stage_read(plan, user, read, tile).value.ranges[-len(tile) :])
     plan.mark(copy[-1], Kind.VECTOR)
-    return Gathered(plan.merge(outer, vector), (outer, vector), parts, reduced, copy)
+    return Gathered(plan.merge(outer, vector), others, parts, reduced, copy)
+
+
+def schedule_gathered(plan: Plan, tile: Tile, gathered: Gathered, rows: Range, info: DeviceInfo) -> None:
+    """Schedule what was gathered: groups have all columns, and as many rows as leave a group for each unit.
+
+    Small products run in one group.
+    """
+    is_small = max(work_of(statement) for statement in plan.nest.statements) < SMALL_PRODUCT
+    tile.vector_along_result(gathered.columns, rows)
+    groups, inner = ([], tile.rows) if is_small else _shared_out(plan, tile, gathered.others, info)
+    outside = gathered.others if is_small else groups
+    plan.order([*outside, *gathered.parts, *tile.columns, *inner, *gathered.reduced, *tile.inner, *gathered.copy])
+    copy_rows(plan, tile, gathered.reduced, info)
+    stream_stores(plan, info, by_lines=True)
+
+
+def _shared_out(plan: Plan, tile: Tile, others: Sequence[Range], info: DeviceInfo) -> tuple[list[Range], list[Range]]:
+    """Share other ranges, and blocks of rows, out over groups; return them and the rows within a group."""
+    groups, inner = list(others), []
+    count = math.prod(range_.size for range_ in others)
+    for range_ in tile.rows:
+        block = min(range_.size, max(1, BLOCK_ROWS // tile.height), max(1, range_.size * count // info.units))
+        block = near_divisor(range_.size, block)
+        if block == range_.size:
+            inner.append(range_)
+        elif block == 1:
+            groups.append(range_)
+        else:
+            outer, rest = plan.split(range_, block)
+            groups.append(outer)
+            inner.append(rest)
+    for range_ in groups:
+        plan.mark(range_, Kind.GROUP)
+    return groups, inner
 
 
 def _continues(nest: Nest, reads: Sequence[e.Read], wide: e.Read, range_: Range, vector: Range) -> bool:

@@ -65,7 +65,7 @@ def copy_columns(plan: Plan, tile: Tile, reduced: list[Range], rows: int, info: 
         return
     if not is_apart and not masked and not _is_spread(read, along, inner, info):
         return
-    copy = _stage(plan, statement, read, [*along, *inner])
+    copy = stage_read(plan, statement, read, [*along, *inner])
     if side is None or not is_apart:
         for range_ in inner:
             plan.mark(plan.range(f"{range_.label}@{copy.value}"), plan.nest.kind(range_))
@@ -123,12 +123,12 @@ def copy_rows(plan: Plan, tile: Tile, reduced: list[Range], info: DeviceInfo) ->
     reach = max((abs(stride_along(read.index, r) or 0) * r.size for r in steps), default=0) * read.dtype.itemsize
     if uses < _USES_TO_COPY_FOR or reach < info.cache_bytes[0] or length * read.dtype.itemsize > _MOST_COPIED:
         return
-    copy = _stage(plan, statement, read, [*along, *inner])
+    copy = stage_read(plan, statement, read, [*along, *inner])
     is_vector = inner[0].size & (inner[0].size - 1) == 0
     plan.mark(plan.range(f"{inner[0].label}@{copy.value}"), Kind.VECTOR if is_vector else Kind.UNROLL)
 
 
-def _stage(plan: Plan, statement: Compute, read: e.Read, ranges: list[Range]) -> Compute:
+def stage_read(plan: Plan, statement: Compute, read: e.Read, ranges: list[Range]) -> Compute:
     """Let `statement` read from a copy that is laid out along `ranges`, and return what makes the copy."""
     same = [other for other in reads_in(statement) if other.param is read.param]
     labels = tuple(range_.label for range_ in ranges)

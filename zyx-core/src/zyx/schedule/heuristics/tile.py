@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from zyx.ir.expr import Range
     from zyx.schedule.heuristics.plan import Plan
 
+#: Products of fewer multiplications than this run in one group.
+SMALL_PRODUCT: Final = 1 << 16
 #: Rows of a group: enough to use a copied panel often.
 BLOCK_ROWS: Final = 256
 #: Fewest tiles of which one may have fewer rows than the others.
