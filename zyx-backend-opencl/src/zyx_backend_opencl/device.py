@@ -10,6 +10,7 @@ from zyx.backend.driver_device import DriverDevice
 from zyx.backend.limits import check_compiled, check_limits
 from zyx.backend.work_event import WorkEvent
 from zyx.errors import CompileError
+from zyx_backend_opencl.declarations import WITHOUT_HEADER, declared, reads_header
 from zyx_backend_opencl.driver import BuildError, Fault
 from zyx_backend_opencl.errors import failure
 from zyx_backend_opencl.program import ClProgram
@@ -17,7 +18,7 @@ from zyx_backend_opencl.render import SYMBOL, render
 from zyx_backend_opencl.sequence import ClSequence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
     from zyx.backend.cache import ProgramCache
@@ -38,6 +39,7 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
         options: Of its compiler.
         cache: Keeps programs between runs; None if nothing is to be kept.
         recorder: Records command buffers; None if there are none.
+        note: Tells people something about the device.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
         options: str,
         cache: ProgramCache | None,
         recorder: CommandBuffers | None,
+        note: Callable[[str], None],
     ) -> None:
         super().__init__(name, pool, info)
         self.pool: Final = pool
@@ -56,6 +59,8 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
         self._options = options
         self._cache = cache
         self._recorder = recorder
+        self._note = note
+        self._declares = reads_header(pool.session.device.platform)
 
     @property
     def in_flight(self) -> int:
@@ -84,7 +89,8 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
         return ClProgram(kernel.name, source, what, self.pool, parameters, built, function, (threads, local))
 
     def _key(self, source: str) -> str:
-        return digest(self._info.model, self._info.driver, self._options, source)
+        options = f"{self._options} {WITHOUT_HEADER}" if self._declares else self._options
+        return digest(self._info.model, self._info.driver, options, source)
 
     def _loaded(self, binary: bytes) -> Built:
         return self.pool.session.load(binary, self._options)
@@ -92,10 +98,24 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
     def _built(self, source: str, what: str) -> tuple[Built, bytes]:
         session = self.pool.session
         try:
-            built = session.build(source, self._options)
+            built = self._declared(source) or session.build(source, self._options)
         except BuildError as error:
             raise CompileError(f"{what}: the OpenCL compiler refused it, {error}\n{source}") from error
         return built, b"" if self._cache is None else session.binary(built)
+
+    def _declared(self, source: str) -> Built | None:
+        """Return the program of a source that declares what it names; None where that is of no use, or not taken."""
+        if not self._declares:
+            return None
+        session = self.pool.session
+        try:
+            return session.build(declared(source), f"{self._options} {WITHOUT_HEADER}")
+        except BuildError as error:
+            built = session.build(source, self._options)  # which fails as well if the kernel is at fault
+            self._declares = False
+            reason = str(error).splitlines()[-1]
+            self._note(f"{self.name} builds slowly: its compiler takes no program without its header: {reason}")
+            return built
 
     # ---- launches
 

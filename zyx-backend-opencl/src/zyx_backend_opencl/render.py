@@ -25,14 +25,16 @@ SYMBOL: Final = "zyx_kernel"
 #: Lane counts above 1 that vectors of the language have, but for 3.
 LANES: Final = (2, 4, 8, 16)
 
-_INTEGERS: Final = {
+#: Types of integers.
+INTEGERS: Final = {
     dtypes.uint8: "uchar", dtypes.int8: "char", dtypes.uint16: "ushort", dtypes.int16: "short",
     dtypes.uint32: "uint", dtypes.int32: "int", dtypes.uint64: "ulong", dtypes.int64: "long",
 }  # fmt: skip
-_FUNCTIONS: Final = {UnaryOp.ABS: "fabs", UnaryOp.SQRT: "sqrt", UnaryOp.FLOOR: "floor", UnaryOp.TRUNC: "trunc"}
+#: Functions of one real.
+FUNCTIONS: Final = {UnaryOp.ABS: "fabs", UnaryOp.SQRT: "sqrt", UnaryOp.FLOOR: "floor", UnaryOp.TRUNC: "trunc"}
 
 #: Functions of integers: ``atomic_`` goes before them for 32 bits, ``atom_`` for 64.
-_ATOMICS: Final = {
+ATOMICS: Final = {
     ReduceOp.SUM: "add", ReduceOp.MAX: "max", ReduceOp.MIN: "min", ReduceOp.OR: "or", ReduceOp.AND: "and",
     ReduceOp.XOR: "xor",
 }  # fmt: skip
@@ -99,7 +101,7 @@ def render(kernel: Kernel, dialect: Dialect) -> str:
 def opencl_dialect(features: Features) -> Dialect:
     """Return the dialect for a device."""
     types: dict[DType, str] = {
-        dtypes.bool_: "bool", **_INTEGERS, dtypes.float16: "half" if features.has_f16 else "ushort",
+        dtypes.bool_: "bool", **INTEGERS, dtypes.float16: "half" if features.has_f16 else "ushort",
         dtypes.bfloat16: "ushort", dtypes.float32: "float", dtypes.float64: "double",
     }  # fmt: skip
     missing = (() if features.has_f64 else (dtypes.float64,)) + (
@@ -125,7 +127,7 @@ def opencl_dialect(features: Features) -> Dialect:
         local_barrier="barrier(CLK_LOCAL_MEM_FENCE);",
         # In a branch with barriers, PoCL 3.1 takes the first thread's values for those of all others, else.
         meets_behind_branches=True,
-        unary={(op, dtype): f"{name}({{x}})" for op, name in _FUNCTIONS.items() for dtype in reals},
+        unary={(op, dtype): f"{name}({{x}})" for op, name in FUNCTIONS.items() for dtype in reals},
         binary={(BinaryOp.MOD, dtype): "fmod({x}, {y})" for dtype in reals},
         casts=_casts(types, features),
         bitcasts=_bitcasts(types),
@@ -184,7 +186,7 @@ def _atomics(types: dict[DType, str], features: Features) -> dict[tuple[ReduceOp
         (op, dtype): f"{prefixes[dtype.bits]}_{name}({{pointer}}, {{value}});"
         for dtype in types
         if dtype.is_integer and dtype.bits in prefixes
-        for op, name in _ATOMICS.items()
+        for op, name in ATOMICS.items()
     }
 
 

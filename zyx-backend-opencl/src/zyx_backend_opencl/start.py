@@ -90,5 +90,6 @@ def open_devices(config: BackendConfig[OpenclConfig], pools: Mapping[str, Memory
                 recorder = pool.session.command_buffers()
             except driver.RecordingError as error:
                 config.note(f"opencl:{number} does without command buffers: {error}")
-        devices.append(ClDevice(f"opencl:{number}", pool, info, dialect, build_options(listed), cache, recorder))
+        name, options = f"opencl:{number}", build_options(listed)
+        devices.append(ClDevice(name, pool, info, dialect, options, cache, recorder, config.note))
     return devices
