@@ -25,6 +25,7 @@ from zyx.errors import (
 )
 from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl
 from zyx.ir.interpreter import Executable
+from zyx.ir.kernel import Variable
 from zyx.runtime.runtime import Runtime, use
 from zyx.testing.opening import open_runtime
 
@@ -267,16 +268,21 @@ class LabDevice(Device):
         fails = self.fails_while_running is not None and self.fails_while_running in program.name
 
         before = taken(self.memory_pool, events)
-        sizes = [param.length * param.dtype.itemsize for param in program.params]
-        for argument, nbytes in zip(args, sizes, strict=True):
-            self.memory_pool.check_buffer(argument, nbytes)
+        given = list(zip(args, program.params, strict=True))
+        for argument, param in given:
+            if not isinstance(param, Variable):
+                self.memory_pool.check_buffer(argument, param.length * param.dtype.itemsize)
 
         def run() -> None:
             if fails:
                 raise self.error(f"kernel {program.name} on {self.name}: failed while running")
-            arrays = [argument.there(nbytes) for argument, nbytes in zip(args, sizes, strict=True)]
             program.executable(
-                [array.view(param.dtype.numpy) for array, param in zip(arrays, program.params, strict=True)]
+                [
+                    argument
+                    if isinstance(param, Variable)
+                    else argument.there(param.length * param.dtype.itemsize).view(param.dtype.numpy)
+                    for argument, param in given
+                ]
             )
 
         return self.memory_pool.after(run, before)

@@ -13,6 +13,7 @@ from zyx.errors import AllocationError, DTypeError, ZyxError
 from zyx.graph import Graph
 from zyx.graph.walk import topological
 from zyx.runtime import planner as planners
+from zyx.runtime import plans
 from zyx.runtime import runtime as runtimes
 from zyx.runtime.plan import Slice
 from zyx.runtime.planner import _Making
@@ -86,7 +87,7 @@ class TestCache:
         assert (tensor(3, value=2.0) * tensor(3, value=3.0)).tolist() == [6, 6, 6]
 
     def test_the_oldest_plans_go(self, lab, monkeypatch):
-        monkeypatch.setattr(runtimes, "_MAX_PLANS", 4)
+        monkeypatch.setattr(plans, "_MAX_PLANS", 4)
         for size in range(1, 9):
             (tensor(size) + 1.0).realize()
         assert len(lab._plans) == 4

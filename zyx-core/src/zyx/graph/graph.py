@@ -100,6 +100,10 @@ class Graph:
             raise DTypeError(f"coordinates are integers, not {dtype}")
         return self._intern(n.Iota(shape, dtype, device, (), axis))
 
+    def number(self, dtype: DType, device: str) -> n.Number:
+        """Return a new scalar that is given at the launch; no two are equal."""
+        return n.Number((), dtype, device, ())
+
     def leaf(
         self, shape: Shape, dtype: DType, device: str, storage: object | None = None, *, history_lost: bool = False
     ) -> n.Leaf:
@@ -373,7 +377,7 @@ class Graph:
 
     def contiguous(self, x: n.Node) -> n.Node:
         """Return the values of `x` in a buffer of their own."""
-        if isinstance(x, n.Contiguous | n.Leaf):
+        if isinstance(x, n.Contiguous | n.Leaf) and not isinstance(x, n.Number):
             return x
         return self._intern(n.Contiguous(x.shape, x.dtype, x.device, (x,)))
 

@@ -54,6 +54,8 @@ def _name_and_fields(node: n.Node) -> tuple[str, list[tuple[str, object]]]:
             return "const", [("value", node.value)]
         case n.Iota():
             return "iota", [("axis", node.axis)]
+        case n.Number():
+            return "number", []
         case n.Leaf():
             bound = [] if node.storage is not None else [("bound", "later")]
             return "leaf", [*bound, *([("history", "lost")] if node.history_lost else [])]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _SOURCES = {
-    n.Const: 0, n.Iota: 0, n.Leaf: 0, n.Binary: 2, n.Where: 3, n.Gather: 2, n.Scatter: 3,
+    n.Const: 0, n.Iota: 0, n.Leaf: 0, n.Number: 0, n.Binary: 2, n.Where: 3, n.Gather: 2, n.Scatter: 3,
 }  # fmt: skip
 """How many sources each kind reads; 1 where not named, any number for `Custom`."""
 

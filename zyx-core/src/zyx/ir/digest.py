@@ -36,7 +36,7 @@ def _digest(text: str) -> bytes:
 
 def _text(nest: Nest) -> str:
     numbers: dict[e.Expr, int] = {}
-    lines = [f"{param.number} {param.dtype.name} {param.length} {param.mutable}" for param in nest.params]
+    lines = [f"{p.number} {p.dtype.name} {p.length} {p.mutable} {p.by_value}" for p in nest.params]
     for range_ in nest.ranges:
         peeled, swapping = range_ in nest.peeled, nest.swapping.get(range_)
         lines.append(f"{_range(range_)} {nest.kind(range_).value} {peeled} {swapping}")
@@ -87,6 +87,8 @@ def _fields(expr: e.Expr) -> str:
     match expr:
         case e.Literal(value=value):
             return repr(value)
+        case e.Number(param=param):
+            return str(param.number)
         case e.RangeRef(range=range_):
             return _range(range_)
         case e.Affine(terms=terms, constant=constant):

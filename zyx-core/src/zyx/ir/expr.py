@@ -2,7 +2,7 @@
 
     index   := RangeRef | Affine | Quotient | Remainder | Within | Literal    integers, dtype `INDEX`, with known bounds
     test    := NonNegative | IsZero                                           bool, of an index
-    data    := Literal | Read | Ref | Reduction | Apply1 | Apply2 | Select | Convert | Reinterpret
+    data    := Literal | Number | Read | Ref | Reduction | Apply1 | Apply2 | Select | Convert | Reinterpret
 
 A `Pool` makes them, equal ones once, so `is` compares and a memo can be keyed by the expression. It simplifies while
 it makes: index arithmetic is kept as sums of multiples, and quotients, remainders and tests are resolved by the
@@ -52,12 +52,21 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
-    """A buffer that the nest reads or writes; at launch, arguments come in the order of `number`."""
+    """What the nest is given at launch: a buffer that it reads or writes, or a number.
+
+    Attributes:
+        number: Tells the params of one launch apart.
+        dtype: Of the elements.
+        length: How many there are.
+        mutable: Whether they are written.
+        by_value: Whether it is a number: one element that is no buffer's.
+    """
 
     number: int
     dtype: DType
     length: int
     mutable: bool
+    by_value: bool = False
 
     def __repr__(self) -> str:
         return f"p{self.number}"
@@ -104,6 +113,13 @@ class Literal(Expr):
     """A constant."""
 
     value: Scalar
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Number(Expr):
+    """A param that is given by value: known at launch, the same everywhere."""
+
+    param: Param
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -246,7 +262,7 @@ Index: TypeAlias = Literal | RangeRef | Affine | Quotient | Remainder | Within |
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Return the expressions directly below `expr`."""
     match expr:
-        case Literal() | RangeRef() | Opaque():
+        case Literal() | Number() | RangeRef() | Opaque():
             return ()
         case Affine(terms=terms):
             return tuple(term for term, _ in terms)

@@ -34,6 +34,8 @@ def _show(expr: Expr, depth: int) -> str:
                 if expr.dtype is e.INDEX or expr.dtype.short in ("f32", "bool")
                 else f"{value}{expr.dtype.short}"
             )
+        case e.Number(param=param):
+            return repr(param)
         case e.RangeRef(range=range_):
             return repr(range_)
         case e.Opaque():

@@ -103,6 +103,8 @@ class _Evaluator:
             case e.Literal(value=value):
                 dtype = np.dtype(np.int64) if expr.dtype is e.INDEX else expr.dtype.numpy
                 return np.full((1,) * ndim, value, dtype)
+            case e.Number(param=param):
+                return self._buffers[param].reshape((1,) * ndim)
             case e.RangeRef(range=range_):
                 shape = [1] * ndim
                 shape[self._axes[range_]] = range_.size

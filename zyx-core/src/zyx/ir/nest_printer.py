@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def print_nest(nest: Nest) -> str:
     """Return the text of `nest`."""
     params = [
-        f"{param}: {param.dtype.short}[{param.length}]{' mutable' if param.mutable else ''}" for param in nest.params
+        f"{param}: {param.dtype.short}"
+        + ("" if param.by_value else f"[{param.length}]{' mutable' if param.mutable else ''}")
+        for param in nest.params
     ]
     return "\n".join([", ".join(params), *(print_statement(statement, nest) for statement in nest.statements)])
 

@@ -22,6 +22,11 @@ class Pool(Indices):
 
     # ---- data
 
+    def number(self, param: e.Param) -> Expr:
+        """Return the value of a param that is given by value."""
+        key = (e.Number, param)
+        return self._table.get(key) or self._intern(key, e.Number(param.dtype, 0, param))
+
     def read(self, param: e.Param, index: Expr, mask: Expr | None = None) -> Expr:
         """Return element `index` of a buffer, 0 where the mask is false."""
         if mask is self.true:
@@ -215,7 +220,7 @@ class Pool(Indices):
     def with_children(self, expr: Expr, new: Sequence[Expr]) -> Expr:
         """Return `expr` over other children, which come in the order of `zyx.ir.expr.children`."""
         match expr:
-            case e.Literal() | e.RangeRef() | e.Opaque():
+            case e.Literal() | e.Number() | e.RangeRef() | e.Opaque():
                 return expr
             case e.Affine(terms=terms, constant=constant):
                 return self.affine([(child, factor) for child, (_, factor) in zip(new, terms, strict=True)], constant)

@@ -1,6 +1,6 @@
 """What is done to compute a graph: a list of launches and copies over numbered buffers.
 
-    buffers 0 .. inputs-1               given: the graph's leaves
+    buffers 0 .. inputs-1               given: the graph's leaves; some may be numbers, which are given by value
     then outputs                        asked for, allocated for every run
     then temporaries                    shared by values whose lifetimes do not overlap
 
@@ -10,13 +10,13 @@ A plan holds no buffers. It is made once for a structure of graph and run with a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
 from zyx.modes import shown
-from zyx.runtime.buffer import abandon, drain, settle, take_events
+from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
 from zyx.runtime.copying import copy_buffer
 from zyx.runtime.trace import SINGLE, TIMED
 
@@ -24,19 +24,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program
-    from zyx.runtime.buffer import Buffer, Memory, Pending
+    from zyx.dtype import Scalar
+    from zyx.runtime.buffer import Memory, Pending
     from zyx.runtime.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchStep:
-    """Launch `program` on the buffers `args`, of which it writes to those in `written`."""
+    """Launch `program` on the buffers `args`, of which it writes to those in `written`, and the numbers `given`."""
 
     device: Device
     program: Program
     args: tuple[int, ...]
     bytes_moved: int
     written: tuple[int, ...]
+    given: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,8 @@ class Plan:
             needs.append(f"{results} bytes for results and {between} for what is between, on {names or pool.name}")
         return f"in all, {' and '.join(needs)}"
 
-    def run(self, leaves: Sequence[Buffer], memory: Memory, trace: Trace) -> list[Buffer]:
-        """Queue the plan on the buffers of the leaves, and return those of `results`.
+    def run(self, leaves: Sequence[Buffer | Scalar], memory: Memory, trace: Trace) -> list[Buffer]:
+        """Queue the plan on the buffers of the leaves, or what they are given as, and return those of `results`.
 
         Raises:
             BackendError: A step was refused. What was queued before it runs; nothing that it computes is kept.
@@ -129,9 +131,9 @@ class Plan:
         if self.temporaries:
             buffers += self.allocate(memory, self.temporaries)
         self.queue(buffers, trace)
-        return [buffers[number] for number in self.results]
+        return [buffers[number] for number in self.results]  # type: ignore[misc]  # none of them is a number
 
-    def queue(self, buffers: Sequence[Buffer], trace: Trace) -> None:
+    def queue(self, buffers: Sequence[Buffer | Scalar], trace: Trace) -> None:
         """Queue the steps on the buffers of a run. From the second run on, a device that can captures them as one.
 
         Raises:
@@ -149,6 +151,7 @@ class Plan:
         for step in self.steps:
             if isinstance(step, CopyStep):
                 source, target = buffers[step.source], buffers[step.target]
+                assert isinstance(source, Buffer) and isinstance(target, Buffer)
                 started = trace.before_launch()
                 copy_buffer(source, target)
                 if trace.launches:
@@ -177,6 +180,8 @@ class Plan:
         if not isinstance(device, SupportsCapture):
             return False
         launches = [step for step in self.steps if isinstance(step, LaunchStep)]
+        if any(step.given for step in launches):
+            return False  # what is captured has the numbers of one run
         buffers = tuple(sorted({number for step in launches for number in step.args}))
         slot = {number: Slot(position) for position, number in enumerate(buffers)}
         sequence = [SequenceLaunch(step.program, tuple(slot[number] for number in step.args)) for step in launches]
@@ -201,7 +206,7 @@ class Plan:
             whole.device.release(whole.program)
 
 
-def _launch(step: LaunchStep, buffers: Sequence[Buffer], trace: Trace | None = None) -> None:
+def _launch(step: LaunchStep, buffers: Sequence[Any], trace: Trace | None = None) -> None:
     """Queue a launch on the buffers of a run, and show it if there is a trace.
 
     This is done for every tensor of a program that computes each by itself.
@@ -209,7 +214,7 @@ def _launch(step: LaunchStep, buffers: Sequence[Buffer], trace: Trace | None = N
     device = step.device
     pool = device.memory_pool
     args: list[Buffer] = []
-    raw: list[PoolBuffer] = []  # but for what is empty, which takes no part in a kernel
+    raw: list[PoolBuffer | Scalar] = []  # but for what is empty, which takes no part in a kernel
     events: list[Event] = []
     taken: list[Pending] = []
     is_busy = False
@@ -220,6 +225,8 @@ def _launch(step: LaunchStep, buffers: Sequence[Buffer], trace: Trace | None = N
             raw.append(buffer.raw)
         if buffer.pending is not None:
             is_busy = True
+    if step.given:
+        raw += [buffers[number] for number in step.given]
     if is_busy:
         events, taken = take_events(args, pool)
     try:

@@ -15,11 +15,13 @@ from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
 from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
+from zyx.runtime.varying import Varying
 from zyx.schedule.arrange import arrange, donate
 from zyx.schedule.build import build_nest
 from zyx.schedule.custom import CustomKernel
 from zyx.schedule.division import Division
 from zyx.schedule.library import match_gemm, product_in
+from zyx.schedule.lower import params_of
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare
@@ -44,12 +46,21 @@ _MOST_POINTS: Final = 1 << 56
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """A kernel to launch: `buffers` are the nodes whose buffers it takes, and `stored` those that it writes to."""
+    """A kernel to launch.
+
+    Attributes:
+        device: Where.
+        program: What it is compiled to.
+        buffers: The nodes whose buffers it takes.
+        stored: Those that it writes to.
+        numbers: The nodes whose values it is given, behind the buffers.
+    """
 
     device: Device
     program: Program
     buffers: tuple[Node, ...]
     stored: tuple[Node, ...]
+    numbers: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,7 @@ class _Started:
     program: Future[Program]
     buffers: tuple[Node, ...]
     stored: tuple[Node, ...]
+    numbers: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,13 @@ class Planner:
         compiler: For the kernels.
         candidates: Libraries beside it.
         is_deterministic: Whether floats are combined in an order that is always the same.
+
+    Attributes:
+        varying: Which constants the plans are given.
     """
+
+    #: What is tried in another way.
+    refusals: Final = (*REFUSALS, ScheduleError, VerifyError)
 
     def __init__(
         self,
@@ -92,6 +110,7 @@ class Planner:
         self.compiler = compiler
         self.candidates = candidates
         self.is_deterministic = is_deterministic
+        self.varying = Varying()
 
     def make(
         self,
@@ -177,7 +196,7 @@ class _Making:
                 ]
                 offers = {wanted[node]: old for node, old in self._donations.items() if node in wanted}
                 return wanted, self._kernels(computed, device, offers if may_donate else {}, set(prepared))
-            except (*REFUSALS, ScheduleError, VerifyError) as error:
+            except Planner.refusals as error:
                 if way + 1 == ways:
                     raise
                 self._compiler.trace.sorted_otherwise(error)
@@ -235,8 +254,8 @@ class _Making:
                     started += [(launch, kernel) for kernel in self._started(launch, device)]
                 for current, kernel in started:  # noqa: B007  # for what is said of one that fails
                     program = self._compiler.result(kernel.program)
-                    kernels.append(_Kernel(device, program, kernel.buffers, kernel.stored))
-            except (*REFUSALS, ScheduleError, VerifyError) as error:
+                    kernels.append(_Kernel(device, program, kernel.buffers, kernel.stored, kernel.numbers))
+            except Planner.refusals as error:
                 if not division.divide(current, device.info):
                     raise
                 self._compiler.trace.divided(_name(current), error)
@@ -286,23 +305,28 @@ class _Making:
         phases = in_phases(nests[0], device.info, deterministic=self._is_deterministic) if len(nests) == 1 else []
         if len(phases) > 1:
             return [
-                _Started(
-                    device, self._compiler.start([nest], name, device), tuple(node_of[p] for p in nest.params), stored
-                )
+                self._start([nest], name, device, node_of, stored)
                 for nest, name in zip(phases, (f"{_name(parts)}_base", _name(parts)), strict=True)
             ]
         nests = phases or nests
-        generated = functools.cache(lambda: self._compiler.start(nests, _name(parts), device))
+        generated = functools.cache(lambda: self._start(nests, _name(parts), device, node_of, stored))
         if len(nests) == 1:
             library = self._candidates.library_program(
-                nests[0], device, lambda: self._compiler.result(generated()), self._compiler.prepared
+                nests[0], device, lambda: self._compiler.result(generated().program), self._compiler.prepared
             )
             if library is not None:
                 program: Future[Program] = Future()
                 program.set_result(library[0])
                 return [_Started(device, program, tuple(node_of[param] for param in library[1]), stored)]
-        used = dict.fromkeys(param for nest in nests for param in nest.params)
-        return [_Started(device, generated(), tuple(node_of[param] for param in used), stored)]
+        return [generated()]
+
+    def _start(
+        self, nests: Sequence[Nest], name: str, device: Device, node_of: Mapping[Param, Node], stored: tuple[Node, ...]
+    ) -> _Started:
+        """Begin to compile the kernel of some nests."""
+        params = params_of(nests)
+        buffers, numbers = (tuple(node_of[p] for p in params if p.by_value is by_value) for by_value in (False, True))
+        return _Started(device, self._compiler.start(nests, name, device), buffers, stored, numbers)
 
     def _custom(self, root: n.Custom, parts: Sequence[Part], device: Device) -> _Started:
         """Return the launch of a hand-written kernel; outputs that nobody needs get a buffer all the same."""
@@ -338,7 +362,8 @@ class _Making:
                 args = tuple(numbers[node] for node in action.buffers)
                 moved = sum(size_of(node.shape) * node.dtype.itemsize for node in action.buffers)
                 written = tuple(numbers[node] for node in action.stored)
-                steps.append(LaunchStep(action.device, action.program, args, moved, written))
+                given = tuple(numbers[node] for node in action.numbers)
+                steps.append(LaunchStep(action.device, action.program, args, moved, written, given))
         return Plan(
             inputs=len(leaves),
             outputs=tuple(slices),

@@ -14,14 +14,17 @@ from zyx.runtime.signature import signature
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from zyx.dtype import Scalar
     from zyx.graph.node import Node
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.placement import Placed
     from zyx.runtime.plan import Plan
     from zyx.runtime.planner import Planner
     from zyx.runtime.profile import Profile
+    from zyx.runtime.signature import Key
     from zyx.settings.record import Settings
 
+_MAX_PLANS: Final = 512
 #: What a child of a fork must not touch, nor let die.
 of_parent: Final[list[object]] = []
 
@@ -33,7 +36,7 @@ class Plans(Devices):
         super().__init__(settings)
         self._compiler: Compiler | None = None
         self._planner: Planner | None = None
-        self._plans: OrderedDict[object, Plan] = OrderedDict()
+        self._plans: OrderedDict[Key, Plan] = OrderedDict()
         self._discarded: deque[Plan] = deque()
 
     def take_settings(self, settings: Settings) -> None:
@@ -53,6 +56,42 @@ class Plans(Devices):
                 return self._planned(outputs, leaves, donations, {})
             attempt = functools.partial(self._planned, outputs, leaves, donations)
             return self.placement.run(signature(outputs)[2], outputs, self.trace, attempt)
+
+    def _plan_for(
+        self, nodes: Sequence[Node], leaves: Sequence[Node], order: Sequence[Node], key: Key, placed: Placed
+    ) -> tuple[Plan, Sequence[Scalar]]:
+        """Return a plan for `nodes`, whose key has none yet, and the numbers that it is to be given behind the leaves.
+
+        Args:
+            nodes: What to compute, whose `signature` is the rest.
+            leaves: Its leaves.
+            order: All its nodes.
+            key: Its key, with what it is `placed` on.
+            placed: As `Planner.make` takes it.
+        """
+        varying = self.planner.varying
+        given = varying.given(key, order)
+        if given is None:
+            return self._kept(key, self._planned(nodes, leaves, None, placed)), ()
+        plan = self._plans.get(given.key)
+        if plan is not None:
+            self._plans.move_to_end(given.key)
+            return plan, given.values
+        outputs, numbers = given.over_numbers(nodes, order)
+        try:
+            plan = self._planned(outputs, [*leaves, *numbers], None, placed)
+        except self.planner.refusals as error:
+            self.trace.baked(len(given.values), error)
+            varying.bake(key)
+            return self._kept(key, self._planned(nodes, leaves, None, placed)), ()
+        return self._kept(given.key, plan), given.values
+
+    def _kept(self, key: Key, plan: Plan) -> Plan:
+        """Return `plan`, which is found by its key from now on."""
+        self._plans[key] = plan
+        while len(self._plans) > _MAX_PLANS:
+            self._plans.popitem(last=False)[1].close()
+        return plan
 
     def discard(self, plan: Plan) -> None:
         """Note that `plan` is not run any more: what was captured of it is released later. May be called anywhere."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Future
 
-    from zyx.backend import Device, Event, PoolBuffer, Program
+    from zyx.backend import Argument, Device, Event, Program
     from zyx.ir.nest import Nest
     from zyx.runtime.plan import LaunchStep
     from zyx.schedule.estimate import Estimate
@@ -98,7 +98,7 @@ class Profile:
         """Note what a program is made from."""
         self._sources[future] = _Source(tuple(nests), device, schedule)
 
-    def launch(self, step: LaunchStep, args: Sequence[PoolBuffer], events: Sequence[Event]) -> Event:
+    def launch(self, step: LaunchStep, args: Sequence[Argument], events: Sequence[Event]) -> Event:
         """Launch, wait, and note the time; return an event in place of its own."""
         device, pool = step.device, step.device.memory_pool
         pool.sync_events(events)

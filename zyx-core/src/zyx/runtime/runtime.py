@@ -21,7 +21,7 @@ from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
 from zyx.runtime.lazy import Unread, read_slices_only
 from zyx.runtime.observer import Observers
 from zyx.runtime.plans import Plans, of_parent
-from zyx.runtime.signature import signature
+from zyx.runtime.signature import Key, signature
 from zyx.runtime.waiting import Waiting
 from zyx.shape import size_of
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zyx.backend import Device
-    from zyx.dtype import DType
+    from zyx.dtype import DType, Scalar
     from zyx.graph.node import Node
     from zyx.runtime.handle import Handle
     from zyx.runtime.placement import Placed
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 #: Deeper graphs than this are computed on their own, so that a loop that never reads its result stays small.
 MAX_DEPTH: Final = 4000
-_MAX_PLANS: Final = 512
 #: What has its values in the buffer of its source, if that has one; and what has them there already, or has none.
 _SAME_LAYOUT: Final = frozenset({n.Reshape, n.Alias})
 _RARELY_COMPUTED: Final = _SAME_LAYOUT | {n.Leaf}
@@ -332,20 +331,20 @@ class Runtime(Plans):
                 key, leaves, order = signature(nodes)
                 break
         if self._placement is not None and self._placement.groups:
-            attempt = functools.partial(self._run, nodes, leaves, key)
+            attempt = functools.partial(self._run, nodes, leaves, order, key)
             return self.placement.run(order, nodes, self.trace, attempt)
-        return self._run(nodes, leaves, key, {})
+        return self._run(nodes, leaves, order, key, {})
 
-    def _run(self, nodes: Sequence[Node], leaves: Sequence[Node], key: object, placed: Placed) -> list[Buffer]:
+    def _run(
+        self, nodes: Sequence[Node], leaves: Sequence[Node], order: Sequence[Node], key: Key, placed: Placed
+    ) -> list[Buffer]:
         """Run the plan for `nodes`, which is made if there is none of that key, and return their buffers."""
         if placed:
-            key = (key, *(device.name for device in placed.values()))
+            key = Key((key.structure, *(device.name for device in placed.values())), key.constants)
         plan = self._plans.get(key)
+        given: Sequence[Scalar] = ()
         if plan is None:
-            plan = self._planned(nodes, leaves, None, placed)
-            self._plans[key] = plan
-            while len(self._plans) > _MAX_PLANS:
-                self._plans.popitem(last=False)[1].close()
+            plan, given = self._plan_for(nodes, leaves, order, key, placed)
         else:
             self._plans.move_to_end(key)
         buffers: list[Buffer] = []
@@ -356,7 +355,7 @@ class Runtime(Plans):
         if placed:
             buffers = self.placement.gather(leaves, buffers, placed)
         try:
-            return plan.run(buffers, self.memory, self._trace or self.trace)
+            return plan.run([*buffers, *given] if given else buffers, self.memory, self._trace or self.trace)
         except DeviceLostError as error:
             self.lose(error)
             raise

@@ -2,21 +2,27 @@
 
 A key says everything that a plan depends on: each node's class, attributes, shape, dtype, device and sources by
 position, as far as one does not follow from the others, and which nodes are asked for. Buffers are named by position
-only. Keys are compared as a whole, so a plan is never taken for another's.
+only. Keys are compared as a whole, so a plan is never taken for another's. The values of constants are apart from the
+rest: graphs that differ in them alone can share plans whose kernels are given them, see `zyx.runtime.varying`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from zyx.graph.node import Binary
+from zyx.graph.node import Binary, Const
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from zyx.graph.node import Node
 
-Key: TypeAlias = "Hashable"
+
+class Key(NamedTuple):
+    """What a plan depends on: the values of constants, and all else."""
+
+    structure: Hashable
+    constants: tuple[Hashable, ...]
 
 
 def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
@@ -31,6 +37,7 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
     place_of = position.__getitem__
     leaves: list[Node] = []
     entries: list[object] = []
+    constants: list[object] = []
     above: list[Node] = []
     for output in outputs:
         if output in position:
@@ -53,6 +60,9 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
                 if type(node) is Binary:  # as most are; these have all the rest from their sources
                     x, y = sources
                     entries.append((node.op, position[x], position[y]))
+                elif type(node) is Const:
+                    entries.append((Const, node.shape, node.dtype.name, node.device))
+                    constants += node.attributes
                 elif sources or node.attributes:
                     places = map(place_of, sources)
                     entries.append((type(node), node.attributes, node.shape, node.dtype.name, node.device, *places))
@@ -65,4 +75,4 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
                 node = above.pop()
                 sources = node.sources
     entries.append(tuple(map(place_of, outputs)))
-    return tuple(entries), leaves, list(position)
+    return Key(tuple(entries), tuple(constants)), leaves, list(position)

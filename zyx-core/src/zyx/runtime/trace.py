@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
-    from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program
+    from zyx.backend import Argument, Device, Event, MemoryPool, Program
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
     from zyx.plugins.opening import OpenedBackends
@@ -141,6 +141,12 @@ class Trace:
         if self.bits & (PLAN | SCHEDULE | IR):
             self._write(f"kernel {name}: {type(error).__name__}: {error}; next: done in parts")
 
+    def baked(self, count: int, error: Exception) -> None:
+        """Show that a device refuses to be given constants, which are parts of its kernels instead."""
+        if self.bits & (PLAN | SCHEDULE | IR):
+            what = "this constant" if count == 1 else f"these {count} constants"
+            self._write(f"{type(error).__name__}: {error}; next: a kernel for {what} alone")
+
     def sorted_otherwise(self, error: Exception) -> None:
         """Show that the device takes a graph only if it sorts in a simpler way."""
         if self.bits & (PLAN | SCHEDULE | IR):
@@ -179,7 +185,7 @@ class Trace:
 
     # ---- running them
 
-    def launch(self, step: LaunchStep, args: Sequence[PoolBuffer], events: Sequence[Event]) -> Event:
+    def launch(self, step: LaunchStep, args: Sequence[Argument], events: Sequence[Event]) -> Event:
         """Launch a step, and time it if there is a profile."""
         if self.profile is not None:
             return self.profile.launch(step, args, events)

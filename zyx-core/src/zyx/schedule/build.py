@@ -51,7 +51,8 @@ class _NestBuilder:
             old = part.in_place.get(node, node)
             if old not in params:
                 mutable = node in part.stored
-                params[old] = e.Param(len(params), node.dtype, size_of(node.shape), mutable)
+                by_value = isinstance(node, n.Number)
+                params[old] = e.Param(len(params), node.dtype, size_of(node.shape), mutable, by_value)
             params.setdefault(node, params[old])
         self._params = {node: params[node] for node in buffers}
         self._statements: list[Statement] = []
@@ -145,6 +146,8 @@ class _NestBuilder:
         """Return the expression, or the keys that must be known first."""
         node, point, mask = key
         pool = self._pool
+        if isinstance(node, n.Number):
+            return pool.number(self._params[node])
         if node in self._region.inputs and not isinstance(node, n.Const | n.Iota):
             return pool.read(self._params[node], pool.flatten(point, node.shape), mask)
         match node:

@@ -122,6 +122,8 @@ class Emitter:
         match expr:
             case e.Literal(value=value):
                 return self._add(k.Const(value, Type(self.index_dtype if expr.dtype is e.INDEX else expr.dtype)))
+            case e.Number(param=param):
+                return self._params[param]
             case e.RangeRef(range=range_):
                 return self._lane_numbers(self.index_dtype) if range_ is self.vector else self._bound[range_]
             case e.Affine():

@@ -53,7 +53,7 @@ _LARGEST_BODY: Final = 512
 
 
 def lower(nest: Nest, name: str) -> Kernel:
-    """Return the kernel of one nest; its buffers are the nest's params, in order.
+    """Return the kernel of one nest; its params are the nest's, see `params_of`.
 
     Raises:
         ScheduleError: The kinds of the ranges do not go together.
@@ -64,7 +64,7 @@ def lower(nest: Nest, name: str) -> Kernel:
 def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
     """Return one kernel that runs independent nests side by side: its groups are those of all of them.
 
-    Its buffers are the params of the nests, one nest after the other; a param that several nests share appears once.
+    Its params are those of the nests, see `params_of`.
 
     Raises:
         ScheduleError: The kinds of the ranges do not go together.
@@ -73,12 +73,7 @@ def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
         check_kinds(nest)
     nests, threads = _with_equal_groups(nests)
     builder = ScopedBuilder()
-    params: dict[Param, ValueId] = {}
-    for nest in nests:
-        for param in nest.params:
-            if param not in params:
-                define = k.Define(k.Memory.GLOBAL, param.dtype, param.length, param.mutable)
-                params[param] = builder.array(define)
+    params = {param: builder.param(_param(param)) for param in params_of(nests)}
     index = dtypes.int64  # `narrow_indices` makes int32 of what fits
     if len(nests) == 1:
         _NestWriter(nests[0], builder, params, index).write()
@@ -105,6 +100,18 @@ def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
         builder.close()
         start += count
     return builder.finish(name)
+
+
+def params_of(nests: Sequence[Nest]) -> list[Param]:
+    """Return the params of the kernel of some nests, each once, in launch order: buffers, then numbers."""
+    params = dict.fromkeys(param for nest in nests for param in nest.params)
+    return sorted(params, key=lambda param: param.by_value)
+
+
+def _param(param: Param) -> k.Define | k.Variable:
+    if param.by_value:
+        return k.Variable(Type(param.dtype), f"n{param.number}")
+    return k.Define(k.Memory.GLOBAL, param.dtype, param.length, param.mutable)
 
 
 def _with_equal_groups(nests: Sequence[Nest]) -> tuple[Sequence[Nest], int]:

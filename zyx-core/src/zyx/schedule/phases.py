@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir import expr as e
 from zyx.ir.nest import Nest, Store
-from zyx.schedule.accesses import reads_in
+from zyx.schedule.accesses import expressions_of, reads_in
 from zyx.schedule.heuristics.plan import work_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def combines_indivisibly(info: DeviceInfo, op: ReduceOp | None, dtype: DType) ->
 
 
 def _of_one(nest: Nest, store: Store) -> Nest:
-    used = {store.param, *(read.param for read in reads_in(store))}
+    used = {store.param, *(expr.param for expr in expressions_of(store) if isinstance(expr, e.Read | e.Number))}
     return Nest(tuple(param for param in nest.params if param in used), (store,), nest.pool)
 
 

@@ -140,7 +140,7 @@ def _same_elements(node: Node, users: Mapping[Node, int]) -> Node:
 
 
 def _with_buffer(graph: Graph, node: Node) -> Node:
-    if node.storage is None and isinstance(node, (n.Const, n.Iota, *MOVEMENT)):
+    if node.storage is None and isinstance(node, (n.Const, n.Iota, n.Number, *MOVEMENT)):
         return graph.contiguous(node)
     return node
 

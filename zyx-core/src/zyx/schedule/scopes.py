@@ -62,7 +62,11 @@ class ScopedBuilder:
 
     def array(self, define: k.Define) -> ValueId:
         """Define an array."""
-        value = self._append(define, 0)
+        return self.param(define)
+
+    def param(self, op: k.Define | k.Variable) -> ValueId:
+        """Define what a launch gives. Params come before all arrays."""
+        value = self._append(op, 0)
         self._arrays.append(value)
         return value
 

@@ -181,7 +181,7 @@ def _varies(node: Node, axis: int) -> bool:
     axes = {axis}
     while axes:
         match node:
-            case n.Const():
+            case n.Const() | n.Number():
                 return False
             case _ if node.storage is not None:
                 return True

@@ -5,7 +5,8 @@
     runner.check(case_of(...))              a graph of one's own
 
 Every graph is computed several times over other values, so that its plan is made, taken from the cache, and captured
-where the device can; its outputs are asked for together, or one after the other.
+where the device can; some with other constants, too, so that kernels are given them. Its outputs are asked for
+together, or one after the other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import numpy as np
 
 from zyx.dtype import as_dtype
 from zyx.graph import Graph, Node
+from zyx.graph import node as n
+from zyx.graph.walk import topological
+from zyx.ops import BinaryOp
 from zyx.runtime.handle import Handle
 from zyx.testing.choices import Seeded
 from zyx.testing.compare import assert_within
@@ -25,6 +29,7 @@ from zyx.testing.shrink import shrink, transplant
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zyx.dtype import DType, Scalar
     from zyx.runtime.runtime import Runtime
     from zyx.testing.graphs import GraphOptions
     from zyx.testing.values import Array
@@ -59,8 +64,9 @@ class GraphRunner:
         self.graphs += len(seeds)
         case = self.random(seeds, options)
         one_by_one = len(seeds) == 1 and seeds[0] % 4 == 0
+        has_other_constants = len(seeds) == 1 and seeds[0] % 4 < 2
         try:
-            self.check(case, one_by_one=one_by_one)
+            self.check(case, one_by_one=one_by_one, has_other_constants=has_other_constants)
         except Exception as error:
             error.add_note(f"seeds {list(seeds)} on {self.device}, {options}:\n{case}")
             kind = type(error)
@@ -75,10 +81,16 @@ class GraphRunner:
         values = {node: array for case in cases for node, array in case.values.items()}
         return GraphCase(graph, list(dict.fromkeys(node for case in cases for node in case.outputs)), values)
 
-    def check(self, case: GraphCase, *, one_by_one: bool = False) -> None:
-        """Compute the outputs of a graph, together or one by one, and compare them with the oracle."""
+    def check(self, case: GraphCase, *, one_by_one: bool = False, has_other_constants: bool = False) -> None:
+        """Compute the outputs of a graph, together or one by one, and compare them with the oracle.
+
+        Afterwards perhaps those of graphs that differ in nothing but their constants.
+        """
         for turn in range(TURNS):
             self._check_once(case if turn == 0 else _over_other_values(case, turn), one_by_one=one_by_one)
+        if has_other_constants and any(isinstance(node, n.Const) for node in topological(case.outputs)):
+            for turn in range(TURNS):
+                self._check_once(with_other_constants(case, turn + 1), one_by_one=one_by_one)
 
     def results(self, case: GraphCase) -> list[Array]:
         """Compute the outputs of a graph once, and return them."""
@@ -109,7 +121,7 @@ class GraphRunner:
     def _fails(self, part: GraphCase, kind: type[Exception]) -> bool:
         """Whether a part of a graph raises an error of a class: any other is another story."""
         try:
-            self.check(part)
+            self.check(part, has_other_constants=True)
         except Exception as error:  # noqa: BLE001  # whatever it raises is what is looked for
             return isinstance(error, kind)
         return False
@@ -119,6 +131,39 @@ def _over_other_values(case: GraphCase, turn: int) -> GraphCase:
     """Return the same graph with the elements of each leaf moved on by `turn` places."""
     values = {node: np.roll(array.ravel(), turn).reshape(array.shape) for node, array in case.values.items()}
     return GraphCase(case.graph, case.outputs, values)
+
+
+def with_other_constants(case: GraphCase, turn: int) -> GraphCase:
+    """Return the same graph with other constants, where it is defined for any: not those that values are shifted by."""
+    order = topological(case.outputs)
+    shifts = {
+        node.sources[1] for node in order if isinstance(node, n.Binary) and node.op in (BinaryOp.SHL, BinaryOp.SHR)
+    }
+    graph = Graph()
+    leaves: dict[Node, Node] = {}
+    given: dict[Node, Node] = {}
+    for node in order:
+        if isinstance(node, n.Const) and node not in shifts:
+            given[node] = graph.const(
+                _other_constant(node.value, node.dtype, turn), node.dtype, node.device, node.shape
+            )
+
+    def make_leaf(node: Node) -> Node:
+        leaves[node] = graph.leaf(node.shape, node.dtype, node.device)
+        return leaves[node]
+
+    outputs = transplant(case.outputs, graph, make_leaf, given)
+    values = {leaf: case.values[node] for node, leaf in leaves.items()}
+    return GraphCase(graph, list(dict.fromkeys(outputs)), values)
+
+
+def _other_constant(value: Scalar, dtype: DType, turn: int) -> Scalar:
+    """Return something like `value`, which stays below what masks and small types hold."""
+    if dtype.is_float:
+        return dtype.to_scalar(float(value) + turn / 4)
+    if dtype.is_bool:
+        return bool(value) != bool(turn % 2)
+    return int(value) + turn if not dtype.is_unsigned and 0 < value < 64 else value
 
 
 def case_of(device: str, arrays: Sequence[Array], make: Callable[..., Node | Sequence[Node]]) -> GraphCase:

@@ -1,0 +1,153 @@
+"""Which constants of a graph's structure change from run to run: kernels are given them, and not compiled for each.
+
+    x * 0.1                     a plan whose kernel has 0.1 in it
+    x * 0.2, x * 0.3, ...       the same structure with another constant: one plan for all, whose kernel takes a number
+
+A constant that has not changed stays a part of the kernels. So do the first few of those that kernels of their own are
+much faster for, such as small exponents and divisors of integers.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from zyx.graph import Graph
+from zyx.graph import node as n
+from zyx.graph.rebuild import rebuild
+from zyx.ops import BinaryOp
+from zyx.runtime.signature import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from zyx.dtype import Scalar
+    from zyx.graph.node import Node
+
+#: Structures that are remembered.
+_MOST: Final = 1024
+#: Sets of values that plans of their own are made for, of constants which are worth it.
+_OWN_PLANS: Final = 4
+#: Operations that are much faster by what is known of their second operand, and those of them on integers only.
+_FASTER_BY_SECOND: Final = frozenset({BinaryOp.POW, BinaryOp.SHL, BinaryOp.SHR})
+_FASTER_BY_INTEGER: Final = frozenset({BinaryOp.DIV, BinaryOp.MOD})
+
+
+@dataclass(slots=True)
+class _Structure:
+    """What is known of one.
+
+    Attributes:
+        first: The constants that it was first met with.
+        better_known: The places of those that plans of their own are worth.
+        own: The values of these that have such plans.
+        changed: The places of those that were others since.
+        is_baked: Whether they are parts of the kernels all the same.
+    """
+
+    first: tuple[Hashable, ...]
+    better_known: tuple[int, ...]
+    own: set[tuple[Hashable, ...]]
+    changed: set[int] = field(default_factory=set)
+    is_baked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the kernels of a graph are given at their launch.
+
+    Attributes:
+        key: Of the plan, for all values.
+        places: Which of the graph's constants these are.
+        values: Their values, in the same order.
+    """
+
+    key: Key
+    places: tuple[int, ...]
+    values: tuple[Scalar, ...]
+
+    def over_numbers(self, outputs: Sequence[Node], order: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+        """Return `outputs` over numbers in place of these constants, and the numbers; `order` is the whole graph."""
+        graph = Graph()
+        constants = _constants_of(order)
+        numbers: dict[Node, Node] = {}
+        for place in self.places:
+            numbers[constants[place]] = graph.number(constants[place].dtype, constants[place].device)
+        new: dict[Node, Node] = {}
+        for node in order:
+            if node in numbers:
+                new[node] = graph.expand(graph.reshape(numbers[node], (1,) * node.ndim), node.shape)
+            elif node.storage is not None or not node.sources:
+                new[node] = node
+            else:
+                new[node] = rebuild(graph, node, [new[source] for source in node.sources])
+        return [new[node] for node in outputs], list(numbers.values())
+
+
+class Varying:
+    """The structures that were met, and which of their constants have changed."""
+
+    def __init__(self) -> None:
+        self._structures: OrderedDict[Hashable, _Structure] = OrderedDict()
+
+    def given(self, key: Key, order: Sequence[Node]) -> Given | None:
+        """Return what the kernels of a graph are to be given, if it is anything.
+
+        Args:
+            key: Of the graph; there is no plan for it alone.
+            order: The nodes of the graph.
+        """
+        found = self._structures.get(key.structure)
+        if found is None:
+            better_known = _better_known(order)
+            own = {tuple(key.constants[place] for place in better_known)}
+            self._structures[key.structure] = _Structure(key.constants, better_known, own)
+            if len(self._structures) > _MOST:
+                self._structures.popitem(last=False)
+            return None
+        self._structures.move_to_end(key.structure)
+        changed = {place for place, value in enumerate(key.constants) if value != found.first[place]}
+        values = tuple(key.constants[place] for place in found.better_known)
+        if len(found.own) < _OWN_PLANS:
+            found.own.add(values)
+        if values in found.own:
+            changed.difference_update(found.better_known)
+        found.changed |= changed
+        if found.is_baked or not found.changed:
+            return None
+        places = tuple(sorted(found.changed))
+        others = (value for place, value in enumerate(key.constants) if place not in found.changed)
+        constants = _constants_of(order)
+        return Given(Key(key.structure, (places, *others)), places, tuple(constants[place].value for place in places))
+
+    def bake(self, key: Key) -> None:
+        """Let the constants of a structure be parts of its kernels from now on: a device refused to be given them."""
+        self._structures[key.structure].is_baked = True
+
+
+def _constants_of(order: Sequence[Node]) -> list[n.Const]:
+    """Return the constants of a graph, in the order of `Key.constants`."""
+    return [node for node in order if type(node) is n.Const and node.storage is None]
+
+
+def _better_known(order: Sequence[Node]) -> tuple[int, ...]:
+    """Return the places of the constants that kernels of their own are much faster for.
+
+    Exponents, divisors of integers, and what coordinates are combined with, which become parts of indices and masks.
+    """
+    place_of = {node: place for place, node in enumerate(_constants_of(order))}
+    found: set[int] = set()
+    coordinates: set[Node] = set()
+    for node in order:
+        if node.storage is not None:
+            continue
+        if isinstance(node, n.Iota):
+            coordinates.add(node)
+        elif not coordinates.isdisjoint(node.sources) and all(s in coordinates or s in place_of for s in node.sources):
+            coordinates.add(node)
+            found.update(place_of[source] for source in node.sources if source in place_of)
+        elif isinstance(node, n.Binary) and node.sources[1] in place_of:
+            if node.op in _FASTER_BY_SECOND or (node.op in _FASTER_BY_INTEGER and node.dtype.is_integer):
+                found.add(place_of[node.sources[1]])
+    return tuple(sorted(found))

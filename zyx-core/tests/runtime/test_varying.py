@@ -1,0 +1,180 @@
+"""Constants that change from run to run: kernels are given them, and nothing is compiled for each."""
+
+import math
+
+import numpy as np
+import pytest
+
+import zyx
+from zyx.errors import UnsupportedError
+from zyx.graph import Graph
+from zyx.graph.walk import topological
+from zyx.ops import BinaryOp
+from zyx.runtime.signature import signature
+from zyx.runtime.varying import Varying
+from zyx.testing.graph_runs import GraphRunner, with_other_constants
+from zyx.testing.graphs import GraphOptions
+
+X = np.array([-2.0, -0.0, 0.5, 3.0], np.float32)
+
+
+def compiled(lab, function, values):
+    """Return how many kernels are compiled for the results of `function` for `values`, which NumPy has, too."""
+    before = lab.compiler.compiled
+    for value in values:
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(function(zyx.Tensor(X), value).numpy(), function(X, value), rtol=1e-6)
+    return lab.compiler.compiled - before
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, value: x * value,
+        lambda x, value: value - x,
+        lambda x, value: x / value,
+        lambda x, value: (x > value).sum(),
+        lambda x, value: (x * value + 1.0).sum(),
+    ],
+)
+def test_numbers_that_change_compile_two_kernels(lab, function):
+    assert compiled(lab, function, [0.1 * number + 0.05 for number in range(40)]) == 2
+
+
+def test_a_loop_over_a_changing_rate_compiles_nothing_after_its_second_step(lab):
+    weight, counts = zyx.Tensor(X), []
+    for step in range(8):
+        weight = weight - weight * (0.1 / (1 + step))
+        weight.realize()
+        counts.append(lab.compiler.compiled)
+    assert counts[1:] == [2] * 7
+    expected = np.prod([1 - 0.1 / (1 + step) for step in range(8)])
+    np.testing.assert_allclose(weight.numpy(), X * expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 1.0, math.inf, -math.inf, math.nan, 1e-45, 3.4e38, 1e39])
+def test_no_value_is_taken_for_another(lab, value):
+    x = zyx.Tensor(X)
+    for other in (0.25, 0.75):
+        (x * other).realize()
+    with np.errstate(all="ignore"):
+        expected = X * np.float32(value)
+    result = (x * value).numpy()
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))
+    np.testing.assert_array_equal((x * 0.25).numpy(), X * 0.25)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint16", "int32", "int64", "uint64"])
+def test_numbers_have_the_dtype_of_the_tensor(lab, dtype):
+    x = np.arange(5).astype(dtype)
+    for number in (3, 5, 7):
+        result = (zyx.Tensor(x) + number).numpy()
+        assert result.dtype == x.dtype
+        np.testing.assert_array_equal(result, x + x.dtype.type(number))
+
+
+def test_what_has_not_changed_stays_a_part_of_the_kernel(lab):
+    x = zyx.Tensor(X)
+    for number in (0.3, 0.6, 0.9):
+        (x * number + 0.5).realize()
+    (step,) = list(lab._plans.values())[-1].steps
+    assert len(step.given) == 1
+    for number in (0.7, 0.8):
+        np.testing.assert_allclose((x * 0.6 + number).numpy(), X * np.float32(0.6) + np.float32(number), rtol=1e-6)
+    (step,) = list(lab._plans.values())[-1].steps
+    assert len(step.given) == 2
+
+
+def test_a_result_of_numbers_alone_is_one(lab):
+    for number in (1.5, 2.5, 3.5):
+        assert zyx.full((2, 3), number).tolist() == [[number] * 3] * 2
+    assert lab.compiler.compiled == 2
+
+
+def test_gradients_follow_numbers_that_change(lab):
+    before = lab.compiler.compiled
+    for rate in (0.5, 0.25, 2.0, 4.0):
+        gradient = zyx.grad(lambda x, rate=rate: (x * x * rate).sum())(zyx.Tensor(X))
+        np.testing.assert_allclose(gradient.numpy(), 2 * rate * X)
+    assert lab.compiler.compiled - before == 2
+
+
+def test_several_kernels_of_one_run_are_given_numbers(lab, device):
+    x = zyx.Tensor(np.ones((4, 4), np.float32))
+    for number in (0.5, 0.25, 2.0, 3.0, 4.0):
+        y = ((x * number) @ x).contiguous()
+        z = (y + number).softmax() * number
+        z.realize()
+        np.testing.assert_allclose(z.numpy(), np.full((4, 4), number / 4), rtol=1e-6)
+    assert len(device.launched) > 5
+
+
+class TestBetterKnown:
+    """Constants that kernels of their own are much faster for have some, but not any number of them."""
+
+    def test_exponents(self, lab):
+        assert compiled(lab, lambda x, value: x**value, [2.0, 3.0, 4.0]) == 3
+        assert compiled(lab, lambda x, value: x**value, [float(number) for number in range(2, 40)]) <= 5
+
+    def test_divisors_of_integers(self, lab):
+        x = np.arange(100, dtype=np.int32)
+        before = lab.compiler.compiled
+        for number in range(3, 30):
+            np.testing.assert_array_equal((zyx.Tensor(x) % number).numpy(), x % number)
+        assert lab.compiler.compiled - before <= 6
+
+    def places(self, *makes):
+        """Return which constants are given to the last of the graphs that `makes` make."""
+        varying, given = Varying(), None
+        for make in makes:
+            graph = Graph()
+            x = graph.leaf((8,), zyx.float32, "test:0")
+            outputs = [make(graph, x)]
+            key, _, order = signature(outputs)
+            given = varying.given(key, order)
+        return () if given is None else given.places
+
+    def test_what_coordinates_are_compared_with(self, lab):
+        def make(limit, factor):
+            def result(graph, x):
+                index = graph.iota((8,), 0, zyx.int32, "test:0")
+                below = graph.binary(BinaryOp.LT, index, graph.const(limit, zyx.int32, "test:0", (8,)))
+                scaled = graph.binary(BinaryOp.MUL, x, graph.const(factor, zyx.float32, "test:0", (8,)))
+                return graph.where(below, scaled, x)
+
+            return result
+
+        assert self.places(make(3, 0.5)) == ()
+        assert self.places(make(3, 0.5), make(4, 0.5)) == ()
+        assert self.places(make(3, 0.5), make(4, 0.75)) == (1,)
+        assert self.places(*(make(limit, 0.5) for limit in range(9))) == (0,)
+        assert self.places(*(make(limit, limit / 8) for limit in range(9))) == (0, 1)
+
+
+def test_a_device_that_refuses_numbers_has_them_in_its_kernels(lab, device, monkeypatch, capsys):
+    compile_ = device.compile
+
+    def refuse(kernel):
+        if "variable" in str(kernel):
+            raise UnsupportedError(f"{device.name} takes no numbers")
+        return compile_(kernel)
+
+    monkeypatch.setattr(device, "compile", refuse)
+    with zyx.debug("plan"):
+        for number in (0.5, 0.25, 2.0):
+            np.testing.assert_array_equal((zyx.Tensor(X) * number).numpy(), X * number)
+    assert capsys.readouterr().err.count("next: a kernel for this constant alone") == 1
+
+
+def test_random_graphs_with_other_constants_agree_with_the_oracle(lab):
+    runner = GraphRunner(lab, "lab")
+    options = GraphOptions(most_nodes=10, most_elements=200)
+    given = 0
+    for seed in range(80):
+        case = runner.random([seed], options)
+        runner.check(case, has_other_constants=True)
+        given += any(step.given for plan in lab._plans.values() for step in plan.steps if hasattr(step, "given"))
+        other = with_other_constants(case, 1)
+        assert len(topological(other.outputs)) <= len(topological(case.outputs))
+    assert given > 20
