@@ -63,7 +63,7 @@ def widen_windows(plan: Plan, parallel: Sequence[Range], info: DeviceInfo) -> li
 def _write_out(plan: Plan, parallel: Sequence[Range]) -> None:
     """Write out the loops of a thread if they are short, of reductions that have no others around them."""
     nest = plan.nest
-    inside = {range_ for statement in nest.statements for range_ in statement.order if range_ not in parallel}
+    inside = dict.fromkeys(r for statement in nest.statements for r in statement.order if r not in parallel)
     if any(isinstance(s, Scan) or (isinstance(s, Store) and (s.combine or s.serial)) for s in nest.statements):
         return
     length = 0
