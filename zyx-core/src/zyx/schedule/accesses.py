@@ -30,6 +30,11 @@ def combined_ranges(statement: Statement) -> tuple[Range, ...]:
             return ()
 
 
+def serial_ranges(statement: Statement) -> tuple[Range, ...]:
+    """Return the ranges of a statement that no two groups may share."""
+    return statement.serial if isinstance(statement, Store) else combined_ranges(statement)
+
+
 def expressions_of(statement: Statement) -> list[Expr]:
     """Return the expressions below the roots of a statement, each once."""
     return below(*roots_of(statement))

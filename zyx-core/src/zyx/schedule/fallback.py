@@ -16,9 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx.ir.nest import Kind
+from zyx.schedule.accesses import serial_ranges
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.heuristics.loops import parallel_ranges, schedule_loops
-from zyx.schedule.heuristics.plan import Plan, serial_ranges, simplify_ranges
+from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small
 from zyx.schedule.heuristics.threads import schedule_threads
 

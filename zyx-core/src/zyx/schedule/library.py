@@ -8,9 +8,9 @@ from zyx.backend.library import Gemm
 from zyx.dtype import bfloat16, float16, float32
 from zyx.graph import node as n
 from zyx.ir import expr as e
-from zyx.ir.nest import Compute, Store
-from zyx.schedule.accesses import reads_in, stride_along
-from zyx.schedule.heuristics.contraction import find_contraction
+from zyx.ir.nest import Store
+from zyx.schedule.accesses import stride_along
+from zyx.schedule.contraction import find_contraction
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.materialise import contraction_operands
 from zyx.shape import size_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.ir.expr import Param, Range
     from zyx.ir.nest import Nest
+    from zyx.schedule.contraction import Contraction, Sides
     from zyx.schedule.partition import Part
 
 #: What follows a product goes over its elements once more if the product is a library's. That takes less time than the
@@ -58,48 +59,37 @@ def match_gemm(nest: Nest) -> tuple[Gemm, tuple[Param, Param, Param]] | None:
     simplify_ranges(plan)
     nest = plan.nest
     found = find_contraction(nest)
-    if found is None or len(nest.statements) != 2 or len(found.reads) != 2 or len(found.statement.reduced) != 1:
+    if found is None or len(found.others) != 1 or len(found.reads) != 2 or len(found.statement.reduced) != 1:
         return None
-    statement, store = nest.statements
-    if not isinstance(statement, Compute) or not isinstance(store, Store) or not _is_plain(statement, store):
+    (store,), kept = found.others, found.statement.value.ranges
+    if not isinstance(store, Store) or not _is_plain(found, store) or not _has_library_types(found, store):
         return None
-    if not _has_library_types(statement, store):
-        return None
-    (inner,) = statement.reduced
-    first, second = found.reads
-    kept = [range_ for range_ in statement.order if range_ is not inner]
-    batch = [r for r in kept if first.free & r.bit and second.free & r.bit]
-    for a, b in ((first, second), (second, first)):
-        rows = [r for r in kept if r not in batch and a.free & r.bit]
-        columns = [r for r in kept if r not in batch and b.free & r.bit]
-        if len(rows) == len(columns) == 1 and len(batch) <= 1 and len(kept) == 2 + len(batch):
-            problem = _problem(store, a, b, batch, rows[0], columns[0], inner)
+    for a, b in (found.reads, reversed(found.reads)):
+        sides = found.sides(a, b)
+        if len(sides.rows) == len(sides.columns) == 1 and len(kept) == 2 + len(sides.batch) <= 3:
+            problem = _problem(store, a, b, sides, found.statement.reduced[0])
             if problem is not None:
                 return problem, (a.param, b.param, store.param)
     return None
 
 
-def _is_plain(statement: Compute, store: Store) -> bool:
-    """Whether the results of `statement` are stored as they are, and buffers are read everywhere, from their start."""
+def _is_plain(found: Contraction, store: Store) -> bool:
+    """Whether the results are stored as they are, and buffers are read everywhere, from their start."""
     result = store.expr.x if isinstance(store.expr, e.Convert) else store.expr
-    whole = isinstance(result, e.Ref) and result.value is statement.value and store.mask is None
-    reads = reads_in(statement)
-    starts = [store.index.low, *(read.index.low for read in reads)]  # strides are positive: `_problem` checks
-    return whole and store.combine is None and not any(starts) and all(read.mask is None for read in reads)
+    whole = isinstance(result, e.Ref) and result.value is found.statement.value and store.mask is None
+    starts = [store.index.low, *(read.index.low for read in found.reads)]  # strides are positive: `_problem` checks
+    return whole and store.combine is None and not any(starts) and all(read.mask is None for read in found.reads)
 
 
-def _has_library_types(statement: Compute, store: Store) -> bool:
+def _has_library_types(found: Contraction, store: Store) -> bool:
     """Whether the products are of the factors as they are stored, both of one dtype, and are added up as `Gemm` says.
 
     A factor may be stored in another dtype than the one that it has in the graph: rounding that the kernel does itself
     while it reads is not what a library does.
     """
-    product = statement.expr
-    if not isinstance(product, e.Apply2):  # what is rounded before it is added up is no library's
-        return False
-    dtypes = [_stored_dtype(factor) for factor in (product.x, product.y)]
-    stored, added_up = dtypes[0], statement.value.dtype
-    if stored is None or stored is not dtypes[1] or product.dtype is not added_up:
+    stored, other = (_stored_dtype(factor) for factor in found.factors)
+    added_up = found.statement.value.dtype
+    if stored is None or stored is not other or found.is_converted:  # what is rounded before the sum is no library's
         return False
     wanted = float32 if stored in (float16, bfloat16) else stored
     return added_up is wanted and store.param.dtype in (stored, added_up)
@@ -111,9 +101,10 @@ def _stored_dtype(factor: e.Expr) -> DType | None:
     return read.param.dtype if isinstance(read, e.Read) else None
 
 
-def _problem(store: Store, a: e.Read, b: e.Read, batch: list[Range], i: Range, j: Range, k: Range) -> Gemm | None:
+def _problem(store: Store, a: e.Read, b: e.Read, sides: Sides, k: Range) -> Gemm | None:
+    (i,), (j,) = sides.rows, sides.columns
     m, n, size = i.size, j.size, k.size
-    group = batch[0] if batch else None
+    group = sides.batch[0] if sides.batch else None
 
     def strides(index: e.Expr, *ranges: Range | None) -> list[int | None]:
         return [0 if range_ is None else stride_along(index, range_) for range_ in ranges]

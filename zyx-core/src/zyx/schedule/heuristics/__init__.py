@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from zyx.schedule.heuristics.contraction import find_contraction, schedule_contraction
+from zyx.schedule.contraction import find_contraction
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small, local_bytes
 from zyx.schedule.heuristics.register_tiles import COST_ALONE, schedule_register_tiles
@@ -15,12 +15,13 @@ from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
 from zyx.schedule.heuristics.thread_tiles import choose_thread_tile, schedule_thread_tile
 from zyx.schedule.heuristics.threads import schedule_threads
 from zyx.schedule.heuristics.transpositions import schedule_transposition
+from zyx.schedule.heuristics.vector_tiles import schedule_vector_tiles
 from zyx.schedule.heuristics.widths import schedule_by_width
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.nest import Nest
-    from zyx.schedule.heuristics.contraction import Contraction
+    from zyx.schedule.contraction import Contraction
     from zyx.schedule.moves import Move
 
 
@@ -46,7 +47,7 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
                 schedule_threads(plan, info, can_meet=False, is_alone=is_alone)
         keep_arrays_small(plan, info)
     elif found is not None:
-        schedule_contraction(plan, found, info)
+        schedule_vector_tiles(plan, found, info)
     else:
         schedule_by_width(plan, info)
     return plan.nest, plan.moves
@@ -54,10 +55,10 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
 
 def _schedule_group(plan: Plan, found: Contraction | None, info: DeviceInfo, *, can_meet: bool, is_alone: bool) -> None:
     """Schedule a nest for groups of threads, whose threads may meet."""
-    if can_meet and schedule_tensor_cores(plan, info):
+    if can_meet and found is not None and schedule_tensor_cores(plan, found, info):
         return
     if is_alone and found is not None:
-        tile = choose_thread_tile(plan.nest, found, info)
+        tile = choose_thread_tile(found, info)
         if schedule_register_tiles(plan, found, info, math.inf if tile is None else tile.cost):
             return
         if tile is not None and tile.cost < COST_ALONE:

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.nest import Compute, Kind, Store
+from zyx.ir.nest import Compute, Kind
 from zyx.schedule.accesses import stride_along
 from zyx.schedule.heuristics.panels import can_gather, copy_rows, stage_read
 from zyx.schedule.heuristics.plan import work_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir import expr as e
     from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest
+    from zyx.schedule.contraction import Contraction
     from zyx.schedule.heuristics.plan import Plan
     from zyx.schedule.heuristics.tile import Tile
 
@@ -60,31 +60,24 @@ class Gathered:
 
 
 def gather_columns(
-    plan: Plan,
-    statement: Compute,
-    reads: Sequence[e.Read],
-    vector: Range,
-    rows: Range,
-    lanes: int,
-    info: DeviceInfo,
+    plan: Plan, found: Contraction, vector: Range, rows: Range, lanes: int, info: DeviceInfo
 ) -> Gathered | None:
     """Copy what the columns of a product read, and make one range of `vector` and another one, if that pays.
 
     Args:
         plan: Of a nest that is not scheduled.
-        statement: The sum of products.
-        reads: The positions that it reads.
+        found: The sum of products.
         vector: The columns that lie side by side in the result.
         rows: The range of the results that share what is copied.
         lanes: Of the vectors that the statement is computed with.
         info: The device.
     """
-    wide = [read for read in reads if read.index.free & vector.bit]
+    statement, wide = found.statement, found.along(vector)
     is_whole = vector.size & (vector.size - 1) == 0
     if not is_whole or not can_gather(wide, vector, rows, info):
         return None
     (read,) = wide
-    beside = [range_ for range_ in statement.value.ranges if _continues(plan.nest, reads, read, range_, vector)]
+    beside = [range_ for range_ in statement.value.ranges if _continues(found, read, range_, vector)]
     if len(beside) != 1 or _used(beside[0].size * vector.size, lanes) < _GAIN * _used(vector.size, lanes):
         return None
     (outer,) = beside
@@ -131,16 +124,15 @@ def _shared_out(plan: Plan, tile: Tile, others: Sequence[Range], info: DeviceInf
     return groups, inner
 
 
-def _continues(nest: Nest, reads: Sequence[e.Read], wide: e.Read, range_: Range, vector: Range) -> bool:
+def _continues(found: Contraction, wide: e.Read, range_: Range, vector: Range) -> bool:
     """Whether results along `vector` are followed by those of the next point of `range_`, which `wide` alone reads."""
-    stores = [statement for statement in nest.statements if isinstance(statement, Store)]
     return (
         range_ is not vector
         and range_.size > 1
-        and all(bool(read.free & range_.bit) is (read is wide) for read in reads)
+        and all(bool(read.free & range_.bit) is (read is wide) for read in found.reads)
         and all(
             stride_along(store.index, range_) == vector.size and stride_along(store.index, vector) == 1
-            for store in stores
+            for store in found.stores
         )
     )
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir.expr import Apply1
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ops import TRANSCENDENTAL
-from zyx.schedule.accesses import expressions_of, reads_in, stride_along
-from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
+from zyx.schedule.accesses import expressions_of, reads_in, serial_ranges, stride_along
+from zyx.schedule.heuristics.plan import Plan, work_of
 from zyx.schedule.heuristics.streaming import LINE_BYTES, passes_caches, stream_stores
 from zyx.schedule.heuristics.tile import near_divisor
 from zyx.schedule.heuristics.vectors import choose_vector_ranges, lanes_of, turned_range

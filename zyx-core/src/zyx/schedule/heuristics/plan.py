@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
-from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.accesses import roots_of
 from zyx.schedule.moves import Behind, Mark, Merge, Peel, Reorder, Split
 from zyx.schedule.moves.ranges import find_range, statement_labels
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zyx.ir.expr import Expr, Range
-    from zyx.ir.nest import Nest, Statement
+    from zyx.ir.nest import Kind, Nest, Statement
     from zyx.schedule.moves import Move
 
 
@@ -162,14 +161,3 @@ def work_of(statement: Statement) -> int:
     for range_ in statement.order:
         count *= range_.size
     return count
-
-
-def serial_ranges(statement: Statement) -> tuple[Range, ...]:
-    """Return the ranges of a statement that no two groups may share."""
-    match statement:
-        case Compute(reduced=reduced):
-            return reduced
-        case Scan(along=along):
-            return along
-        case Store(serial=serial):
-            return serial

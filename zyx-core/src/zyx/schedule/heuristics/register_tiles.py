@@ -25,10 +25,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import expr as e
-from zyx.ir.nest import Compute, Kind, Scan
-from zyx.schedule.accesses import expressions_of, stride_along
-from zyx.schedule.heuristics.products import find_matrices, merge, stage_factor
+from zyx.ir.nest import Kind
+from zyx.schedule.accesses import stride_along
+from zyx.schedule.heuristics.products import merge, stage_factor
 from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves import Split
 from zyx.schedule.moves.values import conversion_of
@@ -37,9 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
+    from zyx.ir import expr as e
     from zyx.ir.expr import Range
     from zyx.ir.nest import Nest
-    from zyx.schedule.heuristics.contraction import Contraction
+    from zyx.schedule.contraction import Contraction
     from zyx.schedule.heuristics.plan import Plan
 
 #: Threads of a warp along the rows and the columns of its results.
@@ -158,12 +158,11 @@ def _product(nest: Nest, found: Contraction, info: DeviceInfo) -> _Product | Non
     """Return the product of matrices that a nest computes, with what becomes of each result, if it is one."""
     statement, reads = found.statement, found.reads
     lanes = min(_MOST_LANES, *(lanes_of(other, info) for other in nest.statements))
-    sums = [s for s in nest.statements if isinstance(s, Scan) or (isinstance(s, Compute) and s.op is not None)]
-    if len(sums) != 1 or len(reads) != 2 or lanes < 2 or info.warp_size < _LEAST_WARP:
+    if not found.is_by_results or len(reads) != 2 or lanes < 2 or info.warp_size < _LEAST_WARP:
         return None
-    if not all(info.can_compute(expr.dtype) for expr in expressions_of(statement) if isinstance(expr, e.Apply2)):
+    if not found.is_native(info):
         return None  # a multiplication is many operations: too many to write them out
-    matrices = find_matrices(nest, statement, *reads)
+    matrices = found.matrices(*reads)
     if matrices is None:
         return None
     left, right = matrices.reads

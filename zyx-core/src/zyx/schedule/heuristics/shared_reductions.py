@@ -21,8 +21,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.schedule.accesses import reads_in, stride_along
-from zyx.schedule.heuristics.plan import serial_ranges, work_of
+from zyx.schedule.accesses import reads_in, serial_ranges, stride_along
+from zyx.schedule.heuristics.plan import work_of
 from zyx.schedule.heuristics.swaps import swap_along
 from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves import Reorder, Split

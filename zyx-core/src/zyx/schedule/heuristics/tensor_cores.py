@@ -32,12 +32,10 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
-from zyx.ir.nest import Compute, Kind, Scan
+from zyx.ir.nest import Kind
 from zyx.ir.wmma import WARP
-from zyx.ops import ReduceOp
-from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.fragments import factors_of
-from zyx.schedule.heuristics.products import find_matrices, merge, stage_factor
+from zyx.schedule.heuristics.products import merge, stage_factor
 from zyx.schedule.moves import TensorCore
 
 if TYPE_CHECKING:
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
     from zyx.ir.nest import Nest
+    from zyx.schedule.contraction import Contraction
     from zyx.schedule.heuristics.plan import Plan
 
 #: Bytes of a row or column that are copied at a time: vectors of 16 that a thread loads, for 4 threads.
@@ -133,13 +132,13 @@ class _Side:
         return [self.warp, self.tile, self.inner, *([] if self.turn is None else [self.turn])]
 
 
-def schedule_tensor_cores(plan: Plan, info: DeviceInfo) -> bool:
-    """Schedule the nest of `plan` if it is a product of matrices that the device has an instruction for.
+def schedule_tensor_cores(plan: Plan, found: Contraction, info: DeviceInfo) -> bool:
+    """Schedule the nest of `plan`, whose sum of products is `found`, if the device has an instruction for it.
 
     Returns:
         Whether it is; if not, the plan is as it was.
     """
-    product = _find(plan.nest, info)
+    product = _product(plan.nest, found, info)
     block = None if product is None else _choose_block(product, info)
     if product is None or block is None:
         return False
@@ -161,14 +160,11 @@ def schedule_tensor_cores(plan: Plan, info: DeviceInfo) -> bool:
 # ---- what there is
 
 
-def _find(nest: Nest, info: DeviceInfo) -> _Product | None:
+def _product(nest: Nest, found: Contraction, info: DeviceInfo) -> _Product | None:
     """Return the product of matrices that a nest computes, with what becomes of each result, if it is one."""
-    sums = [s for s in nest.statements if isinstance(s, Compute) and s.op is not None]
-    if len(sums) != 1 or sums[0].op is not ReduceOp.SUM or any(isinstance(s, Scan) for s in nest.statements):
+    statement = found.statement
+    if not info.wmma or not found.is_by_results or len(found.reads) != 2:
         return None
-    (statement,) = sums
-    if not isinstance(statement.expr, e.Apply2):
-        return None  # with conditions on products, it may share a launch with others: see `zyx.schedule.arrange`
     try:
         x, y = factors_of(nest.pool, statement)
     except ScheduleError:
@@ -176,19 +172,13 @@ def _find(nest: Nest, info: DeviceInfo) -> _Product | None:
     depths = [dims for dims, dtype in info.wmma if dtype is x.dtype]
     if not isinstance(x, e.Read) or not isinstance(y, e.Read) or not depths:
         return None
-    if len(reads_in(statement)) != 2:
-        return None  # a position is read from memory too
-    found = find_matrices(nest, statement, x, y)
-    if found is None:
+    matrices = found.matrices(x, y)
+    if matrices is None:
         return None
-    (rows, columns), (left, right), depth = found.sides, found.reads, found.depth
+    depth = matrices.depth
     dims = max(depths, key=lambda dims: (dims[2] <= depth.size, dims[2] if dims[2] <= depth.size else -dims[2]))
-    turned = (_is_turned(left, rows, depth), _is_turned(right, columns, depth))
-    return _Product(repr(statement.value), found.sides, depth, found.others, dims, x.dtype.itemsize, turned)
-
-
-def _is_turned(factor: e.Read, side: Range, depth: Range) -> bool:
-    return stride_along(factor.index, depth) != 1 and stride_along(factor.index, side) == 1
+    turned = (matrices.near[0] is matrices.sides[0], matrices.near[1] is matrices.sides[1])
+    return _Product(repr(statement.value), matrices.sides, depth, matrices.others, dims, x.dtype.itemsize, turned)
 
 
 # ---- how large

@@ -22,20 +22,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.schedule.accesses import expressions_of, reads_in, stride_along
+from zyx.ir.nest import Compute, Kind
+from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.heuristics.elementwise import part_of_a_point
-from zyx.schedule.heuristics.plan import serial_ranges
 from zyx.schedule.heuristics.products import merge, stage_factor
 from zyx.schedule.moves import Split
 from zyx.schedule.moves.values import conversion_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zyx.backend.info import DeviceInfo
+    from zyx.ir import expr as e
     from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest
-    from zyx.schedule.heuristics.contraction import Contraction
+    from zyx.schedule.contraction import Contraction
     from zyx.schedule.heuristics.plan import Plan
 
 #: Threads of a group: of larger groups, fewer have room on a processor, and more of them are idle at the end.
@@ -80,37 +80,29 @@ class ThreadTile:
 
     rows: Range
     height: int
-    points: tuple[Range, ...]
+    points: Sequence[Range]
     several: int
     cost: float
 
 
-def choose_thread_tile(nest: Nest, found: Contraction, info: DeviceInfo) -> ThreadTile | None:
+def choose_thread_tile(found: Contraction, info: DeviceInfo) -> ThreadTile | None:
     """Return the results of a thread that cost least, by a rough count; None if there is no way to share them out."""
     statement = found.statement
     kept = statement.value.ranges
-    sums = [s for s in nest.statements if isinstance(s, Scan) or (isinstance(s, Compute) and s.op is not None)]
-    if len(sums) != 1 or len(found.reads) != 2 or not kept:
-        return None
-    if not all(r in s.order and r not in serial_ranges(s) for r in kept for s in nest.statements):
-        return None
-    if not all(info.can_compute(expr.dtype) for expr in expressions_of(statement) if isinstance(expr, e.Apply2)):
+    if not found.is_by_results or len(found.reads) != 2 or not found.is_native(info):
         return None
     neighbour = kept[-1]
-    stores = [store for store in nest.statements if isinstance(store, Store)]
-    if any(stride_along(store.index, neighbour) != 1 for store in stores):
+    if any(stride_along(store.index, neighbour) != 1 for store in found.stores):
         return None
     image = next((read for read in found.reads if _is_near(read, neighbour)), None)
     weight = next((read for read in found.reads if not read.free & neighbour.bit), None)
     if image is None or weight is None:
         return None
-    of_weight = [range_ for range_ in kept if weight.index.free & range_.bit and not image.free & range_.bit]
-    if not of_weight:
+    of_weight = found.sides(weight, image).rows
+    points = [range_ for range_ in kept if found.along(range_) == [image]]
+    if not of_weight or math.prod(range_.size for range_ in points) < _LEAST_POINTS:
         return None
     rows = max(of_weight, key=lambda range_: range_.size)
-    points = tuple(r for r in kept if image.index.free & r.bit and not weight.index.free & r.bit)
-    if math.prod(range_.size for range_ in points) < _LEAST_POINTS:
-        return None
     results = math.prod(range_.size for range_ in kept)
     summed = math.prod(range_.size for range_ in statement.reduced)
     tiles = []

@@ -15,16 +15,16 @@ parts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir import expr as e
-from zyx.ir.nest import Compute, Kind, Store
-from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp
+from zyx.ir.nest import Kind
+from zyx.ops import TRANSCENDENTAL
 from zyx.schedule.accesses import expressions_of, stride_along
 from zyx.schedule.heuristics.gathered import gather_columns, schedule_gathered
 from zyx.schedule.heuristics.panels import can_copy, can_gather, copy_columns, copy_rows
-from zyx.schedule.heuristics.plan import Plan, serial_ranges, work_of
+from zyx.schedule.heuristics.plan import work_of
 from zyx.schedule.heuristics.streaming import stream_stores
 from zyx.schedule.heuristics.tile import BLOCK_ROWS, SMALL_PRODUCT, Tile, near_divisor
 from zyx.schedule.heuristics.vectors import cost, cost_of_steps, lanes_of
@@ -33,7 +33,9 @@ from zyx.schedule.moves import Nested
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest
+    from zyx.ir.nest import Compute, Store
+    from zyx.schedule.contraction import Contraction
+    from zyx.schedule.heuristics.plan import Plan
 
 #: Groups for each thread: enough to even out what the threads are given.
 _GROUPS_A_UNIT: Final = 4
@@ -44,53 +46,16 @@ _TURNING_COST: Final = 16.0
 _GATHERED_COST: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Contraction:
-    """A sum of products in a nest.
-
-    Attributes:
-        statement: The reduction.
-        reads: Positions read by it.
-    """
-
-    statement: Compute
-    reads: tuple[e.Read, ...]
-
-
-def find_contraction(nest: Nest) -> Contraction | None:
-    """Return the sum of products of a nest whose reads are each used for several results, if it has one.
-
-    A sum whose results other statements combine again is none: the tiles of its results would be shared out over groups
-    and lanes that have to meet. So are the distances between pairs of points, of which the nearest is wanted.
-    """
-    for statement in nest.statements:
-        if not isinstance(statement, Compute) or statement.op is not ReduceOp.SUM:
-            continue
-        expr = statement.expr
-        while isinstance(expr, e.Convert):
-            expr = expr.x
-        if not isinstance(expr, e.Apply2) or expr.op is not BinaryOp.MUL:
-            continue
-        reads = tuple(expr for expr in expressions_of(statement) if isinstance(expr, e.Read))
-        kept = [range_ for range_ in statement.order if range_ not in statement.reduced and range_.size > 1]
-        combined = {range_ for other in nest.statements for range_ in serial_ranges(other)}
-        if len(reads) < 2 or len(kept) < 2 or not combined.isdisjoint(kept):
-            continue
-        if all(any(not read.index.free & range_.bit for range_ in kept) for read in reads):
-            return Contraction(statement, reads)
-    return None
-
-
-def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> None:
+def schedule_vector_tiles(plan: Plan, found: Contraction, info: DeviceInfo) -> None:
     """Schedule the nest of `plan`, whose sum of products is `found`."""
     statement = found.statement
     lanes = lanes_of(statement, info)
-    kept = [range_ for range_ in statement.order if range_ not in statement.reduced]
-    vector = _vector_range(plan.nest, found, kept, lanes, info)
-    columns, rows = _tile_ranges(found, kept, vector)
+    kept = statement.value.ranges
+    vector = _vector_range(found, lanes, info)
+    columns, rows = _tile_ranges(found, vector)
     tile = Tile(plan, info, lanes)
     if rows is not None and vector in kept:
-        gathered = gather_columns(plan, statement, found.reads, vector, rows, lanes, info)
+        gathered = gather_columns(plan, found, vector, rows, lanes, info)
         if gathered is not None:
             schedule_gathered(plan, tile, gathered, rows, info)
             return
@@ -100,7 +65,7 @@ def schedule_contraction(plan: Plan, found: Contraction, info: DeviceInfo) -> No
         reduced = [range_ for range_ in reduced if range_ is not vector] + [tile.vector_loop]
     else:
         tile.vector_along_result(vector, rows)
-    wide = [read for read in found.reads if read.index.free & vector.bit]
+    wide = found.along(vector)
     masked = any(read.mask is not None for read in wide)
     is_copied = (
         vector not in statement.reduced
@@ -130,13 +95,10 @@ def _masks_first(found: Contraction, vector: Range, reduced: list[Range]) -> lis
     return sorted(reduced, key=lambda range_: not any(mask.free & range_.bit for mask in masks))
 
 
-def _vector_range(nest: Nest, found: Contraction, kept: list[Range], lanes: int, info: DeviceInfo) -> Range:
+def _vector_range(found: Contraction, lanes: int, info: DeviceInfo) -> Range:
     """Return the range along which the accesses of the sum, and of what stores its results, cost least."""
-    statement = found.statement
-    stores = [s for s in nest.statements if isinstance(s, Store)]
-    points = 1
-    for range_ in statement.reduced:
-        points *= range_.size
+    statement, stores = found.statement, found.stores
+    points = math.prod(range_.size for range_ in statement.reduced)
 
     def total(range_: Range) -> float:
         waste = -(-range_.size // lanes) * lanes / range_.size
@@ -144,22 +106,19 @@ def _vector_range(nest: Nest, found: Contraction, kept: list[Range], lanes: int,
             # The lanes have to be added up, and what follows is computed one by one.
             after = sum(_epilogue_cost(store) for store in stores) * (lanes - 1) / points
             return cost(statement, range_, lanes) + after
-        reads = sum(_access_cost(found, read, range_, kept, lanes, info) for read in found.reads)
+        reads = sum(_access_cost(found, read, range_, lanes, info) for read in found.reads)
         others = sum(0.0 if stride_along(s.index, range_) == 1 else lanes / 8 for s in stores)
         return (reads / len(found.reads) + others) * waste
 
     return min(statement.order, key=total)
 
 
-def _access_cost(
-    found: Contraction, read: e.Read, vector: Range, kept: list[Range], lanes: int, info: DeviceInfo
-) -> float:
+def _access_cost(found: Contraction, read: e.Read, vector: Range, lanes: int, info: DeviceInfo) -> float:
     step = stride_along(read.index, vector)
     if step in (0, 1):
         return 1.0 if step else 0.25
-    _, rows = _tile_ranges(found, kept, vector)
-    wide = [other for other in found.reads if other.index.free & vector.bit]
-    if rows is None or not can_gather(wide, vector, rows, info):
+    _, rows = _tile_ranges(found, vector)
+    if rows is None or not can_gather(found.along(vector), vector, rows, info):
         return cost_of_steps(step, lanes)
     is_turned = any(stride_along(read.index, r) == 1 and r.size >= lanes for r in found.statement.reduced)
     return _TURNED_COST + _TURNING_COST / rows.size if is_turned and read.mask is None else _GATHERED_COST
@@ -176,20 +135,15 @@ def _epilogue_cost(store: Store) -> float:
     return total
 
 
-def _tile_ranges(found: Contraction, kept: list[Range], vector: Range) -> tuple[Range | None, Range | None]:
+def _tile_ranges(found: Contraction, vector: Range) -> tuple[Range | None, Range | None]:
     """Return (a range that shares loads with the vector's side of the tile, one of the other side), if there are.
 
     The two sides are told apart by the reads that do not depend on them.
     """
-    others = [range_ for range_ in kept if range_ is not vector and range_.size > 1]
-    if vector in kept:
-        with_vector = [read for read in found.reads if read.index.free & vector.bit]
-        rows = [r for r in others if not any(read.index.free & r.bit for read in with_vector)]
-        return None, _largest(rows)
-    first, second = found.reads[0], found.reads[-1]
-    columns = [r for r in others if not first.index.free & r.bit]
-    rows = [r for r in others if not second.index.free & r.bit and r not in columns]
-    return _largest(columns), _largest(rows)
+    if vector not in found.statement.reduced:
+        return None, _largest([range_ for range_ in found.shared(*found.along(vector)) if range_ is not vector])
+    columns = found.shared(found.reads[0])
+    return _largest(columns), _largest([r for r in found.shared(found.reads[-1]) if r not in columns])
 
 
 def _largest(ranges: list[Range]) -> Range | None:
