@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from zyx.ir import affine
@@ -49,3 +51,32 @@ def test_quotients_are_narrowed_if_what_was_learned_has_to_do_with_them():
     known.narrow_quotients()
     assert known.searches == 4  # least and greatest, of two dividends
     assert [known.box(quotient)[1] for quotient in quotients] == [1, 1, 12]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_maximum_is_that_of_a_search_whatever_was_learned_and_forgotten_before(seed):
+    rng, known = random.Random(seed), Inequalities()
+    forms = [known.atom(name, (0, rng.choice([9, 63, 1000]))) for name in "xyz"]
+    for _ in range(120):
+        a, b = rng.choice(forms), rng.choice(forms)
+        match rng.choice(["mark", "release", "learn", "divide", "extreme", "narrow", "combine"]):
+            case "mark" if len(known._marks) < 4:
+                known.mark()
+            case "release" if known._marks:
+                known.release()
+            case "learn" if known._marks:
+                known.learn([affine.shift(affine.add(a, b, rng.choice([-1, 1, 3])), rng.randint(-40, 0))])
+            case "divide" if known.minimum(a) >= 0:
+                forms += known.quotient_and_remainder(a, rng.choice([2, 3, 8, 24]))
+            case "extreme":
+                forms.append(known.extreme(a, b, greatest=rng.random() < 0.5))
+            case "narrow" if known._marks:
+                known.narrow_extremes()
+                known.narrow_quotients()
+            case "combine":
+                forms.append(affine.shift(affine.add(a, b, rng.choice([-2, 1, 8])), rng.randint(-9, 9)))
+            case _:
+                pass
+        for form in rng.sample(forms, min(len(forms), 6)):
+            searched = known._maximum(form), -known._maximum(affine.scale(form, -1))
+            assert (known.maximum(form), known.minimum(form)) == searched

@@ -56,12 +56,15 @@ class Inequalities:
         self._extremes: list[tuple[int, tuple[Form, Form], bool]] = []
         self._facts: list[Form] = []
         self._marks: list[Mark] = []
+        self._maxima: dict[Form, int] = {}  # what `maximum` gave since something changed that it depends on
+        self._maxima_before: list[dict[Form, int]] = []  # the same when each mark was made
 
     # ---- facts
 
     def mark(self) -> Mark:
         """Return the present state, to be given to `release`; facts added until then are forgotten by it."""
         self._marks.append(Mark(len(self._facts)))
+        self._maxima_before.append(self._maxima)
         return self._marks[-1]
 
     def release(self) -> None:
@@ -70,12 +73,13 @@ class Inequalities:
         del self._facts[mark.facts :]
         for atom, range_ in mark.narrowed.items():
             self._ranges[atom] = range_
+        self._maxima = self._maxima_before.pop()
 
     def learn(self, facts: Iterable[Form]) -> None:
         """Take each of `facts` to be at most 0, until the last `mark` is released."""
         for fact in facts:
             if fact not in self._facts:
-                self._facts.append(fact)
+                self._add(fact)
                 self._cut([fact, *self._in_quotients(fact, self._quotients)])
             self._narrow(fact)
 
@@ -90,7 +94,11 @@ class Inequalities:
                 rest = Form(tuple(term for term in fact.terms if term[1] % common), fact.constant)
                 cut = Form(divisible, -(-self.box(rest)[0] // common))
                 if self.box(cut)[1] > 0 and cut not in self._facts:
-                    self._facts.append(cut)
+                    self._add(cut)
+
+    def _add(self, fact: Form) -> None:
+        self._facts.append(fact)
+        self._maxima = {}
 
     @staticmethod
     def _in_quotients(fact: Form, quotients: Iterable[tuple[int, int, Form, int]]) -> Iterator[Form]:
@@ -175,6 +183,7 @@ class Inequalities:
         elif narrowed != before:
             self._marks[-1].narrowed.setdefault(atom, before)
             self._ranges[atom] = narrowed
+            self._maxima = {}
 
     # ---- bounds of forms
 
@@ -197,37 +206,65 @@ class Inequalities:
 
     def maximum(self, form: Form) -> int:
         """Return a number that a form does not exceed, using facts."""
-        best = self.box(form)[1]
-        seen = {form}
+        best = self._maxima.get(form)
+        if best is None:
+            best = self._maxima[form] = self._maximum(form) if form.terms else form.constant
+        return best
+
+    def _maximum(self, form: Form) -> int:
+        best, ranges = self.box(form)[1], self._ranges
+        seen = {(frozenset(form.terms), form.constant)}
         # First come those that no step to them made greater; a step that does, or gains nothing, may lead to a gain.
-        waiting = [(0, best, len(form.terms), 0, form)]
+        waiting = [(0, best, len(form.terms), 0, dict(form.terms), form.constant)]
         for _ in range(MAX_STEPS):
             if not waiting:
                 break
-            losses, bound, _, _, current = heapq.heappop(waiting)
-            factors = dict(current.terms)
-            for fact in self._relevant(current):
+            losses, bound, _, _, factors, constant = heapq.heappop(waiting)
+            for fact, multiple in self._cancelling(factors):
+                # All that follows is affine.add(form, fact, -multiple) and its box, for here is where the time goes.
+                terms = factors.copy()
                 for atom, factor in fact.terms:
-                    mine = factors.get(atom, 0)
-                    if mine * factor > 0 and mine % factor == 0:
-                        candidate = affine.add(current, fact, -(mine // factor))
-                        high = self.box(candidate)[1]
-                        if candidate not in seen:
-                            best = min(best, high)
-                            seen.add(candidate)
-                            item = losses + (high > bound), high, len(candidate.terms), len(seen), candidate
-                            heapq.heappush(waiting, item)
+                    left = terms.get(atom, 0) - multiple * factor
+                    if left:
+                        terms[atom] = left
+                    else:
+                        del terms[atom]
+                rest = constant - multiple * fact.constant
+                candidate = frozenset(terms.items()), rest
+                if candidate not in seen:
+                    seen.add(candidate)
+                    high = rest
+                    for atom, factor in terms.items():
+                        high += factor * ranges[atom][factor > 0]
+                    best = min(best, high)
+                    item = losses + (high > bound), high, len(terms), len(seen), terms, rest
+                    heapq.heappush(waiting, item)
         return best
+
+    def _cancelling(self, factors: dict[int, int]) -> Iterator[tuple[Form, int]]:
+        """Yield facts, each with a positive multiple of it that has a term of a form, given as factors by atom."""
+        facts = {id(fact): fact for fact in self._facts}
+        for atom in sorted(factors):
+            facts |= {id(fact): fact for fact in self._relations.get(atom, ())}
+        for fact in facts.values():
+            multiples: list[int] = []
+            for atom, factor in fact.terms:
+                mine = factors.get(atom)
+                if mine is not None and mine % factor == 0:
+                    multiple = mine // factor
+                    if multiple > 0 and multiple not in multiples:
+                        multiples.append(multiple)
+                        yield fact, multiple
 
     def minimum(self, form: Form) -> int:
         """Return a number that a form is not less than, using facts."""
         return -self.maximum(affine.scale(form, -1))
 
-    def _relevant(self, form: Form) -> list[Form]:
-        facts = self._facts.copy()
-        for atom, _ in form.terms:
-            facts.extend(self._relations.get(atom, ()))
-        return facts
+    def _relate_atoms(self, atoms: Iterable[int], facts: list[Form]) -> None:
+        """Take each of `facts` to be at most 0 from now on, and useful for `atoms`."""
+        for atom in atoms:
+            self._relations.setdefault(atom, []).extend(facts)
+        self._maxima, self._maxima_before = {}, [{} for _ in self._maxima_before]
 
     # ---- atoms
 
@@ -274,10 +311,9 @@ class Inequalities:
             above = affine.shift(affine.scale(floor, -1), 1 - divisor)
             exact = affine.add(floor, remainder)
             both = [exact, affine.scale(exact, -1)]
-            self._relations.setdefault(q, []).extend([*both, floor, above])
-            self._relations.setdefault(r, []).extend(both)
-            for atom, _ in dividend.terms:
-                self._relations.setdefault(atom, []).extend([floor, above, *both])
+            self._relate_atoms([q], [*both, floor, above])
+            self._relate_atoms([r], both)
+            self._relate_atoms([atom for atom, _ in dividend.terms], [floor, above, *both])
             for fact in self._facts.copy():
                 self._cut(self._in_quotients(fact, self._quotients[-1:]))
             self._divided_again(quotient, remainder, dividend, divisor)
@@ -297,8 +333,7 @@ class Inequalities:
         in_two = quotient, affine.add(rest, remainder, first)
         for one, other in zip(whole, in_two, strict=True):
             same = affine.add(one, other, -1)
-            for atom, _ in same.terms:
-                self._relations.setdefault(atom, []).extend([same, affine.scale(same, -1)])
+            self._relate_atoms([atom for atom, _ in same.terms], [same, affine.scale(same, -1)])
 
     def _divide_on(self, dividend: Form, divisor: int, quotient: Form) -> None:
         """Relate quotients of one dividend: ``x // 24`` is ``x // 6 // 4``, so ``x // 6 % 16`` has to do with it."""
@@ -331,8 +366,7 @@ class Inequalities:
                 _, high = self.quotient_and_remainder(affine.shift(p, apart // ratio), divisor // ratio)
                 _, low = self.quotient_and_remainder(dividend, ratio)
                 same = affine.add(affine.add(Form(((remainder, 1),), 0), high, -ratio), low, -1)
-                for atom, _ in same.terms:
-                    self._relations.setdefault(atom, []).extend([same, affine.scale(same, -1)])
+                self._relate_atoms([atom for atom, _ in same.terms], [same, affine.scale(same, -1)])
 
     def extreme(self, x: Form, y: Form, *, greatest: bool) -> Form:
         """Return the atom of a maximum or minimum."""
@@ -348,6 +382,5 @@ class Inequalities:
             sign = -1 if greatest else 1
             self._extremes.append((form.terms[0][0], (x, y), greatest))
             relations = [affine.scale(affine.add(form, operand, -1), sign) for operand in (x, y)]
-            for atom, _ in (*form.terms, *x.terms, *y.terms):
-                self._relations.setdefault(atom, []).extend(relations)
+            self._relate_atoms([atom for atom, _ in (*form.terms, *x.terms, *y.terms)], relations)
         return form
