@@ -12,6 +12,7 @@ from zyx.graph.walk import topological
 from zyx.ops import BinaryOp
 from zyx.runtime.signature import signature
 from zyx.runtime.varying import Varying
+from zyx.testing.fuzz.running import constants_given
 from zyx.testing.graph_runs import GraphRunner, with_other_constants
 from zyx.testing.graphs import GraphOptions
 
@@ -165,6 +166,16 @@ def test_a_device_that_refuses_numbers_has_them_in_its_kernels(lab, device, monk
         for number in (0.5, 0.25, 2.0):
             np.testing.assert_array_equal((zyx.Tensor(X) * number).numpy(), X * number)
     assert capsys.readouterr().err.count("next: a kernel for this constant alone") == 1
+
+
+def test_all_constants_can_be_given(lab):
+    with constants_given(lab):
+        x = np.arange(6, dtype=np.int32)
+        result = zyx.where(zyx.arange(6) < 4, zyx.Tensor(x) * 3 + 1, -2) % 4
+        np.testing.assert_array_equal(result.numpy(), np.where(x < 4, x * 3 + 1, -2) % 4)
+        (step,) = list(lab._plans.values())[-1].steps
+        assert len(step.given) > 4
+    assert lab.planner.varying.given(*signature([(zyx.Tensor(x) * 3).node])[::2]) is None
 
 
 def test_random_graphs_with_other_constants_agree_with_the_oracle(lab):

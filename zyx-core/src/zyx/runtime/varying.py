@@ -86,9 +86,14 @@ class Given:
 
 
 class Varying:
-    """The structures that were met, and which of their constants have changed."""
+    """The structures that were met, and which of their constants have changed.
 
-    def __init__(self) -> None:
+    Args:
+        all_vary: Whether kernels are given all constants from the first time on; for tests.
+    """
+
+    def __init__(self, *, all_vary: bool = False) -> None:
+        self._all_vary = all_vary
         self._structures: OrderedDict[Hashable, _Structure] = OrderedDict()
 
     def given(self, key: Key, order: Sequence[Node]) -> Given | None:
@@ -100,13 +105,11 @@ class Varying:
         """
         found = self._structures.get(key.structure)
         if found is None:
-            better_known = _better_known(order)
-            own = {tuple(key.constants[place] for place in better_known)}
-            self._structures[key.structure] = _Structure(key.constants, better_known, own)
+            found = self._structures[key.structure] = self._first(key, order)
             if len(self._structures) > _MOST:
                 self._structures.popitem(last=False)
-            return None
-        self._structures.move_to_end(key.structure)
+        else:
+            self._structures.move_to_end(key.structure)
         changed = {place for place, value in enumerate(key.constants) if value != found.first[place]}
         values = tuple(key.constants[place] for place in found.better_known)
         if len(found.own) < _OWN_PLANS:
@@ -120,6 +123,12 @@ class Varying:
         others = (value for place, value in enumerate(key.constants) if place not in found.changed)
         constants = _constants_of(order)
         return Given(Key(key.structure, (places, *others)), places, tuple(constants[place].value for place in places))
+
+    def _first(self, key: Key, order: Sequence[Node]) -> _Structure:
+        if self._all_vary:
+            return _Structure(key.constants, (), set(), set(range(len(key.constants))))
+        better_known = _better_known(order)
+        return _Structure(key.constants, better_known, {tuple(key.constants[place] for place in better_known)})
 
     def bake(self, key: Key) -> None:
         """Let the constants of a structure be parts of its kernels from now on: a device refused to be given them."""

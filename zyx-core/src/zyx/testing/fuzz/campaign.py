@@ -184,6 +184,8 @@ def _ways(choices: Seeded, *, is_smooth: bool) -> Sequence[Way]:
         ways.append(Way.GRADIENT)
     if choices.chance(8):
         ways.append(Way.THREADS)
+    if choices.chance(15):
+        ways.append(Way.GIVEN)
     return ways
 
 

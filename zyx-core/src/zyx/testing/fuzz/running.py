@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import enum
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 import zyx
 import zyx.nn.functional as F
+from zyx.runtime.runtime import current
+from zyx.runtime.varying import Varying
 from zyx.testing.compare import assert_within
 from zyx.testing.fuzz.program import MANY_SAMPLES, SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from zyx.runtime.runtime import Runtime
     from zyx.testing.fuzz.program import Program
     from zyx.testing.values import Array
 
@@ -27,6 +31,7 @@ class Way(enum.Enum):
     """How a program is run."""
 
     EAGER = "as it stands"
+    GIVEN = "with its constants given to the kernels"
     ONE_BY_ONE = "one output after the other"
     JIT = "under zyx.jit, three times"
     GRADIENT = "with gradients"
@@ -46,12 +51,27 @@ def check(program: Program, way: Way) -> None:
             if way is Way.EAGER:
                 zyx.realize(*outputs)
             compare(program, program.inputs, outputs)
+        case Way.GIVEN:
+            with constants_given(current()):
+                check(program, Way.EAGER)
         case Way.JIT:
             _check_jit(program, function)
         case Way.GRADIENT:
             _check_gradient(program, function)
         case Way.THREADS:
             _check_threads(program, function)
+
+
+@contextmanager
+def constants_given(runtime: Runtime) -> Iterator[None]:
+    """Let kernels be given all constants, also those that never change, for the length of a ``with`` block."""
+    planner = runtime.planner
+    before, planner.varying = planner.varying, Varying(all_vary=True)
+    runtime._drop_plans()
+    try:
+        yield
+    finally:
+        planner.varying = before
 
 
 def tensors(inputs: Sequence[Array]) -> list[zyx.Tensor]:
