@@ -120,7 +120,8 @@ class Entry:
             for handle, node in states
             if id(handle) in captured and captured[id(handle)][1] not in wanted
         }
-        self._plan: Plan = runtime.plan(self._computed, list(self._given), donations)
+        self._plan: Plan
+        self._plan, self._numbers = runtime.plan(self._computed, list(self._given), donations)
         self._plan.capture(runtime.trace)
         self._number = {node: number for node, number in zip(self._computed, self._plan.results, strict=True)}
         first = len(leaves)
@@ -212,7 +213,7 @@ class Entry:
         temporaries = self._temporaries
         if temporaries is None or (temporaries and _have_failed(temporaries)):
             temporaries = self._temporaries = plan.allocate(runtime.memory, plan.temporaries)
-        buffers = [*leaves, *outputs, *temporaries]
+        buffers = [*leaves, *self._numbers, *outputs, *temporaries]
         try:
             plan.queue(buffers, runtime.trace)
         except BackendError as error:

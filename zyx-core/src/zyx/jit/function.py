@@ -36,9 +36,9 @@ While a `Tape` records, in whatever thread, a call runs the function itself, unt
 to arguments and to everything that it finds outside. That is right and slow: take gradients inside, as above.
 
 A function keeps at most `MOST_TRACES` traces, a method as many for each object, and those go first that were not used
-for longest: each new number among the arguments is a trace and a compilation, so what changes all the time had better
-be a tensor. A trace keeps no argument, no tensor from outside and no object of a method alive; it goes when one that it
-depends on has gone.
+for longest. Each new number among the arguments is a trace, though only the first few are compiled: traces that differ
+in numbers alone share kernels then, which are given these. What changes all the time had better be a tensor. A trace
+keeps no argument, no tensor from outside and no object of a method alive; it goes when one that it depends on has gone.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zyx.runtime.planner import Planner
     from zyx.runtime.profile import Profile
     from zyx.runtime.signature import Key
+    from zyx.runtime.varying import Given
     from zyx.settings.record import Settings
 
 _MAX_PLANS: Final = 512
@@ -49,13 +50,16 @@ class Plans(Devices):
 
     def plan(
         self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None = None
-    ) -> Plan:
-        """Return a new plan that computes `outputs` from `leaves`; see `Planner.make`."""
+    ) -> tuple[Plan, Sequence[Scalar]]:
+        """Return a new plan that computes `outputs` from `leaves`, and the numbers that it is given behind these.
+
+        See `Planner.make`. It is for a trace: the first few that differ in constants alone have them in their kernels.
+        """
         with self.lock:
-            if not self._has_groups:
-                return self._planned(outputs, leaves, donations, {})
-            attempt = functools.partial(self._planned, outputs, leaves, donations)
-            return self.placement.run(signature(outputs)[2], outputs, self.trace, attempt)
+            key, _, order = signature(outputs)
+            given = self.planner.varying.given(key, order, is_traced=True)
+            attempt = functools.partial(self._new_plan, outputs, leaves, order, donations or {}, given)
+            return self.placement.run(order, outputs, self.trace, attempt) if self._has_groups else attempt({})
 
     def _plan_for(
         self, nodes: Sequence[Node], leaves: Sequence[Node], order: Sequence[Node], key: Key, placed: Placed
@@ -69,29 +73,36 @@ class Plans(Devices):
             key: Its key, with what it is `placed` on.
             placed: As `Planner.make` takes it.
         """
-        varying = self.planner.varying
-        given = varying.given(key, order)
-        if given is None:
-            return self._kept(key, self._planned(nodes, leaves, None, placed)), ()
-        plan = self._plans.get(given.key)
-        if plan is not None:
+        given = self.planner.varying.given(key, order)
+        if given is not None and (known := self._plans.get(given.key)) is not None:
             self._plans.move_to_end(given.key)
-            return plan, given.values
-        outputs, numbers = given.over_numbers(nodes, order)
-        try:
-            plan = self._planned(outputs, [*leaves, *numbers], None, placed)
-        except self.planner.refusals as error:
-            self.trace.baked(len(given.values), error)
-            varying.bake(key)
-            return self._kept(key, self._planned(nodes, leaves, None, placed)), ()
-        return self._kept(given.key, plan), given.values
-
-    def _kept(self, key: Key, plan: Plan) -> Plan:
-        """Return `plan`, which is found by its key from now on."""
-        self._plans[key] = plan
+            return known, given.values
+        plan, values = self._new_plan(nodes, leaves, order, {}, given, placed)
+        self._plans[given.key if given is not None and values else key] = plan
         while len(self._plans) > _MAX_PLANS:
             self._plans.popitem(last=False)[1].close()
-        return plan
+        return plan, values
+
+    def _new_plan(
+        self,
+        outputs: Sequence[Node],
+        leaves: Sequence[Node],
+        order: Sequence[Node],
+        donations: Mapping[Node, Node],
+        given: Given | None,
+        placed: Placed,
+    ) -> tuple[Plan, Sequence[Scalar]]:
+        """Make a plan that is given some constants, unless a device refuses to be; return it, and their values."""
+        if given is not None:
+            new, numbers = given.over_numbers(outputs, order)
+            new_of = dict(zip(outputs, new, strict=True))
+            offers = {new_of[node]: old for node, old in donations.items() if node in new_of}
+            try:
+                return self._planned(new, [*leaves, *numbers], offers, placed), given.values
+            except self.planner.refusals as error:
+                self.trace.baked(len(given.values), error)
+                self.planner.varying.bake(given.key)
+        return self._planned(outputs, leaves, donations, placed), ()
 
     def discard(self, plan: Plan) -> None:
         """Note that `plan` is not run any more: what was captured of it is released later. May be called anywhere."""
@@ -107,7 +118,7 @@ class Plans(Devices):
                 plan.close()
 
     def _planned(
-        self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None, placed: Placed
+        self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node], placed: Placed
     ) -> Plan:
         self.release_discarded()
         started = time.perf_counter()

@@ -94,22 +94,25 @@ class Varying:
 
     def __init__(self, *, all_vary: bool = False) -> None:
         self._all_vary = all_vary
-        self._structures: OrderedDict[Hashable, _Structure] = OrderedDict()
+        self._structures: OrderedDict[tuple[Hashable, bool], _Structure] = OrderedDict()
 
-    def given(self, key: Key, order: Sequence[Node]) -> Given | None:
+    def given(self, key: Key, order: Sequence[Node], *, is_traced: bool = False) -> Given | None:
         """Return what the kernels of a graph are to be given, if it is anything.
 
         Args:
             key: Of the graph; there is no plan for it alone.
             order: The nodes of the graph.
+            is_traced: Whether it is that of a function. Then all constants are better known: plans that are given none
+                can be captured.
         """
-        found = self._structures.get(key.structure)
+        known_by = key.structure, is_traced
+        found = self._structures.get(known_by)
         if found is None:
-            found = self._structures[key.structure] = self._first(key, order)
+            found = self._structures[known_by] = self._first(key, order, is_traced=is_traced)
             if len(self._structures) > _MOST:
                 self._structures.popitem(last=False)
         else:
-            self._structures.move_to_end(key.structure)
+            self._structures.move_to_end(known_by)
         changed = {place for place, value in enumerate(key.constants) if value != found.first[place]}
         values = tuple(key.constants[place] for place in found.better_known)
         if len(found.own) < _OWN_PLANS:
@@ -124,15 +127,19 @@ class Varying:
         constants = _constants_of(order)
         return Given(Key(key.structure, (places, *others)), places, tuple(constants[place].value for place in places))
 
-    def _first(self, key: Key, order: Sequence[Node]) -> _Structure:
+    def _first(self, key: Key, order: Sequence[Node], *, is_traced: bool) -> _Structure:
+        everything = range(len(key.constants))
         if self._all_vary:
-            return _Structure(key.constants, (), set(), set(range(len(key.constants))))
-        better_known = _better_known(order)
+            return _Structure(key.constants, (), set(), set(everything))
+        better_known = tuple(everything) if is_traced else _better_known(order)
         return _Structure(key.constants, better_known, {tuple(key.constants[place] for place in better_known)})
 
     def bake(self, key: Key) -> None:
         """Let the constants of a structure be parts of its kernels from now on: a device refused to be given them."""
-        self._structures[key.structure].is_baked = True
+        for is_traced in (False, True):
+            found = self._structures.get((key.structure, is_traced))
+            if found is not None:
+                found.is_baked = True
 
 
 def _constants_of(order: Sequence[Node]) -> list[n.Const]:
