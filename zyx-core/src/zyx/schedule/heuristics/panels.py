@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir.nest import Compute, Kind
 from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.moves import Stage
+from zyx.schedule.moves.ranges import find_statement
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zyx.backend.info import DeviceInfo
     from zyx.ir import expr as e
     from zyx.ir.expr import Range
-    from zyx.ir.nest import Statement
     from zyx.schedule.heuristics.plan import Plan
     from zyx.schedule.heuristics.tile import Tile
 
@@ -128,15 +130,43 @@ def copy_rows(plan: Plan, tile: Tile, reduced: list[Range], info: DeviceInfo) ->
     plan.mark(plan.range(f"{inner[0].label}@{copy.value}"), Kind.VECTOR if is_vector else Kind.UNROLL)
 
 
-def stage_read(plan: Plan, statement: Compute, read: e.Read, ranges: list[Range]) -> Compute:
-    """Let `statement` read from a copy that is laid out along `ranges`, and return what makes the copy."""
+def stage_read(
+    plan: Plan,
+    statement: Compute,
+    read: e.Read,
+    ranges: Sequence[Range],
+    *,
+    skew: tuple[str, str, int] | None = None,
+    converted: bool = False,
+) -> Compute:
+    """Let `statement` read from a copy that is laid out along `ranges`, and return what makes the copy.
+
+    `skew` and `converted` are those of `Stage`.
+    """
     same = [other for other in reads_in(statement) if other.param is read.param]
-    labels = tuple(range_.label for range_ in ranges)
-    plan.do(Stage(repr(statement.value), read.param.number, labels, same.index(read) if len(same) > 1 else None))
-    copy = plan.nest.statements[plan.nest.statements.index(_definition(plan, statement)) - 1]
+    place = same.index(read) if len(same) > 1 else None
+    labels = tuple([range_.label for range_ in ranges])
+    plan.do(Stage(repr(statement.value), read.param.number, labels, place, skew, converted))
+    user = find_statement(plan.nest, repr(statement.value))
+    copy = plan.nest.statements[plan.nest.statements.index(user) - 1]
     assert isinstance(copy, Compute)
     return copy
 
 
-def _definition(plan: Plan, statement: Compute) -> Statement:
-    return next(s for s in plan.nest.statements if isinstance(s, Compute) and s.value is statement.value)
+def stage_factor(
+    plan: Plan,
+    value: str,
+    side: Sequence[Range],
+    tile: Sequence[Range],
+    *,
+    skew: tuple[str, str, int] | None = None,
+    converted: bool = False,
+) -> list[Range]:
+    """Copy the factor of the sum `value` that goes along one of `side`; return the ranges of the copy, those of `tile`.
+
+    `skew` and `converted` are those of `Stage`.
+    """
+    statement = find_statement(plan.nest, value)
+    assert isinstance(statement, Compute)
+    read = next(r for r in reads_in(statement) if any(r.index.free & range_.bit for range_ in side))
+    return list(stage_read(plan, statement, read, tile, skew=skew, converted=converted).value.ranges[-len(tile) :])

@@ -42,13 +42,17 @@ class Plan:
         peeled, but a body less is written.
         """
         was_peeled = range_ in self.nest.peeled
-        self.do(Split(range_.label, factor))
-        outer, inner = self.range(f"{range_.label}.0"), self.range(f"{range_.label}.1")
+        outer, inner = self.split_masked(range_, factor)
         if range_.size % factor:
             self.do(Peel(outer.label))
         if was_peeled:
             self.do(Peel(inner.label))
         return outer, inner
+
+    def split_masked(self, range_: Range, factor: int) -> tuple[Range, Range]:
+        """Split a range, whose points past the end are masked off, and return (outer, inner)."""
+        self.do(Split(range_.label, factor))
+        return self.range(f"{range_.label}.0"), self.range(f"{range_.label}.1")
 
     def merge(self, outer: Range, inner: Range) -> Range:
         """Make one range of two, wherever they are, and return it; if that cannot be, `ScheduleError`."""

@@ -25,6 +25,7 @@ neighbours to four tiles, and turns what it copies over on the way. Threads besi
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -35,7 +36,8 @@ from zyx.ir import expr as e
 from zyx.ir.nest import Kind
 from zyx.ir.wmma import WARP
 from zyx.schedule.fragments import factors_of
-from zyx.schedule.heuristics.products import merge, stage_factor
+from zyx.schedule.heuristics.panels import stage_factor
+from zyx.schedule.heuristics.tiling import Block, Instruction, Tiling
 from zyx.schedule.moves import TensorCore
 
 if TYPE_CHECKING:
@@ -43,18 +45,11 @@ if TYPE_CHECKING:
 
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest
     from zyx.schedule.contraction import Contraction
     from zyx.schedule.heuristics.plan import Plan
 
 #: Bytes of a row or column that are copied at a time: vectors of 16 that a thread loads, for 4 threads.
 _COPIED_BYTES: Final = 64
-#: Copies there are of everything: of what is multiplied, and of what comes next.
-_COPIES: Final = 2
-#: Most of what is computed, relative to what is needed.
-_MOST_WASTE: Final = 1.5
-#: Registers of a thread that are not results or factors.
-_OTHER_REGISTERS: Final = 16
 #: Threads of a processor that can all have as many registers as one can.
 _ALL_REGISTERS: Final = 256
 #: Threads that share a row or column of a factor, and the tiles that neighbours go to by turns.
@@ -64,56 +59,6 @@ _TURNS: Final = 4
 _SKEW: Final = 2
 #: A thread's copies are written out up to this many.
 _WRITTEN_OUT: Final = 8
-#: Threads of a group that keep a processor busy.
-_BUSY: Final = 128
-#: What it costs to copy an element for a row or column, and to load it for a tile, relative to a multiplication; and
-#: to wait for that while no other group has room beside. They rank blocks as their times were for products of
-#: 4096 x 4096 matrices, on a card that found room for one to three groups a processor.
-_COPY_COST: Final = 32
-_LOAD_COST: Final = 16
-_WAIT_COST: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Product:
-    """A product of matrices in a nest.
-
-    Attributes:
-        value: Label of the sum.
-        sides: Rows and columns.
-        depth: What is summed up by tiles.
-        others: Other ranges of the results, and of the sum.
-        dims: Rows, columns and depth of a tile.
-        itemsize: Bytes of an element of a factor.
-        turned: For rows and columns, whether their factor lies side by side along them, not along the depth.
-    """
-
-    value: str
-    sides: tuple[Range, Range]
-    depth: Range
-    others: tuple[Sequence[Range], Sequence[Range]]
-    dims: tuple[int, int, int]
-    itemsize: int
-    turned: tuple[bool, bool]
-
-    @property
-    def at_a_time(self) -> int:
-        """Points of the sum that are copied at a time."""
-        most = _COPIED_BYTES // self.itemsize
-        return most if self.dims[2] * 2 == most and self.depth.size >= most else self.dims[2]
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """The results of a group: tiles of a warp, and warps, along rows and along columns."""
-
-    tiles: tuple[int, int]
-    warps: tuple[int, int]
-
-    @property
-    def threads(self) -> int:
-        """Threads of the group."""
-        return WARP * self.warps[0] * self.warps[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,35 +83,35 @@ def schedule_tensor_cores(plan: Plan, found: Contraction, info: DeviceInfo) -> b
     Returns:
         Whether it is; if not, the plan is as it was.
     """
-    product = _product(plan.nest, found, info)
-    block = None if product is None else _choose_block(product, info)
-    if product is None or block is None:
+    tiling = _tiling(plan, found, info)
+    block = None if tiling is None else _choose_block(tiling)
+    if tiling is None or block is None:
         return False
-    sides = [_split_side(plan, product, block, number) for number in range(2)]
-    loop, depth = plan.split(product.depth, product.at_a_time)
-    kept, reduced = product.others
+    value = repr(found.statement.value)
+    sides = [_split_side(plan, tiling, block, number) for number in range(2)]
+    loop, depth = plan.split(tiling.matrices.depth, block.depth)
+    kept, reduced = tiling.matrices.others
     for range_ in kept:
         plan.mark(range_, Kind.GROUP)
     inner = [range_ for side in sides for range_ in side.ranges]
     plan.order([*kept, *(side.group for side in sides), *reduced, loop, *inner, depth])
     parts = plan.split(depth, depth.size // _SHARE)
     for side in sides:
-        _copy(plan, product, side, parts, block)
+        _copy(plan, value, side, parts, block)
     rows, columns = (side.inner.label for side in sides)
-    plan.do(TensorCore(product.value, rows, columns, merge(plan, parts)))
+    plan.do(TensorCore(value, rows, columns, plan.merge(*parts).label))
     return True
 
 
-# ---- what there is
+# ---- what there is, and how large
 
 
-def _product(nest: Nest, found: Contraction, info: DeviceInfo) -> _Product | None:
-    """Return the product of matrices that a nest computes, with what becomes of each result, if it is one."""
-    statement = found.statement
+def _tiling(plan: Plan, found: Contraction, info: DeviceInfo) -> Tiling | None:
+    """Return the product of matrices that a sum is, with what becomes of each result, if it is one."""
     if not info.wmma or not found.is_by_results or len(found.reads) != 2:
         return None
     try:
-        x, y = factors_of(nest.pool, statement)
+        x, y = factors_of(plan.nest.pool, found.statement)
     except ScheduleError:
         return None
     depths = [dims for dims, dtype in info.wmma if dtype is x.dtype]
@@ -175,92 +120,60 @@ def _product(nest: Nest, found: Contraction, info: DeviceInfo) -> _Product | Non
     matrices = found.matrices(x, y)
     if matrices is None:
         return None
-    depth = matrices.depth
-    dims = max(depths, key=lambda dims: (dims[2] <= depth.size, dims[2] if dims[2] <= depth.size else -dims[2]))
-    turned = (matrices.near[0] is matrices.sides[0], matrices.near[1] is matrices.sides[1])
-    return _Product(repr(statement.value), matrices.sides, depth, matrices.others, dims, x.dtype.itemsize, turned)
+    points = matrices.depth.size
+    dims = max(depths, key=lambda dims: (dims[2] <= points, dims[2] if dims[2] <= points else -dims[2]))
+    turned = matrices.near[0] is matrices.sides[0], matrices.near[1] is matrices.sides[1]
+    return Tiling(matrices, (x.dtype.itemsize, x.dtype.itemsize), turned, _instruction(dims, info), info)
 
 
-# ---- how large
+def _instruction(dims: tuple[int, int, int], info: DeviceInfo) -> Instruction:
+    """Return the instruction for tiles of so many rows, columns and points of the sum.
+
+    A thread has two factors of 16 bytes a row, and that of one column at a time. The costs rank blocks as their times
+    were for products of 4096 x 4096 matrices, on a card that found room for one to three groups a processor.
+    """
+    return Instruction(
+        part=dims[:2],
+        loaded=dims[:2],
+        depth=dims[2],
+        registers=(4, 8, 0, 20),
+        copied_bytes=_COPIED_BYTES,
+        threads=(WARP,),
+        all_registers=info.registers * _ALL_REGISTERS,
+        address_registers=0,
+        all_local=math.inf,
+        copy_cost=32,
+        load_cost=16,
+        wait_cost=2,
+        latency=0,
+        most_waste=1.5,
+    )
 
 
-def _choose_block(product: _Product, info: DeviceInfo) -> _Block | None:
+def _choose_block(tiling: Tiling) -> Block | None:
     """Return the block of results of a group that costs least, by a rough count; None if none fits."""
-    blocks = [
-        _Block((high, wide), (down, across))
-        for high, wide, down, across in itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4))
-    ]
-    costs = {block: _cost(product, block, info) for block in blocks if _fits(product, block, info)}
-    found = [block for block, cost in costs.items() if cost is not None]
+    depth = most = _COPIED_BYTES // tiling.itemsizes[0]
+    if tiling.instruction.depth * 2 != most or tiling.matrices.depth.size < most:
+        depth = tiling.instruction.depth
+    sizes = itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4))
+    costs = tiling.costs(Block((high, wide), (down, across), depth) for high, wide, down, across in sizes)
     # Without turns, threads copy element by element: only where there is no other way.
-    return min(found, key=lambda block: (not _takes_turns(product, block), costs[block]), default=None)
+    return min(costs, key=lambda block: (not _takes_turns(tiling, block), costs[block]), default=None)
 
 
-def _fits(product: _Product, block: _Block, info: DeviceInfo) -> bool:
-    rows, columns = _shape(product, block)
-    shape = (WARP, *(count for count in reversed(block.warps) if count > 1))
-    copied = (rows + columns) * product.at_a_time * product.itemsize * _COPIES
-    return (
-        block.threads <= info.max_group_threads
-        and len(shape) <= len(info.max_group_shape)
-        and all(size <= most for size, most in zip(shape, info.max_group_shape, strict=False))
-        and copied <= info.local_bytes
-        and _registers(block) <= info.registers
-        and _room(block, info) >= 1
-    )
-
-
-def _takes_turns(product: _Product, block: _Block) -> bool:
+def _takes_turns(tiling: Tiling, block: Block) -> bool:
     """Whether the sides that are turned over have tiles for neighbours to go to by turns, or are too short for them."""
-    return all(
-        not is_turned or tiles % _TURNS == 0 or side.size <= tiles * dim
-        for is_turned, side, tiles, dim in zip(product.turned, product.sides, block.tiles, product.dims, strict=False)
-    )
-
-
-def _registers(block: _Block) -> int:
-    """Return the registers that a thread needs: results, two factors of 16 bytes a row, and what it copies."""
-    high, wide = block.tiles
-    copied = sum(tiles * warps * dim for tiles, warps, dim in zip(block.tiles, block.warps, (16, 8), strict=True))
-    return 4 * high * wide + 8 * high + 4 + copied * _COPIED_BYTES // 4 // block.threads + _OTHER_REGISTERS
-
-
-def _room(block: _Block, info: DeviceInfo) -> float:
-    """Return how many groups one processor has registers for."""
-    return info.registers * _ALL_REGISTERS / (_registers(block) * block.threads)
-
-
-def _shape(product: _Product, block: _Block) -> tuple[int, int]:
-    """Return the rows and columns of a block."""
-    rows, columns = (block.tiles[i] * block.warps[i] * product.dims[i] for i in range(2))
-    return rows, columns
-
-
-def _cost(product: _Product, block: _Block, info: DeviceInfo) -> float | None:
-    """Return the cost of a result, relative to that of multiplying for it; None if too much is computed in vain."""
-    shape = _shape(product, block)
-    groups = math.prod(range_.size for range_ in product.others[0])
-    waste = -(-product.depth.size // product.dims[2]) * product.dims[2] / product.depth.size
-    for range_, size in zip(product.sides, shape, strict=True):
-        count = -(-range_.size // size)
-        groups *= count
-        waste *= count * size / range_.size
-    if waste > _MOST_WASTE:
-        return None
-    copying = _COPY_COST * sum(1 / size for size in shape)
-    loading = _LOAD_COST * sum(warps / size for size, warps in zip(shape, block.warps, strict=True))
-    busy = min(1.0, groups / info.units) * min(1.0, block.threads / _BUSY)
-    waiting = 1 + _WAIT_COST / _room(block, info) ** 2
-    return waste * (1 + copying + loading) * waiting / busy
+    sides = zip(tiling.matrices.sides, block.parts, tiling.instruction.part, tiling.turned, strict=True)
+    return all(tiles % _TURNS == 0 or side.size <= tiles * dim for side, tiles, dim, is_turned in sides if is_turned)
 
 
 # ---- how
 
 
-def _split_side(plan: Plan, product: _Product, block: _Block, number: int) -> _Side:
-    tiles, warps, dim = block.tiles[number], block.warps[number], product.dims[number]
-    turns = min(_TURNS, tiles) if product.turned[number] else 1
-    group, rest = plan.split(product.sides[number], warps * tiles * dim)
+def _split_side(plan: Plan, tiling: Tiling, block: Block, number: int) -> _Side:
+    tiles, warps, dim = block.parts[number], block.warps[number], tiling.instruction.part[number]
+    turns = min(_TURNS, tiles) if tiling.turned[number] else 1
+    group, rest = plan.split(tiling.matrices.sides[number], warps * tiles * dim)
     warp, rest = plan.split(rest, tiles * dim)
     tile, inner = plan.split(rest, turns * dim)
     turn = None
@@ -273,7 +186,7 @@ def _split_side(plan: Plan, product: _Product, block: _Block, number: int) -> _S
     return _Side(group, warp, tile, inner, turn)
 
 
-def _copy(plan: Plan, product: _Product, side: _Side, depth: Sequence[Range], block: _Block) -> None:
+def _copy(plan: Plan, value: str, side: _Side, depth: Sequence[Range], block: Block) -> None:
     """Let the threads of a group copy what they need of the rows' factor, or of the columns'."""
     skew = None
     if side.turn is None:
@@ -281,17 +194,16 @@ def _copy(plan: Plan, product: _Product, side: _Side, depth: Sequence[Range], bl
     else:
         tile = [side.turn, side.warp, depth[0], side.tile, side.inner, depth[1]]
         skew = (depth[0].label, side.inner.label, _SKEW)
-    *blocks, along = stage_factor(plan, product.value, side.ranges, tile, skew=skew)
+    *blocks, along = stage_factor(plan, value, side.ranges, tile, skew=skew)
     plan.mark(along, Kind.VECTOR)
     if side.turn is not None:
         turn, *blocks = blocks
         plan.mark(turn, Kind.UNROLL)
-    _share_out(plan, merge(plan, blocks), block)
+    _share_out(plan, functools.reduce(plan.merge, blocks), block)
 
 
-def _share_out(plan: Plan, label: str, block: _Block) -> None:
+def _share_out(plan: Plan, rest: Range, block: Block) -> None:
     """Let the threads of a group, as many as there is work for, run a range together."""
-    rest = plan.range(label)
     for count in (WARP, block.warps[1], block.warps[0]):
         if count > 1 and rest.size % count == 0:
             rest, threads = plan.split(rest, count)

@@ -17,6 +17,7 @@ Tiles that the threads of a group copy together (`zyx.schedule.heuristics.regist
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -25,8 +26,7 @@ from zyx.errors import ScheduleError
 from zyx.ir.nest import Compute, Kind
 from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.heuristics.elementwise import part_of_a_point
-from zyx.schedule.heuristics.products import merge, stage_factor
-from zyx.schedule.moves import Split
+from zyx.schedule.heuristics.panels import stage_factor
 from zyx.schedule.moves.values import conversion_of
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def schedule_thread_tile(plan: Plan, tile: ThreadTile, info: DeviceInfo) -> None
     """Schedule the nest of `plan` for threads with the results of `tile`, which was chosen for it."""
     rows = tile.rows
     if tile.height < rows.size:
-        group, rows = _split(plan, rows, tile.height)
+        group, rows = plan.split_masked(rows, tile.height)
         plan.mark(group, Kind.GROUP)
     plan.mark(rows, Kind.UNROLL)
     *outer, inner = tile.points
@@ -135,11 +135,11 @@ def schedule_thread_tile(plan: Plan, tile: ThreadTile, info: DeviceInfo) -> None
     several = tile.several
     sizes = [range_.size for range_ in tile.points[len(outer) :]]
     if several > 1:
-        unrolled, inner = _split(plan, inner, part_of_a_point(sizes, several))
+        unrolled, inner = plan.split_masked(inner, part_of_a_point(sizes, several))
         plan.mark(unrolled, Kind.UNROLL)
     threads = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
     if inner.size > threads:
-        group, inner = _split(plan, inner, threads)
+        group, inner = plan.split_masked(inner, threads)
         plan.mark(group, Kind.GROUP)
     plan.mark(inner, Kind.LOCAL)
     statement = _sum(plan)
@@ -187,22 +187,16 @@ def _copy_weights(plan: Plan, rows: Range, threads: int, info: DeviceInfo) -> No
     side = [rows]
     lanes = math.gcd(rows.size, _LANES)
     if 1 < lanes < rows.size:
-        side = list(_split(plan, rows, lanes))
+        side = list(plan.split_masked(rows, lanes))
     *ranges, vector = stage_factor(plan, repr(_sum(plan).value), side, [*reversed(copied), *side], converted=True)
     if lanes > 1:
         plan.mark(vector, Kind.VECTOR)
     else:
         ranges.append(vector)
-    rest = plan.range(merge(plan, ranges))
-    rest, together = _split(plan, rest, threads)
+    rest = functools.reduce(plan.merge, ranges)
+    rest, together = plan.split_masked(rest, threads)
     plan.mark(together, Kind.LOCAL)
     plan.mark(rest, Kind.UNROLL)
-
-
-def _split(plan: Plan, range_: Range, factor: int) -> tuple[Range, Range]:
-    """Split a range; what is past the end is masked off: so long a body is not written twice."""
-    plan.do(Split(range_.label, factor))
-    return plan.range(f"{range_.label}.0"), plan.range(f"{range_.label}.1")
 
 
 def _heights(size: int) -> list[int]:
