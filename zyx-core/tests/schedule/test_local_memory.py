@@ -10,8 +10,8 @@ from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
 from zyx.runtime.runtime import use
+from zyx.schedule.arrays import local_bytes
 from zyx.schedule.heuristics import choose_schedule
-from zyx.schedule.heuristics.private_arrays import local_bytes
 from zyx.schedule.lower import lower_together
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case

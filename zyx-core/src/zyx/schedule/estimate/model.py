@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.rates import rates_of
+from zyx.schedule.arrays import local_bytes
 from zyx.schedule.estimate.layout import layout_of
 from zyx.schedule.estimate.traffic import Traffic
 from zyx.schedule.estimate.work import work_of
-from zyx.schedule.heuristics.private_arrays import local_bytes
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from zyx.schedule.arrays import local_bytes
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
-from zyx.schedule.heuristics.private_arrays import keep_arrays_small, local_bytes
+from zyx.schedule.heuristics.private_arrays import keep_arrays_small
 from zyx.schedule.heuristics.register_tiles import COST_ALONE, schedule_register_tiles
 from zyx.schedule.heuristics.scans import schedule_scan
 from zyx.schedule.heuristics.scatters import schedule_scatter

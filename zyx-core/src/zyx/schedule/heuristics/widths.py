@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
 from zyx.ir.nest import Scan
+from zyx.schedule.estimate import estimate
 from zyx.schedule.heuristics.loops import schedule_loops
 from zyx.schedule.heuristics.plan import Plan
 
@@ -31,8 +32,6 @@ def schedule_by_width(plan: Plan, info: DeviceInfo) -> None:
     if not any(isinstance(statement, Scan) for statement in plan.nest.statements):
         schedule_loops(plan, info)
         return
-    from zyx.schedule.estimate import estimate  # which counts local memory as the heuristics do, so it imports these
-
     before, moves = plan.nest, list(plan.moves)
     schedule_loops(plan, info)
     width = info.vector_bytes // 2
@@ -45,5 +44,5 @@ def schedule_by_width(plan: Plan, info: DeviceInfo) -> None:
             if seconds < _SURELY * shortest:
                 shortest, plan.nest, plan.moves = seconds, other.nest, [*moves, *other.moves]
             width //= 2
-    except ScheduleError:  # what was chosen so far is as good as without any of this
+    except ScheduleError:  # lowering refuses it, too, and tells why; what was chosen so far is as good as without this
         return
