@@ -247,3 +247,30 @@ def test_a_backend_that_is_not_there_is_a_failure() -> None:
     )
     assert done.returncode == 1
     assert "no package of this environment declares a backend 'nonesuch'" in done.stderr
+
+
+def test_what_builds_our_packages_is_installed_once_for_all_environments(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(TESTS))
+    import install
+
+    assert install.build_requirements() == ["editables", "hatchling>=1.27"]
+    calls: list[tuple[tuple[str, ...], Path | None]] = []
+    refused: list[str] = []
+
+    def pip(*arguments: str, tools: Path | None = None) -> int:
+        calls.append((arguments, tools))
+        return int(not set(refused).isdisjoint(arguments))
+
+    monkeypatch.setattr(install, "pip", pip)
+    for option in ("", "", "--no-build-isolation"):
+        refused[:] = [option]
+        assert install.main(tmp_path, ["-e", "there"]) == 0
+    (tools,) = tmp_path.iterdir()
+    (first, *_), second, third, fourth, last = calls[0], *calls[1:]
+    assert first[0] == "--quiet"
+    assert first[3:] == ("editables", "hatchling>=1.27")
+    assert second == third == fourth == (("--no-build-isolation", "-e", "there"), tools)
+    assert last == (("-e", "there"), None)  # where it cannot be done so
+    calls.clear()
+    assert install.main(tmp_path, ["ruff"]) == 0
+    assert calls == [(("ruff",), None)]
