@@ -83,15 +83,22 @@ def test_the_commands_of_the_guide_make_a_new_backend_that_passes_the_kit(core: 
 
 
 @pytest.mark.slow
-def test_tox_as_a_new_backend_has_it_builds_the_package_and_passes_the_kit(
+def test_tox_as_a_new_backend_has_it_builds_the_package_and_passes_its_tests(
     core: Path, wheels: dict[str, Path], tmp_path: Path, run: Run
 ) -> None:
     run(core.with_name("zyx"), "new-backend", "acme", cwd=tmp_path)
     project = tmp_path / "zyx-backend-acme"
-    # As if zyx-core were in the registry.
-    told = run(sys.executable, "-m", "tox", cwd=project, PIP_FIND_LINKS=str(wheels["zyx-core"].parent))
-    assert "5 passed" in told
+    # As if zyx-core were in the registry. All that the kit says of the very same files the test before has seen: here
+    # it is run in short, in that environment.
+    own = ("--", "--deselect", "tests/test_kit.py")
+    told = run(sys.executable, "-m", "tox", *own, cwd=project, PIP_FIND_LINKS=str(wheels["zyx-core"].parent))
+    assert "4 passed, 1 deselected" in told
     assert "skipped" not in told
+    there = next(
+        path for path in (project / ".tox/py/bin/python", project / ".tox/py/Scripts/python.exe") if path.exists()
+    )
+    kit = ["-m", "pytest", "-q", "--pyargs", "zyx.testing", "--zyx-device", "acme", "-p", "no:cacheprovider", *SHORT]
+    assert " passed" in run(there, *kit, cwd=project, ZYX_REQUIRE_DEVICES="acme")
     assert re.search(r"^ +py: OK ", told, re.MULTILINE)
     (core_there,) = project.glob(".tox/py/**/site-packages/zyx")
     assert (core_there / "version.py").exists()
