@@ -168,6 +168,45 @@ def test_a_device_that_refuses_numbers_has_them_in_its_kernels(lab, device, monk
     assert capsys.readouterr().err.count("next: a kernel for this constant alone") == 1
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i: x[i : i + 5] + 1,
+        lambda x, i: x[:, i : i + 3] * 2,
+        lambda x, i: x[i : i + 3, 2:9].sum(0),
+        lambda x, i: x[i] + x[i + 1],
+        lambda x, i: x[2 * i : 2 * i + 6 : 2],
+        lambda x, i: x[i : i + 4].T @ x[i + 1 : i + 5],
+        lambda x, i: x[i, 3],
+    ],
+)
+def test_slices_that_begin_elsewhere_compile_two_kernels(lab, function):
+    array = np.arange(400, dtype=np.float32).reshape(40, 10)
+    x = zyx.Tensor(array)
+    for i in range(8):
+        np.testing.assert_allclose(function(x, i).numpy(), function(array, i), rtol=1e-6)
+    assert lab.compiler.compiled <= 2
+
+
+def test_a_slice_of_what_is_computed_is_a_part_of_its_kernel(lab):
+    array = np.arange(40, dtype=np.float32)
+    for start in range(5):
+        result = (zyx.Tensor(array) * 2.0)[start : start + 3]
+        np.testing.assert_array_equal(result.numpy(), array[start : start + 3] * 2)
+    assert all(not step.given for plan in lab._plans.values() for step in plan.steps)
+
+
+def test_a_loop_over_batches_of_what_lies_in_memory_compiles_nothing_after_the_second(lab):
+    data, weight, counts = zyx.Tensor(np.eye(12, dtype=np.float32)), zyx.Tensor(np.ones((12, 2), np.float32)), []
+    for start in range(0, 12, 3):
+        gradient = zyx.grad(lambda w, batch=data[start : start + 3]: ((batch @ w) ** 2).sum())(weight)
+        expected = np.zeros((12, 2))
+        expected[start : start + 3] = 2
+        np.testing.assert_array_equal(gradient.numpy(), expected)
+        counts.append(lab.compiler.compiled)
+    assert counts[1:] == counts[1:2] * 3
+
+
 def test_all_constants_can_be_given(lab):
     with constants_given(lab):
         x = np.arange(6, dtype=np.int32)

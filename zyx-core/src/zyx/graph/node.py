@@ -3,7 +3,6 @@
     Const       a scalar, repeated over a shape
     Iota        the coordinate along one axis
     Leaf        data in memory, or an input of a traced function
-    Number      a scalar that kernels are given at their launch
     Reshape     same elements in row-major order, other shape
     Expand      repeat axes of size 1
     Permute     reorder axes
@@ -131,12 +130,6 @@ class Leaf(Node):
         self.depth = 0
         self.storage = None
         self.history_lost = history_lost
-
-
-class Number(Leaf):
-    """A scalar that kernels are given at their launch, by value. Only plans have such nodes, in place of constants."""
-
-    __slots__ = ()
 
 
 class Reshape(Node):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.graph import node as n
+from zyx.graph.given import Box, Number
 from zyx.graph.walk import topological
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def _name_and_fields(node: n.Node) -> tuple[str, list[tuple[str, object]]]:
             return "const", [("value", node.value)]
         case n.Iota():
             return "iota", [("axis", node.axis)]
-        case n.Number():
-            return "number", []
+        case Number() | Box():
+            return type(node).__name__.lower(), []
         case n.Leaf():
             bound = [] if node.storage is not None else [("bound", "later")]
             return "leaf", [*bound, *([("history", "lost")] if node.history_lost else [])]

@@ -3,14 +3,15 @@
 A key says everything that a plan depends on: each node's class, attributes, shape, dtype, device and sources by
 position, as far as one does not follow from the others, and which nodes are asked for. Buffers are named by position
 only. Keys are compared as a whole, so a plan is never taken for another's. The values of constants are apart from the
-rest: graphs that differ in them alone can share plans whose kernels are given them, see `zyx.runtime.varying`.
+rest, as are the starts of slices of what lies in memory: graphs that differ in them alone can share plans whose
+kernels are given them, see `zyx.runtime.varying`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zyx.graph.node import Binary, Const
+from zyx.graph.node import Binary, Const, Shrink
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Key(NamedTuple):
-    """What a plan depends on: the values of constants, and all else."""
+    """What a plan depends on: the values of constants, where slices of what lies in memory begin, and all else."""
 
     structure: Hashable
     constants: tuple[Hashable, ...]
@@ -63,6 +64,9 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
                 elif type(node) is Const:
                     entries.append((Const, node.shape, node.dtype.name, node.device))
                     constants += node.attributes
+                elif type(node) is Shrink and sources[0].storage is not None:
+                    entries.append((Shrink, node.shape, position[sources[0]]))
+                    constants.append(node.bounds)
                 elif sources or node.attributes:
                     places = map(place_of, sources)
                     entries.append((type(node), node.attributes, node.shape, node.dtype.name, node.device, *places))

@@ -2,6 +2,7 @@
 
     x * 0.1                     a plan whose kernel has 0.1 in it
     x * 0.2, x * 0.3, ...       the same structure with another constant: one plan for all, whose kernel takes a number
+    x[:10], x[10:20], ...       of what lies in memory: so does the start of a slice
 
 A constant that has not changed stays a part of the kernels. So do the first few of those that kernels of their own are
 much faster for, such as small exponents and divisors of integers.
@@ -13,16 +14,19 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from zyx import dtype as dtypes
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
 from zyx.ops import BinaryOp
 from zyx.runtime.signature import Key
+from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from zyx.dtype import Scalar
+    from zyx.dtype import DType, Scalar
+    from zyx.graph.given import Number
     from zyx.graph.node import Node
 
 #: Structures that are remembered.
@@ -71,12 +75,14 @@ class Given:
         """Return `outputs` over numbers in place of these constants, and the numbers; `order` is the whole graph."""
         graph = Graph()
         constants = _constants_of(order)
-        numbers: dict[Node, Node] = {}
+        numbers: dict[Node, Number] = {}
         for place in self.places:
-            numbers[constants[place]] = graph.number(constants[place].dtype, constants[place].device)
+            numbers[constants[place]] = graph.number(_dtype(constants[place]), constants[place].device)
         new: dict[Node, Node] = {}
         for node in order:
-            if node in numbers:
+            if node in numbers and isinstance(node, n.Shrink):
+                new[node] = graph.box(node.sources[0], numbers[node], node.shape)
+            elif node in numbers:
                 new[node] = graph.expand(graph.reshape(numbers[node], (1,) * node.ndim), node.shape)
             elif node.storage is not None or not node.sources:
                 new[node] = node
@@ -125,7 +131,7 @@ class Varying:
         places = tuple(sorted(found.changed))
         others = (value for place, value in enumerate(key.constants) if place not in found.changed)
         constants = _constants_of(order)
-        return Given(Key(key.structure, (places, *others)), places, tuple(constants[place].value for place in places))
+        return Given(Key(key.structure, (places, *others)), places, tuple(_value(constants[place]) for place in places))
 
     def _first(self, key: Key, order: Sequence[Node], *, is_traced: bool) -> _Structure:
         everything = range(len(key.constants))
@@ -142,9 +148,28 @@ class Varying:
                 found.is_baked = True
 
 
-def _constants_of(order: Sequence[Node]) -> list[n.Const]:
-    """Return the constants of a graph, in the order of `Key.constants`."""
-    return [node for node in order if type(node) is n.Const and node.storage is None]
+def _constants_of(order: Sequence[Node]) -> list[n.Const | n.Shrink]:
+    """Return the constants of a graph and its slices of what lies in memory, in the order of `Key.constants`."""
+    return [
+        node
+        for node in order
+        if node.storage is None
+        and (isinstance(node, n.Const) or (isinstance(node, n.Shrink) and node.sources[0].storage is not None))
+    ]
+
+
+def _dtype(node: n.Const | n.Shrink) -> DType:
+    """Return the dtype of the number in place of a constant or slice."""
+    if isinstance(node, n.Const):
+        return node.dtype
+    return dtypes.int32 if size_of(node.sources[0].shape) <= dtypes.int32.max else dtypes.int64
+
+
+def _value(node: n.Const | n.Shrink) -> Scalar:
+    """Return the value of a constant, or the number of the element where a slice begins."""
+    if isinstance(node, n.Const):
+        return node.value
+    return sum(low * step for (low, _), step in zip(node.bounds, strides_of(node.sources[0].shape), strict=True))
 
 
 def _better_known(order: Sequence[Node]) -> tuple[int, ...]:
@@ -152,7 +177,9 @@ def _better_known(order: Sequence[Node]) -> tuple[int, ...]:
 
     Exponents, divisors of integers, and what coordinates are combined with, which become parts of indices and masks.
     """
-    place_of = {node: place for place, node in enumerate(_constants_of(order))}
+    place_of: dict[Node, int] = {
+        node: place for place, node in enumerate(_constants_of(order)) if isinstance(node, n.Const)
+    }
     found: set[int] = set()
     coordinates: set[Node] = set()
     for node in order:

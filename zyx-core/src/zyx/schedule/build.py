@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.graph import node as n
+from zyx.graph.given import Box, Number
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
 from zyx.ops import BinaryOp
@@ -21,7 +22,7 @@ from zyx.schedule.threefry import random_word
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zyx.graph.node import Node
     from zyx.ir.expr import Expr, Range
@@ -46,12 +47,12 @@ class _NestBuilder:
         self._part = part
         self._region: Region = part.region
         self._pool = part.region.pool
-        buffers = [*part.stored, *(node for node in part.reads if not isinstance(node, n.Const | n.Iota))]
+        buffers = [*part.stored, *_given(part.reads)]
         for node in buffers:
             old = part.in_place.get(node, node)
             if old not in params:
                 mutable = node in part.stored
-                by_value = isinstance(node, n.Number)
+                by_value = isinstance(node, Number)
                 params[old] = e.Param(len(params), node.dtype, size_of(node.shape), mutable, by_value)
             params.setdefault(node, params[old])
         self._params = {node: params[node] for node in buffers}
@@ -146,8 +147,10 @@ class _NestBuilder:
         """Return the expression, or the keys that must be known first."""
         node, point, mask = key
         pool = self._pool
-        if isinstance(node, n.Number):
+        if isinstance(node, Number):
             return pool.number(self._params[node])
+        if isinstance(node, Box):
+            return self._of_box(node, point, mask)
         if node in self._region.inputs and not isinstance(node, n.Const | n.Iota):
             return pool.read(self._params[node], pool.flatten(point, node.shape), mask)
         match node:
@@ -257,6 +260,20 @@ class _NestBuilder:
 
     # ---- indexing
 
+    def _of_box(self, box: Box, point: tuple[Expr, ...], mask: Expr | None) -> Expr:
+        """Return an element of a box of a leaf. Wherever it begins, it lies within: kernels are checked for that."""
+        pool = self._pool
+        strides = strides_of(box.data.shape)
+        most = (
+            size_of(box.data.shape) - 1 - sum((size - 1) * step for size, step in zip(box.shape, strides, strict=True))
+        )
+        start = pool.number(self._params[box.start])
+        for op, limit in ((BinaryOp.MAX, 0), (BinaryOp.MIN, most)):
+            start = pool.binary(op, start, pool.literal(limit, start.dtype))
+        first = pool.within(pool.convert(start, e.INDEX), most + 1)
+        index = pool.affine([(first, 1), *zip(point, strides, strict=True)])
+        return pool.read(self._params[box.data], index, mask)
+
     def _position(self, index: Expr, size: int) -> tuple[Expr, Expr | None]:
         """Return (position, mask) of an index read from memory: negative ones count from the end."""
         pool = self._pool
@@ -309,3 +326,12 @@ class _NestBuilder:
         others = tuple(range_ for range_ in order if range_ not in serial)
         param = self._params[node]
         self._statements.append(Store(param, flat, value, inside, (*others, *serial), node.op, serial))
+
+
+def _given(reads: Iterable[Node]) -> Iterator[Node]:
+    """Yield what a kernel is given for what it reads: buffers and numbers."""
+    for node in reads:
+        if isinstance(node, Box):
+            yield from (node.data, node.start)
+        elif not isinstance(node, n.Const | n.Iota):
+            yield node

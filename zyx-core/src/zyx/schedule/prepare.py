@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.dtype import accumulator
 from zyx.errors import ShapeError
 from zyx.graph import node as n
+from zyx.graph.given import Box, Number
 from zyx.graph.rebuild import rebuild
 from zyx.ops import ReduceOp
 from zyx.schedule.materialise import contraction_operands
@@ -140,7 +141,7 @@ def _same_elements(node: Node, users: Mapping[Node, int]) -> Node:
 
 
 def _with_buffer(graph: Graph, node: Node) -> Node:
-    if node.storage is None and isinstance(node, (n.Const, n.Iota, n.Number, *MOVEMENT)):
+    if node.storage is None and isinstance(node, (n.Const, n.Iota, Number, Box, *MOVEMENT)):
         return graph.contiguous(node)
     return node
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.graph import node as n
+from zyx.graph.given import Number
 from zyx.ops import BinaryOp, ReduceOp
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _varies(node: Node, axis: int) -> bool:
     axes = {axis}
     while axes:
         match node:
-            case n.Const() | n.Number():
+            case n.Const() | Number():
                 return False
             case _ if node.storage is not None:
                 return True

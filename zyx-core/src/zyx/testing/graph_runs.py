@@ -134,7 +134,10 @@ def _over_other_values(case: GraphCase, turn: int) -> GraphCase:
 
 
 def with_other_constants(case: GraphCase, turn: int) -> GraphCase:
-    """Return the same graph with other constants, where it is defined for any: not those that values are shifted by."""
+    """Return the same graph with other constants, and slices of leaves that begin elsewhere, where they may.
+
+    What values are shifted by stays.
+    """
     order = topological(case.outputs)
     shifts = {
         node.sources[1] for node in order if isinstance(node, n.Binary) and node.op in (BinaryOp.SHL, BinaryOp.SHR)
@@ -142,16 +145,22 @@ def with_other_constants(case: GraphCase, turn: int) -> GraphCase:
     graph = Graph()
     leaves: dict[Node, Node] = {}
     given: dict[Node, Node] = {}
-    for node in order:
-        if isinstance(node, n.Const) and node not in shifts:
-            given[node] = graph.const(
-                _other_constant(node.value, node.dtype, turn), node.dtype, node.device, node.shape
-            )
 
     def make_leaf(node: Node) -> Node:
-        leaves[node] = graph.leaf(node.shape, node.dtype, node.device)
+        if node not in leaves:
+            leaves[node] = graph.leaf(node.shape, node.dtype, node.device)
         return leaves[node]
 
+    for node in order:
+        if isinstance(node, n.Const) and node not in shifts:
+            other = _other_constant(node.value, node.dtype, turn)
+            given[node] = graph.const(other, node.dtype, node.device, node.shape)
+        elif isinstance(node, n.Shrink) and isinstance(node.sources[0], n.Leaf):
+            bounds = []
+            for (low, high), size in zip(node.bounds, node.sources[0].shape, strict=True):
+                start = (low + turn) % (size - high + low + 1)
+                bounds.append((start, start + high - low))
+            given[node] = graph.shrink(make_leaf(node.sources[0]), bounds)
     outputs = transplant(case.outputs, graph, make_leaf, given)
     values = {leaf: case.values[node] for node, leaf in leaves.items()}
     return GraphCase(graph, list(dict.fromkeys(outputs)), values)

@@ -1,0 +1,35 @@
+"""Leaves that only plans have: what kernels are given at their launch, in place of what changes from run to run.
+
+    Number      a scalar, in place of a constant
+    Box         a box of a leaf from an element on that is a number, in place of a `Shrink` of the leaf
+
+Their makers are `Graph.number` and `Graph.box`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.graph.node import Leaf
+
+if TYPE_CHECKING:
+    from zyx.dtype import DType
+    from zyx.graph.node import Node
+    from zyx.shape import Shape
+
+
+class Number(Leaf):
+    """A scalar."""
+
+    __slots__ = ()
+
+
+class Box(Leaf):
+    """Element i of the result is that of `data` at ``i`` from the element on whose row-major number `start` is."""
+
+    __slots__ = ("data", "start")
+
+    def __init__(self, shape: Shape, dtype: DType, device: str, data: Node, start: Number) -> None:
+        super().__init__(shape, dtype, device, ())
+        self.data = data
+        self.start = start
