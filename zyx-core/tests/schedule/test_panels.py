@@ -9,8 +9,10 @@ from zyx.ir.nest import Compute, Kind, Store
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.accesses import reads_in, stride_along
+from zyx.schedule.contraction import find_contraction
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.heuristics.tile import height_of, near_divisor
+from zyx.schedule.heuristics.vector_tiles import _vector_range
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import Peel, Stage
 
@@ -75,6 +77,47 @@ def test_convolutions_gather_panels_and_multiply_without_masks(device_with, limi
     bodies = list(hot_loops(kernel))
     assert bodies
     assert any(not masks_in(body) for body in bodies)
+
+
+def gradient(bench, images, channels, length, filters, window, *, stride=1, padding=0):
+    """Return the gradient of the filters of such a cross-correlation, of several images."""
+    graph = bench.graph
+    x = graph.pad(bench.normal(images, channels, length), [(0, 0), (0, 0), (padding, padding)], 0.0)
+    size = (x.shape[2] - window) // stride + 1
+    wide = graph.expand(graph.reshape(x, (*x.shape, 1)), (*x.shape, window))
+    windows = graph.slide(wide, 2, 3, size, stride)
+    shape = (images, filters, channels, size, window)
+    windows = graph.expand(graph.reshape(windows, (images, 1, *shape[2:])), shape)
+    slopes = graph.expand(graph.reshape(bench.normal(images, filters, size), (images, filters, 1, size, 1)), shape)
+    return graph.reshape(bench.sum(graph.binary(BinaryOp.MUL, windows, slopes), 0, 3), (filters, channels, window))
+
+
+def vector_of(bench, output):
+    """Return the size of the range that a sum of products has its vectors of, and whether it is summed up."""
+    found = find_contraction(bench.schedule(output).nests[0])
+    range_ = _vector_range(found, 16, bench.info)
+    return range_.size, range_ in found.statement.reduced
+
+
+@pytest.mark.parametrize(
+    ("length", "stride", "padding"),
+    [(32, 2, 1), (32, 1, 1), (30, 1, 0), (33, 2, 0)],
+    ids=["steps and masks", "masks", "short vectors", "steps"],
+)
+def test_gradients_of_filters_have_vectors_along_channels(device_with, length, stride, padding):
+    bench = device_with(**WIDE)
+    output = gradient(bench, 4, 32, length, 64, 3, stride=stride, padding=padding)
+    assert vector_of(bench, output) in ((32, False), (64, False))
+    small = gradient(bench, 2, 16, length - 8, 16, 3, stride=stride, padding=padding)
+    assert not vector_of(bench, small)[1]
+    bench.check(small, run=bench.run_kernels, tolerance=1e-4)
+
+
+def test_long_sums_whose_ends_are_masked_have_vectors_along_them(device_with):
+    bench = device_with(**WIDE)
+    graph = bench.graph
+    a, b = (graph.pad(bench.normal(rows, 1024), [(0, 0), (3, 0)], 0.0) for rows in (96, 64))
+    assert vector_of(bench, bench.matmul(a, graph.permute(b, (1, 0)))) == (1027, True)
 
 
 @pytest.mark.parametrize("filters", [3, 11])

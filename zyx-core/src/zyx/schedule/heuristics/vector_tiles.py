@@ -44,6 +44,10 @@ _GROUPS_A_UNIT: Final = 4
 _TURNED_COST: Final = 1.75
 _TURNING_COST: Final = 16.0
 _GATHERED_COST: Final = 2.0
+#: Of a mask, and of storing a lane by itself: so sides rank as gradients of filters took, of a dozen convolutions on a
+#: processor with AVX-512.
+_MASK_COST: Final = 1.0
+_STORE_COST: Final = 4.0
 
 
 def schedule_vector_tiles(plan: Plan, found: Contraction, info: DeviceInfo) -> None:
@@ -99,18 +103,33 @@ def _vector_range(found: Contraction, lanes: int, info: DeviceInfo) -> Range:
     """Return the range along which the accesses of the sum, and of what stores its results, cost least."""
     statement, stores = found.statement, found.stores
     points = math.prod(range_.size for range_ in statement.reduced)
+    epilogue = sum(_epilogue_cost(store) for store in stores)
 
-    def total(range_: Range) -> float:
-        waste = -(-range_.size // lanes) * lanes / range_.size
+    def total(range_: Range, stored: float) -> float:
+        """Return what a vector costs, if that is what storing one costs whose results are apart."""
         if range_ in statement.reduced:
             # The lanes have to be added up, and what follows is computed one by one.
-            after = sum(_epilogue_cost(store) for store in stores) * (lanes - 1) / points
-            return cost(statement, range_, lanes) + after
+            after = epilogue * (lanes - 1) / points
+            return cost(statement, range_, lanes) + _mask_cost(found, range_, lanes) + after
         reads = sum(_access_cost(found, read, range_, lanes, info) for read in found.reads)
-        others = sum(0.0 if stride_along(s.index, range_) == 1 else lanes / 8 for s in stores)
-        return (reads / len(found.reads) + others) * waste
+        apart = sum(stride_along(store.index, range_) != 1 for store in stores)
+        return (reads / len(found.reads) + apart * stored) * -(-range_.size // lanes) * lanes / range_.size
 
-    return min(statement.order, key=total)
+    # Of two sides, that along which results lie side by side is better if they cost about the same. Beside a vector
+    # along the sum, what is stored apart is stored once for all its points.
+    side = min(statement.value.ranges, key=lambda range_: total(range_, lanes / 8))
+    stored = min(lanes / 8, _STORE_COST * lanes / points)
+    return min(side, *statement.reduced, key=lambda range_: total(range_, stored))
+
+
+def _mask_cost(found: Contraction, vector: Range, lanes: int) -> float:
+    """Return what masks along the sum cost for each read: of vectors along a side, the copies have them.
+
+    They are for the vectors at the edges, in which there is nothing to read, and for the last one if it is not full.
+    """
+    masked = sum(read.mask is not None and read.mask.free & vector.bit != 0 for read in found.reads)
+    at_edges = masked / len(found.reads) * min(1.0, 2 * lanes / vector.size)
+    return _MASK_COST * max(at_edges, vector.size % lanes / vector.size)
 
 
 def _access_cost(found: Contraction, read: e.Read, vector: Range, lanes: int, info: DeviceInfo) -> float:
