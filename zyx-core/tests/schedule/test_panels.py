@@ -113,6 +113,11 @@ def test_gradients_of_filters_have_vectors_along_channels(device_with, length, s
     bench.check(small, run=bench.run_kernels, tolerance=1e-4)
 
 
+def test_of_two_sides_vectors_go_along_the_one_whose_lanes_need_not_be_looked_at(device_with):
+    bench = device_with(**WIDE)
+    assert vector_of(bench, gradient(bench, 4, 32, 32, 48, 3, stride=2, padding=1)) == (48, False)  # not the image's
+
+
 def test_long_sums_whose_ends_are_masked_have_vectors_along_them(device_with):
     bench = device_with(**WIDE)
     graph = bench.graph

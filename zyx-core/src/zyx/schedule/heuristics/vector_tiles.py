@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 
 #: Groups for each thread: enough to even out what the threads are given.
 _GROUPS_A_UNIT: Final = 4
-#: Costs relative to loading a vector: of what was turned over, and of turning it over, which all rows share; and of
-#: gathering it.
+#: Costs relative to loading a vector: of what was turned over, and of turning it over, which all rows share; of
+#: gathering it, and of looking at each lane whether it is there, which they share too.
 _TURNED_COST: Final = 1.75
 _TURNING_COST: Final = 16.0
 _GATHERED_COST: Final = 2.0
+_BY_LANES_COST: Final = 64.0
 #: Of a mask, and of storing a lane by itself: so sides rank as gradients of filters took, of a dozen convolutions on a
 #: processor with AVX-512.
 _MASK_COST: Final = 1.0
@@ -140,7 +141,10 @@ def _access_cost(found: Contraction, read: e.Read, vector: Range, lanes: int, in
     if rows is None or not can_gather(found.along(vector), vector, rows, info):
         return cost_of_steps(step, lanes)
     is_turned = any(stride_along(read.index, r) == 1 and r.size >= lanes for r in found.statement.reduced)
-    return _TURNED_COST + _TURNING_COST / rows.size if is_turned and read.mask is None else _GATHERED_COST
+    if is_turned and read.mask is None:
+        return _TURNED_COST + _TURNING_COST / rows.size
+    is_by_lanes = read.mask is not None and not is_turned and cost_of_steps(step, lanes) >= lanes
+    return _GATHERED_COST + (_BY_LANES_COST / rows.size if is_by_lanes else 0.0)
 
 
 def _epilogue_cost(store: Store) -> float:
