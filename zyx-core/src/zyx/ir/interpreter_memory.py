@@ -62,7 +62,7 @@ class Shared:
             check_bounds(positions[mask], self.length)
         if self.base is not None:
             positions = positions + self.base
-            mask = None if mask is None else np.broadcast_to(mask, positions.shape)
+            mask = None if mask is None else spread(mask, positions.shape)
         return positions, mask
 
     def load(self, index: Array, lanes: int, mask: Array | None) -> Array:
@@ -79,8 +79,7 @@ class Shared:
             self.array[alike(positions, value)[0]] = value
         else:
             positions, value = alike(positions, value)
-            if mask.shape != value.shape:
-                mask = np.broadcast_to(mask, value.shape)
+            mask = spread(mask, value.shape)
             self.array[positions[mask]] = value[mask]
 
     def combine(self, function: np.ufunc, index: Array, value: Array, mask: Array | None, rows: int) -> None:
@@ -136,8 +135,13 @@ def alike(x: Array, y: Array) -> tuple[Array, Array]:
     """Return two arrays in the shape that they have together; as they are if it is theirs, which takes no time."""
     if x.shape == y.shape:
         return x, y
-    shape = np.broadcast_shapes(x.shape, y.shape)
-    return np.broadcast_to(x, shape), np.broadcast_to(y, shape)
+    shape = max(len(x), len(y)), max(x.shape[1], y.shape[1])
+    return spread(x, shape), spread(y, shape)
+
+
+def spread(x: Array, shape: tuple[int, int]) -> Array:
+    """Return an array in `shape`; as it is if that is its own."""
+    return x if x.shape == shape else np.broadcast_to(x, shape)
 
 
 def check_bounds(positions: Array, length: int) -> None:
@@ -146,10 +150,14 @@ def check_bounds(positions: Array, length: int) -> None:
     Raises:
         OutOfBoundsError: One does.
     """
-    if positions.size:
-        low, high = int(positions.min()), int(positions.max())
-        if low < 0 or high >= length:
-            raise OutOfBoundsError(low if low < 0 else high, length)
+    if positions.size == 1:  # a thread, or all at one place
+        low = high = int(positions.item())
+    elif positions.size:
+        low, high = int(np.minimum.reduce(positions, axis=None)), int(np.maximum.reduce(positions, axis=None))
+    else:
+        return
+    if low < 0 or high >= length:
+        raise OutOfBoundsError(low if low < 0 else high, length)
 
 
 def undefined(dtype: DType) -> np.generic:

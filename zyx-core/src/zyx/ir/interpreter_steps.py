@@ -8,7 +8,7 @@ import numpy as np
 
 from zyx.errors import LaunchError
 from zyx.ir import kernel as k
-from zyx.ir.interpreter_memory import OutOfBoundsError, Storage
+from zyx.ir.interpreter_memory import OutOfBoundsError, Storage, spread
 from zyx.ir.printer import print_op
 from zyx.ir.wmma import multiply_fragments
 from zyx.ops import BinaryOp
@@ -266,4 +266,4 @@ def _choose(condition: Array, x: Array, y: Array) -> Array:
 def _side_by_side(parts: list[Array]) -> Array:
     """Return the lanes of all parts as lanes of one value."""
     rows = max(map(len, parts))
-    return np.concatenate([np.broadcast_to(part, (rows, part.shape[1])) for part in parts], axis=1)
+    return np.concatenate([spread(part, (rows, part.shape[1])) for part in parts], axis=1)

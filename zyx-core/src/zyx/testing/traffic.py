@@ -80,11 +80,12 @@ class _Counted(Executable):
         nbytes = positions[chosen] * itemsize
         is_local = self.kernel.ops[number] not in self.kernel.params
         unit = nbytes // (_WORD_BYTES if is_local else SECTOR_BYTES)
-        touched = np.unique(np.stack([warps, unit]), axis=1)
+        units = 1 + int(unit.max(initial=0))
+        touched = np.unique(warps * units + unit)  # pairs as numbers, which are sorted much faster
         if not is_local:
-            self.traffic.sectors[number] += touched.shape[1]
+            self.traffic.sectors[number] += len(touched)
             return
-        turns = Counter(zip(touched[0].tolist(), (touched[1] % BANKS).tolist(), strict=True))
+        turns = Counter(zip((touched // units).tolist(), (touched % units % BANKS).tolist(), strict=True))
         most: dict[int, int] = {}
         for (warp, _), count in turns.items():
             most[warp] = max(most.get(warp, 0), count)
