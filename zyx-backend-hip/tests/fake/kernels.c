@@ -1,6 +1,8 @@
 // Code objects, launches and graphs.
+#undef _FORTIFY_SOURCE  // whose longjmp takes another stack for a mistake
 #include "fake.h"
 #include <dlfcn.h>
+#include <setjmp.h>
 #include <ucontext.h>
 
 enum { STACK_BYTES = 256 << 10, MAX_THREADS = 1024 };
@@ -64,10 +66,12 @@ EXPORT int hipFuncGetAttribute(int *value, int attribute, Function *function) {
 
 // ---- the threads of a group, meeting at barriers
 
-static ucontext_t scheduler, contexts[MAX_THREADS];
+// A context starts each thread on its stack; from then on jumps switch, which need no system call as contexts do.
+static ucontext_t contexts[MAX_THREADS];
+static jmp_buf scheduler, places[MAX_THREADS];
 static char *stacks;
 enum { BARRIER = 1, PERMUTE = 2 };  // where threads meet
-static int met_at[MAX_THREADS], ended[MAX_THREADS], current_thread;
+static int met_at[MAX_THREADS], started[MAX_THREADS], ended[MAX_THREADS], current_thread;
 static int given[2][MAX_THREADS], times[MAX_THREADS];  // to the others of a wave, this time and the last; how often
 static Launch *current_launch;
 static unsigned (*current_index)[3];
@@ -82,7 +86,14 @@ static void call_kernel(void) {
 static void thread_main(void) {
     call_kernel();
     ended[current_thread] = 1;
-    swapcontext(&contexts[current_thread], &scheduler);
+    _longjmp(scheduler, 1);
+}
+
+static void resume(int thread) {
+    if (_setjmp(scheduler)) return;
+    if (started[thread]) _longjmp(places[thread], 1);
+    started[thread] = 1;
+    setcontext(&contexts[thread]);
 }
 
 static void set_thread(unsigned number, const unsigned *shape) {
@@ -94,7 +105,7 @@ static void set_thread(unsigned number, const unsigned *shape) {
 static void meet(int where) {
     int thread = current_thread;
     met_at[thread] = where;
-    swapcontext(&contexts[thread], &scheduler);
+    if (!_setjmp(places[thread])) _longjmp(scheduler, 1);
     set_thread(thread, current_launch->threads);
 }
 
@@ -124,10 +135,10 @@ static void run_group(Launch *launch, int count, int group) {
         contexts[i].uc_stack.ss_size = STACK_BYTES;
         contexts[i].uc_link = NULL;
         makecontext(&contexts[i], thread_main, 0);
-        ended[i] = times[i] = 0;
+        started[i] = ended[i] = times[i] = 0;
     }
     for (int left = count, round = group; left; round++) {
-        int met = 0, places = 0;
+        int met = 0, where = 0;
         left = 0;
         for (int i = 0; i < count; i++) {
             int thread = round & 1 ? count - 1 - i : i;  // the order must not matter
@@ -135,12 +146,12 @@ static void run_group(Launch *launch, int count, int group) {
             met_at[thread] = 0;
             current_thread = thread;
             set_thread(thread, launch->threads);
-            swapcontext(&scheduler, &contexts[thread]);
+            resume(thread);
             met += met_at[thread] != 0;
-            places |= met_at[thread];
+            where |= met_at[thread];
         }
         if (met && met != count) violation("a kernel", "%d of %d threads of a group meet at a barrier", met, count);
-        if (places == (BARRIER | PERMUTE)) violation("a kernel", "threads of a group meet at different places");
+        if (where == (BARRIER | PERMUTE)) violation("a kernel", "threads of a group meet at different places");
         left = met;
     }
 }
