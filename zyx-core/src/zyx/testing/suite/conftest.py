@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, MemoryPool
     from zyx.runtime.runtime import Runtime
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over modules and tests, which stay to the end: many tests call it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
