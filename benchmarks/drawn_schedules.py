@@ -21,10 +21,10 @@ from zyx.ir.verify import verify
 from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.runtime.profile import Profile
-from zyx.schedule.accesses import combined_ranges
+from zyx.schedule.accesses import combined_ranges, serial_ranges
 from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.heuristics.loops import share_out
-from zyx.schedule.heuristics.plan import Plan, serial_ranges, simplify_ranges, work_of
+from zyx.schedule.heuristics.plan import Plan, simplify_ranges, work_of
 from zyx.schedule.heuristics.streaming import stream_stores
 from zyx.schedule.lower import lower
 from zyx.testing.schedules import random_schedule, written_out
