@@ -3,7 +3,7 @@
     Number      a scalar, in place of a constant
     Box         a box of a leaf from an element on that is a number, in place of a `Shrink` of the leaf
 
-Their makers are `Graph.number` and `Graph.box`.
+No two are equal, so no graph has to make them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from zyx import ops
 from zyx import shape as shapes
 from zyx.errors import DeviceError, DTypeError, ShapeError
 from zyx.graph import node as n
-from zyx.graph.given import Box, Number
 from zyx.scalar import fold_cast
 
 if TYPE_CHECKING:
@@ -100,14 +99,6 @@ class Graph:
         if not dtype.is_integer:
             raise DTypeError(f"coordinates are integers, not {dtype}")
         return self._intern(n.Iota(shape, dtype, device, (), axis))
-
-    def number(self, dtype: DType, device: str) -> Number:
-        """Return a new scalar that is given at the launch; no two are equal."""
-        return Number((), dtype, device, ())
-
-    def box(self, data: n.Node, start: Number, shape: Shape) -> Box:
-        """Return a box of a leaf, of which `start` says where it begins."""
-        return Box(shape, data.dtype, data.device, data, start)
 
     def leaf(
         self, shape: Shape, dtype: DType, device: str, storage: object | None = None, *, history_lost: bool = False
@@ -382,7 +373,7 @@ class Graph:
 
     def contiguous(self, x: n.Node) -> n.Node:
         """Return the values of `x` in a buffer of their own."""
-        if isinstance(x, n.Contiguous | n.Leaf) and not isinstance(x, Number | Box):
+        if isinstance(x, n.Contiguous) or type(x) is n.Leaf:  # what only plans have is no buffer
             return x
         return self._intern(n.Contiguous(x.shape, x.dtype, x.device, (x,)))
 

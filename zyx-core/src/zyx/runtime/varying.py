@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from zyx import dtype as dtypes
 from zyx.graph import Graph
 from zyx.graph import node as n
+from zyx.graph.given import Box, Number
 from zyx.graph.rebuild import rebuild
 from zyx.ops import BinaryOp
 from zyx.runtime.signature import Key
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from zyx.dtype import DType, Scalar
-    from zyx.graph.given import Number
     from zyx.graph.node import Node
 
 #: Structures that are remembered.
@@ -77,11 +77,11 @@ class Given:
         constants = _constants_of(order)
         numbers: dict[Node, Number] = {}
         for place in self.places:
-            numbers[constants[place]] = graph.number(_dtype(constants[place]), constants[place].device)
+            numbers[constants[place]] = Number((), _dtype(constants[place]), constants[place].device, ())
         new: dict[Node, Node] = {}
         for node in order:
             if node in numbers and isinstance(node, n.Shrink):
-                new[node] = graph.box(node.sources[0], numbers[node], node.shape)
+                new[node] = Box(node.shape, node.dtype, node.device, node.sources[0], numbers[node])
             elif node in numbers:
                 new[node] = graph.expand(graph.reshape(numbers[node], (1,) * node.ndim), node.shape)
             elif node.storage is not None or not node.sources:
