@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 
 
 class Number(Leaf):
-    """A scalar."""
+    """A scalar, of shape ()."""
 
     __slots__ = ()
 
 
 class Box(Leaf):
-    """Element i of the result is that of `data` at ``i`` from the element on whose row-major number `start` is."""
+    """A box of `data`, a node with storage, as `Shrink` cuts it out.
+
+    Attributes:
+        data: What it is cut out of.
+        start: The row-major number of its first element there, an integer at the launch.
+    """
 
     __slots__ = ("data", "start")
 

@@ -27,8 +27,8 @@
     Alias       the same values, as a node of its own; gradients pass it or, if detached, end there
     Custom      one output of a kernel that a user wrote
 
-A node never changes, but that `storage` is set once its values lie in memory; whatever reads the node reads that then.
-`Graph` makes the nodes, equal ones only once, and checks them; do not call the constructors.
+A node never changes, except that `storage` is set once its values lie in memory; from then on whatever reads the node
+reads that. `Graph` makes the nodes, equal ones only once, and checks them; do not call the constructors.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 
 # Written out, and not frozen: as dataclasses, these classes take a tenth of the time that `import zyx` may take, and a
-# frozen node takes 0.4 us to make instead of 0.15. The commonest do not call the constructor of `Node`, either.
+# frozen node takes 0.4 us to make instead of 0.15, of which a training step makes thousands. The classes that most
+# nodes are of do not call the constructor of `Node`, either: that would take as long as all the rest.
 class Node:
     """What all nodes have.
 
@@ -52,7 +53,7 @@ class Node:
         device: Name of the device that holds or computes the result.
         sources: The nodes read, in order.
         depth: Length of the longest path to a node with storage.
-        storage: The buffer with the values, once there is one; of the runtime's types.
+        storage: The buffer with the values, once there is one; its type is the runtime's business.
     """
 
     __slots__ = ("__weakref__", "depth", "device", "dtype", "shape", "sources", "storage")
@@ -115,7 +116,8 @@ class Iota(Node):
 class Leaf(Node):
     """Data in `storage`; without storage, an input that is bound when a traced function is called.
 
-    `history_lost` says whether the values were computed from other nodes that are forgotten.
+    Attributes:
+        history_lost: Whether the values were computed from other nodes that are forgotten.
     """
 
     __slots__ = ("history_lost",)
@@ -389,9 +391,10 @@ class Gather(Node):
 
 
 class Scatter(Node):
-    """Sources (base, index, updates): writes along `axis`, in row-major order, that replace (`op` None) or combine.
+    """Sources (base, index, updates): indexed writes along `axis`.
 
-    Negative indices count from the end; writes outside are dropped.
+    Updates are applied in row-major order, replacing (`op` None) or combining. Negative indices count from the end;
+    writes outside are dropped.
     """
 
     __slots__ = ("axis", "op")
@@ -458,7 +461,9 @@ class ToDevice(Node):
 class Alias(Node):
     """The source's values. To whatever computes it is the source; only gradients tell the two apart.
 
-    They end at one that is `detached`. Any other equals no other node: a place of its own for gradients to be taken at.
+    Attributes:
+        detached: Whether gradients end here. If not, the node equals no other one, not even an alias of the same
+            source: a place of its own for gradients to be taken at.
     """
 
     __slots__ = ("detached",)
