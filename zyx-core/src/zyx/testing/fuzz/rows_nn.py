@@ -114,9 +114,11 @@ def loss(d: Draw) -> Call:
                 inner=lambda x, y: reduce(_cross_lost(np.clip(x, -3, 3), 1 / (1 + np.exp(-y)))),
             )  # fmt: skip
         case _:
+            # Logarithms of probabilities are not large: where both are one value its slopes cancel, as large as exp(y).
             return Call(
-                "zyx.kl_div({0}, {1}, log_target=True, " + ending, lambda x, y: reduce(np.exp(y) * (y - x)), (x, y)
-            )
+                "zyx.kl_div({0}, zyx.clip({1}, -6.0, 1.0), log_target=True, " + ending,
+                lambda x, y: reduce(np.exp(np.clip(y, -6, 1)) * (np.clip(y, -6, 1) - x)), (x, y),
+            )  # fmt: skip
 
 
 def _cross(p: Array, t: Array) -> Array:
