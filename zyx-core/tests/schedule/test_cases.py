@@ -110,7 +110,7 @@ def test_there_is_a_branch_or_a_loop_without_masks(device_with, name):
 
 
 def test_loops_are_cut_where_masks_are_the_same_for_all_lanes(device_with):
-    """Three loops over rows of one vector each, with no condition left."""
+    """Three loops over rows of a vector each, without a condition; factors of a row keep the rows apart."""
     bench = device_with(**WIDE)
     graph, lengths = bench.graph, (31, 2, 40)
     parts, first = [], 0
@@ -118,13 +118,27 @@ def test_loops_are_cut_where_masks_are_the_same_for_all_lanes(device_with):
         part = bench.normal(5, length, bench.info.lanes(dtypes.float32))
         parts.append(graph.pad(part, [(0, 0), (first, sum(lengths) - first - length), (0, 0)]))
         first += length
-    output = bench.add(bench.add(parts[0], parts[1]), parts[2])
+    row = graph.expand(bench.normal(1, 1, bench.info.lanes(dtypes.float32)), parts[0].shape)
+    output = bench.mul(bench.add(bench.add(parts[0], parts[1]), parts[2]), row)
     bench.check(output, run=bench.run_kernels)
     kernel = kernel_of(bench, output)
     loops = [op.size for op in kernel.ops if isinstance(op, k.Loop)]
     assert [size for size in loops if size in lengths] == list(lengths)
     assert not any(isinstance(op, k.If) for op in kernel.ops)
     assert not any(isinstance(op, k.Load) and op.mask is not None for op in kernel.ops)
+
+
+def test_short_rows_that_are_tested_as_a_whole_are_one_range(device_with):
+    """Rows of 3 elements joined along the axis around: vectors run over them, with masks where they meet only."""
+    bench = device_with(**WIDE)
+    graph = bench.graph
+    front = graph.pad(bench.normal(7, 200, 3), [(0, 0), (0, 300), (0, 0)])
+    output = bench.add(front, graph.pad(bench.normal(7, 300, 3), [(0, 0), (200, 0), (0, 0)]))
+    bench.check(output, run=bench.run_kernels)
+    kernel = kernel_of(bench, output)
+    loads = [op for op in kernel.ops if isinstance(op, k.Load) and op.mask is None]
+    assert {op.type.lanes for op in loads} == {bench.info.lanes(dtypes.float32)}
+    assert not any(isinstance(op, k.Binary) and op.op in (BinaryOp.DIV, BinaryOp.MOD) for op in kernel.ops)
 
 
 def test_without_masks_there_is_none(device_with):

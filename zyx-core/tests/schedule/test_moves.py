@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from zyx.errors import ScheduleError
+from zyx.ir import expr as e
 from zyx.ir import interpreter
 from zyx.ir import kernel as k
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
+from zyx.schedule.heuristics.plan import all_expressions
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import (
     Behind,
@@ -144,6 +146,18 @@ class TestMerge:
             moved = apply_moves(nests[name], [Split(range_, factor), Merge(f"{range_}.0", f"{range_}.1")])
             check(nests[name], moved)
             assert find_range(moved, f"{range_}.0+{range_}.1").size == size
+
+    @pytest.mark.parametrize(("before", "after"), [(2, 0), (0, 3), (2, 1)])
+    def test_tests_of_the_outer_one_are_tests_of_the_whole(self, cpu, before, after):
+        nest = cpu.schedule(cpu.graph.pad(cpu.normal(4, 5), [(before, after), (0, 0)], 0.5)).nests[0]
+        moved = apply_moves(nest, [Merge("r0", "r1")])
+        check(nest, moved)
+        assert not any(isinstance(expr, e.Quotient | e.Remainder) for expr in all_expressions(moved))
+
+    def test_a_test_of_another_multiple_keeps_its_division(self, cpu):
+        nest = cpu.schedule(cpu.graph.slide(cpu.graph.pad(cpu.normal(4, 5), [(2, 3), (0, 0)]), 0, 1, 3, 2, 1)).nests[0]
+        first, second, *_ = (range_.label for range_ in nest.statements[-1].order)
+        check(nest, apply_moves(nest, [Merge(first, second)]))
 
     def test_refusals(self, nests):
         refused(nests["tanh"], Merge("r1", "r0"), match=r"not next to each other in \[r0, r1\]")

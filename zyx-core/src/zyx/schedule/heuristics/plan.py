@@ -125,17 +125,24 @@ def _neighbours(nest: Nest) -> Iterable[tuple[Range, Range]]:
 
 
 def _used_as_one(nest: Nest, outer: Range, inner: Range) -> bool:
-    """Whether the ranges appear as ``outer * size of inner + inner`` only, up to a common factor."""
+    """Whether the ranges appear as ``outer * size of inner + inner`` only, up to a common factor.
+
+    Or as ``outer`` alone in a test of whether an index is at least 0, which one range decides as well.
+    """
     inside = False
     both = outer.bit | inner.bit
+    tested: set[Expr] = set()
     for expr in all_expressions(nest):
         if not expr.free & both:
             continue
         if isinstance(expr, e.Affine):
             factors = {term.range: factor for term, factor in expr.terms if isinstance(term, e.RangeRef)}
-            if factors.get(outer, 0) != factors.get(inner, 0) * inner.size:
+            if factors.get(outer, 0) == factors.get(inner, 0) * inner.size:
+                inside = inside or outer in factors
+            elif abs(factors.get(outer, 0)) == 1 and not expr.free & inner.bit:
+                tested.add(expr)
+            else:
                 return False
-            inside = inside or outer in factors
         elif isinstance(expr, e.Ref):
             at = expr.value.ranges
             for range_, index in zip(at, expr.indices, strict=True):
@@ -143,6 +150,10 @@ def _used_as_one(nest: Nest, outer: Range, inner: Range) -> bool:
                     return False
         elif any(isinstance(child, e.RangeRef) and child.free & both for child in e.children(expr)):
             return False
+    if tested and not all(
+        isinstance(expr, e.NonNegative) or tested.isdisjoint(e.children(expr)) for expr in all_expressions(nest)
+    ):
+        return False
     return inside
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
+from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind, Nest, Scan, Statement, Store
-from zyx.schedule.moves.rebuild import check_free, put_behind, replace_ranges
+from zyx.schedule.accesses import below
+from zyx.schedule.moves.rebuild import check_free, put_behind, replace_ranges, roots_of, transform, with_roots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +87,11 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Turn the neighbouring ranges `outer` and `inner` into one, ``outer+inner``."""
+    """Turn the neighbouring ranges `outer` and `inner` into one, ``outer+inner``.
+
+    Where it is divided for nothing but tests of the outer one, it is tested itself: ``outer <= 3`` of an inner one of 3
+    points is ``outer+inner <= 11``.
+    """
 
     outer: str
     inner: str
@@ -120,7 +126,7 @@ class Merge:
         def coordinates(indices: Sequence[Expr]) -> Sequence[Expr]:
             return (pool.affine(((indices[0], size), (indices[1], 1))),)
 
-        return replace_ranges(nest, [first, second], [merged], values, coordinates)
+        return _tested_whole(replace_ranges(nest, [first, second], [merged], values, coordinates), merged, size)
 
 
 def _adjacent(ranges: tuple[Range, ...], first: Range, second: Range) -> bool:
@@ -129,6 +135,42 @@ def _adjacent(ranges: tuple[Range, ...], first: Range, second: Range) -> bool:
     if first not in ranges or second not in ranges:
         return False
     return ranges.index(second) == ranges.index(first) + 1
+
+
+def _tested_whole(nest: Nest, merged: Range, size: int) -> Nest:
+    """Return `nest` with tests of ``merged // size`` as tests of `merged`, if nothing else divides that."""
+    pool = nest.pool
+    position = pool.ref(merged)
+    quotient = pool.divide(position, size)
+    tested: set[Expr] = set()
+    everything = below(*(root for statement in nest.statements for root in roots_of(statement)))
+    for expr in everything:
+        if isinstance(expr, e.Quotient | e.Remainder) and expr.free & merged.bit and expr is not quotient:
+            return nest
+        if quotient in e.children(expr):
+            if not isinstance(expr, e.Affine) or abs(dict(expr.terms)[quotient]) != 1:
+                return nest
+            tested.add(expr)
+    if not tested or any(
+        not isinstance(expr, e.NonNegative) and not tested.isdisjoint(e.children(expr)) for expr in everything
+    ):
+        return nest
+
+    def change(expr: Expr) -> Expr:
+        if not isinstance(expr, e.NonNegative) or not isinstance(expr.x, e.Affine) or expr.x not in tested:
+            return expr
+        sign = dict(expr.x.terms)[quotient]
+        others = [(term, factor * size) for term, factor in expr.x.terms if term is not quotient]
+        return pool.non_negative(
+            pool.affine([*others, (position, sign)], expr.x.constant * size + (size - 1 if sign < 0 else 0))
+        )
+
+    memo: dict[Expr, Expr] = {}
+    statements = (
+        with_roots(statement, [transform(pool, root, change, memo) for root in roots_of(statement)])
+        for statement in nest.statements
+    )
+    return replace(nest, statements=tuple(statements))
 
 
 @dataclass(frozen=True, slots=True)
