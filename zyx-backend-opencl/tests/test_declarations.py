@@ -105,7 +105,7 @@ def test_a_program_declares_no_more_than_it_names():
 
 def test_everything_that_a_kernel_can_name_builds_without_the_header(headless: ClDevice):
     session, options = headless.pool.session, f"{headless._options} {WITHOUT_HEADER}"
-    source = everything(headless._dialect)
+    source = everything(headless.dialect)
     session.build(declared(source), options)
     with pytest.raises(BuildError):  # so nothing but these declarations was there
         session.build(source, options)

@@ -211,7 +211,7 @@ def test_a_compiler_that_refuses_is_an_error_with_kernel_log_and_source(
 ):
     from dataclasses import replace
 
-    monkeypatch.setattr(device, "_dialect", replace(device._dialect, preamble="#error no kernels today\n"))
+    monkeypatch.setattr(device, "dialect", replace(device.dialect, preamble="#error no kernels today\n"))
     with pytest.raises(CompileError) as refused:
         device.compile(add(1, "unlucky"))
     text = str(refused.value)

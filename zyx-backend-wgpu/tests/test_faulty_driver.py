@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -102,7 +103,7 @@ def faulty(session: FakeSession) -> WgpuPool:
 
 
 def program_of(pool: WgpuPool, name: str = "sum_8") -> WgpuProgram:
-    return WgpuProgram(name, "wgpu:7", pool, "pipeline", Rendered("", (), 0), (1,), ())
+    return WgpuProgram("wgpu:7", pool, "pipeline", Rendered(name, "", (), (1, 1, 1), (1, 1, 1), (), 0))
 
 
 def test_a_device_lost_while_kernels_run_is_told_at_the_next_wait_with_their_names(
@@ -208,9 +209,7 @@ def test_source_that_is_refused_is_a_compile_error_with_the_log(
 
     def broken(kernel: Kernel, language: object) -> Rendered:
         rendered = good(kernel, language)  # type: ignore[arg-type]
-        return Rendered(rendered.text.replace("fn main", "fn main main"), *[
-            getattr(rendered, name) for name in ("bindings", "local_bytes")
-        ])  # fmt: skip
+        return replace(rendered, text=rendered.text.replace("fn main", "fn main main"))
 
     monkeypatch.setattr(module, "render", broken)
     with pytest.raises(CompileError, match=r"kernel add_1 on wgpu:0: the WGSL compiler refused it\n(.|\n)*main main"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.backend import Device, Slot
 from zyx.errors import LaunchError
 from zyx_backend_c.pieces import LONG_NS, run_in_pieces
-from zyx_backend_c.program import CpuProgram, Parameter, Step, check_buffer, parameters_of
+from zyx_backend_c.program import CpuProgram, Parameter, Rendered, Step, check_buffer, encoder
 from zyx_backend_c.toolchain import SYMBOL
 
 if TYPE_CHECKING:
@@ -59,14 +59,26 @@ class CpuDevice(Device):
         """What the processor is and can do."""
         return self._info
 
+    @property
+    def dialect(self) -> str:
+        """The toolchain's version, which has the processor and its features."""
+        return self.toolchain.version
+
     def take_rates(self, rates: Rates) -> None:
         """Have `info` say what was measured of the processor."""
         self._info = self._info.with_rates(rates)
 
     def compile(self, kernel: Kernel) -> CpuProgram:
         """Return the program of `kernel`. May run in one thread while another uses the device."""
-        rendered = self.toolchain.render(kernel)
-        code = self.toolchain.build(kernel.name, rendered.text)
+        return self.build(self.render(kernel))
+
+    def render(self, kernel: Kernel) -> Rendered:
+        """Return LLVM IR or C."""
+        return self.toolchain.render(kernel)
+
+    def build(self, rendered: Rendered) -> CpuProgram:
+        """Return the program of a text, from the cache if it is there."""
+        code = self.toolchain.build(rendered.name, rendered.text)
         workers = self.workers
         # Not waiting: the handler of a signal may want this program in the middle of a launch, which has the lock.
         # What is not reserved now is at the launch.
@@ -79,17 +91,17 @@ class CpuDevice(Device):
         step = Step(
             code,
             code.addresses[SYMBOL],
-            (0,) * len(rendered.params),
+            (0,) * len(rendered.parameters),
             rendered.groups,
             workers.chunk(rendered.groups, cost_ns),
             cost_ns,
         )
         text, toolchain = rendered.text, self.toolchain
         return CpuProgram(
-            kernel.name,
+            rendered.name,
             text,
             [step],
-            parameters_of(kernel),
+            rendered.parameters,
             rendered.scratch_bytes,
             lambda: toolchain.assembly(text),
         )
@@ -179,7 +191,7 @@ class CpuDevice(Device):
             for number, (arg, parameter) in enumerate(zip(launch.args, program.parameters, strict=True)):
                 what = f"argument {number} of {program.name}"
                 if isinstance(arg, Slot):
-                    if parameter.encode is not None or not 0 <= arg.number < slots:
+                    if parameter.scalar is not None or not 0 <= arg.number < slots:
                         raise LaunchError(f"{what} is slot {arg.number}; there are {slots} slots, for buffers")
                     places[arg.number] += [(first + step, slot) for step, slot in parameter.places]
                     least[arg.number] = max(least[arg.number], parameter.nbytes)
@@ -216,10 +228,10 @@ class CpuDevice(Device):
                 self.workers.close()
 
     def _word(self, arg: Argument, parameter: Parameter, what: str) -> int:
-        if parameter.encode is not None:
+        if parameter.scalar is not None:
             if not isinstance(arg, (bool, int, float)):
                 raise LaunchError(f"{what} is {arg!r}, not a number")
-            return parameter.encode(arg)
+            return encoder(parameter.scalar)(arg)
         check_buffer(arg, parameter.nbytes, self.memory_pool, what)
         buffer: PoolBuffer = arg  # type: ignore[assignment]  # just checked
         address: int = buffer.extent[0]  # type: ignore[attr-defined]  # a buffer of the host pool has an extent

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from zyx import dtype as dtypes
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from zyx.backend import Argument, MemoryPool
     from zyx.dtype import DType, Scalar
-    from zyx.ir.kernel import Define, Kernel, Variable
+    from zyx.ir.kernel import Kernel
+    from zyx_backend_c.analysis import Analysis
 
 #: Turns a scalar argument into the 8 bytes of its slot, as an unsigned integer.
 Encoder: TypeAlias = "Callable[[Scalar], int]"
@@ -36,27 +38,6 @@ Encoder: TypeAlias = "Callable[[Scalar], int]"
 FIRST_WORDS: Final = 2
 STEP_WORDS: Final = 6
 _FLOAT_FORMATS: Final = {dtypes.float16: "<e", dtypes.float32: "<f", dtypes.float64: "<d"}
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """Source text of a kernel, and what is needed to launch it.
-
-    Attributes:
-        text: LLVM IR or C.
-        params: The kernel's params, in launch order.
-        groups: Number of groups.
-        scratch_bytes: Scratch memory that a thread needs.
-        work: Estimate of the vector instructions that all groups run.
-        traffic: Estimate of the bytes that they move between memory and the processor.
-    """
-
-    text: str
-    params: tuple[Define | Variable, ...]
-    groups: int
-    scratch_bytes: int
-    work: float
-    traffic: float
 
 
 class HostBuffer(Protocol):
@@ -103,16 +84,46 @@ class Parameter:
     Attributes:
         places: The slots to write it to, each as (number of the step, number of the slot in it).
         nbytes: Size that a buffer must have.
-        encode: For scalars; None means a buffer.
+        scalar: Dtype of a number; None means a buffer.
         is_needed: Whether the values that a buffer has before the launch are read.
         is_written: Whether a buffer gets other values.
     """
 
     places: tuple[tuple[int, int], ...]
     nbytes: int = 0
-    encode: Encoder | None = None
+    scalar: DType | None = None
     is_needed: bool = True
     is_written: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """Source text of a kernel, and what is needed to launch it.
+
+    Attributes:
+        name: The kernel's name.
+        text: LLVM IR or C.
+        parameters: The launch arguments.
+        groups: Number of groups.
+        scratch_bytes: Scratch memory that a thread needs.
+        work: Estimate of the vector instructions that all groups run.
+        traffic: Estimate of the bytes that they move between memory and the processor.
+    """
+
+    name: str
+    text: str
+    parameters: tuple[Parameter, ...]
+    groups: int
+    scratch_bytes: int
+    work: float
+    traffic: float
+
+    @classmethod
+    def of(cls, kernel: Kernel, text: str, analysis: Analysis) -> Rendered:
+        """Return the record of a kernel whose source is `text`."""
+        groups = analysis.group_count
+        work = analysis.work * groups
+        return cls(kernel.name, text, parameters_of(kernel), groups, analysis.scratch_bytes, work, analysis.traffic)
 
 
 class CpuProgram(Program):
@@ -173,7 +184,9 @@ class CpuProgram(Program):
             tuple(starts[step] + slot for step, slot in parameter.places) for parameter in self.parameters
         )
         self._least = tuple(parameter.nbytes for parameter in self.parameters)
-        self._encoders = tuple(parameter.encode for parameter in self.parameters)
+        self._encoders = tuple(
+            None if parameter.scalar is None else encoder(parameter.scalar) for parameter in self.parameters
+        )
         self._bound: list[object] = [None] * len(self.parameters)
 
     def bind(self, args: Sequence[Argument], pool: MemoryPool) -> None:
@@ -220,7 +233,7 @@ class CpuProgram(Program):
         self.words[:] = memoryview(arguments[1]).cast("Q")
 
     def _signature(self) -> str:
-        kinds = [f"a buffer of {p.nbytes} bytes" if p.encode is None else "a number" for p in self.parameters]
+        kinds = [f"a buffer of {p.nbytes} bytes" if p.scalar is None else "a number" for p in self.parameters]
         return f"{len(kinds)} arguments: {', '.join(kinds)}" if kinds else "no arguments"
 
 
@@ -237,6 +250,7 @@ def check_buffer(arg: object, nbytes: int, pool: MemoryPool, what: str) -> None:
         raise LaunchError(f"{what} has {extent[1]} bytes; the kernel reaches {nbytes}")
 
 
+@cache
 def encoder(dtype: DType) -> Encoder:
     """Return what turns numbers of `dtype` into slots."""
     if dtype.is_bool:
@@ -250,7 +264,7 @@ def encoder(dtype: DType) -> Encoder:
     return lambda value: int.from_bytes(struct.pack(layout, dtype.to_scalar(value)), "little")
 
 
-def parameters_of(kernel: Kernel) -> list[Parameter]:
+def parameters_of(kernel: Kernel) -> tuple[Parameter, ...]:
     """Return the launch arguments of a program of one step, which is `kernel`."""
     from zyx.ir.kernel import Atomic, Define, Load, Memory, Store, Variable
 
@@ -261,8 +275,8 @@ def parameters_of(kernel: Kernel) -> list[Parameter]:
     for value, op in enumerate(kernel.ops):
         place = ((0, len(found)),)
         if isinstance(op, Variable):
-            found.append(Parameter(place, 0, encoder(op.type.dtype), is_needed=False, is_written=False))
+            found.append(Parameter(place, 0, op.type.dtype, is_needed=False, is_written=False))
         elif isinstance(op, Define) and op.memory is Memory.GLOBAL:
             nbytes = op.length * op.dtype.itemsize
             found.append(Parameter(place, nbytes, is_needed=value in read, is_written=value in written))
-    return found
+    return tuple(found)

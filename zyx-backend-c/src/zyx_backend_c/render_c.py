@@ -57,10 +57,7 @@ class CRenderer:
         """
         analysis = analyse(kernel, self.target)
         text = _Writer(kernel, self.dialect, analysis).write(SYMBOL)
-        groups = analysis.group_count
-        return Rendered(
-            text, tuple(kernel.params), groups, analysis.scratch_bytes, analysis.work * groups, analysis.traffic
-        )
+        return Rendered.of(kernel, text, analysis)
 
 
 class _Writer(CWriter):

@@ -115,6 +115,4 @@ class LlvmRenderer:
             arguments="".join(f"{argument}, " for argument in w.arguments),
             bits=self.target.vector_bytes * 8,
         )
-        groups = analysis.group_count
-        work = analysis.work * groups
-        return Rendered(text, tuple(kernel.params), groups, analysis.scratch_bytes, work, analysis.traffic)
+        return Rendered.of(kernel, text, analysis)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.arguments import native_arguments, parameters_of
+from zyx.backend.arguments import native_arguments
 from zyx.backend.cached_build import digest, load_or_build
 from zyx.backend.driver_device import DriverDevice
 from zyx.backend.limits import check_compiled, check_limits
+from zyx.backend.rendered import Rendered
 from zyx.backend.work_event import WorkEvent
 from zyx.errors import CompileError, LaunchError
 from zyx_backend_cuda.errors import Fault, failure
@@ -57,7 +58,7 @@ class CudaDevice(DriverDevice[CudaProgram]):
     ) -> None:
         super().__init__(name, pool, info)
         self.pool: Final = pool
-        self._dialect = dialect
+        self.dialect: Final = dialect
         self._compiler = compiler
         self._options: Final = (*OPTIONS, f"--gpu-architecture={target}")
         self._cache = cache
@@ -73,9 +74,17 @@ class CudaDevice(DriverDevice[CudaProgram]):
 
     def compile(self, kernel: Kernel) -> KernelProgram:
         """Return the program of `kernel`. May run in one thread while another uses the device."""
+        return self.build(self.render(kernel))
+
+    def render(self, kernel: Kernel) -> Rendered:
+        """Return CUDA C."""
         check_limits(kernel, self._info)
-        source = render(kernel, self._dialect)
-        what = f"kernel {kernel.name} on {self.name}"
+        return Rendered.of(kernel, render(kernel, self.dialect))
+
+    def build(self, rendered: Rendered) -> KernelProgram:
+        """Return the program of a text, from the cache if it is there."""
+        name, source = rendered.name, rendered.text
+        what = f"kernel {name} on {self.name}"
         try:
             with self.pool.session as session:
                 module = load_or_build(
@@ -85,10 +94,9 @@ class CudaDevice(DriverDevice[CudaProgram]):
                 most = session.function_attribute(function, "MAX_THREADS_PER_BLOCK")
         except Fault as error:
             raise failure(what, error, CompileError, self.pool.compute.last) from error
-        check_compiled(kernel, self.name, most)
-        groups, threads = (tuple((*sizes, 1, 1, 1)[:3]) for sizes in kernel.grid)
-        grid = (groups, threads)
-        return KernelProgram(kernel.name, source, what, self.pool, parameters_of(kernel), module, function, grid)  # type: ignore[arg-type]
+        check_compiled(rendered, self.name, most)
+        grid = rendered.groups, rendered.threads
+        return KernelProgram(name, source, what, self.pool, rendered.parameters, module, function, grid)
 
     def _key(self, source: str) -> str:
         return digest(".".join(map(str, self._compiler.version)), *self._options, source)

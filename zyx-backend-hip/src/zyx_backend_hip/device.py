@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.arguments import parameters_of
 from zyx.backend.cached_build import digest, load_or_build
 from zyx.backend.driver_device import DriverDevice
 from zyx.backend.limits import check_compiled, check_limits
+from zyx.backend.rendered import Rendered
 from zyx.backend.work_event import WorkEvent
 from zyx.errors import CompileError
 from zyx_backend_hip.driver import BuildError, Fault
@@ -56,12 +56,23 @@ class HipDevice(DriverDevice[HipProgram]):
 
     # ---- programs
 
+    @property
+    def dialect(self) -> None:
+        """Nothing: kernels are written alike for all devices of one record."""
+
     def compile(self, kernel: Kernel) -> KernelProgram:
         """Return the program of `kernel`. May run in one thread while another uses the device."""
+        return self.build(self.render(kernel))
+
+    def render(self, kernel: Kernel) -> Rendered:
+        """Return HIP C++."""
         check_limits(kernel, self._info)
-        groups, threads = (tuple((*sizes, 1, 1, 1)[:3]) for sizes in kernel.grid)
-        source = render(kernel)
-        what = f"kernel {kernel.name} on {self.name}"
+        return Rendered.of(kernel, render(kernel))
+
+    def build(self, rendered: Rendered) -> KernelProgram:
+        """Return the program of a text, from the cache if it is there."""
+        name, source = rendered.name, rendered.text
+        what = f"kernel {name} on {self.name}"
         try:
             module, function = load_or_build(
                 self._cache, self._key(source), what, self._loaded, lambda: self._built(source, what), Fault
@@ -69,9 +80,9 @@ class HipDevice(DriverDevice[HipProgram]):
             most, local_bytes = self.pool.session.group_limits(function)
         except Fault as error:
             raise failure(what, error.code, CompileError) from error
-        check_compiled(kernel, self.name, most, local_bytes, self._info.local_bytes)
-        parameters = parameters_of(kernel)
-        return KernelProgram(kernel.name, source, what, self.pool, parameters, module, function, (*groups, *threads))
+        check_compiled(rendered, self.name, most, local_bytes, self._info.local_bytes)
+        grid = (*rendered.groups, *rendered.threads)
+        return KernelProgram(name, source, what, self.pool, rendered.parameters, module, function, grid)
 
     def _key(self, source: str) -> str:
         return digest(self._info.model, self._info.driver, *self._options, source)

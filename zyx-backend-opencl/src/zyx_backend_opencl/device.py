@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.arguments import parameters_of
 from zyx.backend.cached_build import digest, load_or_build
 from zyx.backend.driver_device import DriverDevice
 from zyx.backend.limits import check_compiled, check_limits
+from zyx.backend.rendered import Rendered
 from zyx.backend.work_event import WorkEvent
 from zyx.errors import CompileError
 from zyx_backend_opencl.declarations import WITHOUT_HEADER, declared, reads_header
@@ -55,7 +55,7 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
     ) -> None:
         super().__init__(name, pool, info)
         self.pool: Final = pool
-        self._dialect = dialect
+        self.dialect: Final = dialect
         self._options = options
         self._cache = cache
         self._recorder = recorder
@@ -70,9 +70,17 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
 
     def compile(self, kernel: Kernel) -> ClProgram:
         """Return the program of `kernel`. May run in one thread while another uses the device."""
+        return self.build(self.render(kernel))
+
+    def render(self, kernel: Kernel) -> Rendered:
+        """Return OpenCL C."""
         check_limits(kernel, self._info)
-        source = render(kernel, self._dialect)
-        what = f"kernel {kernel.name} on {self.name}"
+        return Rendered.of(kernel, render(kernel, self.dialect))
+
+    def build(self, rendered: Rendered) -> ClProgram:
+        """Return the program of a text, from the cache if it is there."""
+        name, source = rendered.name, rendered.text
+        what = f"kernel {name} on {self.name}"
         session = self.pool.session
         try:
             built = load_or_build(
@@ -82,11 +90,10 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
             most, local_bytes = session.group_limits(function)
         except Fault as error:
             raise failure(what, error.code, CompileError) from error
-        check_compiled(kernel, self.name, most, local_bytes, session.device.query("local_mem_size"))
-        groups, local = (tuple((*sizes, 1, 1, 1)[:3]) for sizes in kernel.grid)
-        threads = tuple(count * size for count, size in zip(groups, local, strict=True))
-        parameters = parameters_of(kernel)
-        return ClProgram(kernel.name, source, what, self.pool, parameters, built, function, (threads, local))
+        check_compiled(rendered, self.name, most, local_bytes, session.device.query("local_mem_size"))
+        local = rendered.threads
+        threads = tuple(count * size for count, size in zip(rendered.groups, local, strict=True))
+        return ClProgram(name, source, what, self.pool, rendered.parameters, built, function, (threads, local))
 
     def _key(self, source: str) -> str:
         options = f"{self._options} {WITHOUT_HEADER}" if self._declares else self._options

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.arguments import check_arguments, parameters_of
+from zyx.backend.arguments import check_arguments
 from zyx.backend.driver_device import DriverDevice
 from zyx.backend.limits import check_limits
 from zyx.errors import CompileError, LaunchError, UnsupportedError
 from zyx_backend_wgpu.errors import Cause, Fault
 from zyx_backend_wgpu.program import WgpuProgram
-from zyx_backend_wgpu.render import render
+from zyx_backend_wgpu.render import Rendered, render
 from zyx_backend_wgpu.sequence import WgpuSequence
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
     from zyx.ir.kernel import Kernel
     from zyx_backend_wgpu.memory import WgpuPool
-    from zyx_backend_wgpu.render import Language, Rendered
+    from zyx_backend_wgpu.render import Language
 
 
 class WgpuDevice(DriverDevice[WgpuProgram | WgpuSequence]):
@@ -36,7 +36,7 @@ class WgpuDevice(DriverDevice[WgpuProgram | WgpuSequence]):
     def __init__(self, name: str, pool: WgpuPool, info: DeviceInfo, language: Language) -> None:
         super().__init__(name, pool, info)
         self.pool: Final = pool
-        self._language = language
+        self.dialect: Final = language
 
     @property
     def in_flight(self) -> int:
@@ -46,29 +46,38 @@ class WgpuDevice(DriverDevice[WgpuProgram | WgpuSequence]):
 
     def compile(self, kernel: Kernel) -> WgpuProgram:
         """Return the program of `kernel`. May run in one thread while another uses the device."""
+        return self.build(self.render(kernel))
+
+    def render(self, kernel: Kernel) -> Rendered:
+        """Return WGSL.
+
+        Raises:
+            UnsupportedError: The device cannot run it, or not as it is rendered: small types take a word.
+        """
         check_limits(kernel, self._info)
-        what = f"kernel {kernel.name} on {self.name}"
-        self.pool.work.check(what)
+        self.pool.work.check(f"kernel {kernel.name} on {self.name}")
         try:
-            rendered = render(kernel, self._language)
+            rendered = render(kernel, self.dialect)
         except UnsupportedError as error:
             raise UnsupportedError(f"kernel {kernel.name}, on {self.name}: {error}") from error
-        self._check_room(kernel, rendered)
-        try:
-            pipeline = self.pool.session.build(rendered.text, kernel.name, rendered.bindings)
-        except Fault as fault:
-            if fault.cause is Cause.REFUSED:
-                raise CompileError(f"{what}: the WGSL compiler refused it\n{fault}") from fault
-            raise self.pool.work.failed(what, fault, CompileError) from fault
-        return WgpuProgram(kernel.name, self.name, self.pool, pipeline, rendered, kernel.grid[0], parameters_of(kernel))
-
-    def _check_room(self, kernel: Kernel, rendered: Rendered) -> None:
-        """Raise `UnsupportedError` if the kernel as it is rendered takes more than its operations say."""
         if rendered.local_bytes > self._info.local_bytes:
             raise UnsupportedError(
                 f"kernel {kernel.name} takes {rendered.local_bytes} bytes of local memory, where small types take a "
                 f"word; {self.name} has {self._info.local_bytes}"
             )
+        return rendered
+
+    def build(self, rendered: Rendered) -> WgpuProgram:
+        """Return the program of WGSL."""
+        what = f"kernel {rendered.name} on {self.name}"
+        self.pool.work.check(what)
+        try:
+            pipeline = self.pool.session.build(rendered.text, rendered.name, rendered.bindings)
+        except Fault as fault:
+            if fault.cause is Cause.REFUSED:
+                raise CompileError(f"{what}: the WGSL compiler refused it\n{fault}") from fault
+            raise self.pool.work.failed(what, fault, CompileError) from fault
+        return WgpuProgram(self.name, self.pool, pipeline, rendered)
 
     # ---- launches
 

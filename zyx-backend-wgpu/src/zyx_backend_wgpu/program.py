@@ -18,7 +18,6 @@ from zyx_backend_wgpu.errors import Fault
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.backend.arguments import Parameter
     from zyx_backend_wgpu.bindings import Group, Memory, Pipeline
     from zyx_backend_wgpu.memory import WgpuPool
     from zyx_backend_wgpu.render import Rendered
@@ -39,20 +38,12 @@ class WgpuProgram(DeviceProgram):
 
     pool: WgpuPool
 
-    def __init__(
-        self,
-        name: str,
-        device: str,
-        pool: WgpuPool,
-        pipeline: Pipeline,
-        rendered: Rendered,
-        groups: tuple[int, ...],
-        parameters: Sequence[Parameter],
-    ) -> None:
-        super().__init__(name, rendered.text, f"kernel {name} on {device}", pool, parameters)
+    def __init__(self, device: str, pool: WgpuPool, pipeline: Pipeline, rendered: Rendered) -> None:
+        what = f"kernel {rendered.name} on {device}"
+        super().__init__(rendered.name, rendered.text, what, pool, rendered.parameters)
         self._pipeline = pipeline
         self._kinds = rendered.bindings
-        self._grid = (*groups, 1, 1, 1)[:3]
+        self._grid = rendered.groups
         self._groups: OrderedDict[Key, tuple[Group, object]] = OrderedDict()
         pool.holders.add(self)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from zyx import dtype as dtypes
+from zyx.backend import rendered
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Memory
@@ -97,16 +98,14 @@ class Language:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
-    """A kernel as text, and what it takes to launch it.
+class Rendered(rendered.Rendered):
+    """A kernel as WGSL, with a function ``main``, and what it takes to launch it.
 
     Attributes:
-        text: WGSL, with a function ``main``.
         bindings: The kind of each binding: of the params that are buffers, then of the constants if there are any.
         local_bytes: Memory that a group shares.
     """
 
-    text: str
     bindings: tuple[str, ...]
     local_bytes: int
 
@@ -117,11 +116,16 @@ def render(kernel: Kernel, language: Language) -> Rendered:
     Raises:
         UnsupportedError: An operation or dtype that the device has no form for, or loops that are too long for it.
     """
+    given = kernel
     small = [dtype for dtype, type_ in language.types.items() if dtype.bits < _WORD_BITS and type_ != "f16"]
     kernel = in_wide_values(in_words(kernel, small), small)
     if language.most_iterations:
         kernel = in_fewer_iterations(kernel, language.most_iterations, language.dialect().atomics)
-    return WgslWriter(kernel, language).rendered()
+    writer = WgslWriter(kernel, language)
+    text = writer.write("main")
+    shared = (op for op in kernel.ops if isinstance(op, k.Define) and op.memory is Memory.LOCAL)
+    local_bytes = sum(op.length * op.dtype.itemsize for op in shared)
+    return Rendered.of(given, text, tuple(writer.bindings), local_bytes)
 
 
 class WgslWriter(CWriter):
@@ -129,6 +133,7 @@ class WgslWriter(CWriter):
 
     Attributes:
         declarations: What stands before the function.
+        bindings: The kind of each binding.
     """
 
     forms: ClassVar[Forms] = wgsl
@@ -140,14 +145,8 @@ class WgslWriter(CWriter):
         self._hidden = hidden_values(kernel)
         self._atomic = {op.target for op in kernel.ops if isinstance(op, k.Atomic)}
         self._vectors = vector_arrays(kernel, self.multiples)
-        self._bindings: list[str] = []
+        self.bindings: list[str] = []
         self._constants = 1
-
-    def rendered(self) -> Rendered:
-        """Return the text and the rest."""
-        text = self.write("main")
-        shared = (op for op in self.ops if isinstance(op, k.Define) and op.memory is Memory.LOCAL)
-        return Rendered(text, tuple(self._bindings), sum(op.length * op.dtype.itemsize for op in shared))
 
     def head(self, name: str) -> str:
         body = "\n".join(self.lines)
@@ -155,10 +154,10 @@ class WgslWriter(CWriter):
         lines += self.declarations
         first = []
         if re.search(r"\bzero\b", body) or self._constants > 1:
-            place = f"@group(0) @binding({len(self._bindings)})"
+            place = f"@group(0) @binding({len(self.bindings)})"
             lines.append(f"{place} var<uniform> u: array<vec4<u32>, {self._constants}>;")
             first.append("    let zero = u[0].x;")
-            self._bindings.append(UNIFORM)
+            self.bindings.append(UNIFORM)
         shape = ", ".join(str(size) for size in (*self.kernel.grid[1], 1, 1, 1)[:3])
         places = "@builtin(workgroup_id) group_id: vec3<u32>, @builtin(local_invocation_id) thread: vec3<u32>"
         lines += [f"@compute @workgroup_size({shape})", f"fn {name}({places}) {{"]
@@ -208,9 +207,9 @@ class WgslWriter(CWriter):
         super().define(i, op)
         if op.memory is Memory.GLOBAL:
             kind = WRITE if op.mutable else READ
-            place = f"@group(0) @binding({len(self._bindings)})"
+            place = f"@group(0) @binding({len(self.bindings)})"
             self.declarations.append(f"{place} var<storage, {kind}> p{i}: array<{self._cell(i)}>;")
-            self._bindings.append(kind)
+            self.bindings.append(kind)
 
     def declare(self, i: int, op: k.Define) -> None:
         length = op.length * op.lanes // (LANES if i in self._vectors else 1)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
+from zyx.backend.rendered import Rendered
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
 from zyx.ir.printer import print_op
@@ -31,12 +32,12 @@ def check_limits(kernel: Kernel, info: DeviceInfo) -> None:
 
 
 def check_compiled(
-    kernel: Kernel, device: str, most_threads: int, local_bytes: int = 0, most_local_bytes: int = 0
+    kernel: Kernel | Rendered, device: str, most_threads: int, local_bytes: int = 0, most_local_bytes: int = 0
 ) -> None:
     """Check what a compiler made of a kernel against what the driver says that a device has room for.
 
     Args:
-        kernel: The kernel.
+        kernel: The kernel, or what the compiler was given of it.
         device: Name of the device.
         most_threads: How many threads of this kernel a group can have.
         local_bytes: Local memory that a group takes.
@@ -45,7 +46,7 @@ def check_compiled(
     Raises:
         UnsupportedError: A group takes too many registers, or too much local memory.
     """
-    threads = math.prod(kernel.grid[1])
+    threads = math.prod(kernel.threads if isinstance(kernel, Rendered) else kernel.grid[1])
     if threads > most_threads:
         raise UnsupportedError(
             f"kernel {kernel.name} has groups of {threads} threads; as it is compiled for {device}, at most "

@@ -18,6 +18,7 @@ from zyx.errors import SettingsError
 from zyx.plugins.describe import columns, size
 from zyx.plugins.measured import NAME as RATES
 from zyx.plugins.state import KNOWN, package_of
+from zyx.runtime.kept import NAME as KERNELS
 from zyx.settings.load import load_settings
 from zyx.settings.paths import cache_directory
 
@@ -96,7 +97,7 @@ def _list(caches: Sequence[CacheFile], directory: Path, settings: Settings, cons
 def row(cache: CacheFile) -> tuple[str, ...]:
     """Return what the list says of a cache."""
     content = f"compiled programs of {package_of(cache.name)}" if cache.name in KNOWN else "of a backend of that name"
-    content = "rates of devices (zyx calibrate)" if cache.name == RATES else content
+    content = {RATES: "rates of devices (zyx calibrate)", KERNELS: "kernels as text"}.get(cache.name, content)
     if cache.fault:
         return (cache.name, content, "?", size(cache.file_bytes), f"cannot be read: {cache.fault}")
     return (cache.name, content, str(cache.entries), size(cache.file_bytes), used(cache))

@@ -1,31 +1,34 @@
-"""From nests to programs: schedule, lower, simplify, compile; each kernel once."""
+"""From nests to programs, each compiled once: what was found before, in this process or on disk, is not lowered."""
 
 from __future__ import annotations
 
+import functools
 import time
 import weakref
 from collections import OrderedDict
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+from zyx.backend.rendered import SupportsRendering
 from zyx.errors import BackendError, CompileError, UnsupportedError
 from zyx.ir.digest import digest_of_kernel, digest_of_nests
-from zyx.passes.pipeline import run_passes, standard_passes
+from zyx.runtime.attempt import Attempt
 from zyx.runtime.background import Background
+from zyx.runtime.kept import KeptKernels, Origin
 from zyx.runtime.plan import LaunchStep
-from zyx.schedule import fallback
-from zyx.schedule.lower import lower_together
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
     from zyx.backend import Device, Program
     from zyx.backend.library import LibraryKernel, Problem
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
+    from zyx.runtime.attempt import Key
+    from zyx.runtime.lowering import Lowering
     from zyx.runtime.plan import Plan
     from zyx.runtime.trace import Trace
 
@@ -34,8 +37,6 @@ if TYPE_CHECKING:
 _MOST_PROGRAMS: Final = 1024
 #: What a device says of a kernel that another schedule may mend.
 REFUSALS: Final = (UnsupportedError, CompileError)
-#: The device, and the digest of a kernel or of nests, or what a library is asked for.
-_Key: TypeAlias = tuple[str, bytes]
 
 
 @dataclass(slots=True, eq=False)
@@ -50,27 +51,7 @@ class _Known:
 
     future: Future[Program]
     device: Device
-    nests: list[_Key] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """Nests whose program is being compiled.
-
-    Attributes:
-        nests: They run side by side.
-        name: Of the kernel.
-        device: To run them.
-        schedule: Number of the schedule that they have.
-        refused: Keys of the kernels that the device has refused, and what it said of the last one.
-    """
-
-    nests: Sequence[Nest]
-    name: str
-    device: Device
-    schedule: int
-    refused: tuple[_Key, ...] = ()
-    error: Exception | None = None
+    nests: list[Key] = field(default_factory=list)
 
 
 class Compiler:
@@ -82,26 +63,37 @@ class Compiler:
     Programs stay as long as a plan that was given to `hold` is alive and launches them, and from when they are asked
     for until the next one is. Of others, those that were asked for last are kept: `_MOST_PROGRAMS` in all.
 
-    Nests whose schedule fails, or is refused by the device, get the next simpler one of `zyx.schedule.fallback`.
+    Nests whose schedule fails, or is refused by the device, get the next simpler one of `zyx.schedule.fallback`. What
+    was rendered of kernels is kept on disk for the processes that come later, unless schedules or kernels are shown.
+
+    Args:
+        trace: Is told of what happens.
+        kept: Rendered kernels on disk.
 
     Attributes:
-        compiled: Number of programs that were compiled.
-        scheduled: Number of kernels that were scheduled and lowered for that.
-        trace: Is told of what happens.
+        compiled: Number of programs that were made.
+        restored: Number of those that were made of what was kept on disk.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, kept: KeptKernels | None = None) -> None:
         self.compiled = 0
-        self.scheduled = 0
+        self.restored = 0
         self.trace = trace
-        self._programs: OrderedDict[_Key, _Known] = OrderedDict()  # by kernel, the one asked for last at the end
-        self._kernels: dict[_Key, _Key] = {}  # by nests
+        self._kept = KeptKernels(None, 0) if kept is None else kept
+        self._made: Lowering | None = None
+        self._programs: OrderedDict[Key, _Known] = OrderedDict()  # by kernel, the one asked for last at the end
+        self._kernels: dict[Key, Key] = {}  # by nests
         self._plans: weakref.WeakSet[Plan] = weakref.WeakSet()
-        self._attempts: dict[Future[Program], _Attempt] = {}
+        self._attempts: dict[Future[Program], Attempt] = {}
         self._instead: dict[Future[Program], Future[Program]] = {}  # of one that failed
-        self._schedules: dict[_Key, int] = {}  # by nests, the number of the schedule that works, if not the first
+        self._schedules: dict[Key, int] = {}  # by nests, the number of the schedule that works, if not the first
         self._asked_for: set[_Known] = set()  # since the last plan: those of the one that is being made
         self._background = Background("zyx-compile")
+
+    @property
+    def scheduled(self) -> int:
+        """Number of kernels that were scheduled and lowered."""
+        return 0 if self._made is None else self._made.scheduled
 
     @property
     def programs(self) -> int:
@@ -121,29 +113,70 @@ class Compiler:
             if found is not None:
                 self.trace.started(found.future, nests, device, self._schedules.get(nests_key, 0))
                 return found.future
-        return self._start(_Attempt(nests, name, device, self._schedules.get(nests_key, 0)), nests_key)
+        return self._start(Attempt(nests, name, device, self._schedules.get(nests_key, 0)), nests_key)
 
-    def _start(self, attempt: _Attempt, nests_key: _Key) -> Future[Program]:
+    def _start(self, attempt: Attempt, nests_key: Key) -> Future[Program]:
+        """Return the future program of nests of which none is known."""
         device = attempt.device
-        kernel, attempt = self._lowered(attempt)
-        kernel_key = (device.name, digest_of_kernel(kernel))
-        while kernel_key in attempt.refused and attempt.error is not None:
-            kernel, attempt = self._lowered(self._simpler(attempt, attempt.error))
+        restored = self._restored(nests_key, device) if attempt.error is None else None
+        if restored is not None:
+            known, schedule = restored
+            attempt = replace(attempt, schedule=schedule, is_kept=True)
+        else:
+            lowering = self._lowering
+            kernel, attempt = lowering.lowered(attempt)
             kernel_key = (device.name, digest_of_kernel(kernel))
+            while kernel_key in attempt.refused and attempt.error is not None:
+                kernel, attempt = lowering.lowered(lowering.simpler(attempt, attempt.error))
+                kernel_key = (device.name, digest_of_kernel(kernel))
+            known = self._find(kernel_key) or self._compiling(kernel_key, kernel, device)
+            self._note(nests_key, kernel_key, known, attempt.schedule)
         if attempt.schedule:
             self._schedules[nests_key] = attempt.schedule
-        known = self._find(kernel_key) or self._started(kernel_key, kernel, device)
-        if nests_key not in known.nests:
-            known.nests.append(nests_key)
-        self._kernels[nests_key] = kernel_key
         self._attempts[known.future] = attempt
         self.trace.started(known.future, attempt.nests, device, attempt.schedule)
         return known.future
 
     def start_kernel(self, kernel: Kernel, device: Device) -> Future[Program]:
-        """Return the future program of a kernel that is ready for the device."""
+        """Return the future program of a hand-written kernel."""
         key = (device.name, digest_of_kernel(kernel))
-        return (self._find(key) or self._started(key, kernel, device)).future
+        found = self._find(self._kernels[key]) if key in self._kernels else None
+        if found is None:
+            restored = self._restored(key, device)
+            found = None if restored is None else restored[0]
+        if found is None:
+            simplified = self._lowering.simplified(kernel, device)
+            kernel_key = (device.name, digest_of_kernel(simplified))
+            found = self._find(kernel_key) or self._compiling(kernel_key, simplified, device)
+            self._note(key, kernel_key, found, 0)
+        return found.future
+
+    def _restored(self, key: Key, device: Device) -> tuple[_Known, int] | None:
+        """Return the program of what an earlier process rendered for nests, or a hand-written kernel; its schedule."""
+        if self.trace.makes_kernels:
+            return None
+        origin = self._kept.origin(device, key[1])
+        if origin is None:
+            return None
+        kernel_key = (device.name, origin.kernel)
+        known = self._find(kernel_key)
+        if known is None:
+            rendered = self._kept.rendered(device, origin.kernel)
+            if rendered is None:
+                return None
+            known = self._started(kernel_key, device, functools.partial(self._build, rendered, device))
+        self._link(key, kernel_key, known)
+        return known, origin.schedule
+
+    def _note(self, key: Key, kernel_key: Key, known: _Known, schedule: int) -> None:
+        """Note which kernel nests became, or a hand-written one, for this process and later ones."""
+        self._link(key, kernel_key, known)
+        self._background.submit(self._kept.note, known.device, key[1], Origin(kernel_key[1], schedule))
+
+    def _link(self, key: Key, kernel_key: Key, known: _Known) -> None:
+        if key not in known.nests:
+            known.nests.append(key)
+        self._kernels[key] = kernel_key
 
     def prepared(self, library: LibraryKernel, problem: Problem, device: Device) -> Program:
         """Return a library's program for `problem`, kept and released as those of kernels are.
@@ -160,7 +193,7 @@ class Compiler:
             self._asked_for.add(known)
         return known.future.result()
 
-    def _find(self, key: _Key) -> _Known | None:
+    def _find(self, key: Key) -> _Known | None:
         """Return the program of that key, which nobody has to compile again, if there is one."""
         known = self._programs.get(key)
         if known is None or _has_failed(known.future):
@@ -169,9 +202,11 @@ class Compiler:
         self._asked_for.add(known)
         return known
 
-    def _started(self, key: _Key, kernel: Kernel, device: Device) -> _Known:
-        future = self._background.submit(copy_context().run, self._compile, kernel, device)
-        known = self._programs[key] = _Known(future, device)
+    def _compiling(self, key: Key, kernel: Kernel, device: Device) -> _Known:
+        return self._started(key, device, functools.partial(self._compile, kernel, device, key[1]))
+
+    def _started(self, key: Key, device: Device, make: Callable[[], Program]) -> _Known:
+        known = self._programs[key] = _Known(self._background.submit(copy_context().run, make), device)
         self._asked_for.add(known)
         return known
 
@@ -204,51 +239,52 @@ class Compiler:
                 self._forget(key)
                 _release(known)
 
-    def _forget(self, key: _Key) -> None:
+    def _forget(self, key: Key) -> None:
         for nests in self._programs.pop(key).nests:
             del self._kernels[nests]
 
     def kernel_of(self, nests: Sequence[Nest], name: str, device: Device) -> Kernel:
         """Return the kernel of nests that run side by side, as the device is given it."""
         schedule = self._schedules.get((device.name, digest_of_nests(nests)), 0)
-        return self._lowered(_Attempt(nests, name, device, schedule))[0]
-
-    def _lowered(self, attempt: _Attempt) -> tuple[Kernel, _Attempt]:
-        """Return the kernel of the first schedule, from that of `attempt` on, that can be lowered; and the attempt."""
-        nests, name, device = attempt.nests, attempt.name, attempt.device
-        while True:
-            self.scheduled += 1
-            try:
-                scheduled = []
-                for nest in nests:
-                    chosen, moves = fallback.SCHEDULES[attempt.schedule].choose(nest, device.info, len(nests) == 1)
-                    self.trace.scheduled(name, nest, chosen, moves)
-                    scheduled.append(chosen)
-                return self.simplified(lower_together(scheduled, name), device), attempt
-            # Border to what is there for speed only: whatever it raises is no reason not to compute. The last schedule
-            # has nothing of it, and what it raises is raised.
-            except Exception as error:  # noqa: BLE001
-                attempt = self._simpler(attempt, error)
-
-    def _simpler(self, attempt: _Attempt, error: Exception) -> _Attempt:
-        """Return what to try after an attempt that ended in `error`, which is raised if there is nothing more."""
-        if attempt.schedule + 1 >= len(fallback.SCHEDULES):
-            raise error
-        tried, following = fallback.SCHEDULES[attempt.schedule : attempt.schedule + 2]
-        self.trace.fell_back(attempt.name, tried.name, following.name, error)
-        return replace(attempt, schedule=attempt.schedule + 1)
+        return self._lowering.lowered(Attempt(nests, name, device, schedule))[0]
 
     def simplified(self, kernel: Kernel, device: Device) -> Kernel:
-        """Return `kernel` after the passes that the device needs."""
-        kernel = run_passes(kernel, standard_passes(device.info), check=self.trace.checks)
-        self.trace.lowered(kernel)
-        return kernel
+        """Return a hand-written kernel after the passes that the device needs."""
+        return self._lowering.simplified(kernel, device)
 
-    def _compile(self, kernel: Kernel, device: Device) -> Program:
+    @property
+    def _lowering(self) -> Lowering:
+        """Makes kernels, where there is one to make."""
+        if self._made is None:
+            from zyx.runtime.lowering import Lowering
+
+            self._made = Lowering(self.trace)
+        return self._made
+
+    def _compile(self, kernel: Kernel, device: Device, digest: bytes) -> Program:
         started = time.perf_counter()
-        program = device.compile(kernel)
+        if isinstance(device, SupportsRendering):
+            rendered = device.render(kernel)
+            program: Program = device.build(rendered)
+            self._kept.keep(device, digest, rendered)
+        else:
+            program = device.compile(kernel)
         self.compiled += 1
         self.trace.compiled(device, program, time.perf_counter() - started)
+        return program
+
+    def _build(self, rendered: object, device: Device) -> Program:
+        assert isinstance(device, SupportsRendering)  # or nothing were kept for it
+        started = time.perf_counter()
+        try:
+            program: Program = device.build(rendered)
+        except BackendError:
+            raise
+        except Exception as error:
+            raise CompileError(f"{device.name} cannot build what is kept of a kernel: {error}") from error
+        self.compiled += 1
+        self.restored += 1
+        self.trace.restored(device, program, time.perf_counter() - started)
         return program
 
     def result(self, future: Future[Program]) -> Program:
@@ -268,14 +304,18 @@ class Compiler:
                 attempt = self._attempts.get(future)
                 if attempt is None:
                     raise
-                attempt = self._simpler(replace(attempt, refused=attempt.refused + refused, error=error), error)
+                attempt = replace(attempt, refused=attempt.refused + refused, error=error)
+                if attempt.is_kept:  # perhaps it is what was kept that does not do
+                    attempt = replace(attempt, is_kept=False, refused=())
+                else:
+                    attempt = self._lowering.simpler(attempt, error)
                 nests_key = (attempt.device.name, digest_of_nests(attempt.nests))
                 self._instead[future] = self._start(attempt, nests_key)
             except BaseException:
                 self._forget_failed(future)
                 raise
 
-    def _forget_failed(self, future: Future[Program]) -> tuple[_Key, ...]:
+    def _forget_failed(self, future: Future[Program]) -> tuple[Key, ...]:
         """Forget a program that did not come about; return its key, if it was known."""
         keys = tuple(key for key, known in self._programs.items() if known.future is future)
         for key in keys:

@@ -50,11 +50,8 @@ class _Noting(Compiler):
 
     def start_kernel(self, kernel: Kernel, device: Device) -> Future[Program]:
         future = self._compiler.start_kernel(kernel, device)
-        self._noted[future] = lambda: kernel
+        self._noted[future] = partial(self._compiler.simplified, kernel, device)
         return future
-
-    def simplified(self, kernel: Kernel, device: Device) -> Kernel:
-        return self._compiler.simplified(kernel, device)
 
     def result(self, future: Future[Program]) -> Program:
         program = self._compiler.result(future)

@@ -338,8 +338,7 @@ class _Making:
             stored.append(outputs.get(number) or self._graph.leaf(shape, dtype, root.device))
         program = self._customs.get((custom.kernel, device))
         if program is None:
-            kernel = self._compiler.simplified(custom.kernel, device)
-            program = self._customs[custom.kernel, device] = self._compiler.start_kernel(kernel, device)
+            program = self._customs[custom.kernel, device] = self._compiler.start_kernel(custom.kernel, device)
         return _Started(device, program, (*stored, *root.sources), tuple(stored))
 
     # ---- buffers

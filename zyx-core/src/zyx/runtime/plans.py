@@ -164,9 +164,13 @@ class Plans(Devices):
     def compiler(self) -> Compiler:
         """Compiles kernels."""
         if self._compiler is None:
+            settings = self.settings
             from zyx.runtime.compiler import Compiler
+            from zyx.runtime.kept import KeptKernels
+            from zyx.settings.paths import cache_directory
 
-            self._compiler = Compiler(self.trace)
+            kept = KeptKernels(cache_directory(settings), settings.cache.max_bytes)
+            self._compiler = Compiler(self.trace, kept)
         return self._compiler
 
     def _drop_plans(self) -> None:

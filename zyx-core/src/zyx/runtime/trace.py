@@ -71,6 +71,11 @@ class Trace:
         """Whether kernels are verified after every pass."""
         return bool(self.bits & IR)
 
+    @property
+    def makes_kernels(self) -> bool:
+        """Whether schedules or kernels are shown, so that they have to be made where programs are kept on disk, too."""
+        return bool(self.bits & (SCHEDULE | IR))
+
     # ---- devices
 
     def opened(self, backends: OpenedBackends) -> None:
@@ -161,6 +166,15 @@ class Trace:
         """Show a compilation, the source, and the machine code where the device has it as text."""
         if self.bits & COMPILE:
             self._write(f"compiled {program.name} for {device.name} in {seconds * 1e3:.1f} ms")
+        self._source(device, program)
+
+    def restored(self, device: Device, program: Program, seconds: float) -> None:
+        """Show a program that was built of what is kept on disk, as `compiled` does."""
+        if self.bits & COMPILE:
+            self._write(f"restored {program.name} for {device.name} in {seconds * 1e3:.1f} ms")
+        self._source(device, program)
+
+    def _source(self, device: Device, program: Program) -> None:
         if self.bits & SOURCE:
             from zyx.backend.device import SupportsAssembly
 

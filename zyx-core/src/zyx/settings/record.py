@@ -53,7 +53,7 @@ class Autotune(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cache(msgspec.Struct, frozen=True, kw_only=True):
-    """Compiled programs and measured rates, kept on disk.
+    """Kernels as text, compiled programs and measured rates, kept on disk.
 
     Attributes:
         enabled: Whether anything is read or written.

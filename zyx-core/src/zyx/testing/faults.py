@@ -16,6 +16,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from zyx.backend.rendered import SupportsRendering
 from zyx.errors import AllocationError, CompileError, LaunchError, TransferError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -56,12 +57,13 @@ class Faults:
     def __enter__(self) -> Self:
         for name in self._names:
             place: Any = self._place(name)
-            setattr(place, name, self._intercept(name, getattr(place, name)))
+            method = self._method_of(name)
+            setattr(place, method, self._intercept(name, getattr(place, method)))
         return self
 
     def __exit__(self, *exception: object) -> None:
         for name in self._names:
-            delattr(self._place(name), name)
+            delattr(self._place(name), self._method_of(name))
 
     @contextmanager
     def failing(
@@ -81,6 +83,10 @@ class Faults:
 
     def _place(self, name: str) -> Device | MemoryPool:
         return self._device if name in _OF_DEVICE else self._device.memory_pool
+
+    def _method_of(self, name: str) -> str:
+        """Return the method that makes such a call: where kernels are rendered first, they are built when compiled."""
+        return "build" if name == "compile" and isinstance(self._device, SupportsRendering) else name
 
     def _intercept(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:  # noqa: ANN401  # passes on whatever the method takes and gives

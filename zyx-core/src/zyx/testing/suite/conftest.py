@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,7 +15,7 @@ from zyx_pytest import EXAMPLES, is_required, is_thorough
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from zyx.backend import Device, MemoryPool
     from zyx.runtime.runtime import Runtime
@@ -37,12 +37,12 @@ def runtime(device_name: str, request: pytest.FixtureRequest) -> Iterator[Runtim
 
 
 @pytest.fixture
-def open_again(device_name: str, request: pytest.FixtureRequest) -> Iterator[Callable[[], Runtime]]:
-    """A function that opens the device another time, for tests that close it or need several."""
+def open_again(device_name: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., Runtime]]:
+    """A function that opens the device another time, with settings, for tests that close it or need several."""
     opened: list[Runtime] = []
 
-    def open_one() -> Runtime:
-        opened.append(_open(device_name, request.config))
+    def open_one(settings: Mapping[str, Any] | None = None) -> Runtime:
+        opened.append(_open(device_name, request.config, settings))
         return opened[-1]
 
     yield open_one
@@ -50,9 +50,9 @@ def open_again(device_name: str, request: pytest.FixtureRequest) -> Iterator[Cal
         one.close()
 
 
-def _open(name: str, config: pytest.Config) -> Runtime:
+def _open(name: str, config: pytest.Config, settings: Mapping[str, Any] | None = None) -> Runtime:
     try:
-        return open_runtime(name, config.getoption("--zyx-plugin"))
+        return open_runtime(name, config.getoption("--zyx-plugin"), settings)
     except NoDeviceError as error:
         if is_required(name):
             pytest.fail(f"ZYX_REQUIRE_DEVICES names {name}: {error}", pytrace=False)
