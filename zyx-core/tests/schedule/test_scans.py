@@ -151,12 +151,35 @@ def kernels_of(bench):
 def test_few_long_scans_go_in_blocks(bench, op, shape, axis):
     output = bench.graph.scan(op, bench.leaf(small(shape, op)), axis)
     scheduled = bench.check(output, run=kernels_of(bench), tolerance=1e-4)
-    if len(scheduled.parts) == 1:  # there is one for each core
+    if len(scheduled.parts) == 1:  # there is one for each core, or each lane
         assert bench.info.max_group_threads == 1 and np.prod(shape) / shape[axis] >= bench.info.units
         return
     assert len(scheduled.parts) == (2 if shape == (2, 9001, 5) else 3)  # one total needs no scan
     assert [node.shape for node in scheduled.stored][-1] == shape
     assert sum(np.prod(node.shape) for node in scheduled.stored) < 1.1 * np.prod(shape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "dtype", "count"),
+    [
+        ((70_001,), 0, np.float32, 3),
+        ((3, 40_021), 1, np.float32, 3),
+        ((4, 40_021), 1, np.float32, 1),
+        ((40_021, 3), 0, np.float32, 1),
+        ((2, 40_021), 1, np.float64, 1),
+    ],
+)
+def test_rows_that_fill_no_vector_go_in_blocks_that_do(device_with, shape, axis, dtype, count):
+    """However few units there are: one scan alone waits for its own last result at every element."""
+    lanes = (2, 4, 8, 16)
+    bench = device_with(units=1, vector_bytes=64, registers=32, lanes=lanes, cache_bytes=(1 << 15, 1 << 18))
+    output = bench.graph.scan(ReduceOp.MAX, bench.leaf(small(shape, ReduceOp.MAX, dtype)), axis)
+    scheduled = bench.check(output)
+    assert len(scheduled.parts) == count
+    chosen, _ = choose_schedule(scheduled.nests[-1], bench.info)
+    loads = [op for op in lower(chosen, "test").ops if isinstance(op, k.Load)]
+    if count > 1:
+        assert any(op.type.lanes >= 8 for op in loads)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float16, np.float64])

@@ -1,8 +1,8 @@
 """Long scans in blocks, which run side by side.
 
     y = running sum of x[L]       totals[B - 1]    the sum of each block but the last
-                             =>   offsets[B - 1]   running sum of totals
-                                  y[b, i]          (b > 0 ? offsets[b - 1] : 0) + running sum over i of x[b, i]
+                             =>   offsets[B]       0, then the running sum of totals
+                                  y[b, i]          offsets[b] + running sum over i of x[b, i]
 
 Memory is gone over three times: `x` is read for the totals, read again for the scans, and `y` is written; the totals
 are few. One scan alone goes over it only twice, but if there are too few of them to keep a device busy, most of it
@@ -47,8 +47,9 @@ _FEWEST_GROUP_BLOCKS: Final = 3
 _THREAD_BLOCK: Final = 32
 _THREAD_STEP: Final = 8
 _FEWEST_THREAD_BLOCKS: Final = 4
-#: Elements of a lane of the vectors of a processor.
+#: Elements of a lane of the vectors of a processor, and the narrowest of these: rows that fill one run side by side.
 _LANE_BLOCK: Final = 4096
+_NARROWEST_BYTES: Final = 16
 #: Columns for each lane of vectors along them.
 _COLUMNS_OF_A_LANE: Final = 1
 #: Movement whose result has each element of its source at one place at most.
@@ -72,7 +73,9 @@ def split_scan(graph: Graph, node: n.Scan, info: DeviceInfo) -> Node:
     whole = graph.shrink(x, [(0, length) for length in (*outer, (blocks - 1) * per_block, *inner)])
     parts = graph.reshape(whole, (*outer, blocks - 1, per_block, *inner))
     totals = graph.reshape(graph.reduce(node.op, parts, (axis + 1,)), (*outer, blocks - 1, *inner))
-    offsets = graph.pad(graph.scan(node.op, totals, axis), [(int(i == axis), 0) for i in range(node.ndim)], neutral)
+    offsets = graph.pad(totals, [(int(i == axis), 0) for i in range(node.ndim)], neutral)
+    if blocks > 2:  # the first one is stored, too: a mask in the kernel of the blocks would be there for every element
+        offsets = graph.scan(node.op, offsets, axis)
     shape = (*outer, blocks, per_block, *inner)
     spread = graph.expand(graph.reshape(offsets, (*outer, blocks, 1, *inner)), shape)
     missing = blocks * per_block - size
@@ -87,14 +90,16 @@ def _elements_of_a_block(node: n.Scan, info: DeviceInfo) -> int:
     """Return how long the blocks of a scan should be; its length if it should be left as it is."""
     size = node.shape[node.axis]
     rows = size_of(node.shape) // size
+    columns = size_of(node.shape[node.axis + 1 :])
     if size_of(node.shape) < _SPLIT_SIZE:
         return size
     if info.max_group_threads == 1:
-        if rows >= info.units:
-            return size
         lanes = info.lanes(node.dtype)
-        wanted, most, step, least = lanes * info.units, size // _LANE_BLOCK, lanes, 2
-    elif size_of(node.shape[node.axis + 1 :]) * node.dtype.itemsize < _SECTOR_BYTES:
+        side_by_side = min(lanes, _NARROWEST_BYTES // node.dtype.itemsize) if columns == 1 else 1
+        if rows >= max(info.units, side_by_side):
+            return size
+        wanted, most, step, least = lanes * max(info.units, rows), size // _LANE_BLOCK, lanes, 2
+    elif columns * node.dtype.itemsize < _SECTOR_BYTES:
         wanted, most, step = info.units * _GROUPS_OF_A_UNIT, size // _GROUP_BLOCK, _GROUP_STEP
         least = _FEWEST_GROUP_BLOCKS
     else:
