@@ -54,19 +54,19 @@ def live_bytes(runtime):
 # ---- how many
 
 
-def test_traces_for_changing_numbers_are_bounded_and_those_not_used_go_first(monkeypatch):
+def test_traces_for_changing_values_are_bounded_and_those_not_used_go_first(monkeypatch):
     monkeypatch.setattr(sys.modules["zyx.jit.function"], "MOST_TRACES", 5)
     count = []
-    f = zyx.jit(lambda x, s: (count.append(s), x + s)[1])
+    f = zyx.jit(lambda x, s: (count.append(s), x + float(s))[1])
     x = zyx.Tensor([1.0])
     for number in range(12):
-        assert f(x, 0.5).tolist() == [1.5]
-        assert f(x, float(number + 1)).tolist() == [number + 2]
+        assert f(x, "0.5").tolist() == [1.5]
+        assert f(x, f"{number + 1}").tolist() == [number + 2]
         assert len(f.traces) <= 5
-    assert count.count(0.5) == 1
-    assert f(x, 12.0).tolist() == [13]
+    assert count.count("0.5") == 1
+    assert f(x, "12").tolist() == [13]
     assert len(count) == 13
-    f(x, 1.0)
+    f(x, "1")
     assert len(count) == 14
 
 
@@ -74,7 +74,7 @@ def test_the_bound_is_what_it_is_said_to_be():
     f = zyx.jit(lambda x, s: x)
     x = zyx.Tensor([1.0])
     for number in range(MOST_TRACES + 20):
-        f(x, number)
+        f(x, str(number))
     assert len(f.traces) == MOST_TRACES == 128
 
 

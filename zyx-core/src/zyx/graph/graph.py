@@ -29,6 +29,9 @@ _REDUCE_OPS: Final = {dtype.name: ops.reduce_ops(dtype) for dtype in dtypes.ALL}
 _BINARY_OPS: Final = {dtype.name: ops.binary_ops(dtype) for dtype in dtypes.ALL}
 
 
+_NUMBERS: Final = frozenset({float, int, bool})
+
+
 class Graph:
     """A factory of nodes that keeps equal ones apart from none: building an expression twice gives one node.
 
@@ -91,7 +94,9 @@ class Graph:
     # ---- sources
 
     def const(self, value: Scalar, dtype: DType, device: str, shape: Shape = ()) -> n.Node:
-        """Return `value`, converted to `dtype`, over `shape`."""
+        """Return `value`, converted to `dtype`, over `shape`; what stands in for a number (`zyx.jit`) has a node."""
+        if type(value) not in _NUMBERS and (node_of := getattr(type(value), "as_constant", None)) is not None:
+            return node_of(value, self, dtype, device, shape)  # type: ignore[no-any-return]
         return self._intern(n.Const(shape, dtype, device, (), dtype.to_scalar(value)))
 
     def iota(self, shape: Shape, axis: int, dtype: DType, device: str) -> n.Node:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from zyx.errors import BackendError, DeviceLostError, TraceError
 from zyx.jit.exact_key import attributes_of
+from zyx.jit.numbers import StandIn
 from zyx.jit.structure import containers_in, parts_of, put_together, values_in
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from zyx.graph.node import Leaf, Node
+    from zyx.jit.numbers import Numbers
     from zyx.runtime.plan import Plan
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.tracing import Tracing
@@ -54,6 +56,10 @@ class Entry:
         tensors: The tensors in `args` and `kwargs`.
         tracing: A new trace, which has found nothing yet.
         runtime: What they belong to.
+        numbers: The numbers in `args` and `kwargs`, if the trace is to be for others as well.
+
+    Raises:
+        LookedAt: It cannot, since the function looks at some of them.
     """
 
     def __init__(
@@ -64,17 +70,24 @@ class Entry:
         tensors: Sequence[Handle],
         tracing: Tracing,
         runtime: Runtime,
+        numbers: Numbers | None = None,
     ) -> None:
         self._runtime = runtime
         with runtime.traced_by(tracing):
-            put_together((args, kwargs), SupportsTraceKey, tracing.depends_on)  # type: ignore[type-abstract]  # only tested for
+            put_together((args, kwargs), SupportsTraceKey, tracing.depends_on)
             traced_args, traced_kwargs = put_together((args, kwargs), Handle, tracing.argument)
+            if numbers is not None:
+                traced_args, traced_kwargs = put_together((traced_args, traced_kwargs), (float, int), numbers.stand_in)
             given = [*containers_in((*traced_args, *traced_kwargs.values()))]
             result = function(*traced_args, **traced_kwargs)
+            if numbers is not None:
+                result = put_together(result, StandIn, StandIn.look)
+                numbers.check()
             _check_unchanged(given)
             _check_result(result, tracing)
             returned: list[Node] = []
             self._result = put_together(result, Handle, lambda handle: _result(handle, returned))
+        self._uses = [] if numbers is None else numbers.uses
         with runtime.lock:
             self._compile(tracing, tensors, returned)
         tracing.finish()
@@ -107,6 +120,8 @@ class Entry:
         leaves = [argument.leaf for argument in tracing.arguments]
         for leaf in [*leaves, *(leaf for _, leaf in captured.values()), *(leaf for leaf, _ in tracing.constants)]:
             self._given[leaf] = len(self._given)
+        for use in self._uses:
+            self._given[use.leaf] = len(self._given)
         self._constants = [buffer for _, buffer in tracing.constants]
         wanted = dict.fromkeys(
             [*returned, *(node for _, node in self._states), *(node for _, node in self._given_anew)]
@@ -192,8 +207,11 @@ class Entry:
             return ()
         return tuple([number if number in self._found else -1 - numbers.index(number) for number in numbers])
 
-    def run(self, tensors: Sequence[Handle], outside: Sequence[Handle]) -> Any:  # noqa: ANN401  # what the function returns
-        """Run the trace on other arguments of the same signature, and on what `found` gave for them."""
+    def run(self, tensors: Sequence[Handle], outside: Sequence[Handle], numbers: Sequence[float] = ()) -> Any:  # noqa: ANN401  # what the function returns
+        """Run the trace on other arguments of the same signature, and on what `found` gave for them.
+
+        `numbers` are the floats and ints among the arguments, where the trace is for all of these.
+        """
         runtime = self._runtime
         leaves: list[Buffer] = []
         for handle in tensors:
@@ -213,7 +231,8 @@ class Entry:
         temporaries = self._temporaries
         if temporaries is None or (temporaries and _have_failed(temporaries)):
             temporaries = self._temporaries = plan.allocate(runtime.memory, plan.temporaries)
-        buffers = [*leaves, *self._numbers, *outputs, *temporaries]
+        by_value = [use.leaf.dtype.to_scalar(use.formula(numbers)) for use in self._uses] if self._uses else ()
+        buffers = [*leaves, *by_value, *self._numbers, *outputs, *temporaries]
         try:
             plan.queue(buffers, runtime.trace)
         except BackendError as error:

@@ -11,10 +11,13 @@ What a call depends on, and how that is noticed:
 
 1. Arguments. Tensors count by shape, dtype and device; their values may change. Lists, tuples, dicts, deques,
    dataclasses and classes derived from them are looked into, to any depth, for tensors and for all the rest, and
-   results come back as what they were. Every other argument, the object of a method among them, counts by its type, its
-   exact value (1 is not 1.0, 0.0 is not -0.0) and what it holds now: items, attributes, what these hold, and so on
-   (`zyx.jit.exact_key`). So does the default device, and so do the switches of `zyx.modes`. For each of these
-   signatures, the function is traced at the first call.
+   results come back as what they were. Floats and ints that change, and that only tensors and other numbers are
+   computed with, are given to one trace for all of them (`zyx.jit.numbers`); a number that the function looks at, by a
+   comparison, as an index or a size, counts by its value. Every other argument, the object of a method among them,
+   counts by its type, its exact value (1 is not 1.0, 0.0 is not -0.0) and what it holds now: items, attributes, what
+   these hold, and so on (`zyx.jit.exact_key`). So does the default device, and so do the switches of `zyx.modes`. For
+   each of these signatures, the function is traced at the first call, and once more where it turns out to look at
+   numbers. ``ZYX_DEBUG=plan`` says when it is, and why.
 2. Tensors that the function reads or assigns without being given them (parameters, moments of an optimiser, states of
    random generators). They are found by themselves: every call reads their present values and stores the new ones. If
    one has another shape, dtype or device by then, or is gone, the function is traced again.
@@ -36,9 +39,9 @@ While a `Tape` records, in whatever thread, a call runs the function itself, unt
 to arguments and to everything that it finds outside. That is right and slow: take gradients inside, as above.
 
 A function keeps at most `MOST_TRACES` traces, a method as many for each object, and those go first that were not used
-for longest. Each new number among the arguments is a trace, though only the first few are compiled: traces that differ
-in numbers alone share kernels then, which are given these. What changes all the time had better be a tensor. A trace
-keeps no argument, no tensor from outside and no object of a method alive; it goes when one that it depends on has gone.
+for longest. Each value of a number that is looked at is a trace, though only the first few are compiled: traces that
+differ in numbers alone share kernels then, which are given these. A trace keeps no argument, no tensor from outside
+and no object of a method alive; it goes when one that it depends on has gone.
 """
 
 from __future__ import annotations
@@ -49,12 +52,13 @@ import inspect
 import sys
 import types
 import weakref
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from zyx import modes
 from zyx.errors import TraceError
-from zyx.jit.exact_key import identities_in
+from zyx.jit.exact_key import exact_key, identities_in
 from zyx.jit.structure import take_apart
+from zyx.runtime.devices import GROUP
 from zyx.runtime.runtime import current
 from zyx.runtime.tracing import Tracing
 
@@ -66,6 +70,7 @@ if TYPE_CHECKING:
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
 
+_Key: TypeAlias = "tuple[Runtime, Structure, Structure, str]"
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -94,6 +99,34 @@ class _Kept:
         self.used = 0
 
 
+class _Pattern:
+    """Calls that differ in the floats and ints among their arguments, and in nothing else.
+
+    The first is traced with its numbers, which may never change. With the second a trace is made for all, to which the
+    numbers are given; but for those that the function looks at, each value of which has its own.
+
+    Attributes:
+        looked_at: The places of these, among the numbers.
+    """
+
+    __slots__ = ("_first", "_like", "looked_at")
+
+    def __init__(self, like: _Key, numbers: Sequence[float]) -> None:
+        self._like = like
+        self._first = tuple(numbers)
+        self.looked_at: frozenset[int] = frozenset()
+
+    def shared_key(self, numbers: Sequence[float]) -> _Key | None:
+        """Return what the trace that is for all `numbers` is kept by; None if each has a trace of its own."""
+        if len(self.looked_at) == len(numbers) or tuple(numbers) == self._first:
+            return None
+        runtime, like, state, device = self._like
+        if GROUP in device:
+            return None  # a plan of several devices takes buffers
+        fixed = tuple([(place, exact_key(numbers[place])) for place in sorted(self.looked_at)])
+        return (runtime, ("numbers", like, fixed), state, device)
+
+
 class Jit(Generic[P, R]):
     """A function that is traced and replayed; see the module.
 
@@ -108,7 +141,8 @@ class Jit(Generic[P, R]):
         is_bound = isinstance(function, types.MethodType)
         self._function: Callable[..., R] = function.__func__ if is_bound else function  # type: ignore[attr-defined]
         self._bound: tuple[object, ...] = (function.__self__,) if is_bound else ()  # type: ignore[attr-defined]
-        self._kept: dict[tuple[Runtime, Structure, Structure, str], _Kept] = {}
+        self._kept: dict[_Key, _Kept] = {}
+        self._patterns: dict[_Key, _Pattern] = {}
         self._calls = 0
 
     @property
@@ -128,29 +162,70 @@ class Jit(Generic[P, R]):
         key = (runtime, structure, modes.state(), runtime.default_device)
         traced: Entry | None = None
         tracing: Tracing | None = None  # kept here, since it keeps what was found until the first run
+        pattern: _Pattern | None = None  # of calls that differ from this one in numbers alone
+        shared: _Key | None = None  # the key of the trace for all of these, where there is one, or is to be
+        numbers: list[float] = []
         while True:
             with runtime.lock:
-                kept = self._kept.get(key)
+                kept = self._kept.get(shared or key)
                 if kept is not None:
                     self._calls = kept.used = self._calls + 1
                     for entry in kept.entries:  # another thread may have been first
                         outside = entry.found(tensors)
                         if outside is not None:
-                            return entry.run(tensors, outside)  # type: ignore[no-any-return]
+                            return entry.run(tensors, outside, numbers)  # type: ignore[no-any-return]
                 if traced is not None:
-                    self._keep(key, traced)
+                    self._keep(shared or key, traced)
                     outside = traced.found_tensors()
                     if outside is not None:  # or another thread has changed one meanwhile
-                        results = traced.run(tensors, outside)
+                        results = traced.run(tensors, outside, numbers)
                         tracing = None
                         traced.settle()
                         return results  # type: ignore[no-any-return]
+            if pattern is None:
+                like = take_apart((given, kwargs) if kwargs else given, [], numbers)
+                pattern = self._pattern((runtime, like, *key[2:]), numbers)
+                shared = pattern.shared_key(numbers)
+                if shared is not None:
+                    continue
             tracing = Tracing(runtime)
             from zyx.jit.entry import Entry  # with what it imports, of no use before something is traced
+            from zyx.jit.numbers import LookedAt, Numbers
 
-            traced = Entry(self._function, given, kwargs, tensors, tracing, runtime)
+            if runtime.trace.plans:
+                runtime.trace.traced(getattr(self, "__qualname__", "a function"), self._reason(shared, key))
+            if shared is None:
+                traced = Entry(self._function, given, kwargs, tensors, tracing, runtime)
+                continue
+            stand_ins = Numbers(pattern.looked_at)
+            try:
+                traced = Entry(self._function, given, kwargs, tensors, tracing, runtime, stand_ins)
+            except LookedAt:
+                pattern.looked_at = stand_ins.looked_at
+            except Exception:  # noqa: BLE001  # the function takes no stand-ins, or the device no numbers; or it fails anyway
+                pattern.looked_at = frozenset(range(len(numbers)))
+            shared = pattern.shared_key(numbers)
 
-    def _keep(self, key: tuple[Runtime, Structure, Structure, str], traced: Entry) -> None:
+    def _pattern(self, like: _Key, numbers: Sequence[float]) -> _Pattern:
+        """Return what is known of calls that differ in numbers alone."""
+        found = self._patterns.get(like)
+        if found is None:
+            found = self._patterns[like] = _Pattern(like, numbers)
+            if len(self._patterns) > MOST_TRACES:
+                self._patterns.pop(next(iter(self._patterns)), None)
+        return found
+
+    def _reason(self, shared: _Key | None, key: _Key) -> str:
+        """Say why it is traced now."""
+        if not self._kept:
+            return "this is the first call"
+        if self._kept.get(shared or key) is not None:
+            return "what it found outside of itself has changed"
+        if shared is None:
+            return "its arguments are of another kind, or have other values that it looks at"
+        return "numbers among its arguments change, and are given to one trace from now on"
+
+    def _keep(self, key: _Key, traced: Entry) -> None:
         """Keep a new trace, and forget those that will not be used again, or that are too many."""
         kept = self._kept.get(key)
         if kept is None:
@@ -192,6 +267,7 @@ class Jit(Generic[P, R]):
     def clear(self) -> None:
         """Forget all traces."""
         self._kept.clear()
+        self._patterns.clear()
 
 
 def _forget(reference: weakref.ref[Jit[Any, Any]], key: Any, _: object) -> None:  # noqa: ANN401

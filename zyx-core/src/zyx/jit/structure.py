@@ -26,8 +26,10 @@ T = TypeVar("T")
 _TENSOR = "tensor"
 
 
-def take_apart(tree: object, tensors: list[Handle]) -> Structure:
+def take_apart(tree: object, tensors: list[Handle], numbers: list[float] | None = None) -> Structure:
     """Return the structure of `tree`, and append its tensors to `tensors`.
+
+    With `numbers`, floats and ints are appended there, and count by their types only.
 
     Raises:
         TraceError: A NumPy array, whose values would be frozen into the trace, or an iterator; or as `exact_key`.
@@ -37,6 +39,9 @@ def take_apart(tree: object, tensors: list[Handle]) -> Structure:
         node = tree._node  # below, the name of its dtype, which is hashed faster than that
         return (_TENSOR, node.shape, node.dtype.name, node.device)
     kind: Any = type(tree)
+    if numbers is not None and (kind is float or kind is int):
+        numbers.append(tree)  # type: ignore[arg-type]  # it is one
+        return (kind,)
     if kind in EXACT:
         return (kind, tree)
     if kind is tuple or kind is list:
@@ -47,13 +52,13 @@ def take_apart(tree: object, tensors: list[Handle]) -> Structure:
                 node = item._node
                 parts.append((_TENSOR, node.shape, node.dtype.name, node.device))
             else:
-                parts.append(take_apart(item, tensors))
+                parts.append(take_apart(item, tensors, numbers))
         return tuple(parts)
     if kind is float:
         return (kind, tree) if tree and tree == tree else float_key(tree)  # type: ignore[arg-type]  # noqa: PLR0124
     about = about_class(kind)
     if about.is_looked_into:
-        return (kind, _names(tree), *[take_apart(part, tensors) for part in parts_of(tree) or ()])
+        return (kind, _names(tree), *[take_apart(part, tensors, numbers) for part in parts_of(tree) or ()])
     if isinstance(tree, np.ndarray):
         raise TraceError(
             f"a jitted function was given a numpy array of shape {tree.shape}: its values would be frozen at the first "
@@ -67,7 +72,7 @@ def take_apart(tree: object, tensors: list[Handle]) -> Structure:
     return (kind, identity_key(tree)) if about.has_trace_key else exact_key(tree)
 
 
-def put_together(tree: object, kind: type[T], make: Callable[[T], object]) -> Any:  # noqa: ANN401  # mirrors `tree`
+def put_together(tree: object, kind: type[T] | tuple[type[T], ...], make: Callable[[T], object]) -> Any:  # noqa: ANN401  # mirrors `tree`
     """Return `tree` with each object of `kind` in it replaced by what `make` gives for it."""
     if isinstance(tree, kind):
         return make(tree)

@@ -76,6 +76,11 @@ class Trace:
         """Whether schedules or kernels are shown, so that they have to be made where programs are kept on disk, too."""
         return bool(self.bits & (SCHEDULE | IR))
 
+    @property
+    def plans(self) -> bool:
+        """Whether plans are shown."""
+        return bool(self.bits & PLAN)
+
     # ---- devices
 
     def opened(self, backends: OpenedBackends) -> None:
@@ -121,6 +126,10 @@ class Trace:
             )
             for step in plan.steps:
                 self._write(f"    {_in_words(step)}")
+
+    def traced(self, name: str, reason: str) -> None:
+        """Show that a jitted function is being traced, and why."""
+        self._write(f"trace of {name}: {reason}")
 
     def not_captured(self, device: Device, launches: int, error: Exception) -> None:
         """Show that a device refused to make one program of the launches of a plan."""

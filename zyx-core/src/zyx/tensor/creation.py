@@ -121,7 +121,7 @@ def full(
     if not isinstance(fill_value, bool | int | float | np.generic):
         raise DTypeError(f"full takes a number, not {type(fill_value).__name__}")
     value: Scalar = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
-    target = as_dtype(type(value)) if dtype is None else as_dtype(dtype)
+    target = as_dtype(value.__class__ if dtype is None else dtype)  # not its type: `zyx.jit` has stand-ins
     if target.is_integer and not isinstance(value, bool):
         if isinstance(value, float) and not math.isfinite(value):
             raise DTypeError(f"{value} does not fit {target}")
