@@ -127,6 +127,28 @@ def test_places_of_extremes_take_the_first_of_equals_and_the_first_nan():
     assert zyx.argmax(zyx.Tensor([-math.inf, -math.inf])).item() == 0
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("shape", [(4096,), (3, 4099), (2, 5000, 1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint32, np.bool_])
+def test_places_of_extremes_along_long_axes_agree_with_numpy(name, shape, dtype):
+    data = (np.random.default_rng(4).standard_normal(shape) * 50).astype(np.int8).astype(dtype)  # with many equals
+    for keepdims in (False, True):
+        found = getattr(zyx, name)(zyx.Tensor(data), axis=min(1, len(shape) - 1), keepdims=keepdims)
+        expected = getattr(np, name)(data, axis=min(1, len(shape) - 1), keepdims=keepdims)
+        assert np.array_equal(found.numpy(), expected)
+    assert zyx.Tensor(data).argmax().item() == data.argmax()
+
+
+def test_places_of_extremes_along_long_axes_take_nan_and_infinities_first():
+    data = np.full(5001, -np.inf, np.float32)
+    assert zyx.argmax(zyx.Tensor(data)).item() == 0
+    assert zyx.argmin(zyx.Tensor(-data)).item() == 0
+    data[4998] = 3.0
+    assert zyx.argmax(zyx.Tensor(data)).item() == 4998
+    data[[700, 701, 3000]] = np.nan
+    assert zyx.argmax(zyx.Tensor(data)).item() == zyx.argmin(zyx.Tensor(data)).item() == 700
+
+
 @pytest.mark.parametrize("correction", [0, 1, 0.5])
 def test_variance_is_corrected(correction):
     x = zyx.Tensor(DATA)

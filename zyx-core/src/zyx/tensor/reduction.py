@@ -10,24 +10,30 @@ Extremes are NaN if an element is. `out` is None: it stands there so that NumPy'
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
-from zyx.ops import ReduceOp
+from zyx.graph import node as n
+from zyx.ops import ReduceOp, identity
 from zyx.tensor import formulas
 from zyx.tensor.operands import align, float_dtype, require, term_of, wrap
+from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType, DTypeLike
     from zyx.tensor.tensor import Tensor
-    from zyx.tensor.term import Term
 
 AxisLike: TypeAlias = "int | tuple[int, ...] | list[int] | None"
+
+#: Elements of a block of which only the extreme is looked for at first, and how many blocks make up for the kernels
+#: that find the place in one of them.
+_BLOCK: Final = 512
+_FEWEST_BLOCKS: Final = 8
 
 
 def drop_axes(term: Term, axes: Sequence[int], *, keepdims: bool) -> Term:
@@ -174,11 +180,47 @@ def argmin(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Ten
 def first_place(term: Term, op: ReduceOp, axis: int) -> Term:
     """Return the first position of the extreme of `op` along `axis`, which keeps size 1; int32 where that is enough."""
     size = term.shape[axis]
-    hit = term == term.reduce(op, (axis,))
+    is_last = shapes.size_of(term.shape[axis + 1 :]) == 1
+    if is_last and size >= _FEWEST_BLOCKS * _BLOCK and not _is_permuted(term.node):
+        return _first_place_by_blocks(term, op, axis)
+    return _first_place_of(term, term.reduce(op, (axis,)), axis)
+
+
+def _first_place_of(term: Term, extreme: Term, axis: int) -> Term:
+    """Return the first position of `extreme` along `axis`, or of NaN."""
+    size = term.shape[axis]
+    hit = term == extreme
     if term.dtype.is_float:
         hit = hit | term.is_nan()  # if there is a NaN, the extreme is NaN and equals nothing
     position = term.iota(axis, dtypes.int32 if size < 1 << 31 else dtypes.int64)
     return hit.where(position, size - 1).reduce(ReduceOp.MIN, (axis,))
+
+
+def _first_place_by_blocks(term: Term, op: ReduceOp, axis: int) -> Term:
+    """Return `first_place` along the last axis, read once: the first block with the extreme, and the place in it.
+
+    What the last block is filled up with may be an extreme, too, but is behind one. Of elements that lie in another
+    order in memory, blocks would be read piece by piece.
+    """
+    size, blocks = term.shape[axis], -(-term.shape[axis] // _BLOCK)
+    rows = term.shape[:axis]
+    widths = [(0, blocks * _BLOCK - size if i == axis else 0) for i in range(len(term.shape))]
+    cut = term.pad(widths, identity(op, term.dtype)).reshape((*rows, blocks, _BLOCK))
+    extremes = cut.reduce(op, (axis + 1,))
+    block = first_place(extremes, op, axis)
+    chosen = Term(term.graph, term.graph.gather(cut.node, block.expand((*rows, 1, _BLOCK)).node, axis))
+    found = _first_place_of(chosen, extremes.reduce(op, (axis,)), axis + 1)
+    dtype = dtypes.int32 if size < 1 << 31 else dtypes.int64
+    return (block.cast(dtype) * _BLOCK + found.cast(dtype)).reshape((*rows, *(1 for _ in term.shape[axis:])))
+
+
+def _is_permuted(node: n.Node) -> bool:
+    """Whether the elements of a node lie in memory in another order, as far as that is easily seen."""
+    while node.storage is None and len(node.sources) == 1 and not isinstance(node, n.Reduce):
+        if isinstance(node, n.Permute):
+            return True
+        (node,) = node.sources
+    return False
 
 
 def _place(x: Tensor, op: ReduceOp, axis: int | None, what: str, *, keepdims: bool) -> Tensor:
