@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.arguments import native_arguments
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from zyx_backend_cuda.driver import Module
     from zyx_backend_cuda.memory import CudaPool
     from zyx_backend_cuda.nvrtc import Nvrtc
+
+#: NVRTC compiles in several threads at the same time, on processors of the host.
+_COMPILING_THREADS: Final = 8
 
 
 class CudaDevice(DriverDevice[CudaProgram]):
@@ -58,6 +62,7 @@ class CudaDevice(DriverDevice[CudaProgram]):
     ) -> None:
         super().__init__(name, pool, info)
         self.pool: Final = pool
+        self.compiles_at_once = min(_COMPILING_THREADS, os.cpu_count() or 1)
         self.dialect: Final = dialect
         self._compiler = compiler
         self._options: Final = (*OPTIONS, f"--gpu-architecture={target}")
@@ -73,7 +78,7 @@ class CudaDevice(DriverDevice[CudaProgram]):
     # ---- programs
 
     def compile(self, kernel: Kernel) -> KernelProgram:
-        """Return the program of `kernel`. May run in one thread while another uses the device."""
+        """Return the program of `kernel`. May run in several threads while another uses the device."""
         return self.build(self.render(kernel))
 
     def render(self, kernel: Kernel) -> Rendered:
@@ -86,10 +91,10 @@ class CudaDevice(DriverDevice[CudaProgram]):
         name, source = rendered.name, rendered.text
         what = f"kernel {name} on {self.name}"
         try:
+            module = load_or_build(
+                self._cache, self._key(source), what, self._loaded, lambda: self._built(source, what), Fault
+            )
             with self.pool.session as session:
-                module = load_or_build(
-                    self._cache, self._key(source), what, session.load, lambda: self._built(source, what), Fault
-                )
                 function = session.function(module, SYMBOL)
                 most = session.function_attribute(function, "MAX_THREADS_PER_BLOCK")
         except Fault as error:
@@ -106,7 +111,11 @@ class CudaDevice(DriverDevice[CudaProgram]):
             image = self._compiler.compile(source, self._options)
         except CompilationError as error:
             raise CompileError(f"{what}: NVRTC refused it, {error}\n{source}") from error
-        return self.pool.session.load(image), image
+        return self._loaded(image), image
+
+    def _loaded(self, image: bytes) -> Module:
+        with self.pool.session as session:
+            return session.load(image)
 
     # ---- launches
 

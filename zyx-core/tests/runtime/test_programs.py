@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections import Counter
 
 import numpy as np
@@ -157,3 +158,30 @@ def test_closing_releases_every_program_once(lab, device, few):
         (tensor(size) + 1.0).realize()
     lab.close()
     assert sorted(device.released) == sorted(device.compiled)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_kernels_are_compiled_in_as_many_threads_as_the_device_takes(lab, device, monkeypatch, threads):
+    at_once, most, lock = [0], [0], threading.Lock()
+    meet = threading.Event()
+    compile_ = device.compile
+
+    def slowly(kernel):
+        with lock:
+            at_once[0] += 1
+            most[0] = max(most[0], at_once[0])
+            if at_once[0] == threads:
+                meet.set()
+        assert meet.wait(20)
+        with lock:
+            at_once[0] -= 1
+        return compile_(kernel)
+
+    monkeypatch.setattr(device, "compile", slowly)
+    monkeypatch.setattr(device, "compiles_at_once", threads)
+    x = tensor(4, 8)
+    results = [x.sum(axis=1), x.max(axis=0), (x @ tensor(8, 3)).contiguous(), x.cumsum(axis=1)]
+    zyx.realize(*results)
+    assert [result.numpy().flat[-1] for result in results] == [8, 1, 8, 8]
+    assert most == [threads]
+    assert lab.compiler.compiled == len(device.compiled)

@@ -38,7 +38,12 @@ class Device(ABC):
     """One device, tied to one pool: its kernels touch that pool's buffers only.
 
     Launches are ordered by events alone, as transfers are (`MemoryPool`).
+
+    Attributes:
+        compiles_at_once: In how many threads `compile` may run at the same time, beside one that uses the device.
     """
+
+    compiles_at_once: int = 1
 
     def __init__(self, name: str, pool: MemoryPool) -> None:
         self.name = name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
 import weakref
 from collections import OrderedDict
@@ -57,8 +58,8 @@ class _Known:
 class Compiler:
     """Compiles kernels, and remembers their programs by nests and device, and by kernel and device.
 
-    Backends compile in a thread of its own, while the next kernel is being scheduled here: most of that time is spent
-    outside of Python.
+    Backends compile in a thread of its own, or in several (`Device.compiles_at_once`), while the next kernel is being
+    scheduled here: most of that time is spent outside of Python.
 
     Programs stay as long as a plan that was given to `hold` is alive and launches them, and from when they are asked
     for until the next one is. Of others, those that were asked for last are kept: `_MOST_PROGRAMS` in all.
@@ -89,6 +90,9 @@ class Compiler:
         self._schedules: dict[Key, int] = {}  # by nests, the number of the schedule that works, if not the first
         self._asked_for: set[_Known] = set()  # since the last plan: those of the one that is being made
         self._background = Background("zyx-compile")
+        self._turn = 0
+        self._count_lock = threading.Lock()
+        self._beside: list[Background] = []  # for devices that compile in several threads at once
 
     @property
     def scheduled(self) -> int:
@@ -206,9 +210,18 @@ class Compiler:
         return self._started(key, device, functools.partial(self._compile, kernel, device, key[1]))
 
     def _started(self, key: Key, device: Device, make: Callable[[], Program]) -> _Known:
-        known = self._programs[key] = _Known(self._background.submit(copy_context().run, make), device)
+        known = self._programs[key] = _Known(self._background_of(device).submit(copy_context().run, make), device)
         self._asked_for.add(known)
         return known
+
+    def _background_of(self, device: Device) -> Background:
+        """Return the thread that is to compile the next program of `device`: those there may be take turns."""
+        if device.compiles_at_once <= 1:
+            return self._background
+        while len(self._beside) < device.compiles_at_once:
+            self._beside.append(Background(f"zyx-compile-{len(self._beside)}"))
+        self._turn += 1
+        return self._beside[self._turn % device.compiles_at_once]
 
     def hold(self, plan: Plan) -> None:
         """Keep the programs of `plan` for as long as it is alive, and let others go if there are too many."""
@@ -269,7 +282,8 @@ class Compiler:
             self._kept.keep(device, digest, rendered)
         else:
             program = device.compile(kernel)
-        self.compiled += 1
+        with self._count_lock:
+            self.compiled += 1
         self.trace.compiled(device, program, time.perf_counter() - started)
         return program
 
@@ -282,8 +296,9 @@ class Compiler:
             raise
         except Exception as error:
             raise CompileError(f"{device.name} cannot build what is kept of a kernel: {error}") from error
-        self.compiled += 1
-        self.restored += 1
+        with self._count_lock:
+            self.compiled += 1
+            self.restored += 1
         self.trace.restored(device, program, time.perf_counter() - started)
         return program
 
@@ -324,7 +339,8 @@ class Compiler:
 
     def close(self) -> None:
         """Release all programs."""
-        self._background.close()
+        for background in (self._background, *self._beside):
+            background.close()
         for known in self._programs.values():
             if known.future.done():
                 _release(known)
@@ -334,8 +350,10 @@ class Compiler:
         self._finish()
 
     def after_fork(self) -> None:
-        """Start over in a child process, which does not have the thread."""
+        """Start over in a child process, which does not have the threads."""
         self._background = Background("zyx-compile")
+        self._beside.clear()
+        self._count_lock = threading.Lock()
         for key in [key for key, known in self._programs.items() if not known.future.done()]:
             self._forget(key)
 
