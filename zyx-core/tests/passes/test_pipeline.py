@@ -74,7 +74,7 @@ def test_a_broken_kernel_is_refused_before_any_pass():
 
 def test_a_pass_with_options_has_the_name_of_its_function():
     assert pass_name(functools.partial(fold_constants)) == "fold_constants"
-    assert [pass_name(pass_) for pass_ in standard_passes(NATIVE)][-1] == "eliminate_dead_code"
+    assert [pass_name(pass_) for pass_ in standard_passes(NATIVE)][-1] == "sink_into_branches"
     assert len({pass_name(pass_) for pass_ in ALL_PASSES}) == len(ALL_PASSES)
 
 

@@ -213,3 +213,18 @@ def test_a_value_that_is_a_constant_in_one_case_is_none_in_the_next(device_with)
     )
     chosen = graph.where(is_front, bench.normal(1000), bench.constant(7.0, (1000,)))
     bench.check(chosen, bench.mul(chosen, bench.normal(1000)), run=bench.run_kernels)
+
+
+def test_masks_of_where_parts_meet_are_computed_there_only(device_with):
+    """In loops with a branch for each part, what their bodies have in common is little beside the branches."""
+    bench = device_with(**WIDE)
+    kernel = kernel_of(bench, joined(bench, 100_007, 70_001, 90_011))
+    depth, found = [], []
+    for op in kernel.ops:
+        if isinstance(op, k.Loop | k.If):
+            depth.append(type(op))
+        elif isinstance(op, k.EndLoop | k.EndIf):
+            depth.pop()
+        elif depth and isinstance(op, k.Vectorize):
+            found.append(depth[-1])
+    assert k.If in found and k.Loop not in found

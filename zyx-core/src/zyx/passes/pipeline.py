@@ -26,6 +26,7 @@ from zyx.passes.guard_integer_division import guard_integer_division
 from zyx.passes.hoist_loop_invariants import hoist_loop_invariants
 from zyx.passes.narrow_indices import narrow_indices
 from zyx.passes.simplify_algebra import simplify_algebra
+from zyx.passes.sink_into_branches import sink_into_branches
 from zyx.passes.split_multiply_add import split_multiply_add
 from zyx.passes.unroll_single_iteration_loops import unroll_single_iteration_loops
 
@@ -58,6 +59,7 @@ ALL_PASSES: Final[tuple[Pass, ...]] = (
     fuse_multiply_add,
     split_multiply_add,
     eliminate_dead_code,
+    sink_into_branches,
 )
 
 
@@ -88,6 +90,7 @@ def standard_passes(info: DeviceInfo) -> list[Pass]:
         hoist_loop_invariants,
         *([narrow_indices] if prefers_short_indices else []),
         eliminate_dead_code,
+        sink_into_branches,
     ]
 
 
