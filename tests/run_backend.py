@@ -4,7 +4,8 @@
     python tests/run_backend.py opencl-intel [PYTEST ARGUMENTS]
 
 If the backend has a device: the conformance kit (`zyx.testing`) on it, the backend's own tests, and those that cross
-packages, with its device as the default one; of these, what uses no device runs with the interpreter only. If not: its
+packages, with its device as the default one; of these, what uses no device runs with the interpreter only. Only the kit
+has a driver's compiler optimise where that takes most of the time (`HASTY`). If there is no device: the backend's
 own tests only, which skip what needs a device. The status is 1 if a test fails, if the backend itself is broken, or if
 it has no device although the variable ZYX_REQUIRE_DEVICES names it.
 
@@ -19,7 +20,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 import skipped
@@ -29,6 +30,9 @@ from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import open_backends
 from zyx.plugins.state import BackendReport, BackendState
 from zyx.settings.record import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,6 +47,10 @@ BROKEN: Final = {
 
 #: Tests of texts, of tox and of the mutation run: the same whatever the default device is, so run once.
 WITHOUT_DEVICE: Final = ("test_documents.py", "test_emitters.py", "test_matrix.py", "test_planted.py")
+
+#: What makes drivers compile in haste, for all but the kit: the tests behind it are of zyx and of what is around
+#: kernels, and PoCL takes two thirds of their time to optimise kernels as it did in the kit.
+HASTY: Final = {"opencl": {"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable"}}
 
 #: Where the wheel of Intel's runtime puts what the loader of OpenCL is to load, and where there is such a wheel.
 INTEL: Final = Path(sys.prefix) / "lib" / "libintelocl.so"
@@ -75,8 +83,8 @@ def main(environment: str, arguments: list[str]) -> int:
         left_out = ["packages", *([] if name == "interpreter" else WITHOUT_DEVICE)]
         across = [str(ROOT / "tests"), *(f"--ignore={ROOT / 'tests' / path}" for path in left_out)]
         runs = [
-            ["--pyargs", "zyx.testing", f"--zyx-device={name}", *expected],
-            [*own, *([f"--ignore={folder / 'test_races.py'}"] if runtime else across)],
+            (["--pyargs", "zyx.testing", f"--zyx-device={name}", *expected], {}),
+            ([*own, *([f"--ignore={folder / 'test_races.py'}"] if runtime else across)], HASTY.get(name, {})),
         ]
     elif report.state in BROKEN:
         print(f"backend {name} is broken, so this is a failure", flush=True)
@@ -86,13 +94,17 @@ def main(environment: str, arguments: list[str]) -> int:
         return 1
     else:
         skipped.note(environment, f"what needs a device of {name}: {explanation(report)}")
-        runs = [own] if own else []
-    return max((run_pytest([*run, *arguments], may_be_empty=bool(arguments)) for run in runs), default=0)
+        runs = [(own, {})] if own else []
+    may_be_empty = bool(arguments)
+    return max(
+        (run_pytest([*run, *arguments], variables, may_be_empty=may_be_empty) for run, variables in runs), default=0
+    )
 
 
-def run_pytest(arguments: list[str], *, may_be_empty: bool) -> int:
+def run_pytest(arguments: list[str], variables: Mapping[str, str], *, may_be_empty: bool) -> int:
     """Run pytest in a process of its own; return 1 if a test fails, or if there is none and that is no one's wish."""
-    status = subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
+    command, environment = [sys.executable, "-m", "pytest", *arguments], {**os.environ, **variables}
+    status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
     return int(status != 0 and not (may_be_empty and status == pytest.ExitCode.NO_TESTS_COLLECTED))
 
 
