@@ -14,11 +14,13 @@ An expression that is masked off may hold any index; the masks on `Read` see to 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from zyx.dtype import DType, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zyx.dtype import Scalar
     from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 
@@ -261,31 +263,51 @@ Index: TypeAlias = Literal | RangeRef | Affine | Quotient | Remainder | Within |
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Return the expressions directly below `expr`."""
-    match expr:
-        case Literal() | Number() | RangeRef() | Opaque():
-            return ()
-        case Affine(terms=terms):
-            return tuple(term for term, _ in terms)
-        case (
-            Quotient(x=x)
-            | Remainder(x=x)
-            | Within(x=x)
-            | NonNegative(x=x)
-            | IsZero(x=x)
-            | Apply1(x=x)
-            | Convert(x=x)
-            | Reinterpret(x=x)
-        ):
-            return (x,)
-        case Read(index=index, mask=mask):
-            return (index,) if mask is None else (index, mask)
-        case Ref(indices=indices, mask=mask):
-            return indices if mask is None else (*indices, mask)
-        case Reduction(body=body):
-            return (body,)
-        case Apply2(x=x, y=y):
-            return (x, y)
-        case Select(condition=condition, x=x, y=y):
-            return (condition, x, y)
-        case _:
-            raise TypeError(f"not an expression: {type(expr).__name__}")
+    return _CHILDREN[type(expr)](expr)
+
+
+def _none(_: Expr) -> tuple[Expr, ...]:
+    return ()
+
+
+def _terms(expr: Affine) -> tuple[Expr, ...]:
+    return tuple([term for term, _ in expr.terms])
+
+
+def _operand(
+    expr: Quotient | Remainder | Within | NonNegative | IsZero | Apply1 | Convert | Reinterpret,
+) -> tuple[Expr, ...]:
+    return (expr.x,)
+
+
+def _of_read(expr: Read) -> tuple[Expr, ...]:
+    return (expr.index,) if expr.mask is None else (expr.index, expr.mask)
+
+
+def _of_ref(expr: Ref) -> tuple[Expr, ...]:
+    return expr.indices if expr.mask is None else (*expr.indices, expr.mask)
+
+
+def _body(expr: Reduction) -> tuple[Expr, ...]:
+    return (expr.body,)
+
+
+def _operands(expr: Apply2) -> tuple[Expr, ...]:
+    return (expr.x, expr.y)
+
+
+def _of_select(expr: Select) -> tuple[Expr, ...]:
+    return (expr.condition, expr.x, expr.y)
+
+
+# A table, since walks ask for the children of every expression several times, and a match would try class after class.
+_CHILDREN: Final[dict[type[Expr], Callable[[Any], tuple[Expr, ...]]]] = {
+    **dict.fromkeys((Literal, Number, RangeRef, Opaque), _none),
+    **dict.fromkeys((Quotient, Remainder, Within, NonNegative, IsZero, Apply1, Convert, Reinterpret), _operand),
+    Affine: _terms,
+    Read: _of_read,
+    Ref: _of_ref,
+    Reduction: _body,
+    Apply2: _operands,
+    Select: _of_select,
+}

@@ -209,11 +209,12 @@ class Pool(Indices):
                 memo[current] = replacements.get(current.range, current)
                 stack.pop()
                 continue
-            missing = [child for child in e.children(current) if child.free & bits and child not in memo]
+            below = e.children(current)
+            missing = [child for child in below if child.free & bits and child not in memo]
             if missing:
                 stack.extend(missing)
                 continue
-            memo[current] = self.with_children(current, [memo.get(child, child) for child in e.children(current)])
+            memo[current] = self.with_children(current, [memo.get(child, child) for child in below])
             stack.pop()
         return memo[root]
 
