@@ -14,7 +14,7 @@ from zyx.schedule.heuristics import choose_schedule
 from zyx.schedule.heuristics.tile import height_of, near_divisor
 from zyx.schedule.heuristics.vector_tiles import _vector_range
 from zyx.schedule.lower import lower
-from zyx.schedule.moves import Peel, Stage
+from zyx.schedule.moves import Nested, Peel, Stage
 
 NARROW = {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 13, 1 << 16)}
 WIDE = {"units": 2, "vector_bytes": 64, "registers": 32, "lanes": (2, 4, 8, 16), "cache_bytes": (1 << 15, 1 << 18)}
@@ -305,3 +305,28 @@ class TestLines:
             bench = device_with(**limits)
             bench.check(self.product(bench, 19, 40, 67), run=bench.run_kernels, tolerance=1e-4)
             bench.check(self.product(bench, 17, 10, 256), run=bench.run_kernels, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("limits", [NARROW, WIDE], ids=["narrow", "wide"])
+@pytest.mark.parametrize(("depth", "columns"), [(128, 1024), (141, 1021)])
+def test_few_rows_read_neighbouring_columns_before_the_next_part_of_the_sum(device_with, limits, depth, columns):
+    """What lies side by side is read by pieces of a kilobyte or more, which is fetched ahead; each element once."""
+    bench = device_with(**limits)
+    output = bench.matmul(bench.normal(2, depth), bench.normal(depth, columns))
+    bench.check(output, run=bench.run_kernels, tolerance=1e-4)
+    (nest,) = bench.schedule(output).nests
+    scheduled, _ = choose_schedule(nest, bench.info)
+    statement = next(s for s in scheduled.statements if isinstance(s, Compute) and s.op is not None)
+    wide = max(reads_in(statement), key=lambda read: read.param.length)
+    steps = [stride_along(wide.index, range_) for range_ in statement.order]
+    first = next(place for place, step in enumerate(steps) if step and step % columns == 0)
+    piece = 4
+    for range_, step in zip(statement.order[first:], steps[first:], strict=True):
+        piece *= range_.size if step and step % columns else 1
+    assert piece >= 1024
+
+
+def test_few_rows_of_what_the_cache_holds_take_the_sum_at_once(device_with):
+    bench = device_with(**WIDE)
+    moves, _ = chosen(bench, bench.matmul(bench.normal(2, 128), bench.normal(128, 256)))
+    assert not any(isinstance(move, Nested) for move in moves)

@@ -10,7 +10,9 @@ ranges. Every load of one factor is then used for the whole other side of the ti
 
 Outer blocks of i are shared out over the groups. If one factor's part for a tile column does not stay in the
 second-level cache over the whole reduction, the reduction is split and the results are gathered in memory between the
-parts.
+parts. If all rows are in one tile, nothing is used twice: then all columns of a group take a few points of k at a time.
+
+    i < 3, j < 4096:   j.0 in groups;   k = k.0, k.1 < 16;   loops k.0, j.0, k.1 and the tile
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir import expr as e
-from zyx.ir.nest import Kind
+from zyx.ir.nest import Kind, Store
 from zyx.ops import TRANSCENDENTAL
 from zyx.schedule.accesses import expressions_of, stride_along
 from zyx.schedule.heuristics.gathered import gather_columns, schedule_gathered
@@ -33,10 +35,14 @@ from zyx.schedule.moves import Nested
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
-    from zyx.ir.nest import Compute, Store
+    from zyx.ir.nest import Compute
     from zyx.schedule.contraction import Contraction
     from zyx.schedule.heuristics.plan import Plan
 
+#: Points of a sum that all columns of a group take at a time: so many rows of a matrix are fetched ahead side by side.
+_POINTS_AT_A_TIME: Final = 16
+#: Part of the nearest cache that the results of all columns of such a group take, one in so many.
+_PART_OF_RESULTS: Final = 4
 #: Groups for each thread: enough to even out what the threads are given.
 _GROUPS_A_UNIT: Final = 4
 #: Costs relative to loading a vector: of what was turned over, and of turning it over, which all rows share; of
@@ -80,9 +86,12 @@ def schedule_vector_tiles(plan: Plan, found: Contraction, info: DeviceInfo) -> N
     )
     if not is_copied:
         reduced = _masks_first(found, vector, reduced)
-    parts = _split_reduction(plan, tile, statement, reduced, info) if vector not in statement.reduced else []
+    rounds = [] if is_copied else _split_for_few_rows(plan, tile, found, vector, reduced, info)
+    parts = []
+    if vector not in statement.reduced and not rounds:
+        parts = _split_reduction(plan, tile, statement, reduced, info)
     loops = [range_ for range_ in kept if range_ not in tile.replaced]
-    _arrange_loops(plan, tile, loops, parts, reduced, info)
+    _arrange_loops(plan, tile, loops, rounds, parts, reduced, info)
     if vector not in statement.reduced and rows is not None:
         if is_copied:
             copy_columns(plan, tile, reduced, min(rows.size, BLOCK_ROWS), info, masked=masked)
@@ -195,8 +204,39 @@ def _split_reduction(plan: Plan, tile: Tile, statement: Compute, reduced: list[R
     return [outer]
 
 
+def _split_for_few_rows(
+    plan: Plan, tile: Tile, found: Contraction, vector: Range, reduced: list[Range], info: DeviceInfo
+) -> list[Range]:
+    """Let all columns of a group take a few points of their sums at a time, if a tile has all rows and memory is slow.
+
+    What depends on the columns is read once then. A column of tiles would read a few lines of every row of it, far
+    apart, which no line is fetched ahead for.
+
+    Returns:
+        The loop over the rounds; `reduced` has the points of one then. Nothing if it stays as it is.
+    """
+    if vector in found.statement.reduced or len(reduced) != 1 or len(info.cache_bytes) < 2 or tile.rows:
+        return []
+    (whole,) = reduced
+    wide = found.along(vector)
+    is_even = all(stride_along(read.index, vector) == 1 and read.mask is None for read in wide)
+    nbytes = sum(whole.size * vector.size * read.dtype.itemsize for read in wide)
+    if not tile.columns or not is_even or nbytes <= info.cache_bytes[1] or whole.size < 2 * _POINTS_AT_A_TIME:
+        return []
+    outer, inner = plan.split(whole, _POINTS_AT_A_TIME)
+    plan.do(Nested(repr(found.statement.value), (inner.label,)))
+    reduced[:] = [inner]
+    return [outer]
+
+
 def _arrange_loops(
-    plan: Plan, tile: Tile, loops: list[Range], parts: list[Range], reduced: list[Range], info: DeviceInfo
+    plan: Plan,
+    tile: Tile,
+    loops: list[Range],
+    rounds: list[Range],
+    parts: list[Range],
+    reduced: list[Range],
+    info: DeviceInfo,
 ) -> None:
     """Put the loops in order, and share the outer ones out over the groups.
 
@@ -205,9 +245,15 @@ def _arrange_loops(
     """
     nest = plan.nest
     if max(work_of(statement) for statement in nest.statements) < SMALL_PRODUCT:
-        plan.order([*loops, *tile.columns, *parts, *tile.rows, *reduced, *tile.inner])
+        plan.order([*loops, *rounds, *tile.columns, *parts, *tile.rows, *reduced, *tile.inner])
         return
     wanted = info.units * _GROUPS_A_UNIT
+    widest = 1 << 30
+    if rounds:  # as many columns as can be lie side by side, as far as their results stay in the nearest cache
+        wanted = info.units
+        results = math.prod(range_.size for range_ in tile.inner)
+        nbytes = results * max(store.param.dtype.itemsize for store in nest.statements if isinstance(store, Store))
+        widest = max(1, info.cache_bytes[0] // _PART_OF_RESULTS // nbytes)
     groups: list[Range] = []
     count = 1
     for range_ in loops:
@@ -215,7 +261,7 @@ def _arrange_loops(
         groups.append(range_)
         count *= range_.size
     inner: list[Range] = []
-    for ranges, most in ((tile.rows, max(1, BLOCK_ROWS // max(tile.height, 1))), (tile.columns, 1 << 30)):
+    for ranges, most in ((tile.rows, max(1, BLOCK_ROWS // max(tile.height, 1))), (tile.columns, widest)):
         for range_ in ranges:
             block = min(
                 range_.size, most, max(1, -(-range_.size * count // wanted)) if ranges is tile.columns else most
@@ -234,4 +280,4 @@ def _arrange_loops(
                 inner.append(rest)
     rows = [range_ for range_ in inner if any(range_.label.startswith(r.label) for r in tile.rows)]
     columns = [range_ for range_ in inner if range_ not in rows]
-    plan.order([*groups, *columns, *parts, *rows, *reduced, *tile.inner])
+    plan.order([*groups, *rounds, *columns, *parts, *rows, *reduced, *tile.inner])
