@@ -2,7 +2,7 @@
 
     python tests/install.py FOLDER PIP_ARGUMENTS
 
-pip makes an environment for the build of each package, also of those that stay where they are (``-e``), which is most
+pip makes an environment for the build of each package in a folder, also if it stays there (``-e``), which is most
 of what it does here. So what they name in ``[build-system]`` lies in a folder below FOLDER, of which nothing but the
 builds sees anything. What is not ours and has no wheel may need more: then it is all done as pip does it by itself.
 """
@@ -31,7 +31,7 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 def main(folder: Path, arguments: list[str]) -> int:
     """Install; return the exit status of pip."""
-    if "-e" in arguments:
+    if "-e" in arguments or any(Path(argument.partition("[")[0]).is_dir() for argument in arguments):
         tools = build_tools(folder)
         if tools is not None and pip("--no-build-isolation", *arguments, tools=tools) == 0:
             return 0

@@ -171,8 +171,10 @@ def check_version(name: str, core: Path) -> None:
 
 
 def install(*packages: str) -> None:
-    """Install packages from folders, as they are built."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
+    """Install packages from folders, as they are built, with what builds them in the other environments of tox."""
+    tools = Path(os.environ.get("TOX_WORK_DIR", ROOT / ".tox")) / "build"
+    script = Path(__file__).with_name("install.py")
+    command = [sys.executable, "-I", str(script), str(tools), "--quiet", "--disable-pip-version-check", *packages]
     subprocess.run(command, check=True)
 
 

@@ -274,3 +274,7 @@ def test_what_builds_our_packages_is_installed_once_for_all_environments(tmp_pat
     calls.clear()
     assert install.main(tmp_path, ["ruff"]) == 0
     assert calls == [(("ruff",), None)]
+    calls.clear()
+    refused.clear()
+    assert install.main(tmp_path, [f"{TESTS}[testing]"]) == 0
+    assert calls == [(("--no-build-isolation", f"{TESTS}[testing]"), tools)]
