@@ -156,3 +156,14 @@ def test_the_passes_for_a_bare_device_keep_the_values_of_integers(kernel):
             assert isinstance(operand, k.Value)
             capability = BARE.capabilities.get(operand.type.dtype, Capability())
             assert op.op in capability.binary
+
+
+def test_a_pass_is_not_run_on_what_it_has_just_returned():
+    kernel, other, seen = Kernel("one", KERNEL.ops), Kernel("other", KERNEL.ops), []
+
+    def again(kernel):
+        seen.append(kernel.name)
+        return kernel
+
+    assert run_passes(kernel, [again, again, lambda _: other, again, again]) is other
+    assert seen == ["one", "other"]

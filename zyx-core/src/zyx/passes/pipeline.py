@@ -104,7 +104,7 @@ def pass_name(pass_: Pass) -> str:
 def run_passes(
     kernel: Kernel, passes: Sequence[Pass], observer: Observer | None = None, *, check: bool = False
 ) -> Kernel:
-    """Return what `passes`, in this order, make of a kernel.
+    """Return what `passes`, in this order, make of a kernel. What a pass has returned it is not asked to do again.
 
     Args:
         kernel: A verified kernel.
@@ -117,9 +117,12 @@ def run_passes(
     """
     if check:
         verify(kernel)
+    returned: dict[Pass, Kernel] = {}
     for current in passes:
+        if returned.get(current) is kernel:
+            continue
         before, started = kernel, time.perf_counter()
-        kernel = current(before)
+        kernel = returned[current] = current(before)
         if observer is not None:
             observer(pass_name(current), before, kernel, time.perf_counter() - started)
         if check and kernel is not before:
