@@ -279,6 +279,12 @@ def test_groups_have_eight_columns_each(threads_with, columns, count):
     assert parts(bench, centred(bench, bench.normal(1100, columns), 0)) == count
 
 
+@pytest.mark.parametrize(("height", "count"), [(126, 1), (127, 2)])
+def test_the_points_of_a_group_are_those_of_all_its_columns(threads_with, height, count):
+    bench = threads_with()
+    assert parts(bench, centred(bench, bench.normal(height, 511), 0)) == count
+
+
 def test_rows_are_no_columns(threads_with):
     bench = threads_with()
     assert parts(bench, centred(bench, bench.normal(100, 2000))) == 1

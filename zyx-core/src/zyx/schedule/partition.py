@@ -306,13 +306,10 @@ class _Grower:
             return True  # by itself it would have no more points
         rows &= every
         count = region.extent(rows)
-        row = max(self._longest, elements) // count
         last = region.root_ranges.get(self._root.ndim - 1)
-        are_columns = last is not None and bool(rows & last.bit)
-        if (
-            rows_of(count, self._info, are_columns=are_columns) < rows_wanted(self._info)
-            and row > self._info.max_group_threads * _POINTS_OF_A_THREAD
-        ):
+        groups = rows_of(count, self._info, are_columns=last is not None and bool(rows & last.bit))
+        points = max(self._longest, elements) // groups
+        if groups < rows_wanted(self._info) and points > self._info.max_group_threads * _POINTS_OF_A_THREAD:
             return False
         row_bytes = max(size_of(self._root.shape), work) // count * self._root.dtype.itemsize
         budget = self._info.cache_bytes[1] if len(self._info.cache_bytes) > 1 else self._info.local_bytes
