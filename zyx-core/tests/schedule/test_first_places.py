@@ -24,7 +24,7 @@ def points_read(scheduled, leaf) -> int:
     )
 
 
-@pytest.mark.parametrize("shape", [(100_000,), (15, 9001)], ids=str)
+@pytest.mark.parametrize("shape", [(100_000,), (9, 16_400)], ids=str)
 def test_long_axes_are_read_once(bench, shape):
     axis = len(shape) - 1
     x = bench.normal(*shape)
@@ -34,8 +34,8 @@ def test_long_axes_are_read_once(bench, shape):
     assert points_read(scheduled, x) < 1.1 * math.prod(shape)
 
 
-def test_short_axes_and_columns_are_read_twice(bench):
-    for shape, axis in (((30, 200), 1), ((5000, 3), 0)):
+def test_short_axes_rows_that_a_cache_holds_and_columns_are_read_twice(bench):
+    for shape, axis in (((30, 200), 1), ((15, 9001), 1), ((5000, 3), 0)):
         x = bench.normal(*shape)
         scheduled = bench.check(first_place(Term(bench.graph, x), ReduceOp.MIN, axis).node)
         np.testing.assert_array_equal(scheduled.value(), np.argmin(x.storage, axis, keepdims=True))

@@ -34,6 +34,9 @@ AxisLike: TypeAlias = "int | tuple[int, ...] | list[int] | None"
 #: that find the place in one of them.
 _BLOCK: Final = 512
 _FEWEST_BLOCKS: Final = 8
+#: The same where there are several rows: a group of a device with many threads reads each from memory once, anyway, as
+#: long as a cache near it holds the row.
+_FEWEST_OF_A_ROW: Final = 32
 
 
 def drop_axes(term: Term, axes: Sequence[int], *, keepdims: bool) -> Term:
@@ -181,7 +184,8 @@ def first_place(term: Term, op: ReduceOp, axis: int) -> Term:
     """Return the first position of the extreme of `op` along `axis`, which keeps size 1; int32 where that is enough."""
     size = term.shape[axis]
     is_last = shapes.size_of(term.shape[axis + 1 :]) == 1
-    if is_last and size >= _FEWEST_BLOCKS * _BLOCK and not _is_permuted(term.node):
+    fewest = _FEWEST_BLOCKS if shapes.size_of(term.shape[:axis]) == 1 else _FEWEST_OF_A_ROW
+    if is_last and size >= fewest * _BLOCK and not _is_permuted(term.node):
         return _first_place_by_blocks(term, op, axis)
     return _first_place_of(term, term.reduce(op, (axis,)), axis)
 
