@@ -22,7 +22,7 @@ from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.runtime.profile import Profile
 from zyx.schedule.accesses import combined_ranges, serial_ranges
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.heuristics.loops import share_out
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges, work_of
 from zyx.schedule.heuristics.streaming import stream_stores

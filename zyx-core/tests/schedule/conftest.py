@@ -20,7 +20,7 @@ from zyx.ir.verify import verify
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp, reduce_ops
 from zyx.schedule.arrange import arrange
 from zyx.schedule.build import build_nest
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower, lower_together
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases

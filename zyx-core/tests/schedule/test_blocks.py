@@ -15,7 +15,7 @@ from zyx.ir.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule import blocks
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import Mark, Peel, Reorder, Split, apply_moves
 from zyx.testing.choices import Seeded

@@ -14,7 +14,7 @@ from zyx.ir.pool import Pool
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.cases import find_cases
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
 
 NARROW = {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 13, 1 << 16)}

@@ -6,7 +6,7 @@ import pytest
 
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
 
 NARROW = {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 12, 1 << 14)}

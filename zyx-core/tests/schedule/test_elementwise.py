@@ -11,7 +11,7 @@ from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
 from zyx.ops import BinaryOp
 from zyx.schedule.build import build_nest
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
 from zyx.schedule.partition import partition
 

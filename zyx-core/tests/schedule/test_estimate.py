@@ -14,7 +14,7 @@ from zyx.ir.nest import Kind
 from zyx.ops import ReduceOp
 from zyx.schedule.estimate import Weights, estimate
 from zyx.schedule.estimate.footprint import Pattern, Step
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.moves import Mark, Peel, Reorder, Split, apply_moves
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case

@@ -11,7 +11,7 @@ from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
 from zyx.runtime.runtime import use
 from zyx.schedule.arrays import local_bytes
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower_together
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case

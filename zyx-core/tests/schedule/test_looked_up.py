@@ -9,7 +9,7 @@ from zyx.ir import kernel as k
 from zyx.ir.verify import verify
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
 
 

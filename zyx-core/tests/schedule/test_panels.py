@@ -10,7 +10,7 @@ from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.contraction import find_contraction
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.heuristics.tile import height_of, near_divisor
 from zyx.schedule.heuristics.vector_tiles import _vector_range
 from zyx.schedule.lower import lower

@@ -17,7 +17,7 @@ from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.schedule import heuristics
 from zyx.schedule.build import build_nest
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare

@@ -19,7 +19,8 @@ from zyx.ir.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.accesses import stride_along
-from zyx.schedule.heuristics import choose_schedule, register_tiles
+from zyx.schedule.heuristics import register_tiles
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import Stage
 from zyx.testing.graphs import GraphCase

@@ -13,7 +13,7 @@ from zyx.ir.nest import Kind, Scan
 from zyx.ir.verify import verify
 from zyx.ops import ReduceOp
 from zyx.schedule.build import build_nest
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import Mark, Reorder, Split, SwapReduce, apply_moves
 from zyx.schedule.partition import partition

@@ -19,7 +19,7 @@ from zyx.ir.rewriter import Rewriter
 from zyx.ir.verify import verify
 from zyx.ops import ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower, lower_together
 from zyx.schedule.moves import GroupReduce, Mark, Pad, Reorder, Split, SwapReduce, apply_moves
 from zyx.testing.choices import Seeded

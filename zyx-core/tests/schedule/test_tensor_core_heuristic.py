@@ -18,7 +18,7 @@ from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import Stage, TensorCore
 from zyx.testing.graphs import GraphCase

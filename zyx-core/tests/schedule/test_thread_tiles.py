@@ -13,7 +13,7 @@ from zyx.ir.verify import verify
 from zyx.nn import functional as F
 from zyx.runtime.runtime import use
 from zyx.schedule import fallback
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
 from zyx.testing.paper import open_paper, paper_info
 from zyx.testing.traffic import run_counted

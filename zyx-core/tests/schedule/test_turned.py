@@ -8,7 +8,7 @@ from zyx.ir import kernel as k
 from zyx.ir.nest import Kind, Store
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.accesses import stride_along
-from zyx.schedule.heuristics import choose_schedule
+from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
 
 HALF_LINES = {

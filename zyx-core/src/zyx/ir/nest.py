@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from zyx.ir.expr import Expr, Param, Range, Value
     from zyx.ir.pool import Pool
@@ -179,3 +179,9 @@ class Nest:
         from zyx.ir.nest_printer import print_nest  # for debuggers and error texts only
 
         return print_nest(self)
+
+
+def params_of(nests: Sequence[Nest]) -> list[Param]:
+    """Return the params of the kernel of some nests, each once, in launch order: buffers, then numbers."""
+    params = dict.fromkeys(param for nest in nests for param in nest.params)
+    return sorted(params, key=lambda param: param.by_value)

@@ -13,6 +13,7 @@ from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
+from zyx.ir.nest import params_of
 from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
 from zyx.runtime.varying import Varying
@@ -21,7 +22,6 @@ from zyx.schedule.build import build_nest
 from zyx.schedule.custom import CustomKernel
 from zyx.schedule.division import Division
 from zyx.schedule.library import match_gemm, product_in
-from zyx.schedule.lower import params_of
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare

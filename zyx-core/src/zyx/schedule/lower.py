@@ -22,7 +22,7 @@ from zyx.errors import ScheduleError
 from zyx.ir import expr as e
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Kernel, Type
-from zyx.ir.nest import Kind
+from zyx.ir.nest import Kind, params_of
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.schedule.accesses import expressions_of, roots_of
 from zyx.schedule.cases import find_cases
@@ -100,12 +100,6 @@ def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
         builder.close()
         start += count
     return builder.finish(name)
-
-
-def params_of(nests: Sequence[Nest]) -> list[Param]:
-    """Return the params of the kernel of some nests, each once, in launch order: buffers, then numbers."""
-    params = dict.fromkeys(param for nest in nests for param in nest.params)
-    return sorted(params, key=lambda param: param.by_value)
 
 
 def _param(param: Param) -> k.Define | k.Variable:
