@@ -53,6 +53,14 @@ def values(buffer) -> set[int]:
     return set(buffer.array.view(np.int64).tolist())
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_interrupts() -> Iterator[None]:
+    """What runs in the background of a shell ignores Ctrl-C, and so would the tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(params=[1, 3], ids=["one thread", "three threads"])
 def own(request: pytest.FixtureRequest, llvm_device: CpuDevice) -> Iterator[CpuDevice]:
     toolchain = llvm_device.toolchain
