@@ -18,6 +18,7 @@ from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import OpenedBackends
 from zyx.plugins.state import BackendState
 from zyx.settings.load import load_settings
+from zyx_backend_wgpu import plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,22 @@ def run(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
 def test_importing_the_card_loads_no_driver():
     result = run("import sys, zyx_backend_wgpu.plugin; print('wgpu' in sys.modules)")
     assert result.stdout.strip() == "False"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems show their GPUs elsewhere")
+def test_where_linux_shows_no_gpu_the_backend_is_not_opened_for_a_guess(monkeypatch, tmp_path):
+    for variable in ("VK_DRIVER_FILES", "VK_ADD_DRIVER_FILES", "VK_ICD_FILENAMES"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(plugin, "DEVICE_FILES", tmp_path)
+    assert not plugin.zyx_may_have_devices()
+    with monkeypatch.context() as one:
+        one.setenv("VK_DRIVER_FILES", "/there/lvp_icd.json")
+        assert plugin.zyx_may_have_devices()
+    (tmp_path / "dri").mkdir()
+    (tmp_path / "dri" / "card0").touch()  # a screen, with nothing that computes
+    assert not plugin.zyx_may_have_devices()
+    (tmp_path / "dri" / "renderD128").touch()
+    assert plugin.zyx_may_have_devices()
 
 
 def test_without_wgpu_the_state_is_no_driver_and_the_reason_says_what_to_install():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import DriverNotFoundError
@@ -14,6 +17,12 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, MemoryPool
 
+#: Where Linux shows devices.
+DEVICE_FILES: Final = Path("/dev")
+#: What drivers of GPUs put there: those of its kernel, NVIDIA's, Windows's below WSL, and those of phones.
+_NODES: Final = ("dri/renderD*", "nvidia[0-9]*", "nvhost-*", "nvgpu", "dxg", "kgsl-3d*", "mali*", "pvr*")
+#: What names drivers to Vulkan's loader.
+_VARIABLES: Final = ("VK_DRIVER_FILES", "VK_ADD_DRIVER_FILES", "VK_ICD_FILENAMES")
 _INSTALL: Final = "pip install 'wgpu>=0.32,<0.33'"
 
 
@@ -40,6 +49,17 @@ class WgpuConfig:
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
     return BackendInfo("wgpu", __version__, (1, 1), "GPUs through Vulkan, Metal or Direct3D 12, by WebGPU")
+
+
+@hookimpl
+def zyx_may_have_devices() -> bool:
+    """Return whether there may be a GPU: not on a Linux that shows none, unless drivers are named to Vulkan's loader.
+
+    Loading the package wgpu takes most of a second; software Vulkan is slower than what compiles for the processor.
+    """
+    if sys.platform != "linux" or any(map(os.environ.get, _VARIABLES)):
+        return True
+    return any(next(DEVICE_FILES.glob(node), None) for node in _NODES)
 
 
 @hookimpl

@@ -10,6 +10,7 @@ Importing that module must be cheap and must load no driver. Core calls the hook
 backend at a time, sorted by name, in this order::
 
     zyx_backend_info -> zyx_config_section -> zyx_memory_pools -> zyx_devices
+        before these, where the program names no device: zyx_may_have_devices
         and later, once for a device, when there is a product of matrices: zyx_library_kernels
         never yet, and here so that authors see what is coming: zyx_kernel_passes, zyx_collectives
 
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API_VERSION", "BackendConfig", "BackendInfo", "KernelPass", "hookimpl", "zyx_backend_info", "zyx_collectives",
-    "zyx_config_section", "zyx_devices", "zyx_kernel_passes", "zyx_library_kernels", "zyx_memory_pools",
+    "zyx_config_section", "zyx_devices", "zyx_kernel_passes", "zyx_library_kernels", "zyx_may_have_devices",
+    "zyx_memory_pools",
 ]  # fmt: skip
 
 SectionT = TypeVar("SectionT")
@@ -161,6 +163,26 @@ def zyx_config_section() -> type:  # type: ignore[empty-body]
         @hookimpl
         def zyx_config_section() -> type[ToyConfig]:
             return ToyConfig
+    """
+
+
+@hookspec
+def zyx_may_have_devices() -> bool:  # type: ignore[empty-body]
+    """Tell, by a look that loads no driver, whether there may be a device that is worth choosing where none is named.
+
+    Where this is False, the backend is opened only if it is asked for, or if no other one has a device that compiles.
+    Where there is no such hook, it is opened. It is for drivers that take long to load: a program whose first tensor
+    names no device waits for all that may have the fastest one.
+
+    Example::
+
+        from pathlib import Path
+
+        from zyx.hookspecs import hookimpl
+
+        @hookimpl
+        def zyx_may_have_devices() -> bool:
+            return Path("/dev/toy").exists()
     """
 
 

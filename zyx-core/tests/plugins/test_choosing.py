@@ -59,6 +59,42 @@ def test_the_fastest_device_is_the_default_and_the_reason_can_be_printed(package
     assert choice.reason == "it is the fastest of 3: about 1.25 TFLOP/s"
 
 
+UNLIKELY = "@hookimpl\ndef zyx_may_have_devices():\n    return False\n\n@hookimpl\ndef zyx_memory_pools"
+
+
+def test_what_sees_no_device_is_not_opened_for_a_guess(package: PackageMaker) -> None:
+    install(package, "likely", 1e9)
+    package("costly", replace={"@hookimpl\ndef zyx_memory_pools": UNLIKELY})
+    opened = all_installed()
+    choice = choose_device(None, opened)
+    assert choice.device.name == "likely:0"
+    assert choice.reason.endswith("; not opened, since they see none: costly")
+    assert {report.name: report.state for report in opened.reports}["costly"] is BackendState.INSTALLED
+    assert choose_device("costly", opened).device.name == "costly:0"
+    assert "not opened" not in choose_device(None, opened).reason
+
+
+def test_what_sees_no_device_is_opened_where_nothing_else_compiles(package: PackageMaker) -> None:
+    package("costly", replace={"@hookimpl\ndef zyx_memory_pools": UNLIKELY})
+    assert choose_device(None, all_installed()).device.name == "costly:0"
+
+
+def test_a_look_that_fails_is_noted_and_the_backend_opened(package: PackageMaker) -> None:
+    package("toy", replace={"@hookimpl\ndef zyx_memory_pools": UNLIKELY.replace("return False", "return 1 // 0")})
+    opened = all_installed()
+    assert choose_device(None, opened).device.name == "toy:0"
+    report = next(report for report in opened.reports if report.name == "toy")
+    assert report.faults[0].startswith("zyx_may_have_devices: ZeroDivisionError")
+
+
+def test_a_preferred_device_is_found_without_opening_the_others(package: PackageMaker) -> None:
+    install(package, "first", 1e9)
+    install(package, "other", 1e12)
+    opened = all_installed({"ZYX_DEVICE_ORDER": "first"})
+    assert choose_device(None, opened).device.name == "first:0"
+    assert {report.name: report.state for report in opened.reports}["other"] is BackendState.INSTALLED
+
+
 def test_of_equally_fast_devices_the_first_by_name_is_the_default(package: PackageMaker) -> None:
     install(package, "bbb", 1e9, devices=2)
     install(package, "aaa", 1e9)

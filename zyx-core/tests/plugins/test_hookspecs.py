@@ -31,7 +31,9 @@ def example_of(name: str) -> types.ModuleType:
 
 
 def test_the_hooks_are_those_that_are_promised() -> None:
-    promised = "backend_info config_section memory_pools devices library_kernels kernel_passes collectives"
+    promised = (
+        "backend_info config_section may_have_devices memory_pools devices library_kernels kernel_passes collectives"
+    )
     assert set(HOOKS) == {f"zyx_{name}" for name in promised.split()}
 
 
@@ -56,6 +58,7 @@ def test_the_examples_together_are_a_backend_that_works() -> None:
     assert hooks.zyx_memory_pools(config=config)[0][0].free_bytes == 1 << 20
     (device,) = hooks.zyx_devices(config=config, pools={"host": HostPool(capacity_bytes=64)})[0]
     assert device.name == "toy:0"
+    assert hooks.zyx_may_have_devices() == [False]
     (library,) = hooks.zyx_library_kernels(device=device)[0]
     with pytest.raises(UnsupportedError, match=r"toyblas 1\.0 has no Gemm"):
         library.prepare(Gemm(1, 2, 3, 4, float32, float32))

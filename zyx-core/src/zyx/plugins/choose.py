@@ -61,14 +61,20 @@ def choose_device(name: str | None, opened: OpenedBackends) -> Choice:
         return _named(name, "an argument", opened)
     if settings.devices.default is not None:
         return _named(settings.devices.default, settings.sources.origins.get("devices.default", "code"), opened)
-    opened.open_all()
     for preferred in settings.devices.order:
+        opened.open(preferred.partition(":")[0])
         device = _find(preferred, opened)
         if device is not None:
             return Choice(device, f"{preferred} is preferred ({settings.sources.origins.get('devices.order', 'code')})")
+    left_out = opened.open_likely()
+    if left_out and not any(_is_guessed(device, opened) for device in opened.devices.values()):
+        left_out = []
+        opened.open_all()
     choice = _fastest(opened.devices.values(), opened)
     if choice is None:
         raise NoDeviceError(_with_list("there is no device that zyx can use", opened))
+    if left_out:
+        return Choice(choice.device, f"{choice.reason}; not opened, since they see none: {', '.join(left_out)}")
     return choice
 
 
@@ -123,6 +129,11 @@ def ranked(devices: Iterable[Device], opened: OpenedBackends) -> list[Device]:
         return last.index(backend) if backend in last else -1, -opened.infos[device.name].flops_per_s, device.name
 
     return sorted(devices, key=rank)
+
+
+def _is_guessed(device: Device, opened: OpenedBackends) -> bool:
+    """Whether a device compiles, so that nothing needs to be opened for want of one."""
+    return opened.backend_of(device) not in (_LAST_RESORT, NEVER_GUESSED) and opened.compiles(device)
 
 
 def _fastest(candidates: Iterable[Device], opened: OpenedBackends) -> Choice | None:

@@ -77,6 +77,21 @@ class OpenedBackends:
             for name in self.manager.load():
                 self._open_one(name, border)
 
+    def open_likely(self) -> Sequence[str]:
+        """Open every backend that may have a device worth choosing; return the names of those that say they have none.
+
+        Raises:
+            SettingsError: The section of one of them is wrong.
+        """
+        left_out = []
+        for name, backend in self.manager.load().items():
+            is_unopened = backend.report.state is BackendState.INSTALLED
+            if is_unopened and self._extra(name, "zyx_may_have_devices") is False:
+                left_out.append(name)
+            else:
+                self.open(name)
+        return left_out
+
     def backend_of(self, device: Device) -> str:
         """Return the name of the backend that `device` belongs to."""
         return device.name.partition(":")[0]
