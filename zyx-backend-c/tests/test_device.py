@@ -126,6 +126,29 @@ def test_a_captured_sequence_is_one_native_call(device: CpuDevice) -> None:
     assert (floats(y) == 21.0).all()
 
 
+def test_a_captured_sequence_takes_numbers(device: CpuDevice) -> None:
+    program = device.compile(scale_and_add())
+    launches = [Launch(program, (Slot(0), Slot(1), Slot(2))), Launch(program, (Slot(1), Slot(0), Slot(3)))]
+    once = device.capture(launches, 4)
+    twice = device.capture(
+        [Launch(once, (Slot(0), Slot(1), Slot(2), 1.0)), Launch(once, (Slot(0), Slot(1), 0.5, Slot(2)))], 3
+    )
+    for numbers in ((2.0, 3.0), (2.0, -0.5), (-1.5, 0.25)):
+        x, y = buffer_of(device, 1.0), buffer_of(device, 10.0)
+        device.launch(once, [x, y, *numbers])
+        wanted_y = 10.0 + numbers[0]
+        wanted_x = 1.0 + wanted_y * numbers[1]
+        assert ((floats(y) == wanted_y) & (floats(x) == wanted_x)).all()
+        device.launch(twice, [x, y, numbers[0]])
+        wanted_y += wanted_x * numbers[0]
+        wanted_x += wanted_y
+        wanted_y += wanted_x * 0.5
+        wanted_x += wanted_y * numbers[0]
+        np.testing.assert_allclose((floats(x)[0], floats(y)[0]), (wanted_x, wanted_y), rtol=1e-6)
+    with pytest.raises(LaunchError, match=r"takes 4 arguments: .*, a number, a number"):
+        device.launch(once, [x, y, 1.0, "many"])
+
+
 def test_sequences_can_be_captured_again(device: CpuDevice) -> None:
     program = device.compile(add_one())
     middle = buffer_of(device, 0.0)
@@ -156,7 +179,10 @@ def test_captures_check_their_arguments(device: CpuDevice) -> None:
         (Launch(program, (x, Slot(1))), "argument 1 of add_one is slot 1; there are 1 slots"),
         (Launch(program, (x, small)), "argument 1 of add_one has 16 bytes; the kernel reaches 128"),
         (Launch(program, (x, 1.0)), "argument 1 of add_one is 1.0, not a buffer"),
-        (Launch(scalars, (x, x, Slot(0))), "argument 2 of scale_and_add is slot 0"),
+        (
+            Launch(scalars, (x, Slot(0), Slot(0))),
+            "argument 2 .* is slot 0, which cannot stand for buffers and float32s",
+        ),
         (Launch(scalars, (x, x, x)), "argument 2 of scale_and_add is .*, not a number"),
     ):
         with pytest.raises(LaunchError, match=text):

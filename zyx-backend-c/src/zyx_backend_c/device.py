@@ -3,7 +3,8 @@
 A launch returns when its work is done, so every event of this device is complete when it is made.
 
 Handlers of signals may launch, too. Python runs them in the main thread between any two of its steps, so also in the
-middle of a launch, when arguments are half written: see `CpuDevice.launch`.
+middle of a launch, when arguments are half written: see `CpuDevice.launch`. Small programs have no such arguments: see
+`zyx_backend_c.entry`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, MemoryPool, PoolBuffer, Program
     from zyx.backend.rates import Rates
+    from zyx.dtype import DType
     from zyx.ir.kernel import Kernel
     from zyx_backend_c.toolchain import Toolchain
     from zyx_backend_c.workers import WorkerPool
@@ -97,6 +99,7 @@ class CpuDevice(Device):
             cost_ns,
         )
         text, toolchain = rendered.text, self.toolchain
+        is_small = cost_ns < workers.least_shared_ns and not rendered.scratch_bytes
         return CpuProgram(
             rendered.name,
             text,
@@ -104,6 +107,7 @@ class CpuDevice(Device):
             rendered.parameters,
             rendered.scratch_bytes,
             lambda: toolchain.assembly(text),
+            entries=workers.entries if is_small else None,
         )
 
     def release(self, program: Program) -> None:
@@ -126,6 +130,8 @@ class CpuDevice(Device):
         if type(program) is not CpuProgram or program.is_released or not self._is_open:
             program = self._own(program)
         workers = self.workers
+        if program.enter(workers.address, args, self.memory_pool):
+            return self.memory_pool.completed()
         with workers.lock:
             if workers.is_launching:
                 self._launch_within(program, args)
@@ -133,10 +139,7 @@ class CpuDevice(Device):
             workers.is_launching = True
             try:
                 program.bind(args, self.memory_pool)
-                if program.cost_ns < workers.least_shared_ns and not program.scratch_bytes:
-                    workers.run(workers.address, program.address)
-                else:
-                    self._run(program)
+                self._run(program)
             finally:
                 workers.is_launching = False
         return self.memory_pool.completed()
@@ -173,6 +176,7 @@ class CpuDevice(Device):
         steps: list[Step] = []
         places: list[list[tuple[int, int]]] = [[] for _ in range(slots)]
         least = [0] * slots
+        scalars: dict[int, DType | None] = {}  # dtypes of the slots that are known, None for buffers
         needed: set[object] = set()  # slots and addresses whose values from before the launch are read
         written: set[object] = set()
         names = []
@@ -191,8 +195,14 @@ class CpuDevice(Device):
             for number, (arg, parameter) in enumerate(zip(launch.args, program.parameters, strict=True)):
                 what = f"argument {number} of {program.name}"
                 if isinstance(arg, Slot):
-                    if parameter.scalar is not None or not 0 <= arg.number < slots:
-                        raise LaunchError(f"{what} is slot {arg.number}; there are {slots} slots, for buffers")
+                    if not 0 <= arg.number < slots:
+                        raise LaunchError(f"{what} is slot {arg.number}; there are {slots} slots")
+                    kind = scalars.setdefault(arg.number, parameter.scalar)
+                    if kind is not parameter.scalar:
+                        kinds = " and ".join(
+                            "buffers" if one is None else f"{one}s" for one in (kind, parameter.scalar)
+                        )
+                        raise LaunchError(f"{what} is slot {arg.number}, which cannot stand for {kinds}")
                     places[arg.number] += [(first + step, slot) for step, slot in parameter.places]
                     least[arg.number] = max(least[arg.number], parameter.nbytes)
                     array: object = arg
@@ -210,7 +220,7 @@ class CpuDevice(Device):
                 for step, args in zip(program.steps, filled, strict=True)
             ]
         parameters = [
-            Parameter(tuple(where), nbytes, None, Slot(number) in needed, Slot(number) in written)
+            Parameter(tuple(where), nbytes, scalars.get(number), Slot(number) in needed, Slot(number) in written)
             for number, (where, nbytes) in enumerate(zip(places, least, strict=True))
         ]
         name = f"{len(steps)} steps: {', '.join(names)}"

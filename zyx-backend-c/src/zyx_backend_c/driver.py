@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import mmap
+import sys
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,8 @@ _CODE_GENERATION_LEVEL: Final = 3
 _LIBRARIES_OF_A_LINKER: Final = 64
 
 _HUGE_PAGE: Final = 1 << 21
+#: How CPython calls a builtin function: with an array of its arguments.
+_METH_FASTCALL: Final = 0x80
 
 
 class Code:
@@ -183,6 +186,52 @@ def procedure(address: int, arguments: int) -> Callable[..., None]:
     """
     # ctypes takes half as long to convert an int to an address as to an integer of 64 bits.
     return ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * arguments)(address)
+
+
+def python_functions(names: tuple[str, ...]) -> dict[str, int]:
+    """Return the addresses of those of `names` that are functions of the interpreter that this runs in."""
+    found = {name: getattr(ctypes.pythonapi, name, None) for name in names}
+    return {name: _address_of(function) for name, function in found.items() if function is not None}
+
+
+def address_of_object(name: str) -> int:
+    """Return the address of the one string object that Python has for an attribute's `name`; it stays for good."""
+    string = ctypes.py_object(sys.intern(name))
+    ctypes.pythonapi.Py_IncRef(string)
+    address = ctypes.cast(ctypes.pointer(string), ctypes.POINTER(ctypes.c_void_p)).contents.value
+    assert address is not None  # an object has one
+    return address
+
+
+class _Method(ctypes.Structure):
+    """CPython's ``PyMethodDef``."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("text", ctypes.c_char_p),
+    )
+
+
+class Builtins:
+    """Makes builtin functions of Python of a native one; they differ in the integer that this is given first.
+
+    The native function is ``PyObject *f(PyObject *self, PyObject *const *args, Py_ssize_t count)``, called with the
+    interpreter's lock. This object has to stay as long as what it made may be called.
+    """
+
+    def __init__(self, name: str, code: Code, symbol: str) -> None:
+        self._code = code
+        self._method = _Method(name.encode(), code.addresses[symbol], _METH_FASTCALL, None)
+        self._new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+            ("PyCFunction_NewEx", ctypes.pythonapi)
+        )
+
+    def make(self, first: int) -> Callable[..., bool]:
+        """Return the function that is given `first`."""
+        function: Callable[..., bool] = self._new(ctypes.addressof(self._method), first, None)
+        return function
 
 
 class NativeWords:

@@ -37,6 +37,8 @@ Encoder: TypeAlias = "Callable[[Scalar], int]"
 #: Words before the steps, and of a step.
 FIRST_WORDS: Final = 2
 STEP_WORDS: Final = 6
+#: Stands for a number where an entry is told how many bytes a buffer must have.
+_NUMBER: Final = 2**64 - 1
 _FLOAT_FORMATS: Final = {dtypes.float16: "<e", dtypes.float32: "<f", dtypes.float64: "<d"}
 
 
@@ -138,11 +140,13 @@ class CpuProgram(Program):
         words: The words of the native table.
         count: Number of steps.
         is_released: Whether it was given back.
+        entry: The builtin function that runs it on the calling thread, see `entry.ll`; None unless it is one step,
+            which was made with `entries`.
     """
 
     __slots__ = (
-        "_bound", "_encoders", "_least", "_overwrites_fixed", "_owner", "_slots", "address", "assembly", "cost_ns",
-        "count", "is_released", "parameters", "scratch_bytes", "steps", "words",
+        "_bound", "_encoders", "_entries", "_has_numbers", "_least", "_overwrites_fixed", "_owner", "_slots", "address",
+        "assembly", "cost_ns", "count", "entry", "is_released", "parameters", "scratch_bytes", "steps", "words",
     )  # fmt: skip
 
     def __init__(
@@ -155,6 +159,7 @@ class CpuProgram(Program):
         assembly: Callable[[], str] = str,
         *,
         overwrites_fixed: bool = False,
+        entries: driver.Builtins | None = None,
     ) -> None:
         super().__init__(name, source)
         self._overwrites_fixed = overwrites_fixed  # as `overwrites`, for buffers that are no launch arguments
@@ -188,6 +193,30 @@ class CpuProgram(Program):
             None if parameter.scalar is None else encoder(parameter.scalar) for parameter in self.parameters
         )
         self._bound: list[object] = [None] * len(self.parameters)
+        self._has_numbers = any(encode is not None for encode in self._encoders)
+        self.entry: Callable[..., bool] | None = None
+        if entries is not None:
+            self._entries = entries, driver.NativeWords(2 + len(self.parameters))
+            demand = self._entries[1].words
+            demand[0], demand[1] = self.address, len(self.parameters)
+            for number, parameter in enumerate(self.parameters, 2):
+                demand[number] = parameter.nbytes if parameter.scalar is None else _NUMBER
+            self.entry = entries.make(self._entries[1].address)
+
+    def enter(self, workers_address: int, args: Sequence[Argument], pool: MemoryPool) -> bool:
+        """Run it on the calling thread, by its entry; return False if it has none, or the arguments do not fit."""
+        entry = self.entry
+        if entry is None:
+            return False
+        if self._has_numbers:
+            try:
+                args = [
+                    arg if encode is None else encode(arg)  # type: ignore[arg-type]  # may raise
+                    for arg, encode in zip(args, self._encoders, strict=True)
+                ]
+            except (TypeError, ValueError, struct.error, OverflowError):
+                return False
+        return entry(workers_address, pool, *args)
 
     def bind(self, args: Sequence[Argument], pool: MemoryPool) -> None:
         """Write launch arguments to their slots, those that are others than at the last launch.

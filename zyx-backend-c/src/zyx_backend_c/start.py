@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from zyx_backend_c.device import CpuDevice
-from zyx_backend_c.driver import Compiler, find_symbols
+from zyx_backend_c.driver import Builtins, Compiler, find_symbols
+from zyx_backend_c.entry import SYMBOL as ENTRY
+from zyx_backend_c.entry import entry_imports, entry_text
 from zyx_backend_c.info import device_info
 from zyx_backend_c.toolchain_llvm import LlvmToolchain
 from zyx_backend_c.version import __version__
-from zyx_backend_c.workers import Sharing, WorkerPool, can_share, runtime_text
+from zyx_backend_c.workers import COUNTERS, Sharing, WorkerPool, can_share, runtime_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,10 +49,15 @@ def make_workers(llvm: LlvmToolchain, threads: int, sharing: Sharing) -> WorkerP
     """Return a pool of `threads` threads, or of one where the system has no workers."""
     target = llvm.compiler.target
     can = can_share(target)
-    symbols = ("zyx_run", "zyx_work", "zyx_stop")
+    symbols: tuple[str, ...] = ("zyx_run", "zyx_work", "zyx_stop")
     imports = find_symbols(("syscall",)) if can else {}
-    code = llvm.load("worker pool", runtime_text(target), symbols, imports)
-    return WorkerPool(code, threads if can else 1, sharing)
+    text = runtime_text(target)
+    from_python = entry_imports()
+    if from_python:  # in one text, which takes half as long as two
+        symbols, imports, text = (*symbols, ENTRY), imports | from_python, text + entry_text(COUNTERS)
+    code = llvm.load("worker pool", text, symbols, imports)
+    entries = Builtins("launch", code, ENTRY) if from_python else None
+    return WorkerPool(code, threads if can else 1, sharing, entries)
 
 
 def make_device(number: int, pool: MemoryPool, chain: Toolchain, llvm: LlvmToolchain, workers: WorkerPool) -> CpuDevice:

@@ -37,7 +37,7 @@ _SYSTEM_CALLS: Final = {"x86_64": ("202", "24"), "aarch64": ("98", "124")}
 _PAUSE: Final = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": "call void @llvm.aarch64.hint(i32 1)"}
 
 # Places of the fields of %Pool in workers.ll, in words of 8 bytes.
-_SLEEPERS, _WORKERS, _JOB, _SCRATCH, _STRIDE, _SHARE, _WAKE, _COUNTERS, _WORDS = 16, 17, 24, 28, 29, 30, 31, 32, 40
+_SLEEPERS, _WORKERS, _JOB, _SCRATCH, _STRIDE, _SHARE, _WAKE, COUNTERS, _WORDS = 16, 17, 24, 28, 29, 30, 31, 32, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +115,22 @@ class WorkerPool:
         is_started: Whether workers were started, or there are none to start.
         least_shared_ns: Least cost of a launch that may be shared.
         scratch_bytes: Scratch memory that every thread has.
+        entries: What makes the entry of the program at an address, see `zyx_backend_c.entry`; None if there are none.
         lock: Held while arguments are written and steps run, and while scratch memory changes. Whoever has it may ask
             for it again: handlers of signals run in the middle of a launch, and may launch.
         is_launching: Whether a launch is under way; of the thread that has the lock, then.
         users: How many devices use the pool.
     """
 
-    def __init__(self, code: driver.Code, threads: int, sharing: Sharing) -> None:
+    def __init__(
+        self,
+        code: driver.Code,
+        threads: int,
+        sharing: Sharing,
+        entries: driver.Builtins | None = None,
+    ) -> None:
         self._code = code
+        self.entries = entries
         self._sharing = sharing
         self.threads = threads
         self.run: Callable[[int, int], None] = driver.procedure(code.addresses["zyx_run"], 2)
@@ -145,7 +153,7 @@ class WorkerPool:
     @property
     def counters(self) -> Counters:
         """What was done so far."""
-        return Counters(*self._state.words[_COUNTERS : _COUNTERS + 5])
+        return Counters(*self._state.words[COUNTERS : COUNTERS + 5])
 
     def start(self) -> None:
         """Start the workers, or as many as the system has threads for. Call with the lock held, and only once."""
