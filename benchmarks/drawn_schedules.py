@@ -198,27 +198,20 @@ FAMILIES: Final[dict[str, Callable[[Choices, int], zyx.Tensor]]] = {
 }  # fmt: skip
 
 
-def drawn_nests(
-    count: int, first_seed: int, most_points: int, choices_of: Callable[[int], Choices]
-) -> Iterator[DrawnNest]:
-    """Yield so many nests of programs that are drawn, the families in turn, on the current runtime."""
+def drawn_nests(seed: int, first_seed: int, most_points: int, choices: Choices) -> Iterator[DrawnNest]:
+    """Yield the nests of a program that is drawn, the families in turn from `first_seed` on, on the current runtime."""
     runtime = zyx.runtime.runtime.current()
-    names = list(FAMILIES)
-    found, seed = 0, first_seed
-    while found < count:
-        family = names[(seed - first_seed) % len(names)]
-        collected = _Collected()
-        with runtime.profiled():
-            runtime.trace.profile = collected
-            try:
-                FAMILIES[family](choices_of(seed), most_points).realize()
-            except (zyx.errors.ZyxError, MemoryError) as error:
-                print(f"seed {seed}, {family}: {type(error).__name__}: {error}")
-        for nest in collected.nests:
-            if found < count and sum(map(work_of, nest.statements)) >= LEAST_WORK:
-                found += 1
-                yield DrawnNest(family, seed, nest)
-        seed += 1
+    family = list(FAMILIES)[(seed - first_seed) % len(FAMILIES)]
+    collected = _Collected()
+    with runtime.profiled():
+        runtime.trace.profile = collected
+        try:
+            FAMILIES[family](choices, most_points).realize()
+        except (zyx.errors.ZyxError, MemoryError) as error:
+            print(f"seed {seed}, {family}: {type(error).__name__}: {error}")
+    for nest in collected.nests:
+        if sum(map(work_of, nest.statements)) >= LEAST_WORK:
+            yield DrawnNest(family, seed, nest)
 
 
 # ---- schedules

@@ -18,12 +18,19 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import hashlib
+import itertools
 import json
 import math
+import multiprocessing
 import platform
 import statistics
+import tempfile
 import time
+from collections import deque
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +40,7 @@ from drawn_schedules import Candidate, drawn_nests, drawn_schedules
 import zyx
 from zyx.backend.device import SupportsTiming
 from zyx.backend.rates import rates_of
+from zyx.backend.rendered import SupportsRendering
 from zyx.errors import BackendError
 from zyx.runtime.runtime import use
 from zyx.schedule.estimate import Weights
@@ -42,11 +50,11 @@ from zyx.testing.choices import Seeded
 from zyx.testing.opening import open_runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zyx.backend import Device, DeviceInfo, Program
     from zyx.backend.rates import Rates
-    from zyx.ir.nest import Nest
+    from zyx.runtime.runtime import Runtime
 
 ROUNDS: Final = 3
 ROUND_S: Final = 1e-3
@@ -93,13 +101,13 @@ class Case:
 class Timer:
     """Launches the schedules of one nest on buffers of its own."""
 
-    def __init__(self, device: Device, nest: Nest) -> None:
+    def __init__(self, device: Device, sizes: Sequence[int]) -> None:
         self._device = device
         pool = device.memory_pool
         self._buffers = []
-        for param in nest.params:
-            buffer, event = pool.allocate(max(1, param.length * param.dtype.itemsize))
-            filled = memoryview(bytes(param.length * param.dtype.itemsize))
+        for size in sizes:
+            buffer, event = pool.allocate(max(1, size))
+            filled = memoryview(bytes(size))
             pool.sync_events([pool.host_to_pool(filled, buffer, [event])])
             self._buffers.append(buffer)
 
@@ -132,40 +140,93 @@ class Timer:
             self._device.memory_pool.deallocate(buffer)
 
 
-def measured(device: Device, nest: Nest, seed: int, count: int) -> list[Timed]:
-    """Return the schedules of a nest that the device takes, timed."""
-    programs: list[tuple[Candidate, Facts, Program]] = []
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A nest to measure.
+
+    Attributes:
+        family, seed: Of its program.
+        sizes: Bytes of its buffers.
+        schedules: Where each is from, a digest of its kernel, what was counted of it, and the kernel, or what the
+            device rendered of it.
+    """
+
+    family: str
+    seed: int
+    sizes: tuple[int, ...]
+    schedules: list[tuple[str, str, Facts, object]]
+
+
+def prospects(device: Device, options: argparse.Namespace, seed: int) -> list[Prospect]:
+    """Return the nests of one program with their schedules, but for those that are expected to take far too long."""
+    found: list[Prospect] = []
     rates, weights = rates_of(device.info), weights_of(device.info)
-    shortest = math.inf
-    for candidate in drawn_schedules(nest, device.info, Seeded(seed), count):
-        facts = facts_of(candidate.nest, device.info)
-        expected = timed(facts, rates, weights).seconds
-        shortest = min(shortest, expected)
-        if expected > HOPELESS * shortest:
-            continue
-        try:
-            programs.append((candidate, facts, device.compile(candidate.kernel)))
-        except BackendError:
-            continue
+    for drawn in drawn_nests(seed, options.seed, options.points, Seeded(seed)):
+        schedules: list[tuple[str, str, Facts, object]] = []
+        shortest = math.inf
+        for candidate in drawn_schedules(drawn.nest, device.info, Seeded(seed), options.schedules):
+            facts = facts_of(candidate.nest, device.info)
+            expected = timed(facts, rates, weights).seconds
+            shortest = min(shortest, expected)
+            if expected > HOPELESS * shortest:
+                continue
+            try:
+                made = device.render(candidate.kernel) if isinstance(device, SupportsRendering) else candidate.kernel
+            except BackendError:
+                continue
+            schedules.append((candidate.origin, key_of(candidate), facts, made))
+        sizes = tuple(param.length * param.dtype.itemsize for param in drawn.nest.params)
+        found.append(Prospect(drawn.family, seed, sizes, schedules))
+    return found
+
+
+def built(device: Device, made: object) -> Program | None:
+    """Return the program of a schedule; None if the device refuses it."""
+    try:
+        return device.build(made) if isinstance(device, SupportsRendering) else device.compile(made)
+    except BackendError:
+        return None
+
+
+def prospects_elsewhere(options: argparse.Namespace, settings: dict[str, Any], seed: int) -> list[Prospect]:
+    """Do the same in a process of its own, and leave what the device compiles in the cache of programs."""
+    if not _here:
+        _here.append(open_runtime(options.device, settings=settings))
+    with use(_here[0]):
+        device = _here[0].device()
+        found = prospects(device, options, seed)
+        for prospect in found:
+            for *_, made in prospect.schedules:
+                program = built(device, made)
+                if program is not None:
+                    device.release(program)
+        return found
+
+
+#: The runtime of a process that prepares.
+_here: list[Runtime] = []
+
+
+def measured(device: Device, prospect: Prospect) -> list[Timed]:
+    """Return the schedules of a nest that the device takes, timed."""
+    every = [(origin, key, facts, built(device, made)) for origin, key, facts, made in prospect.schedules]
+    programs = [(origin, key, facts, program) for origin, key, facts, program in every if program is not None]
     if not programs:
         return []
-    timer = Timer(device, nest)
+    timer = Timer(device, prospect.sizes)
     try:
-        timer.once(programs[0][2])  # brings in the pages of the buffers
-        least = [timer.few(program) for _, _, program in programs]
+        timer.once(programs[0][3])  # brings in the pages of the buffers
+        least = [timer.few(program) for *_, program in programs]
         for _ in range(ROUNDS):
             best = min(least)
-            for number, (_, _, program) in enumerate(programs):
+            for number, (*_, program) in enumerate(programs):
                 if least[number] < TOO_SLOW * best:
                     least[number] = min(least[number], timer.round(program))
     finally:
         timer.close()
-        for _, _, program in programs:
+        for *_, program in programs:
             device.release(program)
-    return [
-        Timed(candidate.origin, key_of(candidate), facts, seconds)
-        for (candidate, facts, _), seconds in zip(programs, least, strict=True)
-    ]
+    return [Timed(*about, seconds) for (*about, _), seconds in zip(programs, least, strict=True)]
 
 
 def key_of(candidate: Candidate) -> str:
@@ -173,20 +234,33 @@ def key_of(candidate: Candidate) -> str:
     return hashlib.sha256(str(candidate.kernel).encode()).hexdigest()[:16]
 
 
-def measure(device: Device, options: argparse.Namespace) -> list[Case]:
+def measure(
+    device: Device, options: argparse.Namespace, prepared: Callable[[int], Iterable[list[Prospect]]]
+) -> list[Case]:
     """Draw nests and time their schedules, until there are as many as wanted or time is up."""
     cases: list[Case] = []
     started = time.monotonic()
-    for drawn in drawn_nests(options.nests, options.seed, options.points, Seeded):
-        schedules = measured(device, drawn.nest, drawn.seed, options.schedules)
+    for prospect in itertools.chain.from_iterable(prepared(options.seed)):
+        schedules = measured(device, prospect)
         if len(schedules) > 1 and schedules[0].origin == "heuristics":
-            cases.append(Case(drawn.family, drawn.seed, schedules))
+            cases.append(Case(prospect.family, prospect.seed, schedules))
             if options.save:
                 with Path(options.save).open("a", encoding="utf-8") as file:
                     file.write(json.dumps(_as_json(cases[-1])) + "\n")
-        if time.monotonic() - started > options.seconds:
+        if len(cases) >= options.nests or time.monotonic() - started > options.seconds:
             break
     return cases
+
+
+def in_processes(
+    options: argparse.Namespace, settings: dict[str, Any], pool: ProcessPoolExecutor, first: int
+) -> Iterator[list[Prospect]]:
+    """Yield the nests of all programs from seed `first` on, some of which are prepared ahead in other processes."""
+    ahead = deque(pool.submit(prospects_elsewhere, options, settings, first + k) for k in range(2 * options.processes))
+    for seed in itertools.count(first + len(ahead)):
+        done = ahead.popleft().result()
+        ahead.append(pool.submit(prospects_elsewhere, options, settings, seed))
+        yield done
 
 
 def _as_json(case: Case) -> dict[str, Any]:
@@ -340,14 +414,28 @@ def main() -> None:
     parser.add_argument("--save", default="", help="a file to append what was measured to")
     parser.add_argument("--load", default="", help="such a file, to measure nothing")
     parser.add_argument("--fit", action="store_true", help="fit the weights, and print them")
+    parser.add_argument("--processes", type=int, default=1, help="that draw and compile, beside the one that times")
     options = parser.parse_args()
-    settings = {} if options.threads is None else {"threads": options.threads}
-    runtime = open_runtime(options.device, settings=settings)
-    with use(runtime):
+    settings: dict[str, Any] = {} if options.threads is None else {"threads": options.threads}
+    with tempfile.TemporaryDirectory() as cache, ExitStack() as ends:
+        if options.processes > 1:
+            settings["cache"] = {"enabled": True, "directory": cache}
+        runtime = open_runtime(options.device, settings=settings)
+        ends.callback(runtime.close)
+        ends.enter_context(use(runtime))
         device = runtime.device()
         info = device.info
-        print(f"{info.model}, {info.units} units; {platform.platform()}; zyx-core {zyx.__version__}")
-        cases = load(options.load, info) if options.load else measure(device, options)
+        print(f"{info.model}, {info.units} units; {platform.platform()}; zyx-core {zyx.__version__}", flush=True)
+        if options.load:
+            cases = load(options.load, info)
+        elif options.processes > 1:
+            pool = ProcessPoolExecutor(options.processes, multiprocessing.get_context("spawn"))
+            ends.callback(pool.shutdown, cancel_futures=True)
+            cases = measure(device, options, functools.partial(in_processes, options, settings, pool))
+        else:
+            cases = measure(
+                device, options, lambda first: (prospects(device, options, s) for s in itertools.count(first))
+            )
         rates, weights = rates_of(info), weights_of(info)
         show("as installed", cases, quality(cases, rates, weights))
         if options.fit:
@@ -355,7 +443,6 @@ def main() -> None:
             show("fitted to every second nest, the others", cases[1::2], quality(cases[1::2], rates, weights))
             show("fitted, all", cases, quality(cases, rates, weights))
             print(f"\n{weights}")
-    runtime.close()
 
 
 if __name__ == "__main__":

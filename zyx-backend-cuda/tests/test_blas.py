@@ -99,11 +99,11 @@ def test_products_of_every_layout(
 def test_only_float32_factors_leave_bits_out_where_that_is_asked_for(
     session: FakeSession, library: FakeBlas, monkeypatch: pytest.MonkeyPatch, dtype: dtypes.DType
 ):
-    x = np.full((3, 4), 1 + 2**-11).astype(TYPES[dtype])
+    x = np.full((3, 32), 1 + 2**-11).astype(TYPES[dtype])
     with fake_cuda(monkeypatch, [session], library=library):
         opened = open_runtime("cuda", settings={"backends": {"cuda": {"tf32": True}}})
         with use(opened):
-            found = (zyx.Tensor(x) @ zyx.Tensor(np.eye(4).astype(x.dtype))).numpy()
+            found = (zyx.Tensor(x) @ zyx.Tensor(np.eye(32).astype(x.dtype))).numpy()
         opened.close()
     assert library.counts["Matmul"] == 1
     assert not library.violations
@@ -127,7 +127,7 @@ def test_tensors_are_multiplied_by_the_library_where_nothing_is_measured(runtime
 
 def test_factors_of_different_dtypes_are_not_the_library_s(runtime: Runtime, library: FakeBlas):
     with use(runtime):
-        a, b = (zyx.Tensor(np.ones(shape, dtype)) for shape, dtype in (((5, 9), np.float16), ((9, 7), np.float32)))
+        a, b = (zyx.Tensor(np.ones(shape, dtype)) for shape, dtype in (((5, 32), np.float16), ((32, 8), np.float32)))
         (a @ b.astype("float16")).realize()
         assert library.counts["Matmul"] == 0
         (a @ b.softmax(axis=0).astype("float16")).realize()  # computed, and so stored as it is rounded

@@ -52,7 +52,7 @@ def launched(lab, device, monkeypatch):
         monkeypatch.setattr(Candidates, "_time", lambda *_: next(times))
         offered = [LibraryKernel("vendor 1.0", Gemm, prepare, unmeasured=unmeasured)]
         candidates = Candidates(Autotune(**autotune), lambda _: offered, lab.memory)
-        lab._planner = Planner(lab.device, lab.compiler, candidates)
+        lab._planner = Planner(lab.device, lab.compiler, candidates, is_deterministic=False)
         a, b = (np.arange(n * k, dtype=np.float32).reshape(n, k) for n, k in ((rows, 16), (16, 8)))
         np.testing.assert_array_equal((zyx.Tensor(a) @ zyx.Tensor(b)).numpy(), a @ b)
         (name,) = device.launched
@@ -108,10 +108,12 @@ def problems(lab, monkeypatch):
 
         monkeypatch.setattr(library, "_LEAST_WORK", ROWS * DEPTH * COLUMNS)
         monkeypatch.setattr(library, "_LEAST_DEPTH", COLUMNS)
+        monkeypatch.setattr(library, "_DEPTH_AT_A_TIME", DEPTH)
+        monkeypatch.setattr(library, "_ROWS_AT_A_TIME", ROWS)
         monkeypatch.setattr(Candidates, "_time", lambda *_: next(times))
         offered = [LibraryKernel("vendor 1.0", Gemm, prepared, unmeasured=unmeasured)]
         candidates = Candidates(Autotune(**autotune), lambda _: offered, lab.memory)
-        lab._planner = Planner(lab.device, lab.compiler, candidates)
+        lab._planner = Planner(lab.device, lab.compiler, candidates, is_deterministic=False)
         return asked
 
     return offer
@@ -149,8 +151,9 @@ def test_sums_that_are_needed_before_they_are_rounded_stay_so(problems, device):
     np.testing.assert_array_equal(found, x @ w + 1)
 
 
-def test_a_product_that_nothing_follows_stays_one_kernel(problems, device):
-    problems()
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_product_that_nothing_follows_stays_one_kernel_and_is_timed_once(problems, device, enabled):
+    problems(enabled=enabled, seconds=(1.0, 2.0))
     (x, w, _), (tx, tw, _) = operands()
     names, found = launches_of(device, tx @ tw)
     assert names == ["vendor"]
@@ -198,6 +201,17 @@ def test_what_the_library_refuses_is_generated_as_a_whole(problems, device, monk
     assert len(names) == 1
     assert "vendor" not in names
     np.testing.assert_array_equal(found, x @ w + b)
+
+
+def test_of_two_products_the_one_that_the_library_refuses_takes_along_what_follows(problems, device, monkeypatch):
+    problems()
+    monkeypatch.setattr(library, "_LEAST_WORK", 1)
+    monkeypatch.setattr(library, "_LEAST_DEPTH", 1)
+    (x, w, b), (tx, tw, tb) = operands()
+    few = np.arange(3 * ROWS, dtype=np.float32).reshape(3, ROWS)
+    names, found = launches_of(device, zyx.Tensor(few) @ (tx @ tw + tb).relu() + tb)
+    assert (names[0], len(names), names.count("vendor")) == ("vendor", 3, 1)
+    np.testing.assert_array_equal(found, few @ np.maximum(x @ w + b, 0) + b)
 
 
 @pytest.mark.parametrize("enabled", [False, True])
@@ -291,3 +305,12 @@ def test_what_the_library_refuses_is_not_kept(problems, lab, device):
         lab._drop_plans()
     assert asked
     assert "vendor" not in device.launched
+
+
+@pytest.mark.parametrize(("policy", "is_taken"), [("measure", False), ("prefer", True)])
+def test_a_thin_product_of_short_floats_is_not_left_to_a_library_unmeasured(problems, device, policy, is_taken):
+    problems(library_kernels=policy)
+    (x, w, _), (tx, tw, _) = operands(dtype="bfloat16")
+    names, found = launches_of(device, tx[:, 1:].contiguous() @ tw[1:].contiguous())
+    assert ("vendor" in names) is is_taken
+    np.testing.assert_array_equal(found, x[:, 1:] @ w[1:])

@@ -126,7 +126,7 @@ def test_groups_waves_threads_and_barriers_are_those_of_the_grid(gpu):
     assert rows.barriers + rows.instructions.get("swap", 0) > 0
 
 
-@pytest.mark.parametrize("make", ["exp", "sum0", "sum1", "softmax", "add"])
+@pytest.mark.parametrize("make", ["exp", "sum0", "sum1", "softmax", "add", "pooled"])
 def test_sectors_of_warps_are_those_that_are_counted_when_the_kernel_runs(card, make):
     x = card.normal(96, 160)
     output = {
@@ -135,6 +135,7 @@ def test_sectors_of_warps_are_those_that_are_counted_when_the_kernel_runs(card, 
         "sum1": lambda: card.sum(x, 1),
         "softmax": lambda: card.softmax(x),
         "add": lambda: card.add(x, card.normal(160)),
+        "pooled": lambda: card.sum(card.leaf(np.zeros((9, 31, 2, 44, 2), np.float32)), 2, 4),  # at quotients of a place
     }[make]()
     counted = card.counted(output)
     moved = sum(each.traffic.sectors.total() for each in counted) * 32

@@ -232,8 +232,15 @@ def test_neighbouring_threads_combine_neighbouring_columns(device_with):
     (nest,) = bench.schedule(bench.sum(bench.normal(64, 96), 0)).nests
     kernel = lower(choose_schedule(nest, bench.info)[0], "columns")
     assert kernel.grid == ((3,), (32, 8))
-    beside = lower(choose_schedule(nest, bench.info, is_alone=False)[0], "beside")
-    assert len(beside.grid[1]) == 1
+    assert lower(choose_schedule(nest, bench.info, is_alone=False)[0], "beside").grid == kernel.grid
+
+
+def test_columns_and_rows_that_threads_combine_share_a_launch(device_with):
+    """Groups have as many threads as the largest needs; each nest has its own axes along these."""
+    bench = device_with(**DEVICES["threads with vectors"])
+    outputs = [bench.sum(bench.normal(64, 96), 0), bench.sum(bench.normal(12, 70), 1), bench.exp(bench.normal(9, 5))]
+    scheduled = bench.check(*outputs, run=bench.run_kernels, tolerance=1e-4)
+    assert [len(launch) for launch in scheduled.launches] == [3]
 
 
 def test_nests_side_by_side_have_no_barriers_where_threads_cannot_meet_in_branches(gpu):
@@ -242,3 +249,13 @@ def test_nests_side_by_side_have_no_barriers_where_threads_cannot_meet_in_branch
     for info, is_alone, meets in ((gpu.info, False, True), (cannot, True, True), (cannot, False, False)):
         chosen, _ = choose_schedule(nest, info, is_alone=is_alone)
         assert any(isinstance(op, k.Barrier) for op in lower(chosen, "test").ops) is meets
+
+
+@pytest.mark.parametrize(("rows", "depth", "columns"), [(16, 887, 512), (23, 979, 376)])
+def test_a_product_with_few_tiles_and_a_long_sum_has_groups_for_all_units(card_with, rows, depth, columns):
+    card = card_with(units=64, max_group_threads=1024, max_group_shape=(1024, 1024, 64), cache_bytes=(1 << 17, 1 << 24))
+    product = card.matmul(card.normal(rows, depth), card.normal(depth, columns))
+    (nest,) = card.schedule(product, run=lambda *_: None).nests
+    chosen, _ = choose_schedule(nest, card.info)
+    verify(lower(chosen, "test"))
+    assert np.prod([range_.size for range_ in chosen.grid]) >= 64

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.backend.library import Gemm
 from zyx.ops import BinaryOp, ReduceOp
-from zyx.schedule.library import match_gemm
+from zyx.schedule.library import match_gemm, suits_threads
 
 
 def product(bench, a, b):
@@ -125,3 +126,21 @@ def test_a_factor_that_is_computed_is_stored_as_it_is_rounded(cpu):
     found = match_gemm(nest)
     assert found is not None
     assert [param.dtype for param in found[1]] == [dtypes.float16] * 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "turned_factors", "dtype", "suits"),
+    [
+        ((1, 5000, 7000, 3), "", dtypes.bfloat16, True),
+        ((1, 5000, 7000, 3), "", dtypes.float32, False),
+        ((1, 5000, 7000, 32), "", dtypes.float16, False),
+        ((60, 11, 7000, 200), "a", dtypes.bfloat16, True),
+        ((60, 11, 7000, 201), "b", dtypes.bfloat16, False),
+        ((60, 8, 7000, 200), "", dtypes.bfloat16, False),
+        ((60, 16, 7000, 201), "", dtypes.bfloat16, False),
+        ((60, 11, 100, 201), "", dtypes.bfloat16, False),
+    ],
+)
+def test_thin_products_of_short_floats_suit_threads_better_than_a_library(shape, turned_factors, dtype, suits):
+    problem = Gemm(*shape, dtype, dtype, "a" in turned_factors, "b" in turned_factors)
+    assert suits_threads(problem) is suits

@@ -65,6 +65,19 @@ def test_where_results_keep_all_threads_busy_each_has_its_own(card):
     assert found.waste < 1.25
 
 
+@pytest.mark.parametrize(("shape", "threads"), [((90, 111, 6), (8, 8)), ((300, 700), (16, 32))], ids=str)
+def test_columns_that_the_caches_do_not_hold_are_kept_by_threads_and_read_once(card_with, shape, threads):
+    """As many threads share each as leave few points of it to a thread, though there are columns enough for all."""
+    read = []
+    for caches in ((1 << 10, 1 << 12), (1 << 17, 1 << 24)):
+        card = card_with(**LONG_GROUPS | {"units": 1, "max_group_threads": 512, "cache_bytes": caches})
+        x, axis = card.normal(*shape), len(shape) - 2
+        (found,) = card.counted(card.sum(card.exp(card.sub(x, card.expand(card.max(x, axis), *shape))), axis))
+        assert (found.kernel.grid[1] == threads) == (caches[-1] < x.dtype.itemsize * np.prod(shape))
+        read.append(found.traffic.sectors.total())
+    assert read[0] < 0.6 * read[1]
+
+
 def test_a_reduction_of_reductions_is_done_by_one_group_of_threads(card):
     x = card.normal(181, 32)
     total = card.sum(card.exp(card.sum(card.mul(x, card.constant(0.01)), 1)), 0)

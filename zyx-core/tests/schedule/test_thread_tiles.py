@@ -13,6 +13,7 @@ from zyx.ir.verify import verify
 from zyx.nn import functional as F
 from zyx.runtime.runtime import use
 from zyx.schedule import fallback
+from zyx.schedule.accesses import reads_in
 from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
 from zyx.testing.paper import open_paper, paper_info
@@ -128,3 +129,14 @@ def test_weights_are_vectors_in_local_memory(scheduled):
     elements = [op for op in kernel.ops if isinstance(op, k.Load) and op.source in images]
     products = [op for op in kernel.ops if isinstance(op, k.Binary) and op.op.name == "MUL" and op.type.dtype.is_float]
     assert len(products) == 8 * len(elements)
+
+
+def test_neighbouring_groups_have_the_same_points_of_the_image(scheduled):
+    """What one of them loads is in the last cache for those with other channels, however large the image is."""
+    x, w = whole(9, 1, 3, 3000), whole(10, 67, 3, 1)
+    (nest,), found = scheduled(lambda x, w: F.conv1d(x, w, None), x, w)
+    np.testing.assert_array_equal(found, convolved(x, w, 1, 0))
+    *_, channels = nest.grid
+    image = [read for s in nest.statements for read in reads_in(s) if read.param.length == x.size]
+    assert len(nest.grid) > 1
+    assert image and not any(read.index.free & channels.bit for read in image)

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from zyx.schedule.contraction import Contraction, Sides
     from zyx.schedule.partition import Part
 
+#: Of 16-bit factors, libraries copy so much of a sum at a time, of so many rows, in pieces of so many bytes; so many
+#: neighbouring columns keep the threads of a group busy.
+_DEPTH_AT_A_TIME: Final = 32
+_ROWS_AT_A_TIME: Final = 16
+_PIECE_BYTES: Final = 16
+_COLUMNS_OF_A_GROUP: Final = 128
 #: What follows a product goes over its elements once more if the product is a library's. That takes less time than the
 #: library saves if each element is a sum of so many products, and if there are so many of these in all.
 _LEAST_DEPTH: Final = 256
@@ -48,6 +54,28 @@ def product_in(part: Part) -> Node | None:
             return product
         last = users[0]
     return last if last.dtype.bits < product.dtype.bits else product
+
+
+def suits_threads(problem: Gemm) -> bool:
+    """Whether a product is expected to take less time by a generated kernel than by a library's that nobody measured.
+
+    Such products take as long as their bytes: a library's kernels of 16-bit factors, made for tensor cores, spend most
+    of their time on what is missing to whole tiles, and load rows piece by piece which do not begin at whole pieces.
+    On an H200 they take 4 times as long as the bytes of bf16[4954, 3] @ bf16[3, 8000], and 8 times as long as those of
+    63 products bf16[11, 211] @ bf16[211, 8000].
+    """
+    if problem.dtype.bits != 16:
+        return False
+    if problem.k < _DEPTH_AT_A_TIME:
+        return True
+    rows = (
+        problem.m if problem.transpose_a else problem.k,
+        problem.k if problem.transpose_b else problem.n,
+        problem.n,
+    )
+    is_whole = all(length * problem.dtype.itemsize % _PIECE_BYTES == 0 for length in rows)
+    is_wide = problem.n >= _COLUMNS_OF_A_GROUP and not problem.transpose_b
+    return problem.m < _ROWS_AT_A_TIME and is_wide and not is_whole
 
 
 def match_gemm(nest: Nest) -> tuple[Gemm, tuple[Param, Param, Param]] | None:

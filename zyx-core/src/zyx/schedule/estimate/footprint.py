@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from zyx.ir import expr as e
 from zyx.ops import BinaryOp
+from zyx.schedule.accesses import stride_along
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,16 +34,25 @@ class Step:
         ranges: What it depends on.
         extent: How many values it has at most.
         is_random: Whether its values come from memory, in any order.
+        moves: Of a quotient, how far its dividend moves along each of `ranges`, in values of the quotient.
     """
 
     nbytes: int
     ranges: tuple[Range, ...]
     extent: int
     is_random: bool = False
+    moves: tuple[float, ...] = ()
 
-    def values(self, counts: Mapping[Range, int]) -> int:
-        """Return how many values the part takes while its ranges have so many points; 1 of those not named."""
-        return min(self.extent, math.prod(counts.get(range_, 1) for range_ in self.ranges))
+    def values(self, counts: Mapping[Range, int]) -> float:
+        """Return how many values the part takes while its ranges have so many points; 1 of those not named.
+
+        Of a quotient, how many it takes on average, wherever the points are that run.
+        """
+        points = [counts.get(range_, 1) for range_ in self.ranges]
+        found: float = min(self.extent, math.prod(points))
+        if self.moves:
+            found = min(found, 1 + sum(move * (n - 1) for move, n in zip(self.moves, points, strict=True)))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +75,17 @@ class Pattern:
     offsets: tuple[int, ...] = (0,)
     share: float = 1.0
 
-    def runs(self, counts: Mapping[Range, int]) -> tuple[tuple[int, int], ...]:
+    def runs(self, counts: Mapping[Range, int]) -> tuple[tuple[float, float], ...]:
         """Return what is touched while ranges have so many points: (bytes apart, how many), innermost first.
 
         The first pair is (1, bytes side by side). What differs in steps that are multiples of each other counts as one,
         so that overlapping windows count once.
         """
-        found = sorted((step.nbytes, step.values(counts)) for step in self.steps)
+        found: list[tuple[int, float]] = sorted((step.nbytes, step.values(counts)) for step in self.steps)
         if len(self.offsets) > 1:
             apart = (self.offsets[-1] - self.offsets[0]) // (len(self.offsets) - 1)
             found = sorted([*found, (apart, len(self.offsets))])
-        run, groups = self.itemsize, list[tuple[int, int]]()
+        run, groups = float(self.itemsize), list[tuple[int, float]]()
         for apart, count in found:
             if count == 1 or apart == 0:
                 continue
@@ -94,7 +104,7 @@ class Pattern:
         return min(most, lines_of_runs(self.runs(counts), self.itemsize, line_bytes))
 
 
-def lines_of_runs(runs: Sequence[tuple[int, int]], itemsize: int, line_bytes: int) -> float:
+def lines_of_runs(runs: Sequence[tuple[float, float]], itemsize: int, line_bytes: int) -> float:
     """Return how many lines there are to what `Pattern.runs` found; runs begin anywhere in a line."""
     (_, run), *groups = runs
     total = 1.0
@@ -122,9 +132,22 @@ def pattern_of(
         mine = tuple(range_ for range_ in ranges if term.free & range_.bit)
         is_range = isinstance(term, e.RangeRef)
         extent = mine[0].size if is_range and mine else min(term.high - term.low + 1, max(1, nbytes // itemsize))
-        steps.append(Step(abs(factor) * itemsize, mine, extent, not is_range and _is_read(term)))
+        moves = () if is_range else _moves(term, mine)
+        steps.append(Step(abs(factor) * itemsize, mine, extent, not is_range and _is_read(term), moves))
     in_order = tuple(sorted(steps, key=lambda step: step.nbytes))
     return Pattern(array, nbytes, itemsize, in_order, (offset,), 1.0 if mask is None else share_of(mask))
+
+
+def _moves(term: Expr, ranges: Sequence[Range]) -> tuple[float, ...]:
+    """Return `Step.moves` of a quotient of a sum of ranges, or of what is left of one; else nothing."""
+    divisor = 1
+    while isinstance(term, e.Quotient | e.Remainder):
+        divisor *= term.divisor if isinstance(term, e.Quotient) else 1
+        term = term.x
+    moves = [stride_along(term, range_) for range_ in ranges]
+    if divisor == 1 or not isinstance(term, e.Affine | e.RangeRef) or None in moves:
+        return ()
+    return tuple(abs(move or 0) / divisor for move in moves)
 
 
 def share_of(mask: Expr) -> float:

@@ -98,14 +98,13 @@ def layout_of(nest: Nest) -> Layout:
     """
     tree = build_tree(nest)
     storage = place_values(nest, tree)
-    groups = tuple(range_ for range_ in nest.ranges if nest.kind(range_) is Kind.GROUP)
     expressions: dict[Statement, list[Expr]] = {}
     known: dict[tuple[Loop, ...], set[Expr]] = {}  # what stands in one place is computed once, for several statements
     for statement in nest.statements:
         there = known.setdefault(tree.paths[statement], set())
         expressions[statement] = [expr for expr in expressions_of(statement) if expr not in there]
         there.update(expressions[statement])
-    layout = Layout(nest, tree, storage, tuple(thread_axes(nest)), groups, expressions)
+    layout = Layout(nest, tree, storage, tuple(thread_axes(nest)), nest.grid, expressions)
     for statement in nest.statements:
         layout.accesses[statement] = _accesses(layout, statement)
     return layout

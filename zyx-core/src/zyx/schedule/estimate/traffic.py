@@ -118,7 +118,7 @@ class Traffic:
         return found
 
     def _lines_of_arrays(self, part: _Part) -> Mapping[object, float]:
-        runs: dict[tuple[object, tuple[tuple[int, int], ...]], Pattern] = {}
+        runs: dict[tuple[object, tuple[tuple[float, float], ...]], Pattern] = {}
         for statement in self._statements(part):
             counts = self._counts(statement, part)
             for access in self._layout.accesses[statement]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from zyx.errors import ScheduleError
+from zyx.ir.nest import Compute
 from zyx.schedule.arrays import local_bytes
 from zyx.schedule.contraction import find_contraction
+from zyx.schedule.estimate import estimate
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small
 from zyx.schedule.heuristics.register_tiles import COST_ALONE, schedule_register_tiles
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from zyx.schedule.contraction import Contraction
     from zyx.schedule.moves import Move
 
+#: The part of an estimated time that another has to be less than to be the lesser one, for all that estimates are off.
+_MUCH_LESS: Final = 0.5
+
 
 def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> tuple[Nest, list[Move]]:
     """Return the scheduled nest and the moves that led there.
@@ -41,6 +47,8 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
     found = find_contraction(plan.nest) if info.vector_bytes else None
     if info.max_group_threads > 1:
         _schedule_group(plan, found, info, can_meet=is_alone or info.meets_in_branches, is_alone=is_alone)
+        if is_alone and found is not None:
+            plan = _with_more_groups(nest, plan, info)
         if local_bytes(plan.nest) > info.local_bytes:
             plan = Plan(nest)
             simplify_ranges(plan)
@@ -52,6 +60,24 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
     else:
         schedule_by_width(plan, info)
     return plan.nest, plan.moves
+
+
+def _with_more_groups(nest: Nest, plan: Plan, info: DeviceInfo) -> Plan:
+    """Return a plan for a product of matrices that has groups for all units, if `plan` has not and is to take longer.
+
+    Tiles spare loads, which is little where they are few: threads that share each sum then keep more units busy.
+    """
+    on_tensor_cores = any(isinstance(s, Compute) and s.matrix is not None for s in plan.nest.statements)
+    if on_tensor_cores or math.prod(range_.size for range_ in plan.nest.grid) >= info.units:
+        return plan
+    other = Plan(nest)
+    simplify_ranges(other)
+    schedule_threads(other, info)
+    try:
+        is_faster = estimate(other.nest, info).seconds < _MUCH_LESS * estimate(plan.nest, info).seconds
+    except ScheduleError:
+        return plan
+    return other if is_faster else plan
 
 
 def _schedule_group(plan: Plan, found: Contraction | None, info: DeviceInfo, *, can_meet: bool, is_alone: bool) -> None:

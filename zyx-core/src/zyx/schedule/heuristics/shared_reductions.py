@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Compute, Kind, Scan, Store
@@ -56,6 +57,9 @@ _STEPS_AT_A_TIME: Final = (4, 3, 2)
 #: Threads along columns: as many as read whole lines, or whole parts of lines where columns are few.
 _MOST_COLUMNS: Final = 32
 _FEWEST_COLUMNS: Final = 8
+#: Threads of a group that keep columns which would be read twice otherwise, and points of a column that one keeps.
+_MOST_KEEPING: Final = 512
+_KEPT_BY_ONE: Final = 32
 #: Threads that keep a unit busy: more wait for their turn.
 _THREADS_OF_A_UNIT: Final = 1024
 
@@ -63,7 +67,8 @@ _THREADS_OF_A_UNIT: Final = 1024
 def share_reductions(plan: Plan, info: DeviceInfo, *, is_alone: bool) -> bool:
     """Schedule the nest of `plan` so that threads of a group combine together; return whether that is worth it.
 
-    If the nest is not alone in its launch, the threads of a group stand along one axis.
+    If the nest is not alone in its launch, a group has no more threads than elements are shared out to: all nests of a
+    launch have groups of one size.
     """
     nest = plan.nest
     if any(isinstance(s, Scan) or (isinstance(s, Store) and s.serial) for s in nest.statements):
@@ -74,8 +79,8 @@ def share_reductions(plan: Plan, info: DeviceInfo, *, is_alone: bool) -> bool:
         return is_alone and _share_two_ranges(plan, parallel, info)
     column = _column(nest, parallel, shared)
     if column is not None:
-        can_stand = is_alone and len(info.max_group_shape) > 1
-        return can_stand and _share_columns(plan, parallel, column, shared, info)
+        can_stand = len(info.max_group_shape) > 1
+        return can_stand and _share_columns(plan, parallel, column, shared, info, is_alone=is_alone)
     return _share_rows(plan, parallel, shared, info, is_alone=is_alone)
 
 
@@ -169,8 +174,9 @@ def _share_rows(
     lanes = {range_: _lanes(plan.nest, range_, info) for range_ in shared}
     steps = max(-(-range_.size // lanes[range_]) for range_ in shared)
     most = previous_power(min(info.max_group_threads, info.max_group_shape[0]))
+    most = most if is_alone else min(most, _THREADS)
     threads = _threads_of_a_row(plan.nest, steps, rows, most, info)
-    beside = min(_THREADS // threads, most // threads, rows // max(1, info.units)) if is_alone and parallel else 1
+    beside = min(_THREADS // threads, most // threads, rows // max(1, info.units)) if parallel else 1
     beside = min(previous_power(beside), info.max_group_shape[1]) if len(info.max_group_shape) > 1 else 1
     parallel = plan.merge_inner(parallel, lambda _, inner: inner.size < beside)
     for range_ in parallel:
@@ -285,21 +291,33 @@ def _share_two_ranges(plan: Plan, parallel: Sequence[Range], info: DeviceInfo) -
 
 
 def _share_columns(
-    plan: Plan, parallel: Sequence[Range], column: Range, shared: Sequence[Range], info: DeviceInfo
+    plan: Plan,
+    parallel: Sequence[Range],
+    column: Range,
+    shared: Sequence[Range],
+    info: DeviceInfo,
+    *,
+    is_alone: bool,
 ) -> bool:
     """Let neighbouring threads combine neighbouring columns, several threads each; return whether that is worth it."""
     results = math.prod(range_.size for range_ in parallel)
     longest = max(range_.size for range_ in shared)
-    # Threads for each result, to keep all units busy:
+    # Threads for each result, to keep all units busy, or all that is read:
     across = next_power(-(-info.units * _THREADS_OF_A_UNIT // results))
-    if across < 2 or longest < 2 * _FEWEST_POINTS:
+    keeping = _threads_that_keep(plan.nest, parallel, shared, info)
+    if max(across, keeping) < 2 or longest < 2 * _FEWEST_POINTS:
         return False
     columns = min(_MOST_COLUMNS, next_power(column.size), info.max_group_shape[0])
     others = results // column.size
     while columns > _FEWEST_COLUMNS and -(-column.size // columns) * others < info.units:
         columns //= 2
-    most_across = min(longest // _FEWEST_POINTS, info.max_group_threads // columns, info.max_group_shape[1])
+    most = info.max_group_threads if is_alone else min(_THREADS, info.max_group_threads)
+    most_across = min(longest // _FEWEST_POINTS, most // columns, info.max_group_shape[1])
     across = min(across, previous_power(most_across))
+    while keeping * columns > min(_MOST_KEEPING, most) and columns > _FEWEST_COLUMNS:
+        columns //= 2
+    is_kept = 1 < keeping <= info.max_group_shape[1] and keeping * columns <= min(_MOST_KEEPING, most)
+    across = max(across, keeping) if is_kept else across
     if across < 2:
         return False
     for range_ in parallel:
@@ -310,7 +328,27 @@ def _share_columns(
     plan.mark(group, Kind.GROUP)
     split = [plan.split(range_, across) for range_ in shared]
     plan.order([range_ for pair in split for range_ in pair] + [beside])  # the last one is of neighbouring threads
-    for _, row in split:
+    for loop, row in split:
         plan.mark(row, Kind.LOCAL)
+        if is_kept:
+            _write_out(plan, loop, 1, across * columns, info)
     plan.mark(beside, Kind.LOCAL)
     return True
+
+
+def _threads_that_keep(nest: Nest, parallel: Sequence[Range], shared: Sequence[Range], info: DeviceInfo) -> int:
+    """Return among how many threads the points of a column are few enough for each to keep its own in registers.
+
+    0 if that spares nothing: a thread keeps a whole column, columns are read once only, or the last cache still has
+    them when they are read again; or if there is more to a column, in loops around that of its points.
+    """
+    longest = max(range_.size for range_ in shared)
+    reads = [
+        read for s in nest.statements for read in reads_in(s) if any(r in s.order and read.free & r.bit for r in shared)
+    ]
+    again = {read.param for read, count in Counter(reads).items() if count > 1}
+    nbytes = sum(param.length * param.dtype.itemsize for param in again)
+    has_others = any(r not in parallel and r not in shared for r in nest.ranges)
+    if has_others or longest <= _KEPT_BY_ONE or 2 * nbytes <= sum(info.cache_bytes[-1:]):
+        return 0
+    return next_power(-(-longest // _KEPT_STEPS))

@@ -121,9 +121,11 @@ def choose_thread_tile(found: Contraction, info: DeviceInfo) -> ThreadTile | Non
 def schedule_thread_tile(plan: Plan, tile: ThreadTile, info: DeviceInfo) -> None:
     """Schedule the nest of `plan` for threads with the results of `tile`, which was chosen for it."""
     rows = tile.rows
+    groups: list[Range] = []
     if tile.height < rows.size:
         group, rows = plan.split_masked(rows, tile.height)
         plan.mark(group, Kind.GROUP)
+        groups.append(group)
     plan.mark(rows, Kind.UNROLL)
     *outer, inner = tile.points
     while outer and inner.size < _MANY_POINTS:
@@ -153,9 +155,13 @@ def schedule_thread_tile(plan: Plan, tile: ThreadTile, info: DeviceInfo) -> None
             break
         plan.mark(range_, Kind.REPEAT)
     _copy_weights(plan, rows, inner.size, info)
-    kinds = (Kind.REPEAT, Kind.UNROLL)  # all results take one step of the sum, then the next: so little is kept of it
-    statement = _sum(plan)
-    plan.order([range_ for kind in kinds for range_ in statement.order if plan.nest.kind(range_) is kind])
+    # Neighbouring groups have the same points: what one of them loads of the image is in the last cache for the others.
+    # All results take one step of the sum, then the next: so little is kept of it.
+    others = {Kind.GROUP: 0, Kind.REPEAT: 2, Kind.UNROLL: 3}
+    ranges = [range_ for range_ in plan.nest.ranges if range_ not in groups]
+    ranges.sort(key=lambda range_: others.get(plan.nest.kind(range_), 1))
+    number = sum(plan.nest.kind(range_) is Kind.GROUP for range_ in ranges)
+    plan.order([*ranges[:number], *groups, *ranges[number:]])
 
 
 def _sum(plan: Plan) -> Compute:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True, is_alone: bool = True) -> None:
     """Schedule the nest of `plan`.
 
-    If the threads of a group cannot meet, each thread reduces by itself; if the nest is not alone in its launch, they
-    stand along one axis.
+    If the threads of a group cannot meet, each thread reduces by itself. See `share_reductions` for a nest that is not
+    alone in its launch.
     """
     if can_meet and share_reductions(plan, info, is_alone=is_alone):
         return
