@@ -4,10 +4,10 @@
     python tests/run_backend.py opencl-intel [PYTEST ARGUMENTS]
 
 If the backend has a device: the conformance kit (`zyx.testing`) on it, the backend's own tests, and those that cross
-packages, with its device as the default one; of these, what uses no device runs with the interpreter only. Only the kit
-has a driver's compiler optimise where that takes most of the time (`HASTY`). If there is no device: the backend's
-own tests only, which skip what needs a device. The status is 1 if a test fails, if the backend itself is broken, or if
-it has no device although the variable ZYX_REQUIRE_DEVICES names it.
+packages, with its device as the default one; of these, what uses no device runs with the interpreter only. Only the
+part of the kit about kernels has a driver's compiler optimise where that takes most of the time (`HASTY`). If there is
+no device: the backend's own tests only, which skip what needs a device. The status is 1 if a test fails, if the backend
+itself is broken, or if it has no device although the variable ZYX_REQUIRE_DEVICES names it.
 
 ``opencl-intel`` is the OpenCL backend on the runtime for processors that pip installs: the kit and the backend's own
 tests, but for those under Oclgrind. There must be a device, wherever that runtime has a wheel.
@@ -48,9 +48,14 @@ BROKEN: Final = {
 #: Tests of texts, of tox and of the mutation run: the same whatever the default device is, so run once.
 WITHOUT_DEVICE: Final = ("test_documents.py", "test_emitters.py", "test_matrix.py", "test_planted.py")
 
-#: What makes drivers compile in haste, for all but the kit: the tests behind it are of zyx and of what is around
-#: kernels, and PoCL takes two thirds of their time to optimise kernels as it did in the kit.
+#: What makes drivers compile in haste where tests are of zyx and of what is around kernels: PoCL takes two thirds of
+#: their time to optimise kernels as it did where these are what is tested. Intel's runtime optimises all.
 HASTY: Final = {"opencl": {"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable"}}
+
+#: What such tests are in the kit: of memory, plans and failures, and those whose programs are drawn.
+AROUND_KERNELS: Final = tuple(
+    f"test_{topic}" for topic in ("events", "faults", "graphs", "kept", "plans", "pool", "programs", "transformations")
+)
 
 #: Where the wheel of Intel's runtime puts what the loader of OpenCL is to load, and where there is such a wheel.
 INTEL: Final = Path(sys.prefix) / "lib" / "libintelocl.so"
@@ -82,9 +87,13 @@ def main(environment: str, arguments: list[str]) -> int:
         expected = [f"--zyx-xfails={list_of_failures}"] if list_of_failures.exists() else []
         left_out = ["packages", *([] if name == "interpreter" else WITHOUT_DEVICE)]
         across = [str(ROOT / "tests"), *(f"--ignore={ROOT / 'tests' / path}" for path in left_out)]
+        kit = ["--pyargs", f"--zyx-device={name}", *expected]
+        haste = {} if runtime else HASTY.get(name, {})
+        around = AROUND_KERNELS if haste else ()
         runs = [
-            (["--pyargs", "zyx.testing", f"--zyx-device={name}", *expected], {}),
-            ([*own, *([f"--ignore={folder / 'test_races.py'}"] if runtime else across)], HASTY.get(name, {})),
+            ([*kit, "zyx.testing", *(f"--ignore-glob=*/suite/{module}.py" for module in around)], {}),
+            *([([*kit, *(f"zyx.testing.suite.{module}" for module in around)], haste)] if around else []),
+            ([*own, *([f"--ignore={folder / 'test_races.py'}"] if runtime else across)], haste),
         ]
     elif report.state in BROKEN:
         print(f"backend {name} is broken, so this is a failure", flush=True)

@@ -249,32 +249,64 @@ def test_a_backend_that_is_not_there_is_a_failure() -> None:
     assert "no package of this environment declares a backend 'nonesuch'" in done.stderr
 
 
-def test_what_builds_our_packages_is_installed_once_for_all_environments(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(TESTS))
-    import install
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch):
+    """The script, with a pip that notes what it is told and does nothing, and what it is told."""
+    module, told = load("install"), []
+    monkeypatch.setattr(module, "pip", lambda *arguments: told.append(arguments) or 0)
+    return module, told
 
-    assert install.build_requirements() == ["editables", "hatchling>=1.27"]
-    calls: list[tuple[tuple[str, ...], Path | None]] = []
-    refused: list[str] = []
 
-    def pip(*arguments: str, tools: Path | None = None) -> int:
-        calls.append((arguments, tools))
-        return int(not set(refused).isdisjoint(arguments))
+def test_where_pip_looks_for_packages_uv_does(install) -> None:
+    module, _ = install
+    settings = {"index-url": "https://one", "extra-index-url": "https://two\nhttps://three", "timeout": "9"}
+    sources = module.uv_options(settings)[4:]
+    assert sources == ["--default-index", "https://one", "--index", "https://two", "--index", "https://three"]
+    assert module.uv_options({"find-links": "/a /b"})[4:] == ["--find-links", "/a", "--find-links", "/b"]
 
-    monkeypatch.setattr(install, "pip", pip)
-    for option in ("", "", "--no-build-isolation"):
-        refused[:] = [option]
-        assert install.main(tmp_path, ["-e", "there"]) == 0
-    (tools,) = tmp_path.iterdir()
-    (first, *_), second, third, fourth, last = calls[0], *calls[1:]
-    assert first[0] == "--quiet"
-    assert first[3:] == ("editables", "hatchling>=1.27")
-    assert second == third == fourth == (("--no-build-isolation", "-e", "there"), tools)
-    assert last == (("-e", "there"), None)  # where it cannot be done so
-    calls.clear()
-    assert install.main(tmp_path, ["ruff"]) == 0
-    assert calls == [(("ruff",), None)]
-    calls.clear()
-    refused.clear()
-    assert install.main(tmp_path, [f"{TESTS}[testing]"]) == 0
-    assert calls == [(("--no-build-isolation", f"{TESTS}[testing]"), tools)]
+
+def test_variables_of_pip_go_before_its_files_and_sections_of_other_commands_do_not_count(install, monkeypatch) -> None:
+    module, _ = install
+    listed = ":env:.find-links='/mine'\nglobal.find-links='/all'\nglobal.index-url='https://a'\ndownload.pre='1'\n"
+    monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, listed))
+    assert module.pip_settings() == {"find-links": "/mine", "index-url": "https://a"}
+
+
+@pytest.mark.parametrize("why", ["configuration", "no uv", "uv fails"])
+def test_pip_installs_where_uv_cannot(why: str, install, monkeypatch, tmp_path: Path, capfd) -> None:
+    module, told = install
+    monkeypatch.setattr(module, "pip_settings", lambda: {"constraint": "file"} if why == "configuration" else {})
+    monkeypatch.setattr(module, "find_uv", lambda _: None if why == "no uv" else Path(sys.executable))  # is no uv
+    assert module.main(tmp_path, ["ruff"]) == 0
+    assert told == [("ruff",)]
+    assert ("names constraint" in capfd.readouterr().out) == (why == "configuration")
+
+
+def test_uv_is_installed_once_for_all_environments(install, monkeypatch, tmp_path: Path) -> None:
+    module, told = install
+
+    def pip(*arguments: str) -> int:
+        told.append(arguments)
+        (Path(arguments[-2]) / "bin").mkdir()
+        (Path(arguments[-2]) / "bin" / "uv").touch()
+        return 0
+
+    monkeypatch.setattr(module, "pip", pip)
+    first = module.find_uv(tmp_path)
+    assert first is not None
+    assert module.find_uv(tmp_path) == first
+    assert [arguments[-1] for arguments in told] == [module.UV]
+    monkeypatch.setattr(module, "pip", lambda *_: 1)
+    assert module.find_uv(tmp_path / "elsewhere") is None
+
+
+def test_a_package_in_a_folder_is_built_again_though_only_its_sources_changed(install) -> None:
+    module, _ = install
+    folder = TESTS.parent / "zyx-core"
+    assert module.anew(["ruff", f"{folder}[testing]"]) == ["--reinstall-package=zyx-core"]
+
+
+def test_what_a_driver_compiles_in_haste_is_a_part_of_the_kit(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "skipped", load("skipped"))
+    suite = TESTS.parent / "zyx-core" / "src" / "zyx" / "testing" / "suite"
+    assert all((suite / f"{module}.py").exists() for module in load("run_backend").AROUND_KERNELS)
