@@ -18,6 +18,7 @@ from zyx.runtime.tracing import SupportsTraceKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from zyx.dtype import Scalar
     from zyx.graph.node import Leaf, Node
     from zyx.jit.numbers import Numbers
     from zyx.runtime.plan import Plan
@@ -138,6 +139,7 @@ class Entry:
         self._plan: Plan
         self._plan, self._numbers = runtime.plan(self._computed, list(self._given), donations)
         self._plan.capture(runtime.trace)
+        self._is_single = self._plan.is_single
         self._number = {node: number for node, number in zip(self._computed, self._plan.results, strict=True)}
         first = len(leaves)
         #: Of what was found outside, the places of what is stored over.
@@ -227,27 +229,25 @@ class Entry:
                 runtime.memory.check(buffer.pool)
         if plan.placed:
             leaves = runtime.placement.gather(self._given, leaves, plan.placed, self._written)
-        outputs = plan.allocate(runtime.memory, plan.outputs) if plan.outputs else []
-        temporaries = self._temporaries
-        if temporaries is None or (temporaries and _have_failed(temporaries)):
-            temporaries = self._temporaries = plan.allocate(runtime.memory, plan.temporaries)
         by_value = [use.leaf.dtype.to_scalar(use.formula(numbers)) for use in self._uses] if self._uses else ()
-        buffers = [*leaves, *by_value, *self._numbers, *outputs, *temporaries]
+        buffers: list[Buffer | Scalar] = [*leaves, *by_value, *self._numbers]
         try:
-            plan.queue(buffers, runtime.trace)
+            if self._is_single:
+                plan.run_single(buffers, runtime.memory, runtime.trace)
+            else:
+                self._queue(buffers)
         except BackendError as error:
             self._temporaries = None  # work on them may have failed, which must not fail the next run
             if isinstance(error, DeviceLostError):
                 runtime.lose(error)
             raise
         leaf = runtime.graph.leaf
-        new = {
-            node: leaf(node.shape, node.dtype, node.device, buffers[number], history_lost=True)
-            for node, number in self._number.items()
-        }
+        new: dict[Node, Leaf] = {}
+        for node, number in self._number.items():
+            new[node] = leaf(node.shape, node.dtype, node.device, buffers[number], history_lost=True)
         result = self._result
         if type(result) is _Result:
-            results = result.kind.of(self._value(result.node, new, leaves), runtime)
+            results = result.kind.of(new.get(result.node) or self._value(result.node, new, leaves), runtime)
         else:
             results = put_together(
                 result, _Result, lambda part: part.kind.of(self._value(part.node, new, leaves), runtime)
@@ -259,6 +259,17 @@ class Entry:
             if state is not None:
                 runtime.assign(state, self._value(node, new, leaves))
         return results
+
+    def _queue(self, buffers: list[Buffer | Scalar]) -> None:
+        """Queue the plan on the buffers of a run, of which those of the inputs are there."""
+        runtime, plan = self._runtime, self._plan
+        outputs = plan.allocate(runtime.memory, plan.outputs)
+        temporaries = self._temporaries
+        if temporaries is None or (temporaries and _have_failed(temporaries)):
+            temporaries = self._temporaries = plan.allocate(runtime.memory, plan.temporaries)
+        buffers += outputs
+        buffers += temporaries
+        plan.queue(buffers, runtime.trace)
 
     def _buffers_of_outside(self, outside: Sequence[Handle], arguments: Sequence[Buffer]) -> list[Buffer]:
         """Return the buffers of what was found outside, or copies where one is stored over that belongs to others.

@@ -40,6 +40,8 @@ from zyx.runtime.handle import Handle
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
+    from zyx.jit.snapshot import Snapshot
+
 Structure: TypeAlias = "Hashable"
 
 #: Types of which equal values are the same.
@@ -72,8 +74,41 @@ def exact_key(value: object) -> Structure:
     Raises:
         TraceError: More than `MOST_VALUES` values are in it.
     """
-    kind = type(value)
-    return (kind, value) if kind in EXACT else _Keys(value).of(value)
+    kind: Any = type(value)
+    if kind in EXACT:
+        return (kind, value)
+    if not about_class(kind).is_remembered:
+        return _Keys(value).of(value)
+    known = _known.get(value)
+    if known is not None and known[0].shows(value):
+        return known[1]
+    from zyx.jit.snapshot import snapshot_of  # of no use before
+
+    snapshot = snapshot_of(value, about_class)
+    key = _Remembered(_Keys(value).of(value))
+    if snapshot is not None and snapshot.shows(value):  # another thread may change it
+        _known[value] = snapshot, key
+    return key
+
+
+class _Remembered:
+    """A key that is long, and of which the hash is known."""
+
+    __slots__ = ("_hash", "key")
+
+    def __init__(self, key: Structure) -> None:
+        self.key: Final = key
+        self._hash: Final = hash(key)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Remembered) and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+#: Keys of objects that are compared by identity, with what they held when these were made.
+_known: Final[weakref.WeakKeyDictionary[object, tuple[Snapshot, _Remembered]]] = weakref.WeakKeyDictionary()
 
 
 def identity_key(value: object) -> Structure:
@@ -119,6 +154,8 @@ class _Identity:
 
 def identities_in(structure: Structure) -> Iterator[object]:
     """Yield the objects that a key, just made, holds weakly: once one of them is gone, no other key is equal to it."""
+    if isinstance(structure, _Remembered):
+        structure = structure.key
     reference = structure.weak if isinstance(structure, _Identity) else structure
     if isinstance(reference, tuple | frozenset):
         for part in reference:
@@ -151,6 +188,7 @@ class AboutClass(NamedTuple):
         has_trace_key: See `SupportsTraceKey`.
         is_left_alone: What its objects hold is of no interest.
         is_plain: They are compared by identity.
+        is_remembered: Their keys are, with what they held then.
         slots: Their attributes that are slots.
     """
 
@@ -162,6 +200,7 @@ class AboutClass(NamedTuple):
     has_trace_key: bool
     is_left_alone: bool
     is_plain: bool
+    is_remembered: bool
     slots: tuple[str, ...]
 
 
@@ -176,17 +215,29 @@ def about_class(kind: type[Any]) -> AboutClass:
             slots.append(f"_{base.__name__.lstrip('_')}{name}" if is_private else name)
     has_trace_key = hasattr(kind, "trace_key")
     is_dataclass = hasattr(kind, "__dataclass_fields__") and not has_trace_key and kind not in EXACT
+    is_container = issubclass(kind, _CONTAINERS)
+    is_value = issubclass(kind, (*_COMPARED_BY_IDENTITY, enum.Enum, np.generic, numbers.Number))
+    is_left_alone = kind.__module__.partition(".")[0] in _LEFT_ALONE
+    is_plain = not any({"__eq__", "__hash__"} & vars(base).keys() for base in kind.__mro__ if base is not object)
+    own_slots = tuple(name for name in slots if name not in ("__dict__", "__weakref__"))
+    is_another = is_container or is_value or is_left_alone or is_dataclass or has_trace_key
     return AboutClass(
         is_looked_into=is_dataclass or issubclass(kind, (list, tuple, dict, deque)),
-        is_container=issubclass(kind, _CONTAINERS),
-        is_value=issubclass(kind, (*_COMPARED_BY_IDENTITY, enum.Enum, np.generic, numbers.Number)),
+        is_container=is_container,
+        is_value=is_value,
         is_dataclass=is_dataclass,
         is_consumed=issubclass(kind, Iterator),
         has_trace_key=has_trace_key,
-        is_left_alone=kind.__module__.partition(".")[0] in _LEFT_ALONE,
-        is_plain=not any({"__eq__", "__hash__"} & vars(base).keys() for base in kind.__mro__ if base is not object),
-        slots=tuple(name for name in slots if name not in ("__dict__", "__weakref__")),
+        is_left_alone=is_left_alone,
+        is_plain=is_plain,
+        is_remembered=is_plain and not (is_another or own_slots) and _has_attributes(kind),
+        slots=own_slots,
     )
+
+
+def _has_attributes(kind: type[Any]) -> bool:
+    """Whether objects of a class have attributes, and there are weak references to them."""
+    return bool(kind.__dictoffset__ and kind.__weakrefoffset__)
 
 
 class _Keys:

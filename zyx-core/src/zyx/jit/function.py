@@ -13,11 +13,11 @@ What a call depends on, and how that is noticed:
    dataclasses and classes derived from them are looked into, to any depth, for tensors and for all the rest, and
    results come back as what they were. Floats and ints that change, and that only tensors and other numbers are
    computed with, are given to one trace for all of them (`zyx.jit.numbers`); a number that the function looks at, by a
-   comparison, as an index or a size, counts by its value. Every other argument, the object of a method among them,
-   counts by its type, its exact value (1 is not 1.0, 0.0 is not -0.0) and what it holds now: items, attributes, what
-   these hold, and so on (`zyx.jit.exact_key`). So does the default device, and so do the switches of `zyx.modes`. For
-   each of these signatures, the function is traced at the first call, and once more where it turns out to look at
-   numbers. ``ZYX_DEBUG=plan`` says when it is, and why.
+   comparison, as an index or a size, counts by its value, as do those of the parameters that are `static`. Every other
+   argument, the object of a method among them, counts by its type, its exact value (1 is not 1.0, 0.0 is not -0.0) and
+   what it holds now: items, attributes, what these hold, and so on (`zyx.jit.exact_key`). So does the default device,
+   and so do the switches of `zyx.modes`. For each of these signatures, the function is traced at the first call, and
+   once more where it turns out to look at numbers. ``ZYX_DEBUG=plan`` says when it is, and why.
 2. Tensors that the function reads or assigns without being given them (parameters, moments of an optimiser, states of
    random generators). They are found by themselves: every call reads their present values and stores the new ones. If
    one has another shape, dtype or device by then, or is gone, the function is traced again.
@@ -52,7 +52,7 @@ import inspect
 import sys
 import types
 import weakref
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from zyx import modes
 from zyx.errors import TraceError
@@ -63,7 +63,7 @@ from zyx.runtime.runtime import current
 from zyx.runtime.tracing import Tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
@@ -106,15 +106,15 @@ class _Pattern:
     numbers are given; but for those that the function looks at, each value of which has its own.
 
     Attributes:
-        looked_at: The places of these, among the numbers.
+        looked_at: The places of these, among the numbers; from the beginning those of static parameters.
     """
 
     __slots__ = ("_first", "_like", "looked_at")
 
-    def __init__(self, like: _Key, numbers: Sequence[float]) -> None:
+    def __init__(self, like: _Key, numbers: Sequence[float], static: frozenset[int]) -> None:
         self._like = like
         self._first = tuple(numbers)
-        self.looked_at: frozenset[int] = frozenset()
+        self.looked_at = static
 
     def shared_key(self, numbers: Sequence[float]) -> _Key | None:
         """Return what the trace that is for all `numbers` is kept by; None if each has a trace of its own."""
@@ -133,10 +133,16 @@ class Jit(Generic[P, R]):
     Copies of it have traces of their own, and so have those that belong to copied objects.
     """
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], static: str | Iterable[str] = ()) -> None:
         functools.update_wrapper(self, function, updated=())  # a module is a function, too, and its attributes its own
         _check(function)
         self._wrapped = function
+        self._static = (static,) if isinstance(static, str) else tuple(static)
+        self._static_places = None
+        if self._static:
+            from zyx.jit.static import StaticParameters  # of no use to most functions
+
+            self._static_places = StaticParameters(function, self._static).places
         # A bound method is a function whose first argument is known, so that what that object has is looked at.
         is_bound = isinstance(function, types.MethodType)
         self._function: Callable[..., R] = function.__func__ if is_bound else function  # type: ignore[attr-defined]
@@ -184,7 +190,8 @@ class Jit(Generic[P, R]):
                         return results  # type: ignore[no-any-return]
             if pattern is None:
                 like = take_apart((given, kwargs) if kwargs else given, [], numbers)
-                pattern = self._pattern((runtime, like, *key[2:]), numbers)
+                static = self._static_places(self._bound, args, kwargs) if self._static_places else frozenset[int]()
+                pattern = self._pattern((runtime, like, *key[2:]), numbers, static)
                 shared = pattern.shared_key(numbers)
                 if shared is not None:
                     continue
@@ -206,11 +213,11 @@ class Jit(Generic[P, R]):
                 pattern.looked_at = frozenset(range(len(numbers)))
             shared = pattern.shared_key(numbers)
 
-    def _pattern(self, like: _Key, numbers: Sequence[float]) -> _Pattern:
+    def _pattern(self, like: _Key, numbers: Sequence[float], static: frozenset[int]) -> _Pattern:
         """Return what is known of calls that differ in numbers alone."""
         found = self._patterns.get(like)
         if found is None:
-            found = self._patterns[like] = _Pattern(like, numbers)
+            found = self._patterns[like] = _Pattern(like, numbers, static)
             if len(self._patterns) > MOST_TRACES:
                 self._patterns.pop(next(iter(self._patterns)), None)
         return found
@@ -251,10 +258,10 @@ class Jit(Generic[P, R]):
         return self if instance is None else types.MethodType(self, instance)
 
     def __copy__(self) -> Self:
-        return type(self)(self._wrapped)
+        return type(self)(self._wrapped, self._static)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return type(self)(copy.deepcopy(self._wrapped, memo))
+        return type(self)(copy.deepcopy(self._wrapped, memo), self._static)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         """Pickle as functions are, by name, if that is the name of this one; else with the function that it wraps."""
@@ -262,7 +269,7 @@ class Jit(Generic[P, R]):
         found: object = sys.modules.get(getattr(self, "__module__", ""))
         for part in name.split("."):
             found = getattr(found, part, None)
-        return name if found is self else (type(self), (self._wrapped,))
+        return name if found is self else (type(self), (self._wrapped, self._static))
 
     def clear(self) -> None:
         """Forget all traces."""
@@ -296,12 +303,27 @@ def _check(function: object) -> None:
         raise TraceError(f"{name} is {kind}: a call of it computes nothing that could be traced; {instead}")
 
 
-def jit(function: Callable[P, R]) -> Jit[P, R]:
+@overload
+def jit(function: Callable[P, R], *, static: str | Iterable[str] = ()) -> Jit[P, R]: ...
+@overload
+def jit(*, static: str | Iterable[str] = ()) -> Callable[[Callable[P, R]], Jit[P, R]]: ...
+
+
+def jit(
+    function: Callable[P, R] | None = None, *, static: str | Iterable[str] = ()
+) -> Jit[P, R] | Callable[[Callable[P, R]], Jit[P, R]]:
     """Return `function` as one that is traced once a signature and replayed from then on; see `zyx.jit.function`.
 
+    Args:
+        function: What is traced. Without it, a decorator is returned: ``@zyx.jit(static="depth")``.
+        static: Names of parameters. Each value of a number that is given there has a trace of its own, and is that
+            number while it is traced; no other argument counts differently for it.
+
     Raises:
-        TraceError: `function` is a generator, an async function, or cannot be called. When called: it reads the values
-            of a tensor, is given a NumPy array or an iterator, changes a list or dict that is an argument, or returns
-            an iterator or tensors in objects that are not looked into.
+        TraceError: `function` is a generator, an async function, or cannot be called, or has no such parameter. When
+            called: it reads the values of a tensor, is given a NumPy array or an iterator, changes a list or dict that
+            is an argument, or returns an iterator or tensors in objects that are not looked into.
     """
-    return Jit(function)
+    if function is None:
+        return functools.partial(Jit, static=static)
+    return Jit(function, static)

@@ -39,11 +39,6 @@ def take_apart(tree: object, tensors: list[Handle], numbers: list[float] | None 
         node = tree._node  # below, the name of its dtype, which is hashed faster than that
         return (_TENSOR, node.shape, node.dtype.name, node.device)
     kind: Any = type(tree)
-    if numbers is not None and (kind is float or kind is int):
-        numbers.append(tree)  # type: ignore[arg-type]  # it is one
-        return (kind,)
-    if kind in EXACT:
-        return (kind, tree)
     if kind is tuple or kind is list:
         parts: list[Structure] = [kind]
         for item in tree:  # type: ignore[attr-defined]
@@ -54,6 +49,11 @@ def take_apart(tree: object, tensors: list[Handle], numbers: list[float] | None 
             else:
                 parts.append(take_apart(item, tensors, numbers))
         return tuple(parts)
+    if numbers is not None and (kind is float or kind is int):
+        numbers.append(tree)  # type: ignore[arg-type]  # it is one
+        return (kind,)
+    if kind in EXACT:
+        return (kind, tree)
     if kind is float:
         return (kind, tree) if tree and tree == tree else float_key(tree)  # type: ignore[arg-type]  # noqa: PLR0124
     about = about_class(kind)
