@@ -8,6 +8,7 @@ import inspect
 import itertools
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ def test_every_public_thing_says_what_it_does_in_a_sentence(module_name):
         assert first[0].isupper() or first[0] in "`'\"", (name, first)
 
 
+@cache
 def nodes_of(folder):
     """Return the modules, classes and functions with a docstring, of the files in a folder."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((SOURCE / folder).glob("*.py"))]

@@ -156,10 +156,12 @@ class DType:
 
     def to_scalar(self, value: Scalar) -> Scalar:
         """Return `value` as this type holds it: integers wrap, floats round once, any nonzero value is True."""
+        if self is float32 and type(value) is float:  # far the most frequent
+            return _to_float32(value)
         if self.kind is Kind.FLOAT and self.bits < 64:
             is_rounded = isinstance(value, int) and not -_ALL_EXACT <= value <= _ALL_EXACT
             value = _to_float64_to_odd(int(value)) if is_rounded else float(value)
-        if self is float32:  # far the most frequent
+        if self is float32:
             return _to_float32(value)
         match self.kind:
             case Kind.BOOL:

@@ -12,11 +12,11 @@ import zyx
 from zyx.errors import AllocationError, DTypeError, ZyxError
 from zyx.graph import Graph
 from zyx.graph.walk import topological
+from zyx.runtime import handle as handles
 from zyx.runtime import planner as planners
 from zyx.runtime import plans
-from zyx.runtime import runtime as runtimes
+from zyx.runtime.places import find_place
 from zyx.runtime.plan import Slice
-from zyx.runtime.planner import _Making
 from zyx.runtime.signature import signature
 
 
@@ -197,7 +197,38 @@ def test_nothing_is_compiled_for_what_no_buffer_can_hold(lab, device, monkeypatc
     assert device.compiled == before
 
 
-def test_what_a_device_refuses_is_tried_once_unless_it_sorts(lab, device, monkeypatch):
+def test_what_was_computed_before_is_copied_to_another_device_as_it_is(lab, device):
+    x = tensor(4, value=3.0)
+    y = x * x
+    z = y.to("lab:1") + 1.0
+    y.realize()
+    (product,) = z._node.sources[0].sources
+    assert product.storage is not None
+    assert product.sources
+    assert z.tolist() == [10.0] * 4
+    assert len(device.launched) == 1
+
+
+def test_a_plan_asks_once_for_a_kernel_that_it_launches_many_times(lab, device, monkeypatch):
+    asked, start = [], lab.compiler.start_kernel
+
+    def noted(kernel, device):
+        asked.append(kernel)
+        return start(kernel, device)
+
+    monkeypatch.setattr(lab.compiler, "start_kernel", noted)
+    zyx.sort(zyx.Tensor(np.arange(5000, dtype=np.int32)))[0].realize()
+    assert device.launched.count("merge_5000") > 1
+    assert len(asked) == len({name for name in device.launched if name.startswith(("sort", "merge"))}) == 2
+
+
+def test_a_launch_of_several_kernels_is_named_with_how_many(lab, device):
+    for count in (1, 2, 3):
+        zyx.realize([tensor(4 + number) * 2.0 for number in range(count)])
+    assert device.launched == ["binary_4", "2_binary_4", "3_binary_4"]
+
+
+def test_what_a_device_refuses_is_tried_once_unless_it_sorts(lab, device, monkeypatch, capsys):
     ways = []
     prepare = planners.prepare
 
@@ -208,12 +239,14 @@ def test_what_a_device_refuses_is_tried_once_unless_it_sorts(lab, device, monkey
     monkeypatch.setattr(planners, "prepare", noted)
     monkeypatch.setattr(device, "fails_in_compile", "")
     x = tensor(64)
-    with pytest.raises(ZyxError):
+    with zyx.debug("plan"), pytest.raises(ZyxError):
         (x * 3.0).realize()
     assert ways == [0]
-    with pytest.raises(ZyxError):
+    assert "next: a kernel for each place" not in capsys.readouterr().err
+    with zyx.debug("plan"), pytest.raises(ZyxError):
         zyx.sort(x).realize()
     assert ways[1:] == [0, 1, 2]
+    assert capsys.readouterr().err.count("next: sorting in a simpler way") == 2
 
 
 class TestPlaces:
@@ -230,7 +263,7 @@ class TestPlaces:
                 continue
             wanted = Slice(pools[int(rng.random() < 0.3)], int(rng.choice([4, 8, 12, 16, 64])))
             is_copied = bool(rng.random() < 0.4)
-            place = _Making._find_place(wanted, slices, free, exact, is_copied)
+            place = find_place(wanted, slices, free, exact, is_copied)
             assert place not in taken
             assert place not in free
             taken.append(place)
@@ -246,9 +279,14 @@ class TestPlaces:
     def test_the_least_that_is_large_enough_is_taken_and_else_the_largest_is_grown(self, lab, sizes, best):
         pool = lab.device().memory_pool
         slices, free = [Slice(pool, size) for size in sizes], list(range(len(sizes)))
-        assert _Making._find_place(Slice(pool, 64), slices, free, set(), is_copied=False) == best
+        assert find_place(Slice(pool, 64), slices, free, set(), is_copied=False) == best
         assert slices[best].nbytes == max(sizes[best], 64)
         assert free == [place for place in range(len(sizes)) if place != best]
+
+    @pytest.mark.parametrize(("nbytes", "best"), [(32, 0), (64, 0), (96, 1)])
+    def test_a_place_that_is_copied_as_a_whole_is_taken_again_as_long_as_it_need_not_grow(self, lab, nbytes, best):
+        pool = lab.device().memory_pool
+        assert find_place(Slice(pool, nbytes), [Slice(pool, 64)], [0], {0}, is_copied=False) == best
 
     @pytest.mark.parametrize("seed", range(12))
     def test_what_is_copied_to_another_device_is_copied_whole_and_is_no_more_than_it(self, lab, seed):
@@ -270,7 +308,7 @@ class TestPlaces:
 
 class TestDeepGraphs:
     def test_a_loop_that_never_reads_is_computed_in_pieces(self, lab, monkeypatch):
-        monkeypatch.setattr(runtimes, "MAX_DEPTH", 100)
+        monkeypatch.setattr(handles, "MAX_DEPTH", 100)
         x = tensor(4, value=0.0)
         depths = []
         for _ in range(950):
@@ -286,7 +324,7 @@ class TestDeepGraphs:
         assert x.tolist() == [9000.0, 9000.0]
 
     def test_a_tape_keeps_the_history_of_pieces(self, lab, monkeypatch):
-        monkeypatch.setattr(runtimes, "MAX_DEPTH", 50)
+        monkeypatch.setattr(handles, "MAX_DEPTH", 50)
         x = tensor(2, value=1.0)
         with zyx.Tape() as tape:
             y = x

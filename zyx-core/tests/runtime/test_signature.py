@@ -3,6 +3,7 @@
 import inspect
 from collections import defaultdict
 
+import numpy as np
 import pytest
 
 import zyx
@@ -165,27 +166,40 @@ def test_a_key_says_which_operand_is_which_and_what_is_asked_for():
     assert len(set(keys)) == len(keys)
 
 
-def test_a_program_of_one_device_runs_there_and_not_where_its_twin_ran(lab):
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x: x + x, id="an operation on a value and itself"),
+        pytest.param(lambda x: -x, id="an operation on a value"),
+        pytest.param(lambda x: x * 3.0, id="an operation on a value and a number"),
+        pytest.param(lambda x: (x + x) * x, id="operations, the first on two values"),
+        pytest.param(lambda x: -abs(x), id="operations, the first on one value"),
+    ],
+)
+def test_a_program_of_one_device_runs_there_and_not_where_its_twin_ran(lab, function):
     devices = [lab.device(f"lab:{number}") for number in (0, 1)]
-    tensors = [zyx.Tensor([1.0, 2.0], device=device.name) for device in devices]
+    values = np.array([1.0, 2.0], np.float32)
+    tensors = [zyx.Tensor(values, device=device.name) for device in devices]
     launched = []
     for x, device in zip(tensors, devices, strict=True):
         before = [len(other.launched) for other in devices]
-        y = (x + x).realize()
+        y = function(x).realize()
         launched.append([len(other.launched) - count for other, count in zip(devices, before, strict=True)])
-        assert (y.device, y.tolist()) == (device.name, [2.0, 4.0])
+        assert (y.device, y.tolist()) == (device.name, function(values).tolist())
     assert launched == [[1, 0], [0, 1]]
 
 
-@pytest.mark.parametrize("kind", [n.Binary, n.Where, n.Gather, n.Scatter, n.Custom], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [n.Binary, n.Where, n.Gather, n.Scatter, n.Custom, n.Shrink, n.Cast], ids=lambda kind: kind.__name__
+)
 def test_a_key_says_of_each_operand_which_it_is(kind):
     leaves = [leaf() for _ in range(4)]
     first = n.Where((2, 2), zyx.float32, "one:0", tuple(leaves[:3]))  # so that all are counted before
     attributes = {name: values[0] for name, values in ATTRIBUTES[kind].items()}
     keys = []
-    for number in range(SOURCES[kind]):
+    for number in range(SOURCES.get(kind, 1)):
         for other in leaves[1:]:
-            sources = [leaves[0]] * SOURCES[kind]
+            sources = [leaves[0]] * SOURCES.get(kind, 1)
             sources[number] = other
             node = kind((2, 2), zyx.float32, "one:0", tuple(sources), **attributes)
             keys.append(signature([first, leaves[3], node])[0])
@@ -196,3 +210,9 @@ def test_kinds_of_nodes_without_attributes_are_told_apart():
     kinds = [kind for kind in KINDS if not ATTRIBUTES[kind] and SOURCES.get(kind, 1) == 1]
     assert len(kinds) > 3
     assert len({key_of(kind) for kind in kinds}) == len(kinds)
+
+
+def test_a_key_says_which_operand_is_a_number():
+    number, x = n.Const((2, 2), zyx.float32, "one:0", (), 1.0), leaf()
+    pairs = (number, x), (x, number)
+    assert len({signature([n.Binary((2, 2), zyx.float32, "one:0", pair, BinaryOp.SUB)])[0] for pair in pairs}) == 2

@@ -231,7 +231,8 @@ class Bench:
 
     def run_kernels(self, nests: Sequence[Nest], arrays: dict[Param, np.ndarray]) -> None:
         """Schedule and lower nests as for the device, verify the kernel, and run it."""
-        kernel = lower_together([choose_schedule(nest, self.info)[0] for nest in nests], "test")
+        is_alone = len(nests) == 1
+        kernel = lower_together([choose_schedule(nest, self.info, is_alone=is_alone)[0] for nest in nests], "test")
         verify(kernel)
         params = dict.fromkeys(param for nest in nests for param in nest.params)
         interpreter.run(kernel, [arrays[param] for param in params])

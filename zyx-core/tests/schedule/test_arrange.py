@@ -60,6 +60,12 @@ class TestSharing:
         ]
         assert sorted(len(launch) for launch in bench.check(*outputs).launches) == [1, 1, 1, 2]
 
+    def test_products_of_small_parts_of_large_buffers_are_products_of_matrices(self, bench):
+        x, w = bench.normal(8, 90, 6), bench.normal(6, 8)
+        rows = [bench.graph.reshape(bench.graph.shrink(x, [(0, 8), (t, t + 1), (0, 6)]), (8, 6)) for t in range(5)]
+        outputs = [bench.matmul(part, w) for part in rows]
+        assert [len(launch) for launch in bench.check(*outputs).launches] == [1] * 5
+
     def test_what_nothing_waits_for_is_put_off_to_share_one_launch(self, bench):
         outputs = []
         for size in (8, 12, 16):
@@ -67,6 +73,14 @@ class TestSharing:
             outputs.append(bench.exp(product))
         scheduled = bench.check(*outputs)
         assert len(scheduled.launches[-1]) == 3
+
+    def test_long_reductions_have_launches_of_their_own_where_threads_meet(self, device_with):
+        bench = device_with(units=2, max_group_threads=64, max_group_shape=(64, 64, 64), warp_size=32)
+        long, short, tiny = (
+            bench.sum(bench.leaf(np.zeros(shape, np.float32)), 1) for shape in ((1 << 15, 33), (1 << 14, 33), (17, 7))
+        )
+        launches = launches_of(bench, long, bench.exp(bench.normal(9)), short, tiny)
+        assert sorted(len(launch) for launch in launches) == [1, 3]
 
 
 class TestDonation:

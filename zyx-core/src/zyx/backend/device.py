@@ -116,7 +116,9 @@ class SupportsCapture(Protocol):
     """A device that turns a sequence of launches into one program, where it can: that only saves time."""
 
     def capture(self, launches: Sequence[Launch], slots: int) -> Program:
-        """Return a program that, launched with `slots` buffers, runs `launches` in order, one after the other.
+        """Return a program that, launched with `slots` arguments, runs `launches` in order, one after the other.
+
+        A slot stands for a buffer, or for a number of one dtype; a device may refuse the latter.
 
         The buffers named in `launches` and the programs must outlive it. Whatever this raises but `DeviceLostError`
         means that there is no such program: the launches are made one by one then, and this sequence is not asked for
@@ -124,6 +126,7 @@ class SupportsCapture(Protocol):
 
         Raises:
             UnsupportedError: The device cannot do these launches as one.
+            LaunchError: An argument does not fit, or a slot stands for a number where the device takes buffers only.
             AllocationError: No room for what it keeps of them.
         """
 

@@ -14,16 +14,14 @@ class Event:
     """The completion of one piece of queued work.
 
     An event has one owner and is used once: passing it in a list of events to wait for gives it away, and so do
-    `MemoryPool.sync_events` and `release_events`. The base class stands for work that is complete already.
+    `MemoryPool.sync_events` and `release_events`. One that is `complete_when_made` may be dropped instead. The base
+    class stands for work that is complete already.
     """
 
-    __slots__ = ("_used",)
+    __slots__ = ("_used",)  # set once it is used: events need no constructor, which would take longer than all the rest
 
     #: Whether the work is done before anybody can hold the event; classes for queued work say False.
     complete_when_made: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self._used = False
 
     def take(self) -> None:
         """Mark the event as used. Backends call this for every event that they are given.
@@ -31,7 +29,7 @@ class Event:
         Raises:
             InvalidEventError: It was used before.
         """
-        if self._used:
+        if hasattr(self, "_used"):
             raise InvalidEventError(
                 f"{type(self).__name__} was used before; an event may be waited for or released once"
             )

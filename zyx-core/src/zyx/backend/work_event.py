@@ -28,7 +28,6 @@ class WorkEvent(Event, Generic[WorkT]):
     complete_when_made: ClassVar[bool] = False
 
     def __init__(self, owner: object, work: Sequence[WorkT] = ()) -> None:
-        self._used = False
         self.owner = owner
         self.work = work
 

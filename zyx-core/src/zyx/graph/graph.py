@@ -26,7 +26,13 @@ _LEAST_FORGOTTEN: Final = 1000
 
 _UNARY_OPS: Final = {dtype.name: ops.unary_ops(dtype) for dtype in dtypes.ALL}
 _REDUCE_OPS: Final = {dtype.name: ops.reduce_ops(dtype) for dtype in dtypes.ALL}
-_BINARY_OPS: Final = {dtype.name: ops.binary_ops(dtype) for dtype in dtypes.ALL}
+#: By the dtype of two operands, that of the result of each operation that is defined for it.
+_BINARY_RESULTS: Final = {
+    dtype.name: {op: dtypes.bool_ if op in ops.COMPARISONS else dtype for op in ops.binary_ops(dtype)}
+    for dtype in dtypes.ALL
+}
+_new: Final = object.__new__
+_reference: Final = weakref.ref
 
 
 _NUMBERS: Final = frozenset({float, int, bool})
@@ -97,7 +103,13 @@ class Graph:
         """Return `value`, converted to `dtype`, over `shape`; what stands in for a number (`zyx.jit`) has a node."""
         if type(value) not in _NUMBERS and (node_of := getattr(type(value), "as_constant", None)) is not None:
             return node_of(value, self, dtype, device, shape)  # type: ignore[no-any-return]
-        return self._intern(n.Const(shape, dtype, device, (), dtype.to_scalar(value)))
+        value = dtype.to_scalar(value)
+        # As `_intern` does, with the key of `_key`, but in no more calls: numbers are operands as often as tensors are.
+        key = (n.Const, (value.hex() if type(value) is float else value,), shape, dtype.name, device)
+        known = self._nodes.get(key)
+        if known is not None and (found := known()) is not None:
+            return found
+        return self._keep(key, n.Const(shape, dtype, device, (), value))
 
     def iota(self, shape: Shape, axis: int, dtype: DType, device: str) -> n.Node:
         """Return the coordinate along `axis`, in an integer type."""
@@ -109,8 +121,14 @@ class Graph:
         self, shape: Shape, dtype: DType, device: str, storage: object | None = None, *, history_lost: bool = False
     ) -> n.Leaf:
         """Return a new leaf; no two leaves are equal."""
-        node = n.Leaf(shape, dtype, device, (), history_lost)
+        node: n.Leaf = _new(n.Leaf)  # as the constructor makes it, see `binary`
+        node.shape = shape
+        node.dtype = dtype
+        node.device = device
+        node.sources = ()
+        node.depth = 0
         node.storage = storage
+        node.history_lost = history_lost
         return node
 
     # ---- movement
@@ -247,20 +265,31 @@ class Graph:
     def binary(self, op: BinaryOp, x: n.Node, y: n.Node) -> n.Node:
         """Return `op` of each pair of elements of two operands of one shape, dtype and device."""
         key = (op, id(x), id(y))
-        known = self._nodes.get(key)
-        found = None if known is None else known()
-        if found is not None:
+        nodes = self._nodes
+        known = nodes.get(key)
+        if known is not None and (found := known()) is not None:
             return found
         shape, dtype, device = x.shape, x.dtype, x.device
         if shape != y.shape or dtype is not y.dtype or device != y.device:
             self._check_alike(op.value, x, y)
-        if op not in _BINARY_OPS[dtype.name]:
+        result = _BINARY_RESULTS[dtype.name].get(op)
+        if result is None:
             raise DTypeError(f"{op.value} is not defined for {dtype}")
-        node = n.Binary(shape, dtypes.bool_ if op in ops.COMPARISONS else dtype, device, (x, y), op)
+        # What the constructor and `_keep` do, without their calls, which would take as long as all the rest.
+        node: n.Binary = _new(n.Binary)
+        node.shape = shape
+        node.dtype = result
+        node.device = device
+        node.sources = (x, y)
+        node.op = op
+        node.storage = None
         first = 1 if x.storage is not None else x.depth + 1
         second = 1 if y.storage is not None else y.depth + 1
         node.depth = first if first > second else second  # max() takes three times as long
-        return self._keep(key, node)
+        nodes[key] = _reference(node)
+        if len(nodes) > self._most:
+            self._forget_dead()
+        return node
 
     def where(self, condition: n.Node, x: n.Node, y: n.Node) -> n.Node:
         """Return x where the bool `condition` holds, else y."""

@@ -175,6 +175,13 @@ class Nest:
         """All ranges of all statements, in order of appearance."""
         return tuple(dict.fromkeys(range_ for statement in self.statements for range_ in statement.order))
 
+    @property
+    def grid(self) -> tuple[Range, ...]:
+        """The ranges of kind GROUP, that along which groups are neighbours last: in the order of the last statement."""
+        last = self.statements[-1].order
+        groups = (range_ for range_ in self.ranges if self.kind(range_) is Kind.GROUP)
+        return tuple(sorted(groups, key=lambda range_: last.index(range_) if range_ in last else -1))
+
     def __str__(self) -> str:
         from zyx.ir.nest_printer import print_nest  # for debuggers and error texts only
 
@@ -182,6 +189,6 @@ class Nest:
 
 
 def params_of(nests: Sequence[Nest]) -> list[Param]:
-    """Return the params of the kernel of some nests, each once, in launch order: buffers, then numbers."""
+    """Return the params of the kernel of some nests, each once, in launch order: buffers, then numbers as numbered."""
     params = dict.fromkeys(param for nest in nests for param in nest.params)
-    return sorted(params, key=lambda param: param.by_value)
+    return sorted(params, key=lambda param: param.number if param.by_value else -1)

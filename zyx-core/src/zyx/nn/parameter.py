@@ -48,6 +48,10 @@ class Parameter(Tensor):
         """Return a new tensor of `node`."""
         return Tensor.of(node, runtime)
 
+    def like(self, node: Node) -> Tensor:  # type: ignore[override]  # results are no parameters
+        """Return a new tensor of `node`."""
+        return Tensor.of(node, self.runtime)
+
     def __copy__(self) -> Parameter:
         return Parameter(self)
 

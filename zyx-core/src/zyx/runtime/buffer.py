@@ -134,12 +134,12 @@ class Buffer:
     __slots__ = ("__weakref__", "_retired", "nbytes", "pending", "pool", "raw", "writer")
 
     def __init__(self, pool: MemoryPool, raw: PoolBuffer | None, nbytes: int, retired: Retired) -> None:
-        self.pool: Final = pool
-        self.nbytes: Final = nbytes
+        self.pool = pool
+        self.nbytes = nbytes
         self.pending: Pending | None = None
         self.writer: Pending | None = None
         self._retired = retired
-        self.raw: Final = raw  # last, for `__del__`
+        self.raw = raw  # last, for `__del__`
 
     def wait(self) -> None:
         """Return when all work on the buffer is done.
@@ -170,6 +170,8 @@ class Buffer:
 
 
 Retired = deque["tuple[MemoryPool, PoolBuffer, Pending | None]"]
+
+_new: Final = object.__new__
 
 #: So many tensors are named where there is no room for another one.
 _MOST_NAMED: Final = 3
@@ -229,6 +231,7 @@ class Memory:
         peak_bytes: The most there were since `reset_peak`.
         lost: Pools that must not be touched, since they are those of the process that this one was forked from.
         trace: What is told of allocations, if anything is.
+        queued: The pools that ever had a buffer, but for those that have nothing to wait for, as that of the host.
     """
 
     def __init__(self) -> None:
@@ -237,6 +240,7 @@ class Memory:
         self.live_bytes = 0
         self.peak_bytes = 0
         self.lost: set[MemoryPool] = set()
+        self.queued: set[MemoryPool] = set()
         self._retired: Retired = deque()
         self._apart: Retired = deque()
         self._of_parent: list[PoolBuffer] = []
@@ -257,13 +261,20 @@ class Memory:
         if nbytes == 0:
             return Buffer(pool, None, 0, retired)
         while retired:
-            dead = retired.popleft()
-            is_sound = not dead[1].is_foreign and (
-                dead[2] is None or not (dead[2].has_failed or dead[2].runs_apart_from(pool))
-            )
-            if dead[0] is pool and dead[1].nbytes == nbytes and is_sound:  # as in a loop: no need to ask, or to wait
-                buffer = Buffer(pool, dead[1], nbytes, retired)
-                buffer.pending = dead[2]
+            owner, raw, pending = dead = retired.popleft()
+            if (  # as in a loop: no need to ask, or to wait
+                owner is pool
+                and raw.nbytes == nbytes
+                and not raw.is_foreign
+                and (pending is None or not (pending.has_failed or pending.runs_apart_from(pool)))
+            ):
+                buffer: Buffer = _new(Buffer)  # as the constructor makes it, which would take longer
+                buffer.pool = pool
+                buffer.nbytes = nbytes
+                buffer.pending = pending
+                buffer.writer = None
+                buffer._retired = retired
+                buffer.raw = raw
                 if self.trace is not None:
                     scoped = shown()
                     if (self.trace.configured if scoped is None else scoped) & MEMORY:  # without a call where it is not
@@ -290,7 +301,11 @@ class Memory:
             self.peak_bytes = self.live_bytes
         count = self._counts.get(pool)
         if count is None:
+            from zyx.backend import MemoryPool  # which `import zyx` does without
+
             count = self._counts[pool] = _Count()
+            if type(pool).synchronize is not MemoryPool.synchronize:
+                self.queued.add(pool)
         count.add(raw.nbytes)
         buffer = Buffer(pool, raw, raw.nbytes, self._retired)
         if event.complete_when_made:

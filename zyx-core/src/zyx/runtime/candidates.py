@@ -3,7 +3,8 @@
 off        generated kernels
 prefer     the library's, where it has one
 measure    whichever is faster on scratch buffers, if ``autotune.enabled``; without it nothing is timed, and what the
-           backend says is taken (`LibraryKernel.unmeasured`)
+           backend says is taken (`LibraryKernel.unmeasured`), but for products that suit a generated kernel better
+           (`zyx.schedule.library.suits_threads`)
 
 A generated product takes along what follows it element by element, a library's does not. Large products are separated
 from that where a library is taken for them; see `zyx.schedule.library.product_in`.
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from zyx.backend.library import Gemm
 from zyx.errors import BackendError, UnsupportedError
 from zyx.runtime.trace import Trace
-from zyx.schedule.library import match_gemm
+from zyx.schedule.library import match_gemm, suits_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,7 +83,8 @@ class Candidates:
             return None
         problem, params = found
         for kernel in self._offered(device):
-            if kernel.serves is not Gemm or not (policy == "prefer" or is_measured or kernel.unmeasured):
+            is_unmeasured = kernel.unmeasured and not suits_threads(problem)
+            if kernel.serves is not Gemm or not (policy == "prefer" or is_measured or is_unmeasured):
                 continue
             try:
                 program = prepared(kernel, problem, device)

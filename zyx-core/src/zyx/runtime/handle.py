@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.tracing import Tracing
+
+#: Deeper graphs than this are computed on their own, so that a loop that never reads its result stays small.
+MAX_DEPTH: Final = 4000
+_new: Final = object.__new__
 
 
 class Handle:
@@ -30,17 +34,36 @@ class Handle:
         self._node = node
         self.runtime = runtime
         self.tracing: Tracing | None = runtime.tracing if runtime.traces else None
-        runtime.created(self)
+        self._begin()
 
     @classmethod
     def of(cls, node: Node, runtime: Runtime) -> Self:
         """Return a new handle of `node`."""
-        handle = cls.__new__(cls)
+        handle = _new(cls)
         handle._node = node
         handle.runtime = runtime
         handle.tracing = runtime.tracing if runtime.traces else None
-        runtime.created(handle)
+        if runtime.observers.references or node.depth > MAX_DEPTH:
+            handle._begin()
         return handle
+
+    def like(self, node: Node) -> Self:
+        """Return a new handle of `node` that belongs where this one does. Operations do so: it is faster than `of`."""
+        handle = _new(self.__class__)
+        handle._node = node
+        runtime = handle.runtime = self.runtime
+        handle.tracing = runtime.tracing if runtime.traces else None
+        if runtime.observers.references or node.depth > MAX_DEPTH:
+            handle._begin()
+        return handle
+
+    def _begin(self) -> None:
+        """Tell those who follow handles of a new one, and compute it if its graph has become deep."""
+        runtime = self.runtime
+        if runtime.observers.references:
+            runtime.observers.created(self)
+        if self._node.depth > MAX_DEPTH and self.tracing is None:
+            runtime.realize([self])
 
     @property
     def node(self) -> Node:

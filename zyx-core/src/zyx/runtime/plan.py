@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LaunchStep:
-    """Launch `program` on the buffers `args`, of which it writes to those in `written`, and the numbers `given`."""
+    """Launch `program` on the buffers `args`, of which it writes to those in `written`, and on numbers.
+
+    Of these, the run has those in `given`; behind them come the `starts`, where the kernel reads.
+    """
 
     device: Device
     program: Program
@@ -39,6 +42,7 @@ class LaunchStep:
     bytes_moved: int
     written: tuple[int, ...]
     given: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +109,11 @@ class Plan:
             for slice_ in slices:  # not in brackets, which would be a call more
                 buffers.append(memory.allocate(slice_.pool, slice_.nbytes))
         except AllocationError as error:
-            raise AllocationError(f"{error}; {self._needs()}") from error
+            raise self._no_room(error) from error
         return buffers
+
+    def _no_room(self, error: AllocationError) -> AllocationError:
+        return AllocationError(f"{error}; {self._needs()}")
 
     def _needs(self) -> str:
         """Say what one run needs."""
@@ -132,6 +139,26 @@ class Plan:
             buffers += self.allocate(memory, self.temporaries)
         self.queue(buffers, trace)
         return [buffers[number] for number in self.results]  # type: ignore[misc]  # none of them is a number
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one launch, which computes one buffer and needs no other; then there is `run_single`."""
+        return len(self.steps) == len(self.outputs) == len(self.results) == 1 and (
+            isinstance(self.steps[0], LaunchStep) and not self.temporaries and self.results[0] == self.inputs
+        )
+
+    def run_single(self, buffers: list[Buffer | Scalar], memory: Memory, trace: Trace) -> Buffer:
+        """As `run`, for those that are `is_single`: what most plans are that compute a tensor by itself."""
+        (step,), (output,) = self.steps, self.outputs
+        try:
+            result = memory.allocate(output.pool, output.nbytes)
+        except AllocationError as error:
+            raise self._no_room(error) from error
+        buffers.append(result)
+        scoped = shown()
+        is_shown = (trace.configured if scoped is None else scoped | trace.configured & TIMED) & SINGLE
+        _launch(step, buffers, trace if is_shown else None)  # type: ignore[arg-type]  # it is a launch
+        return result
 
     def queue(self, buffers: Sequence[Buffer | Scalar], trace: Trace) -> None:
         """Queue the steps on the buffers of a run. From the second run on, a device that can captures them as one.
@@ -180,15 +207,17 @@ class Plan:
         if not isinstance(device, SupportsCapture):
             return False
         launches = [step for step in self.steps if isinstance(step, LaunchStep)]
-        if any(step.given for step in launches):
-            return False  # what is captured has the numbers of one run
         buffers = tuple(sorted({number for step in launches for number in step.args}))
-        slot = {number: Slot(position) for position, number in enumerate(buffers)}
-        sequence = [SequenceLaunch(step.program, tuple(slot[number] for number in step.args)) for step in launches]
+        given = tuple(sorted({number for step in launches for number in step.given}))
+        slot = {number: Slot(position) for position, number in enumerate((*buffers, *given))}
+        sequence = [
+            SequenceLaunch(step.program, (*(slot[number] for number in (*step.args, *step.given)), *step.starts))
+            for step in launches
+        ]
         written = tuple({number for step in launches for number in step.written})
         moved = sum(step.bytes_moved for step in launches)
         try:
-            program = device.capture(sequence, len(buffers))
+            program = device.capture(sequence, len(slot))
         except DeviceLostError as error:
             locate(error, device.name)
             raise
@@ -196,7 +225,7 @@ class Plan:
             self._is_refused = True
             trace.not_captured(device, len(launches), error)
             return False
-        self._whole = LaunchStep(device, program, buffers, moved, written)
+        self._whole = LaunchStep(device, program, buffers, moved, written, given)
         return True
 
     def close(self) -> None:
@@ -212,37 +241,35 @@ def _launch(step: LaunchStep, buffers: Sequence[Any], trace: Trace | None = None
     This is done for every tensor of a program that computes each by itself.
     """
     device = step.device
-    pool = device.memory_pool
-    args: list[Buffer] = []
     raw: list[PoolBuffer | Scalar] = []  # but for what is empty, which takes no part in a kernel
-    events: list[Event] = []
-    taken: list[Pending] = []
+    events: Sequence[Event] = ()
+    taken: Sequence[Pending] = ()
     is_busy = False
     for number in step.args:
         buffer = buffers[number]
-        args.append(buffer)
         if buffer.raw is not None:
             raw.append(buffer.raw)
         if buffer.pending is not None:
             is_busy = True
     if step.given:
         raw += [buffers[number] for number in step.given]
+    if step.starts:
+        raw += step.starts
     if is_busy:
-        events, taken = take_events(args, pool)
+        events, taken = take_events([buffers[number] for number in step.args], device.memory_pool)
     try:
         if trace is None:
             event = device.launch(step.program, raw, events)
         else:
             started = trace.before_launch()
             event = trace.after_launch(step, trace.launch(step, raw, events), started, buffers)
-        if is_busy or not event.complete_when_made:
-            settle(event, pool, args, taken, [buffers[number] for number in step.written])
-        else:
-            event.take()
+        if is_busy or not event.complete_when_made:  # what is complete may be dropped
+            args = [buffers[number] for number in step.args]
+            settle(event, device.memory_pool, args, taken, [buffers[number] for number in step.written])
     except BackendError as error:
         locate(error, device.name)
         abandon(taken)
         raise
     except BaseException:
-        drain(pool)
+        drain(device.memory_pool)
         raise

@@ -15,6 +15,8 @@ from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
 from zyx.ir.nest import params_of
 from zyx.runtime.compiler import REFUSALS
+from zyx.runtime.lengths import Lengths
+from zyx.runtime.places import Copy, Launched, place_temporaries
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
 from zyx.runtime.varying import Varying
 from zyx.schedule.arrange import arrange, donate
@@ -26,6 +28,7 @@ from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare
 from zyx.schedule.sorting import WAYS_TO_SORT
+from zyx.schedule.starts import Shared, share_kernels
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -45,25 +48,6 @@ _MOST_POINTS: Final = 1 << 56
 
 
 @dataclass(frozen=True, slots=True)
-class _Kernel:
-    """A kernel to launch.
-
-    Attributes:
-        device: Where.
-        program: What it is compiled to.
-        buffers: The nodes whose buffers it takes.
-        stored: Those that it writes to.
-        numbers: The nodes whose values it is given, behind the buffers.
-    """
-
-    device: Device
-    program: Program
-    buffers: tuple[Node, ...]
-    stored: tuple[Node, ...]
-    numbers: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Started:
     """The same, while it is being compiled."""
 
@@ -72,14 +56,32 @@ class _Started:
     buffers: tuple[Node, ...]
     stored: tuple[Node, ...]
     numbers: tuple[Node, ...] = ()
+    starts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
-    """A copy of `source`'s buffer to that of `target`."""
+class _Drawn:
+    """What a launch computes: parts that share it, as nests.
 
-    source: Node
-    target: Node
+    Attributes:
+        parts: The parts.
+        nests: Of each of them, or of what follows each other in several launches; none of a hand-written kernel.
+        node_of: The node of each buffer and number.
+    """
+
+    parts: Sequence[Part]
+    nests: Sequence[Nest]
+    node_of: Mapping[Param, Node]
+
+    @property
+    def is_in_phases(self) -> bool:
+        """Whether the nests are of several launches."""
+        return len(self.nests) > len(self.parts)
+
+    @property
+    def stored(self) -> tuple[Node, ...]:
+        """What it writes to."""
+        return tuple(node for part in self.parts for node in part.stored)
 
 
 class Planner:
@@ -93,6 +95,7 @@ class Planner:
 
     Attributes:
         varying: Which constants the plans are given.
+        lengths: Which lengths they are given.
     """
 
     #: What is tried in another way.
@@ -104,13 +107,14 @@ class Planner:
         compiler: Compiler,
         candidates: Candidates,
         *,
-        is_deterministic: bool = False,
+        is_deterministic: bool,
     ) -> None:
         self.device_of = device_of
         self.compiler = compiler
         self.candidates = candidates
         self.is_deterministic = is_deterministic
         self.varying = Varying()
+        self.lengths = Lengths()
 
     def make(
         self,
@@ -146,13 +150,13 @@ class _Making:
 
     def make(self, outputs: Sequence[Node], leaves: Sequence[Node]) -> Plan:
         """Return the plan; see `Planner.make`."""
-        actions: list[_Kernel | _Copy] = []
+        actions: list[Launched | Copy] = []
         targets: dict[Node, Node] = {}  # a ToDevice node -> the leaf that stands for its result
         wanted = self._on_device(outputs, targets, actions)
         shared = self._shared
         actions = [
             replace(action, buffers=tuple(shared.get(node, node) for node in action.buffers))
-            if isinstance(action, _Kernel)
+            if isinstance(action, Launched)
             else action
             for action in actions
         ]
@@ -162,7 +166,7 @@ class _Making:
         return self._placed.get(name) or self._device_by_name(name)
 
     def _on_device(
-        self, outputs: Sequence[Node], targets: dict[Node, Node], actions: list[_Kernel | _Copy]
+        self, outputs: Sequence[Node], targets: dict[Node, Node], actions: list[Launched | Copy]
     ) -> list[Node]:
         """Plan `outputs`, what they need from other devices first; return the nodes whose buffers hold their values."""
         order = topological(outputs)
@@ -181,7 +185,7 @@ class _Making:
 
     def _computed(
         self, outputs: Sequence[Node], device: Device, *, may_donate: bool
-    ) -> tuple[dict[Node, Node], list[_Kernel]]:
+    ) -> tuple[dict[Node, Node], list[Launched]]:
         """Return the nodes whose buffers hold the values of a device's outputs, and the launches that compute them."""
         order = topological(outputs)
         ways = WAYS_TO_SORT if any(isinstance(node, n.Sort) and node.storage is None for node in order) else 1
@@ -191,11 +195,8 @@ class _Making:
                     self._graph, order, outputs, device.info, deterministic=self._is_deterministic, way_to_sort=way
                 )
                 wanted = dict(zip(outputs, prepared, strict=True))
-                computed = [
-                    node for node in dict.fromkeys(prepared) if node.storage is None and not isinstance(node, n.Leaf)
-                ]
                 offers = {wanted[node]: old for node, old in self._donations.items() if node in wanted}
-                return wanted, self._kernels(computed, device, offers if may_donate else {}, set(prepared))
+                return wanted, self._kernels(prepared, device, offers if may_donate else {})
             except Planner.refusals as error:
                 if way + 1 == ways:
                     raise
@@ -207,12 +208,12 @@ class _Making:
         outputs: Sequence[Node],
         order: Sequence[Node],
         targets: dict[Node, Node],
-        actions: list[_Kernel | _Copy],
+        actions: list[Launched | Copy],
     ) -> list[Node]:
         """Replace transfers by leaves, planning what they transfer, innermost first; return the outputs over these."""
         new: dict[Node, Node] = {}
         for node in order:
-            if node.storage is not None or not node.sources:
+            if node.storage is not None:
                 new[node] = node
                 continue
             sources = [new[source] for source in node.sources]
@@ -223,42 +224,51 @@ class _Making:
                     if self._device_of(held.device).memory_pool is self._device_of(node.device).memory_pool:
                         self._shared[targets[node]] = self._shared.get(held, held)
                     else:
-                        actions.append(_Copy(self._shared.get(held, held), targets[node]))
+                        actions.append(Copy(self._shared.get(held, held), targets[node]))
                 new[node] = targets[node]
             else:
                 new[node] = rebuild(self._graph, node, sources)
         return [new[node] for node in outputs]
 
-    def _kernels(
-        self, outputs: Sequence[Node], device: Device, offers: Mapping[Node, Node], kept: set[Node]
-    ) -> list[_Kernel]:
-        """Return the launches that compute `outputs`, compiled.
+    def _kernels(self, outputs: Sequence[Node], device: Device, offers: Mapping[Node, Node]) -> list[Launched]:
+        """Return the launches that compute those of `outputs` that are not there yet, compiled.
 
         What a device refuses in every schedule is divided: launches into their kernels, these into what could be
-        kernels of its own, and that in halves. See `donate` for `offers` and `kept`.
+        kernels of its own, and that in halves. See `donate` for `offers`.
 
         Raises:
             BackendError: The device refuses a kernel that cannot be divided.
         """
         order = topological(outputs)
         division = Division()
+        is_shared = True
         while True:
             launches = division.launches(arrange(self._parts(order, outputs, device, division.apart), device.info))
-            donated = donate(launches, dict(offers), kept)
+            donated = donate(launches, dict(offers), set(outputs))
             current: Sequence[Part] = ()
             started: list[tuple[Sequence[Part], _Started]] = []
-            kernels: list[_Kernel] = []
+            kernels: list[Launched] = []
             try:
-                for launch in launches:
-                    current = launch
-                    started += [(launch, kernel) for kernel in self._started(launch, device)]
+                drawn: list[_Drawn] = []
+                for current in launches:
+                    drawn.append(self._drawn(current, device))
+                nests = [launch.nests for launch in drawn]
+                shared = share_kernels(nests) if is_shared else [Shared(own) for own in nests]
+                for launch, one in zip(drawn, shared, strict=True):
+                    current = launch.parts
+                    started += [(current, kernel) for kernel in self._started(launch, one, device)]
                 for current, kernel in started:  # noqa: B007  # for what is said of one that fails
                     program = self._compiler.result(kernel.program)
-                    kernels.append(_Kernel(device, program, kernel.buffers, kernel.stored, kernel.numbers))
+                    numbers = kernel.numbers, kernel.starts
+                    kernels.append(Launched(device, program, kernel.buffers, kernel.stored, *numbers))
             except Planner.refusals as error:
-                if not division.divide(current, device.info):
+                if is_shared and any(kernel.starts for _, kernel in started):
+                    is_shared = False
+                    self._compiler.trace.unshared(error)
+                elif division.divide(current, device.info):
+                    self._compiler.trace.divided(_name(current), error)
+                else:
                     raise
-                self._compiler.trace.divided(_name(current), error)
                 continue
             self._donated.update(donated)
             return kernels
@@ -268,9 +278,9 @@ class _Making:
     ) -> list[Part]:
         """Return the kernels that compute `outputs`; large products are by themselves where they are a library's."""
         parts = partition(order, outputs, device.info, by_themselves)
-        products = {part: node for part in parts if (node := product_in(part)) is not None}
-        if not products or not self._candidates.serves_products(device):
+        if not self._candidates.serves_products(device):
             return parts
+        products = {part: node for part in parts if (node := product_in(part)) is not None}
         apart = {node for part, node in products.items() if match_gemm(build_nest(part, {})) is None}
         if not apart:
             return parts
@@ -288,14 +298,13 @@ class _Making:
 
         return self._candidates.library_program(nest, device, generated, self._compiler.prepared) is not None
 
-    def _started(self, parts: Sequence[Part], device: Device) -> list[_Started]:
-        """Return what computes `parts`, which share a launch: one kernel, or several that follow each other."""
-        root = parts[0].root
-        if isinstance(root, n.Custom):
-            return [self._custom(root, parts, device)]
-        stored = tuple(node for part in parts for node in part.stored)
-        for node in stored:
-            self._slice(node)  # before anything is compiled that could not be launched
+    def _drawn(self, parts: Sequence[Part], device: Device) -> _Drawn:
+        """Return the nests of `parts`, which share a launch."""
+        if isinstance(parts[0].root, n.Custom):
+            return _Drawn(parts, (), {})
+        for part in parts:
+            for node in part.stored:
+                self._slice(node)  # before anything is compiled that could not be launched
         nests: list[Nest] = []
         params: dict[Node, Param] = {}
         for part in parts:
@@ -303,33 +312,45 @@ class _Making:
             _check_work(nests[-1], part)
         node_of = {param: node for node, param in reversed(params.items())}
         phases = in_phases(nests[0], device.info, deterministic=self._is_deterministic) if len(nests) == 1 else []
-        if len(phases) > 1:
+        return _Drawn(parts, phases or nests, node_of)
+
+    def _started(self, drawn: _Drawn, shared: Shared, device: Device) -> list[_Started]:
+        """Return what computes a launch: one kernel, or several that follow each other."""
+        if not drawn.nests:
+            return [self._custom(drawn.parts, device)]
+        name = _name(drawn.parts)
+        if drawn.is_in_phases:
             return [
-                self._start([nest], name, device, node_of, stored)
-                for nest, name in zip(phases, (f"{_name(parts)}_base", _name(parts)), strict=True)
+                self._start([nest], its_name, device, drawn, shared)
+                for nest, its_name in zip(shared.nests, (f"{name}_base", name), strict=True)
             ]
-        nests = phases or nests
-        generated = functools.cache(lambda: self._start(nests, _name(parts), device, node_of, stored))
-        if len(nests) == 1:
+        generated = functools.cache(lambda: self._start(shared.nests, name, device, drawn, shared))
+        if len(drawn.nests) == 1:
             library = self._candidates.library_program(
-                nests[0], device, lambda: self._compiler.result(generated().program), self._compiler.prepared
+                drawn.nests[0], device, lambda: self._compiler.result(generated().program), self._compiler.prepared
             )
             if library is not None:
                 program: Future[Program] = Future()
                 program.set_result(library[0])
-                return [_Started(device, program, tuple(node_of[param] for param in library[1]), stored)]
+                buffers = tuple(drawn.node_of[param] for param in library[1])
+                return [_Started(device, program, buffers, drawn.stored)]
         return [generated()]
 
-    def _start(
-        self, nests: Sequence[Nest], name: str, device: Device, node_of: Mapping[Param, Node], stored: tuple[Node, ...]
-    ) -> _Started:
+    def _start(self, nests: Sequence[Nest], name: str, device: Device, drawn: _Drawn, shared: Shared) -> _Started:
         """Begin to compile the kernel of some nests."""
         params = params_of(nests)
-        buffers, numbers = (tuple(node_of[p] for p in params if p.by_value is by_value) for by_value in (False, True))
-        return _Started(device, self._compiler.start(nests, name, device), buffers, stored, numbers)
+        buffers, numbers = (
+            tuple(drawn.node_of[p] for p in params if p.by_value is by_value and p not in shared.starts)
+            for by_value in (False, True)
+        )
+        starts = tuple(shared.starts[param] for param in params if param in shared.starts)
+        program = self._compiler.start(nests, name, device)
+        return _Started(device, program, buffers, drawn.stored, numbers, starts)
 
-    def _custom(self, root: n.Custom, parts: Sequence[Part], device: Device) -> _Started:
+    def _custom(self, parts: Sequence[Part], device: Device) -> _Started:
         """Return the launch of a hand-written kernel; outputs that nobody needs get a buffer all the same."""
+        root = parts[0].root
+        assert isinstance(root, n.Custom)
         custom = root.kernel
         assert isinstance(custom, CustomKernel)
         outputs = {part.root.output: part.root for part in parts if isinstance(part.root, n.Custom)}
@@ -343,7 +364,7 @@ class _Making:
 
     # ---- buffers
 
-    def _with_buffers(self, wanted: Sequence[Node], leaves: Sequence[Node], actions: Sequence[_Kernel | _Copy]) -> Plan:
+    def _with_buffers(self, wanted: Sequence[Node], leaves: Sequence[Node], actions: Sequence[Launched | Copy]) -> Plan:
         numbers: dict[Node, int] = {leaf: number for number, leaf in enumerate(leaves)}
         slices: list[Slice] = []
         for node in dict.fromkeys(wanted):
@@ -352,17 +373,17 @@ class _Making:
             elif node not in numbers:
                 numbers[node] = len(leaves) + len(slices)
                 slices.append(self._slice(node))
-        temporaries = self._place_temporaries(numbers, actions)
+        temporaries = place_temporaries(numbers, len(leaves) + len(slices), actions, self._slice)
         steps: list[Step] = []
         for action in actions:
-            if isinstance(action, _Copy):
+            if isinstance(action, Copy):
                 steps.append(CopyStep(numbers[action.source], numbers[action.target]))
             else:
                 args = tuple(numbers[node] for node in action.buffers)
                 moved = sum(size_of(node.shape) * node.dtype.itemsize for node in action.buffers)
                 written = tuple(numbers[node] for node in action.stored)
                 given = tuple(numbers[node] for node in action.numbers)
-                steps.append(LaunchStep(action.device, action.program, args, moved, written, given))
+                steps.append(LaunchStep(action.device, action.program, args, moved, written, given, action.starts))
         return Plan(
             inputs=len(leaves),
             outputs=tuple(slices),
@@ -380,50 +401,6 @@ class _Making:
             raise AllocationError(f"{node!r} takes {nbytes} bytes; a buffer of {device.name} has at most {limit}")
         return Slice(device.memory_pool, nbytes)
 
-    def _place_temporaries(self, numbers: dict[Node, int], actions: Sequence[_Kernel | _Copy]) -> list[Slice]:
-        """Number the remaining nodes; a node takes over the memory of one that is not needed any more."""
-        last_use: dict[Node, int] = {}
-        for time, action in enumerate(actions):
-            for node in _touched(action):
-                if node not in numbers:
-                    last_use[node] = time
-        base = max(numbers.values(), default=-1) + 1
-        slices: list[Slice] = []
-        free: list[int] = []
-        copied = {action.source for action in actions if isinstance(action, _Copy)}
-        exact: set[int] = set()  # places that are copied as a whole, and so must not be larger than what they hold
-        for time, action in enumerate(actions):
-            for node in _touched(action):
-                if node in last_use and node not in numbers:
-                    numbers[node] = base + self._find_place(self._slice(node), slices, free, exact, node in copied)
-            for node in dict.fromkeys(_touched(action)):
-                if last_use.get(node) == time:
-                    free.append(numbers[node] - base)
-        return slices
-
-    @staticmethod
-    def _find_place(wanted: Slice, slices: list[Slice], free: list[int], exact: set[int], is_copied: bool) -> int:
-        """Return the free place that fits best; growing one is better than adding one.
-
-        For what is copied the size has to be the same; such a place is noted in `exact`, and is not grown any more.
-        """
-        fitting = [place for place in free if slices[place].pool is wanted.pool]
-        if is_copied:
-            fitting = [place for place in fitting if slices[place].nbytes == wanted.nbytes]
-        else:
-            fitting = [place for place in fitting if place not in exact or slices[place].nbytes >= wanted.nbytes]
-        if fitting:
-            best = min(fitting, key=lambda place: _misfit(slices[place].nbytes, wanted.nbytes))
-            free.remove(best)
-            if slices[best].nbytes < wanted.nbytes:
-                slices[best] = wanted
-        else:
-            best = len(slices)
-            slices.append(wanted)
-        if is_copied:
-            exact.add(best)
-        return best
-
 
 def _check_work(nest: Nest, part: Part) -> None:
     """Refuse what would take years, before anything is computed: kernels cannot be interrupted.
@@ -437,14 +414,6 @@ def _check_work(nest: Nest, part: Part) -> None:
             f"computing {part.root!r} goes over {points} points, which would take years; at most {_MOST_POINTS} are "
             "computed: combine elements before they are repeated, or take smaller shapes"
         )
-
-
-def _misfit(have: int, wanted: int) -> tuple[bool, int]:
-    return (have < wanted, abs(have - wanted))
-
-
-def _touched(action: _Kernel | _Copy) -> tuple[Node, ...]:
-    return (action.source, action.target) if isinstance(action, _Copy) else action.buffers
 
 
 def _name(parts: Sequence[Part]) -> str:

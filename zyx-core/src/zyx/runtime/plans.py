@@ -8,14 +8,16 @@ from collections import OrderedDict, deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from zyx.errors import DeviceLostError, ZyxError
 from zyx.runtime.devices import Devices
-from zyx.runtime.signature import signature
+from zyx.runtime.signature import signature, single, with_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from zyx.dtype import Scalar
     from zyx.graph.node import Node
+    from zyx.runtime.bounded import BoundedPlan
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.placement import Placed
     from zyx.runtime.plan import Plan
@@ -37,7 +39,8 @@ class Plans(Devices):
         super().__init__(settings)
         self._compiler: Compiler | None = None
         self._planner: Planner | None = None
-        self._plans: OrderedDict[Key, Plan] = OrderedDict()
+        self._plans: OrderedDict[Key, Plan | BoundedPlan] = OrderedDict()
+        self._of_single: dict[Hashable, Plan] = {}  # those of one operation again, by the key of `single`
         self._discarded: deque[Plan] = deque()
 
     def take_settings(self, settings: Settings) -> None:
@@ -63,7 +66,7 @@ class Plans(Devices):
 
     def _plan_for(
         self, nodes: Sequence[Node], leaves: Sequence[Node], order: Sequence[Node], key: Key, placed: Placed
-    ) -> tuple[Plan, Sequence[Scalar]]:
+    ) -> tuple[Plan | BoundedPlan, Sequence[Scalar]]:
         """Return a plan for `nodes`, whose key has none yet, and the numbers that it is to be given behind the leaves.
 
         Args:
@@ -77,11 +80,55 @@ class Plans(Devices):
         if given is not None and (known := self._plans.get(given.key)) is not None:
             self._plans.move_to_end(given.key)
             return known, given.values
+        has_own = bool(placed) or self.planner.is_deterministic  # other kernels add up in another order
+        bounded = None if has_own else self._bounded_plan(nodes, leaves, order, key)
+        if bounded is not None:
+            self._keep_plan(key, bounded)
+            return bounded, ()
         plan, values = self._new_plan(nodes, leaves, order, {}, given, placed)
-        self._plans[given.key if given is not None and values else key] = plan
-        while len(self._plans) > _MAX_PLANS:
-            self._plans.popitem(last=False)[1].close()
+        self._keep_plan(given.key if given is not None and values else key, plan)
         return plan, values
+
+    def _bounded_plan(
+        self, nodes: Sequence[Node], leaves: Sequence[Node], order: Sequence[Node], key: Key
+    ) -> BoundedPlan | None:
+        """Return a plan for a greatest length that serves for `nodes`, if they differ in a length from others."""
+        from zyx.graph.prefix import NoPrefixError
+        from zyx.runtime.bounded import BoundedPlan, fronts, pool_on_host
+
+        bounded = self.planner.lengths.bounded(nodes, order)
+        pool = None if bounded is None else pool_on_host([self.device(node.device) for node in nodes], leaves)
+        if bounded is None or pool is None:
+            return None
+        served, plan = bounded.served, self._plans.get(bounded.key)
+        if served is None or plan is None:
+            try:
+                made, served = bounded.make(nodes)
+                numbers = [*made.lengths.values(), *made.constants.values()]
+                plan = self._planned(made.outputs, [*made.leaves, *numbers], {}, {})
+            except (NoPrefixError, ZyxError) as error:
+                self.trace.unbounded(bounded.bound, error)
+                bounded.way.refused.add(bounded.bound)
+                return None
+            self._keep_plan(bounded.key, plan)
+        else:
+            self._plans.move_to_end(bounded.key)
+        return BoundedPlan(
+            plan,
+            bounded.values(served),
+            fronts(leaves, served.leaves, pool),
+            fronts(nodes, served.outputs, pool),
+            bounded.length,
+            bounded.way,
+            functools.partial(self._plans.pop, key, None),
+        )
+
+    def _keep_plan(self, key: Key, plan: Plan | BoundedPlan) -> None:
+        self._plans[key] = plan
+        while len(self._plans) > _MAX_PLANS:
+            _, evicted = self._plans.popitem(last=False)
+            evicted.close()
+            self._of_single = {kind: single_ for kind, single_ in self._of_single.items() if single_ is not evicted}
 
     def _new_plan(
         self,
@@ -103,6 +150,34 @@ class Plans(Devices):
                 self.trace.baked(len(given.values), error)
                 self.planner.varying.bake(given.key)
         return self._planned(outputs, leaves, donations, placed), ()
+
+    def _compute_single(self, node: Node) -> bool:
+        """Compute a node by the plan that was made for another of the same kind, if there is one; return whether."""
+        found = single(node) if node.storage is None else None
+        if found is None:
+            return False
+        key, buffers = found
+        plan = self._of_single.get(key)
+        if plan is None:
+            found = with_number(node)
+            if found is None:
+                return False
+            key, buffers = found
+            plan = self._of_single.get(key)
+            if plan is None:
+                return False
+        try:
+            node.storage = plan.run_single(buffers, self.memory, self._trace or self.trace)
+        except DeviceLostError as error:
+            self.lose(error)
+            raise
+        return True
+
+    def _note_single(self, node: Node, plan: Plan, *, is_given: bool) -> None:
+        """Keep the plan of one node for others of its kind; `is_given` says that it takes numbers."""
+        found = with_number(node) if is_given else single(node)
+        if found is not None:
+            self._of_single[found[0]] = plan
 
     def discard(self, plan: Plan) -> None:
         """Note that `plan` is not run any more: what was captured of it is released later. May be called anywhere."""
@@ -178,6 +253,7 @@ class Plans(Devices):
         for plan in self._plans.values():
             plan.close()
         self._plans.clear()
+        self._of_single.clear()
 
     def _drop_programs(self) -> None:
         """Release the programs that nothing launches any more."""

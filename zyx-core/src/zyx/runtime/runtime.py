@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from zyx.settings.record import Settings
     from zyx.shape import Shape
 
-#: Deeper graphs than this are computed on their own, so that a loop that never reads its result stays small.
-MAX_DEPTH: Final = 4000
 #: What has its values in the buffer of its source, if that has one; and what has them there already, or has none.
 _SAME_LAYOUT: Final = frozenset({n.Reshape, n.Alias})
 _RARELY_COMPUTED: Final = _SAME_LAYOUT | {n.Leaf}
@@ -109,13 +107,6 @@ class Runtime(Plans):
             self.traces -= begun
 
     # ---- handles
-
-    def created(self, handle: Handle) -> None:
-        """Note a new handle, which belongs to the trace that is under way, if one is."""
-        if self.observers.references:
-            self.observers.created(handle)
-        if handle._node.depth > MAX_DEPTH and handle.tracing is None:
-            self.realize([handle])
 
     def current_node(self, handle: Handle) -> Node:
         """Return the node of `handle`; once it is computed, a leaf that has forgotten how."""
@@ -250,6 +241,9 @@ class Runtime(Plans):
         else:
             return  # what it comes to where realize() follows each step
         with self.lock:
+            if len(handles) == 1 and not self._later and self._compute_single(handles[0]._node):
+                self.current_node(handles[0])
+                return
             wanted = self._uncomputed(handles)
             if wanted:
                 if self._later:
@@ -292,9 +286,12 @@ class Runtime(Plans):
             BackendError: The first error, when all work is over; notes on it say what else failed.
         """
         with self.lock:
-            pools = [] if self._opened is None else [*self._opened.pools.values()]
+            opened = () if self._opened is None else self._opened.pools.values()
+            pools = [pool for pool in opened if pool in self.memory.queued]
         if self.lost_pools:
             pools = [pool for pool in pools if pool not in self.lost_pools]
+        if not pools:
+            return
         self._waiting.synchronize(pools)
 
     # ---- computing
@@ -345,6 +342,8 @@ class Runtime(Plans):
         given: Sequence[Scalar] = ()
         if plan is None:
             plan, given = self._plan_for(nodes, leaves, order, key, placed)
+            if plan.is_single and not placed:
+                self._note_single(nodes[0], plan, is_given=bool(given))  # type: ignore[arg-type]  # that is a `Plan`
         else:
             self._plans.move_to_end(key)
         buffers: list[Buffer] = []
@@ -441,8 +440,9 @@ class Runtime(Plans):
             self.memory.lost.update(lost)
             if lost:
                 # Kept, since their finalisers would call drivers that are the parent's.
-                of_parent.append((self._plans, self._compiler, self._planner, self._empty))
+                of_parent.append((self._plans, self._of_single, self._compiler, self._planner, self._empty))
                 self._plans, self._empty, self._compiler, self._planner = OrderedDict(), {}, None, None
+                self._of_single = {}
                 self._default = None
                 self._forget_placement()
         for each in list(self.forked):

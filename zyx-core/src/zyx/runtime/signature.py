@@ -5,17 +5,26 @@ position, as far as one does not follow from the others, and which nodes are ask
 only. Keys are compared as a whole, so a plan is never taken for another's. The values of constants are apart from the
 rest, as are the starts of slices of what lies in memory: graphs that differ in them alone can share plans whose
 kernels are given them, see `zyx.runtime.varying`.
+
+A graph of a single operation on what lies in memory, which programs that compute each tensor by itself are made of, has
+a short key besides, that takes a fraction of the time:
+
+    (x + y).realize()        (ADD, shape, dtype, device, whether x is y), and [the buffer of x, that of y]
+    (x * 1.5).realize()      (MUL, shape, dtype, device, 1.5), and [the buffer of x]; or, where numbers have changed
+                             (MUL, shape, dtype, device, Const), and [the buffer of x, 1.5]
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zyx.graph.node import Binary, Const, Shrink
+from zyx.graph.node import Binary, Const, Shrink, Unary
+from zyx.runtime.buffer import Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from zyx.dtype import Scalar
     from zyx.graph.node import Node
 
 
@@ -35,33 +44,52 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
     # in memory: this is done for every tensor of a program that computes each by itself. Names of dtypes are compared
     # and hashed faster than dtypes.
     position: dict[Node, int] = {}
-    place_of = position.__getitem__
+    place_of = position.get
     leaves: list[Node] = []
     entries: list[object] = []
     constants: list[object] = []
     above: list[Node] = []
-    for output in outputs:
-        if output in position:
+    for node in outputs:
+        if node in position:
             continue
-        node = output
-        sources = node.sources
         while True:
-            for source in sources:
-                if source in position:
-                    continue
-                if source.storage is None:
-                    above.append(node)
-                    node = source
-                    sources = node.sources
-                    break
-                leaves.append(source)
-                entries.append((source.shape, source.dtype.name, source.device))
-                position[source] = len(position)
+            sources = node.sources
+            if type(node) is Binary:  # as most are; these have all the rest from their sources
+                x, y = sources
+                first = place_of(x)
+                if first is None:
+                    if x.storage is None:
+                        above.append(node)
+                        node = x
+                        continue
+                    first = position[x] = len(position)
+                    leaves.append(x)
+                    entries.append((x.shape, x.dtype.name, x.device))
+                second = place_of(y)
+                if second is None:
+                    if y.storage is None:
+                        above.append(node)
+                        node = y
+                        continue
+                    second = position[y] = len(position)
+                    leaves.append(y)
+                    entries.append((y.shape, y.dtype.name, y.device))
+                entries.append((node.op, first, second))
             else:
-                if type(node) is Binary:  # as most are; these have all the rest from their sources
-                    x, y = sources
-                    entries.append((node.op, position[x], position[y]))
-                elif type(node) is Const:
+                missing: Node | None = None
+                for source in sources:
+                    if source not in position:
+                        if source.storage is None:
+                            missing = source
+                            break
+                        position[source] = len(position)
+                        leaves.append(source)
+                        entries.append((source.shape, source.dtype.name, source.device))
+                if missing is not None:
+                    above.append(node)
+                    node = missing
+                    continue
+                if type(node) is Const:
                     entries.append((Const, node.shape, node.dtype.name, node.device))
                     constants += node.attributes
                 elif type(node) is Shrink and sources[0].storage is not None:
@@ -73,10 +101,42 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
                 else:
                     leaves.append(node)
                     entries.append((node.shape, node.dtype.name, node.device))
-                position[node] = len(position)
-                if not above:
-                    break
-                node = above.pop()
-                sources = node.sources
+            position[node] = len(position)
+            if not above:
+                break
+            node = above.pop()
     entries.append(tuple(map(place_of, outputs)))
     return Key(tuple(entries), tuple(constants)), leaves, list(position)
+
+
+def single(node: Node) -> tuple[Hashable, list[Buffer | Scalar]] | None:
+    """Return what a plan for `node` depends on, and the buffers of its leaves in the order of `signature`.
+
+    None if it is anything else than an operation, element by element, on one or two buffers, or a buffer and a number.
+    `node` has no storage.
+    """
+    if type(node) is Binary:
+        x, y = node.sources
+        left, right = x.storage, y.storage
+        if type(left) is Buffer:
+            if type(right) is Buffer:
+                if x is y:
+                    return (node.op, x.shape, x.dtype.name, x.device, True), [left]
+                return (node.op, x.shape, x.dtype.name, x.device, False), [left, right]
+            if type(y) is Const:
+                return (node.op, x.shape, x.dtype.name, x.device, y.attributes), [left]
+    elif type(node) is Unary:
+        (x,) = node.sources
+        if type(x.storage) is Buffer:
+            return (node.op, x.shape, x.dtype.name, x.device), [x.storage]
+    return None
+
+
+def with_number(node: Node) -> tuple[Hashable, list[Buffer | Scalar]] | None:
+    """Return the same for a plan that is given the number, where `node` is an operation on a buffer and a number."""
+    if type(node) is not Binary:
+        return None
+    x, y = node.sources
+    if type(y) is not Const or type(x.storage) is not Buffer or y.storage is not None:
+        return None
+    return (node.op, x.shape, x.dtype.name, x.device, Const), [x.storage, y.value]

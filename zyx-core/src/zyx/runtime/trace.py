@@ -155,11 +155,21 @@ class Trace:
         if self.bits & (PLAN | SCHEDULE | IR):
             self._write(f"kernel {name}: {type(error).__name__}: {error}; next: done in parts")
 
+    def unshared(self, error: Exception) -> None:
+        """Show that a device refuses to be given where kernels read, which is a part of each then."""
+        if self.bits & (PLAN | SCHEDULE | IR):
+            self._write(f"{type(error).__name__}: {error}; next: a kernel for each place that is read")
+
     def baked(self, count: int, error: Exception) -> None:
         """Show that a device refuses to be given constants, which are parts of its kernels instead."""
         if self.bits & (PLAN | SCHEDULE | IR):
             what = "this constant" if count == 1 else f"these {count} constants"
             self._write(f"{type(error).__name__}: {error}; next: a kernel for {what} alone")
+
+    def unbounded(self, bound: int, error: Exception) -> None:
+        """Show that there is no plan for lengths up to one, and why."""
+        if self.bits & (PLAN | SCHEDULE | IR):
+            self._write(f"lengths up to {bound}: {type(error).__name__}: {error}; next: a plan for this length alone")
 
     def sorted_otherwise(self, error: Exception) -> None:
         """Show that the device takes a graph only if it sorts in a simpler way."""

@@ -25,6 +25,8 @@ _MOST_PARTS: Final = 16
 _MOST_NODES: Final = 1200
 #: Reductions over so many points take about as long as a launch.
 _SHORT_REDUCTION: Final = 1 << 20
+#: Points of a result that one thread combines in any case.
+_POINTS_OF_A_THREAD: Final = 8
 #: The same, where each result is reduced to by one thread: points of one result.
 _SHORT_FOR_A_THREAD: Final = 1 << 12
 
@@ -96,9 +98,10 @@ def _may_share(part: Part, info: DeviceInfo) -> bool:
         return True
     points = size_of(reduced[0].sources[0].shape)
     results = size_of(part.root.shape)
+    if info.max_group_threads > 1 and info.meets_in_branches and points >= results * _POINTS_OF_A_THREAD:
+        return points <= _SHORT_REDUCTION  # longer ones have a schedule, and groups, that suit nothing beside them
     if info.max_group_threads > 1 and points <= _SHORT_REDUCTION:
-        # Where threads meet in the branches of a launch, each group reduces to one result as it would by itself.
-        return info.meets_in_branches or points <= results * _SHORT_FOR_A_THREAD
+        return points <= results * _SHORT_FOR_A_THREAD
     return results >= points // 64
 
 

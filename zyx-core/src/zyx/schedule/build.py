@@ -18,6 +18,7 @@ from zyx.ops import BinaryOp
 from zyx.schedule.cost import inline_cost
 from zyx.schedule.movement import MOVEMENT
 from zyx.schedule.region import mask_needed, moved_view
+from zyx.schedule.starts import clamped_start
 from zyx.schedule.threefry import random_word
 from zyx.shape import size_of, strides_of
 
@@ -267,10 +268,7 @@ class _NestBuilder:
         most = (
             size_of(box.data.shape) - 1 - sum((size - 1) * step for size, step in zip(box.shape, strides, strict=True))
         )
-        start = pool.number(self._params[box.start])
-        for op, limit in ((BinaryOp.MAX, 0), (BinaryOp.MIN, most)):
-            start = pool.binary(op, start, pool.literal(limit, start.dtype))
-        first = pool.within(pool.convert(start, e.INDEX), most + 1)
+        first = clamped_start(pool, self._params[box.start], most)
         index = pool.affine([(first, 1), *zip(point, strides, strict=True)])
         return pool.read(self._params[box.data], index, mask)
 

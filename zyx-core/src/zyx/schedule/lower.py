@@ -18,7 +18,6 @@ import operator
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.errors import ScheduleError
 from zyx.ir import expr as e
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Kernel, Type
@@ -111,20 +110,18 @@ def _param(param: Param) -> k.Define | k.Variable:
 def _with_equal_groups(nests: Sequence[Nest]) -> tuple[Sequence[Nest], int]:
     """Return nests whose groups all have as many threads, and that number; 0 if none has threads.
 
-    A range of threads that is shorter than that of another nest is padded.
-
-    Raises:
-        ScheduleError: Several nests have threads, and one of them along several ranges.
+    Ranges along the slowest axis of a nest are padded if it has fewer threads than another.
     """
     axes = [thread_axes(nest) for nest in nests]
     if len(nests) == 1 or not any(axes):
         return nests, 0
-    if any(len(found) > 1 for found in axes):
-        raise ScheduleError(f"nests that run side by side have threads along one axis at most, not {axes}")
-    threads = max(axis[0].size for found in axes for axis in found)
+    beside = [math.prod(axis[0].size for axis in found[:-1]) for found in axes]  # threads of a point of that axis
+    most = max(size * found[-1][0].size for size, found in zip(beside, axes, strict=True) if found)
+    step = math.lcm(*beside)
+    threads = -(-most // step) * step
     padded = []
-    for nest, found in zip(nests, axes, strict=True):
-        pads = [Pad(range_.label, threads) for axis in found for range_ in axis]
+    for nest, size, found in zip(nests, beside, axes, strict=True):
+        pads = [Pad(range_.label, threads // size) for axis in found[-1:] for range_ in axis]
         padded.append(apply_moves(nest, pads))
     return padded, threads
 
@@ -151,7 +148,7 @@ class _NestWriter:
 
     def write(self, group: ValueId | None = None, thread: ValueId | None = None) -> None:
         """Write the nest; `group` and `thread` are positions in a grid that it shares, None for one of its own."""
-        grid = [range_ for range_ in self._nest.ranges if self._nest.kind(range_) is Kind.GROUP]
+        grid = self._nest.grid
         self._bind_grid(k.Axis.GROUP, [(range_,) for range_ in reversed(grid)], group)
         self._bind_grid(k.Axis.LOCAL, self._writer.thread_axes, thread)
         self._guarded([range_ for range_ in grid if range_ in self._nest.peeled and range_.size > 1], {})

@@ -112,11 +112,12 @@ def _is_buffer(node: Node) -> bool:
 
 
 def _repetition(node: Node) -> int:
-    """Return how often the movement above a node shows each of its elements."""
-    top = size_of(node.shape)
+    """Return how often the movement above a node shows each of its elements that it shows at all."""
+    top = shown = size_of(node.shape)
     while node.storage is None and isinstance(node, (*MOVEMENT, n.Cast)):
         node = node.sources[0]
-    return top // max(1, size_of(node.shape))
+        shown = min(shown, size_of(node.shape))
+    return top // max(1, shown)
 
 
 def _below_movement(node: Node) -> Node:

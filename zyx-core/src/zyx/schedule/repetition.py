@@ -88,7 +88,7 @@ def _is_better_kept(node: Node, places: Mapping[Region, Mapping[View, None]], kn
         return False
     cost = inline_cost(node, known)
     # Within a kernel, what is read at several places comes from caches after the first; other kernels read it again.
-    again = (len(places) - 1) * size * reading_cost(node, known) if len(places) > 1 and cost else 0
+    again = (len(places) - 1) * size * reading_cost(node, known) if len(places) > 1 else 0
     store = max(store_cost(node) - _LOAD_COST, _LOAD_COST)
     return (cost - _LOAD_COST) * (times - size) + again > store * max(around, size) or cost * (points - 1) > _MOST_CODE
 

@@ -94,7 +94,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         deterministic: Whether floats that are scattered to one place (``scatter_add``, gradients of embeddings and of
             indexing) are combined in one order, so that sums have the same bits in every run on one machine. If not,
             devices with many threads take them in the order in which they come, which is many times faster. All other
-            kernels that zyx generates give the same bits in either case.
+            kernels that zyx generates give the same bits in either case. And whether each length has kernels of its
+            own, which add up in the order that they do alone.
         backends: The sections of backends by name, as they were given; `zyx.settings.section` checks them. The key
             ``enabled`` switches a backend on or off, any other is the backend's own.
         sources: Where all this came from.

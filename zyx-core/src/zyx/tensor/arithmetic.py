@@ -40,16 +40,16 @@ def operate(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
                 if first.shape != second.shape:
                     shape = broadcast_shapes(first.shape, second.shape)
                     first, second = expand_to(graph, first, shape), expand_to(graph, second, shape)
-                return x.of(graph.binary(op, first, second), runtime)
+                return x.like(graph.binary(op, first, second))
         elif first.dtype.is_float and isinstance(y, NUMBERS):
             number = runtime.graph.const(y, first.dtype, first.device, first.shape)
-            return x.of(runtime.graph.binary(op, first, number), runtime)
+            return x.like(runtime.graph.binary(op, first, number))
     elif isinstance(y, Handle) and isinstance(x, NUMBERS):
         runtime = y.runtime
         second = runtime.current_node(y)
         if second.dtype.is_float:
             number = runtime.graph.const(x, second.dtype, second.device, second.shape)
-            return y.of(runtime.graph.binary(op, number, second), runtime)
+            return y.like(runtime.graph.binary(op, number, second))
     like, (left, right) = align((x, y), op._value_)  # `value` is two calls
     if left.dtype.is_bool:
         op = _OF_BOOLS.get(op, op)
@@ -305,12 +305,20 @@ def operator(op: BinaryOp) -> Callable[[Tensor, Operand], Tensor]:
 
     def apply(x: Tensor, y: Operand) -> Tensor:
         if isinstance(y, Handle):
-            # Again the common case first: of what an addition costs, a call is a tenth.
+            # Again the common case first, with what `current_node` does for it: of an addition, a call is a tenth.
             runtime = x.runtime
-            first, second = runtime.current_node(x), y.runtime.current_node(y)
+            first, second = x._node, y._node
+            if (
+                runtime.traces
+                or x.tracing is not None
+                or y.tracing is not None
+                or (first.storage is not None and first.sources)
+                or (second.storage is not None and second.sources)
+            ):
+                first, second = runtime.current_node(x), y.runtime.current_node(y)
             dtype = first.dtype
             if dtype is second.dtype and first.shape == second.shape and dtype is not dtypes.bool_:
-                return x.of(runtime.graph.binary(op, first, second), runtime)
+                return x.like(runtime.graph.binary(op, first, second))
         elif not isinstance(y, OPERANDS):
             return NotImplemented  # Python asks the other operand
         return operate(op, x, y)

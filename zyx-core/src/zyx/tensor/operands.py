@@ -48,7 +48,7 @@ def is_operand(x: object) -> TypeGuard[Operand]:
 
 def wrap(node: Node, like: Tensor) -> Tensor:
     """Return a tensor of `node` that belongs where `like` does."""
-    return like.of(node, like.runtime)
+    return like.like(node)
 
 
 def require(x: object, what: str) -> Tensor:

@@ -73,6 +73,23 @@ def test_a_captured_plan_is_one_launch(device: Device, runner: GraphRunner) -> N
         assert faults.calls["compile"] == 0
 
 
+def test_a_plan_that_is_given_numbers_takes_those_of_each_run(device: Device, bound: Runtime) -> None:
+    x = np.linspace(-3, 3, 300, dtype=np.float32).reshape(6, 50)
+    launches = []
+    for number in (0.5, 1.5, -2.0, 0.25, 3.0, 0.0):
+        with Faults(device) as faults:
+            y = zyx.Tensor(x)
+            for _ in range(3):
+                y = (y.max(axis=0) - y * number).contiguous()
+            found = y.numpy()
+            launches.append(faults.calls["launch"])
+        wanted = x
+        for _ in range(3):
+            wanted = wanted.max(axis=0) - wanted * np.float32(number)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5, err_msg=repr(number))
+    assert launches[-1] <= launches[0]
+
+
 def test_what_has_no_elements_launches_nothing(device: Device, runner: GraphRunner) -> None:
     x = np.zeros((4, 0, 3), np.float32)
     case = case_of(

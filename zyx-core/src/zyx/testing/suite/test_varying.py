@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ import zyx
 from zyx.runtime.runtime import use
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
 
     from zyx import Tensor
     from zyx.runtime.runtime import Runtime
@@ -40,3 +41,34 @@ def test_a_thousand_of_them_compile_two_kernels(open_again: Callable[[], Runtime
         assert runtime.compiler.compiled - before <= 2
         for i in range(0, CALLS, 37):
             np.testing.assert_allclose(results[i].numpy(), meaning(DATA, i), rtol=1e-5, atol=1e-4)
+
+
+def test_steps_of_a_recurrence_share_kernels_whatever_their_number(open_again: Callable[[], Runtime]) -> None:
+    rng = np.random.default_rng(9)
+    weights = [(rng.standard_normal(shape) / 4).astype(np.float32) for shape in ((8, 64), (16, 64), (64,))]
+    runtime = open_again()
+    with use(runtime):
+        parameters = [zyx.Tensor(weight).realize() for weight in weights]
+        before = runtime.compiler.compiled
+        for count in (32, 33):
+            x = rng.standard_normal((4, count, 8)).astype(np.float32)
+            result = _lstm(zyx, zyx.Tensor(x), parameters, zyx.zeros((4, 16)))
+            meaning = _lstm(np, x, weights, np.zeros((4, 16), np.float32))
+            np.testing.assert_allclose(result.numpy(), meaning, rtol=1e-4, atol=1e-5)
+        assert runtime.compiler.compiled - before <= 8
+
+
+T = TypeVar("T", "Tensor", "Array")
+
+
+def _lstm(lib: ModuleType, x: T, weights: Sequence[T], h: T) -> T:
+    """Return the output of an LSTM's last step."""
+    w, u, b = weights
+    c, units = h, h.shape[1]
+    for t in range(x.shape[1]):
+        gates = x[:, t] @ w + h @ u + b
+        i, f, o, k = (gates[:, units * part : units * (part + 1)] for part in range(4))
+        i, f, o = (1 / (1 + lib.exp(-gate)) for gate in (i, f, o))
+        c = f * c + i * lib.tanh(k)
+        h = o * lib.tanh(c)
+    return h

@@ -1,0 +1,101 @@
+"""The structure of a graph without its lengths, and these lengths: graphs of one structure differ in lengths alone.
+
+sum of x[8, 20] along axis 1        structure S, sizes (8, 20, 8, 1)
+sum of x[8, 31] along axis 1        structure S, sizes (8, 31, 8, 1): those of the first with n + 0 for 20, n = 31
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from zyx.graph import node as n
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+    from zyx.graph.node import Node
+
+
+class Length(NamedTuple):
+    """The size ``factor * n + offset`` of whatever length n a graph is run at."""
+
+    factor: int
+    offset: int
+
+    def at(self, length: int) -> int:
+        """Return it for a length."""
+        return self.factor * length + self.offset
+
+
+#: The sizes of a shape.
+Dims: TypeAlias = tuple[Length, ...]
+
+
+def outline(outputs: Sequence[Node], order: Sequence[Node]) -> tuple[Hashable, tuple[int, ...]] | None:
+    """Return the structure of a graph, and its sizes: those of shapes, of boxes that are cut out, and of padding.
+
+    None if a node has no elements: rules that hold for all lengths from 1 on may not hold there.
+
+    Args:
+        outputs: What is asked for.
+        order: All nodes, sources first; what has storage is a leaf.
+    """
+    position = {node: number for number, node in enumerate(order)}
+    entries: list[object] = [tuple(position[node] for node in outputs)]
+    sizes: list[int] = []
+    for node in order:
+        if 0 in node.shape:
+            return None
+        sizes += node.shape
+        if node.storage is not None:
+            entries.append((n.Leaf, node.dtype.name, node.device, node.ndim))
+            continue
+        attributes: Sequence[object] = ()
+        match node:
+            case n.Const():
+                pass  # its value is a constant of the graph
+            case n.Shrink(bounds=bounds):
+                sizes += [end for pair in bounds for end in pair]
+            case n.Pad(widths=widths):
+                sizes += [width for pair in widths for width in pair]
+                attributes = node.attributes[1:]
+            case _:
+                attributes = node.attributes
+        sources = [position[source] for source in node.sources]
+        entries.append((type(node), node.dtype.name, node.device, node.ndim, *attributes, -1, *sources))
+    return tuple(entries), tuple(sizes)
+
+
+def by_node(
+    sizes: Iterable[Length], order: Iterable[Node]
+) -> Iterator[tuple[Node, Dims, tuple[tuple[Length, Length], ...]]]:
+    """Yield each node with the sizes of its shape, and its pairs: the bounds of a box or the widths of padding."""
+    remaining = iter(sizes)
+    for node in order:
+        dims = tuple(next(remaining) for _ in node.shape)
+        has_pairs = node.storage is None and isinstance(node, n.Shrink | n.Pad)
+        yield node, dims, tuple((next(remaining), next(remaining)) for _ in node.shape) if has_pairs else ()
+
+
+def lengths_between(first: Sequence[int], second: Sequence[int]) -> tuple[Length, ...] | None:
+    """Return the sizes of one structure as lengths that give both, if one n varies and all others follow it.
+
+    n is the first size of those that vary least.
+    """
+    changes = [b - a for a, b in zip(first, second, strict=True)]
+    step = min((change for change in changes if change), key=abs, default=0)
+    if not step or any(change % step for change in changes):
+        return None
+    at = changes.index(step)
+    found = []
+    for size, change in zip(first, changes, strict=True):
+        factor = change // step
+        found.append(Length(factor, size - factor * first[at]))
+    return tuple(found)
+
+
+def length_of(lengths: Sequence[Length], sizes: Sequence[int]) -> int | None:
+    """Return the n that gives `sizes`, None if there is none."""
+    place = next(place for place, length in enumerate(lengths) if length.factor == 1)
+    n_ = sizes[place] - lengths[place].offset
+    return n_ if all(length.at(n_) == size for length, size in zip(lengths, sizes, strict=True)) else None

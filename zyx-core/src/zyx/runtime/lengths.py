@@ -1,0 +1,241 @@
+"""Lengths that change from run to run: from the second one on, a plan for a greatest length serves all up to it.
+
+    sum(x) of x[20]         a plan of its own
+    sum(x) of x[31]         the same structure with another length: a plan for x[32], given 31
+    sum(x) of x[25]         the same plan, given 25
+    sum(x) of x[33]         a plan for x[64], given 33
+
+The longer graph is that of `zyx.graph.prefix`. Operands are copied to the front of buffers of the greatest length, and
+results from there, so this is for small values, of which compiling takes far longer than computing, in memory that the
+host copies in. What has no such graph has plans of its own, as has what has been run at one length several times in
+succession, that of a program whose length has settled, or many times in all.
+
+Which lengths get plans of their own is decided here alone: see `Lengths.bounded`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from zyx.graph import node as n
+from zyx.graph.outline import by_node, length_of, lengths_between, outline
+from zyx.graph.prefix import longer
+from zyx.runtime.signature import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from zyx.dtype import Scalar
+    from zyx.graph.node import Node
+    from zyx.graph.outline import Dims, Length
+    from zyx.graph.prefix import Longer
+    from zyx.shape import Shape
+
+#: Structures that are remembered; of each, sets of sizes that nothing is known to follow, and ways of following.
+_MOST: Final = 512
+_MOST_ALONE: Final = 4
+_MOST_WAYS: Final = 4
+#: Graphs of more nodes take too long to look through.
+_MOST_NODES: Final = 2048
+#: The smallest greatest length; the others are its doubles.
+_LEAST_BOUND: Final = 32
+#: Elements of a node at the greatest length: more take longer to compute than is worth it, and those that are copied.
+_MOST_POINTS: Final = 1 << 22
+_MOST_COPIED: Final = 1 << 17
+#: Runs at one length in succession, after which it gets a plan of its own.
+_SETTLED: Final = 8
+#: Runs at one length in all, after which it gets one, too: what a longer plan takes for copies, and for elements that
+#: are not there, a tenth of a millisecond a run, is then what compiling takes. So many lengths at a time are counted.
+_WORTH: Final = 256
+_MOST_COUNTED: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What has to be known of a longer graph to run its plan.
+
+    Attributes:
+        lengths: Those that it is given; behind them come the constants that have changed.
+        leaves: The shapes of its leaves.
+        outputs: Those of what is asked for.
+    """
+
+    lengths: tuple[Length, ...]
+    leaves: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+
+
+@dataclass(slots=True)
+class Way:
+    """How the sizes of a structure follow one length.
+
+    Attributes:
+        sizes: They.
+        constants: The constants that the graph was first met with.
+        changed: The places of those that were others since.
+        refused: The greatest lengths for which there is no plan.
+        settled: The lengths that have plans of their own.
+        served: What the graphs are that there are plans for, by greatest length and the places that have changed.
+        latest: The length that was run last.
+        in_succession: How often it was.
+        runs: How often each length was that has no plan of its own.
+    """
+
+    sizes: tuple[Length, ...]
+    constants: tuple[Hashable, ...]
+    changed: frozenset[int] = frozenset()
+    refused: set[int] = field(default_factory=set)
+    settled: set[int] = field(default_factory=set)
+    served: dict[tuple[int, frozenset[int]], Served] = field(default_factory=dict)
+    latest: int = 0
+    in_succession: int = 0
+    runs: dict[int, int] = field(default_factory=dict)
+
+    def ran(self, length: int) -> bool:
+        """Note a run; return whether the length has settled."""
+        self.in_succession = self.in_succession + 1 if length == self.latest else 1
+        self.latest = length
+        if len(self.runs) >= _MOST_COUNTED:
+            self.runs.clear()
+        runs = self.runs[length] = self.runs.get(length, 0) + 1
+        if self.in_succession < _SETTLED and runs < _WORTH:
+            return False
+        del self.runs[length]
+        self.settled.add(length)
+        return True
+
+
+@dataclass(slots=True)
+class _Structure:
+    """What is known of one.
+
+    Attributes:
+        alone: Sizes that it was met with, and the constants there.
+        ways: How they follow a length.
+    """
+
+    alone: list[tuple[tuple[int, ...], tuple[Hashable, ...]]] = field(default_factory=list)
+    ways: list[Way] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """The longer graph in place of another.
+
+    Attributes:
+        key: Of its plan, for all lengths up to the greatest.
+        way: How sizes follow the length.
+        length: The length.
+        bound: The greatest.
+        nodes: All nodes of the shorter graph.
+    """
+
+    key: Key
+    way: Way
+    length: int
+    bound: int
+    nodes: Sequence[Node]
+
+    @property
+    def served(self) -> Served | None:
+        """What was made of it before, if it was."""
+        return self.way.served.get((self.bound, self.way.changed))
+
+    def make(self, outputs: Sequence[Node]) -> tuple[Longer, Served]:
+        """Return the longer graph of `outputs`. Raises as `zyx.graph.prefix.longer` does."""
+        made = longer(outputs, self.nodes, self.way.sizes, self.bound, self._varying())
+        shapes = (tuple(node.shape for node in nodes) for nodes in (made.leaves, made.outputs))
+        served = self.way.served[self.bound, self.way.changed] = Served(tuple(made.lengths), *shapes)
+        return made, served
+
+    def values(self, served: Served) -> list[Scalar]:
+        """Return what the longer graph is given."""
+        return [size.at(self.length) for size in served.lengths] + [node.value for node in self._varying()]
+
+    def _varying(self) -> list[n.Const]:
+        return [node for place, node in enumerate(_constants_of(self.nodes)) if place in self.way.changed]
+
+
+class Lengths:
+    """The structures that were met, and how their sizes follow lengths."""
+
+    def __init__(self) -> None:
+        self._structures: OrderedDict[Hashable, _Structure] = OrderedDict()
+
+    def bounded(self, outputs: Sequence[Node], order: Sequence[Node]) -> Bounded | None:
+        """Return the longer graph to compute `outputs` by, or None if they are to have a plan of their own.
+
+        That is so for the first length of a structure; where no single length makes all sizes what they are; for what
+        is large; for what was refused; and for lengths that have settled.
+        """
+        found = outline(outputs, order) if len(order) <= _MOST_NODES else None
+        if found is None:
+            return None
+        kind, sizes = found
+        structure = self._structures.get(kind)
+        if structure is None:
+            structure = self._structures[kind] = _Structure()
+            if len(self._structures) > _MOST:
+                self._structures.popitem(last=False)
+        else:
+            self._structures.move_to_end(kind)
+        constants = tuple(node.attributes for node in _constants_of(order))
+        way = _way_of(structure, sizes, constants, order)
+        if way is None:
+            return None
+        length = length_of(way.sizes, sizes)
+        assert length is not None
+        bound = _bound_of(way, outputs, order, length)
+        if bound is None or bound in way.refused or length in way.settled:
+            return None
+        now = {place for place, (a, b) in enumerate(zip(way.constants, constants, strict=True)) if a != b}
+        way.changed |= now
+        fixed = tuple(value for place, value in enumerate(constants) if place not in way.changed)
+        return Bounded(Key((kind, way.sizes, bound, way.changed), fixed), way, length, bound, order)
+
+
+def _way_of(
+    structure: _Structure, sizes: tuple[int, ...], constants: tuple[Hashable, ...], order: Sequence[Node]
+) -> Way | None:
+    """Return how sizes follow a length, which is found out from others of the structure."""
+    for way in structure.ways:
+        if length_of(way.sizes, sizes) is not None:
+            return way
+    for other, its_constants in structure.alone:
+        lengths = lengths_between(other, sizes)
+        if lengths is not None and len(structure.ways) < _MOST_WAYS and _has_shapes(lengths, order):
+            structure.ways.append(Way(lengths, its_constants))
+            return structure.ways[-1]
+    if len(structure.alone) < _MOST_ALONE and all(sizes != other for other, _ in structure.alone):
+        structure.alone.append((sizes, constants))
+    return None
+
+
+def _has_shapes(sizes: Sequence[Length], order: Sequence[Node]) -> bool:
+    """Whether shapes are among what varies: starts of slices alone are numbers (`zyx.runtime.varying`)."""
+    return any(size.factor for _, dims, _ in by_node(sizes, order) for size in dims)
+
+
+def _bound_of(way: Way, outputs: Sequence[Node], order: Sequence[Node], length: int) -> int | None:
+    """Return the greatest length to plan for: the next power of two, or as far as what is cut out goes.
+
+    None if that is too large.
+    """
+    bound = max(_LEAST_BOUND, 1 << (length - 1).bit_length())
+    dims_of: dict[Node, Dims] = {}
+    for node, dims, pairs in by_node(way.sizes, order):
+        dims_of[node] = dims
+        if isinstance(node, n.Shrink) and pairs:
+            for (_, stop), size in zip(pairs, dims_of[node.sources[0]], strict=True):
+                if stop.factor > 0 and not size.factor:
+                    bound = min(bound, (size.offset - stop.offset) // stop.factor)
+    points = {node: math.prod(size.at(bound) for size in dims) for node, dims in dims_of.items()}
+    copied = sum(points[node] for node in (*outputs, *(node for node in order if node.storage is not None)))
+    return bound if max(points.values()) <= _MOST_POINTS and copied <= _MOST_COPIED else None
+
+
+def _constants_of(order: Sequence[Node]) -> list[n.Const]:
+    return [node for node in order if isinstance(node, n.Const) and node.storage is None]
