@@ -44,13 +44,17 @@ TESTS = ROOT / "zyx-core" / "tests"
 #: The tests of each file, those that notice most first.
 TARGETS: dict[str, list[str]] = {
     "zyx/ir/indices.py": ["ir/test_identities.py", "ir/test_pool.py", "schedule/test_movement.py"],
-    "zyx/runtime/signature.py": ["runtime/test_signature.py", "runtime/test_plans.py"],
+    "zyx/runtime/signature.py": ["runtime/test_signature.py", "runtime/test_single.py", "runtime/test_plans.py"],
+    "zyx/runtime/places.py": ["runtime/test_plans.py", "runtime/test_placement.py"],
     "zyx/runtime/planner.py": [
         "runtime/test_plans.py",
         "runtime/test_placement.py",
+        "runtime/test_starts.py",
+        "runtime/test_varying.py",
         "runtime/test_library_kernels.py",
         "runtime/test_events.py",
         "runtime/test_devices.py",
+        "runtime/test_absurd_sizes.py",
         "schedule/test_custom.py",
         "runtime/test_fallback.py",
         "runtime/test_debug_output.py",
@@ -80,6 +84,8 @@ PLANTED = Path(__file__).with_name("planted.toml")
 PLANTED_TIMEOUT_S = 120
 #: Bytes of address space for the tests of a change: a loop without end fails there before the machine suffers.
 MOST_MEMORY = 6 << 30
+#: Seconds of processor time that a test may take, several times what any does: so one in a loop without end ends soon.
+MOST_SECONDS_OF_A_TEST = 10
 #: What `outcome` gives where a test failed, and where the changed module cannot be imported: pytest has no such status.
 FAILED = 1
 UNIMPORTABLE = 70
@@ -253,13 +259,17 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Watcher:
-    """A plugin of pytest that sees whether a test failed, or a file of tests while its tests were collected."""
+    """A plugin of pytest that sees whether a test failed, or a file of tests while its tests were collected.
+
+    A test that takes too long ends the process with the signal SIGPROF.
+    """
 
     def __init__(self) -> None:
         self.has_begun = self.has_failed = False
 
     def pytest_runtest_logstart(self) -> None:
         self.has_begun = True
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS_OF_A_TEST)
 
     def pytest_collectreport(self, report: object) -> None:
         self.has_failed |= report.failed
@@ -271,9 +281,9 @@ class _Watcher:
 def outcome(file: str, tree: ast.Module | None, timeout_s: float, tests: Sequence[str]) -> int | None:
     """Return what became of `tests` with `file` changed to `tree`.
 
-    0: all passed. FAILED: one failed. UNIMPORTABLE: `file` raises while it is imported. None: they took too long, and
-    were ended. Any other number is the exit status of a pytest that did not run them, or of a process that crashed; it
-    says nothing of the change.
+    0: all passed. FAILED: one failed. UNIMPORTABLE: `file` raises while it is imported. None: one of them, or all
+    together, took too long, and were ended. Any other number is the exit status of a pytest that did not run them, or
+    of a process that crashed; it says nothing of the change.
     """
     import resource  # which Windows has not, as it has no fork
 
@@ -305,7 +315,8 @@ def outcome(file: str, tree: ast.Module | None, timeout_s: float, tests: Sequenc
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status)
+            code = os.waitstatus_to_exitcode(status)
+            return None if code == -signal.SIGPROF else code
         time.sleep(0.02)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)

@@ -66,3 +66,26 @@ def test_every_planted_fault_is_seen_by_its_test():
         [sys.executable, str(script), "--planted"], capture_output=True, text=True, check=False, timeout=900
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_fork
+def test_a_test_that_goes_on_without_end_is_ended_soon():
+    script = """if True:
+        import ast
+        import mutate
+
+        mutate.MOST_SECONDS_OF_A_TEST = 1
+        file = "zyx/schedule/storage.py"
+        source = (mutate.SOURCE / file).read_text()
+        endless = source.replace("while length <", "while True or length <")
+        assert endless != source
+        print(mutate.outcome(file, ast.parse(endless), 600, ["schedule/test_storage.py"]))"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["None"]

@@ -119,6 +119,12 @@ def standardise(x: Array, axes: tuple[int, ...], eps: float) -> Array:
     return np.asarray((x - centre) / np.sqrt(x.var(axis=axes, keepdims=True) + eps))
 
 
+def lost_by_centring(x: Array, axes: tuple[int, ...], eps: float) -> Array:
+    """Return how large what `standardise` takes away is in units of its result: of equal elements all is lost."""
+    largest = np.abs(x).max(axis=axes, keepdims=True)
+    return np.asarray(np.broadcast_to(largest / np.sqrt(x.var(axis=axes, keepdims=True) + eps), x.shape))
+
+
 def scattered(x: Array, axis: int, index: Array, source: Array, how: str | None) -> Array:
     """Return `x` with ``source[i]`` combined into ``[i with i[axis] := index[i]]``."""
     result = x.copy()

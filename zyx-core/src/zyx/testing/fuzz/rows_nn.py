@@ -48,11 +48,21 @@ def layer_norm(d: Draw) -> Call:
             lambda x: x / np.sqrt((x * x).mean(axis=axes, keepdims=True) + 0.01), (x,),
         )  # fmt: skip
     if d.choices.chance(50):
-        return Call(f"F.layer_norm({{0}}, {size}, eps=0.01)", lambda x: meanings.standardise(x, axes, 0.01), (x,))
+        return _normalising(f"F.layer_norm({{0}}, {size}, eps=0.01)", x, axes)
     w, b = d.leaf(size, d.dtype(x)), d.leaf(size, d.dtype(x))
     return Call(
         f"F.layer_norm({{0}}, {size}, {{1}}, {{2}}, eps=0.01)",
         lambda x, w, b: meanings.standardise(x, axes, 0.01) * w + b, (x, w, b),
+        inner=lambda x, w, b: meanings.lost_by_centring(x, axes, 0.01) * np.abs(w),
+    )  # fmt: skip
+
+
+def _normalising(text: str, x: int, axes: tuple[int, ...], shape: tuple[int, ...] | None = None) -> Call:
+    """Return a call that standardises its operand along axes of `shape`, or of its own."""
+    return Call(
+        text,
+        lambda x: meanings.standardise(x.reshape(shape or x.shape), axes, 0.01).reshape(x.shape), (x,),
+        inner=lambda x: meanings.lost_by_centring(x.reshape(shape or x.shape), axes, 0.01).reshape(x.shape),
     )  # fmt: skip
 
 
@@ -63,19 +73,15 @@ def batch_norm(d: Draw) -> Call:
     behind = tuple(range(2, len(shape)))
     match d.choices.integer(0, 2):
         case 0 if math.prod(shape) // shape[1] > 2:
-            return Call("F.batch_norm({0}, eps=0.01)", lambda x: meanings.standardise(x, (0, *behind), 0.01), (x,))
+            return _normalising("F.batch_norm({0}, eps=0.01)", x, (0, *behind))
         case 1 if math.prod(shape[2:]) > 2:
-            return Call("F.instance_norm({0}, eps=0.01)", lambda x: meanings.standardise(x, behind, 0.01), (x,))
+            return _normalising("F.instance_norm({0}, eps=0.01)", x, behind)
         case _:
             groups = d.choices.pick([g for g in (1, 2, 3, 4) if shape[1] % g == 0])
             if math.prod(shape[1:]) // groups < 3:
                 raise Unfit
-
-            def normalised(x: Array) -> Array:
-                flat = x.reshape(shape[0], groups, -1)
-                return meanings.standardise(flat, (2,), 0.01).reshape(shape)
-
-            return Call(f"F.group_norm({{0}}, {groups}, eps=0.01)", normalised, (x,))
+            by_group = (shape[0], groups, math.prod(shape[1:]) // groups)
+            return _normalising(f"F.group_norm({{0}}, {groups}, eps=0.01)", x, (2,), by_group)
 
 
 _HOW: Final[dict[str, Callable[..., Any]]] = {"mean": np.mean, "sum": np.sum, "none": np.asarray}
