@@ -195,9 +195,12 @@ class Plans(Devices):
     def _planned(
         self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node], placed: Placed
     ) -> Plan:
+        from zyx.runtime.collector import rare_collections
+
         self.release_discarded()
         started = time.perf_counter()
-        plan = self.planner.make(outputs, leaves, donations, placed)
+        with rare_collections():
+            plan = self.planner.make(outputs, leaves, donations, placed)
         self.trace.planned(plan, time.perf_counter() - started)
         return plan
 
