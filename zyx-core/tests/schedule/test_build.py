@@ -8,7 +8,8 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.graph.walk import topological
 from zyx.ir.nest import Compute, Scan, Store
-from zyx.ops import ReduceOp, UnaryOp
+from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.schedule.accesses import combined_ranges
 from zyx.schedule.arrange import arrange, donate
 from zyx.schedule.build import build_nest
 from zyx.schedule.partition import partition
@@ -51,6 +52,14 @@ def test_a_value_that_is_stored_and_combined_is_stored_before_that(cpu):
     stored = [type(s) is Store and len(s.order) == 2 for s in nest.statements].index(True)
     combined = [type(s) is Compute and bool(s.reduced) for s in nest.statements].index(True)
     assert stored < combined
+
+
+def test_a_value_that_is_stored_beside_a_sum_follows_it(cpu):
+    """Or it would be kept until the sum is there, by which something else multiplies it."""
+    y, product = cpu.tanh(cpu.normal(5, 7)), cpu.matmul(cpu.normal(5, 3), cpu.normal(3, 7))
+    nest = nest_of(cpu, y, cpu.graph.binary(BinaryOp.MUL, product, y))
+    kinds = [(type(s), bool(combined_ranges(s))) for s in nest.statements]
+    assert kinds == [(Compute, True), (Compute, False), (Store, False), (Store, False)]
 
 
 class TestPadding:

@@ -17,7 +17,7 @@ from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
-from zyx.schedule.moves import Inline, apply_moves
+from zyx.schedule.moves import Apart, Inline, apply_moves
 
 DEVICES = {
     "scalar": {"units": 1, "lanes": ()},
@@ -203,6 +203,23 @@ def test_threads_keep_what_fits_of_a_row_and_load_some_of_longer_ones_at_a_time(
     chosen, _ = choose_schedule(nest, bench.info)
     assert {range_.size for range_ in chosen.ranges if chosen.kind(range_) is Kind.REPEAT} == {written_out}
     assert sum(isinstance(op, k.Loop) for op in lower(chosen, "rows").ops) == loops
+
+
+@pytest.mark.parametrize(("steps", "is_loop"), [(1, False), (3, True)])
+def test_what_takes_long_for_each_result_of_a_tile_is_written_once(device_with, steps, is_loop):
+    """And not for each of its rows: the code of all of them takes longer to compile than the product."""
+    bench = device_with(**DEVICES["wide"])
+    output = bench.matmul(bench.normal(20, 12), bench.normal(12, 18))
+    for _ in range(steps):
+        output = bench.tanh(output)
+    (nest,) = bench.schedule(output).nests
+    chosen, moves = choose_schedule(nest, bench.info)
+    assert any(isinstance(move, Apart) for move in moves) == is_loop
+    kernel = lower(chosen, "product")
+    written = sum(isinstance(op, k.Unary) for op in kernel.ops)
+    points = max(op.length for op in kernel.ops if isinstance(op, k.Define) and op.memory is k.Memory.REGISTER)
+    assert (written < steps * points) == is_loop
+    bench.check(output, run=bench.run_kernels, tolerance=1e-4)
 
 
 def turned_softmax(bench):

@@ -18,6 +18,7 @@ from zyx.ops import BinaryOp, ReduceOp
 from zyx.schedule.heuristics.plan import all_expressions
 from zyx.schedule.lower import lower
 from zyx.schedule.moves import (
+    Apart,
     Behind,
     GroupReduce,
     Inline,
@@ -279,6 +280,37 @@ class TestStage:
     def test_refusals(self, nests):
         refused(nests["matmul"], Stage("v0", 0, ("r2",)), match="reads p0 at 0 positions")
         refused(nests["matmul"], Stage("v0", 1, ("k",)), match="no range k")
+
+
+class TestApart:
+    def test_statements_have_a_range_of_their_own(self, nests):
+        becomes(nests["softmax"], Apart("r0", ("s0",)), text="""
+            v0[r0] = max(r1) of p1[(r0*7 + r1)]    | r0<5, r1<7
+            v1[r0, r1] = exp2((p1[(r0*7 + r1)] - v0[r0]))    | r0<5, r1<7
+            v2[r0] = sum(r1) of v1[r0, r1]    | r0<5, r1<7
+            p0[(r1 + r0@s0*7)] = (v1[r0@s0, r1] / v2[r0@s0])    | r0@s0<5, r1<7
+        """)  # fmt: skip
+
+    def test_values_that_go_with_it_are_meant_wherever_they_are_read(self, nests):
+        becomes(nests["softmax"], Apart("r1", ("v1",)), Apart("r0", ("v1", "v2")), text="""
+            v0[r0] = max(r1) of p1[(r0*7 + r1)]    | r0<5, r1<7
+            v1[r0@v1+v2, r1@v1] = exp2((p1[(r1@v1 + r0@v1+v2*7)] - v0[r0@v1+v2]))    | r0@v1+v2<5, r1@v1<7
+            v2[r0@v1+v2] = sum(r1) of v1[r0@v1+v2, r1]    | r0@v1+v2<5, r1<7
+            p0[(r0*7 + r1)] = (v1[r0, r1] / v2[r0])    | r0<5, r1<7
+        """)  # fmt: skip
+
+    def test_the_range_combined_over_may_be_apart(self, nests):
+        check(nests["softmax"], apply_moves(nests["softmax"], [Apart("r1", ("v0",)), Mark("r1@v0", Kind.UNROLL)]))
+
+    def test_the_range_is_a_loop_whatever_the_other_one_is(self, nests):
+        moved = apply_moves(nests["matmul"], [Mark("r0", Kind.UNROLL), Apart("r0", ("s0",))])
+        assert moved.kind(find_range(moved, "r0@s0")) is Kind.LOOP
+        check(nests["matmul"], moved)
+
+    def test_refusals(self, nests):
+        refused(nests["softmax"], Apart("k", ("s0",)), match="no range k")
+        refused(nests["softmax"], Apart("r0", ("v7",)), match="no statement v7")
+        refused(nests["matmul"], Apart("r2", ("v0", "s0")), match="v0, s0 cannot have r2@v0\\+s0 in place of r2")
 
 
 class TestInline:

@@ -68,3 +68,8 @@ def stride_along(index: Expr, range_: Range) -> int | None:
 def reads_in(statement: Statement) -> list[e.Read]:
     """Return the reads of a statement, each once."""
     return [expr for expr in expressions_of(statement) if isinstance(expr, e.Read)]
+
+
+def refers_to(statement: Statement, value: e.Value) -> bool:
+    """Whether a statement uses what another one computes."""
+    return any(isinstance(expr, e.Ref) and expr.value is value for expr in expressions_of(statement))

@@ -15,6 +15,7 @@ from zyx.graph.given import Box, Number
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
 from zyx.ops import BinaryOp
+from zyx.schedule.accesses import refers_to
 from zyx.schedule.cost import inline_cost
 from zyx.schedule.movement import MOVEMENT
 from zyx.schedule.region import mask_needed, moved_view
@@ -85,9 +86,10 @@ class _NestBuilder:
         self._statements.append(Store(self._params[node], index, value, mask, self._ranges(free)))
 
     def _bring_forward(self) -> None:
-        """Let the last store follow what it stores, if reductions of it come in between.
+        """Let the last store and what it stores follow each other, if reductions come in between.
 
-        They have loops of their own, or end them: after them, the values would have to be kept until then.
+        They have loops of their own, or end them: the values would have to be kept over them. Reductions of these
+        values stay behind the store; what does not need the values comes before both.
         """
         *statements, store = self._statements
         if not isinstance(store, Store) or not isinstance(store.expr, e.Ref):
@@ -97,7 +99,10 @@ class _NestBuilder:
                 later = statements[number + 1 :]
                 is_plain = not statement.reduced and set(statement.order) == set(store.order)
                 if is_plain and any(isinstance(other, Compute) and other.reduced for other in later):
-                    self._statements = [*statements[: number + 1], store, *later]
+                    if any(refers_to(other, statement.value) for other in later):
+                        self._statements = [*statements[: number + 1], store, *later]
+                    else:
+                        self._statements = [*statements[:number], *later, statement, store]
                 return
 
     def _ranges(self, free: int) -> tuple[Range, ...]:

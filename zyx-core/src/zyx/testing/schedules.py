@@ -24,6 +24,7 @@ from zyx.schedule.accesses import combined_ranges
 from zyx.schedule.fragments import factors_of
 from zyx.schedule.lower import lower_together
 from zyx.schedule.moves import (
+    Apart,
     Behind,
     GroupReduce,
     Inline,
@@ -105,7 +106,7 @@ def random_move(choices: Choices, nest: Nest) -> list[Move]:
     if combined and choices.chance(20):
         return _combine_by_swaps(choices, choices.pick(combined))
     range_ = choices.pick(ranges).label
-    match choices.integer(0, 12):
+    match choices.integer(0, 13):
         case 0 | 1:
             return [Split(range_, choices.pick(_FACTORS))]
         case 2 | 3:
@@ -126,9 +127,22 @@ def random_move(choices: Choices, nest: Nest) -> list[Move]:
             return [_stage(choices, nest, label)]
         case 11:
             return [GroupReduce(range_, choices.pick(_FACTORS))]
+        case 12:
+            return [_apart(choices, nest, range_)]
         case _:
             values = [name for statement, name in statement_labels(nest).items() if isinstance(statement, Compute)]
             return [Inline(choices.pick(values)) if values and choices.chance(50) else Stream(label)]
+
+
+def _apart(choices: Choices, nest: Nest, range_: str) -> Move:
+    """Give some statements a range of their own, mostly ones that have that range."""
+    labels = [
+        name
+        for statement, name in statement_labels(nest).items()
+        if choices.chance(10) or any(r.label == range_ for r in statement.order)
+    ]
+    chosen = [name for name in labels if choices.chance(50)]
+    return Apart(range_, tuple(chosen or labels[-1:]))
 
 
 def _vectorise(choices: Choices, range_: str) -> list[Move]:

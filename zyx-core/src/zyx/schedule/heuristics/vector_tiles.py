@@ -23,19 +23,20 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir import expr as e
 from zyx.ir.nest import Kind, Store
 from zyx.ops import TRANSCENDENTAL
-from zyx.schedule.accesses import expressions_of, stride_along
+from zyx.schedule.accesses import combined_ranges, expressions_of, stride_along
 from zyx.schedule.heuristics.gathered import gather_columns, schedule_gathered
 from zyx.schedule.heuristics.panels import can_copy, can_gather, copy_columns, copy_rows
 from zyx.schedule.heuristics.plan import work_of
 from zyx.schedule.heuristics.streaming import stream_stores
 from zyx.schedule.heuristics.tile import BLOCK_ROWS, SMALL_PRODUCT, Tile, near_divisor
 from zyx.schedule.heuristics.vectors import cost, cost_of_steps, lanes_of
-from zyx.schedule.moves import Nested
+from zyx.schedule.moves import Apart, Nested
+from zyx.schedule.moves.ranges import statement_labels
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
-    from zyx.ir.nest import Compute
+    from zyx.ir.nest import Compute, Statement
     from zyx.schedule.contraction import Contraction
     from zyx.schedule.heuristics.plan import Plan
 
@@ -55,6 +56,9 @@ _BY_LANES_COST: Final = 64.0
 #: processor with AVX-512.
 _MASK_COST: Final = 1.0
 _STORE_COST: Final = 4.0
+#: Operations on vectors that are done to the results of a tile, from which on they are a loop: such as a transcendental
+#: function of each. Storing and loading the results again is a twentieth of them.
+_LONG_EPILOGUE: Final = 384
 
 
 def schedule_vector_tiles(plan: Plan, found: Contraction, info: DeviceInfo) -> None:
@@ -96,8 +100,24 @@ def schedule_vector_tiles(plan: Plan, found: Contraction, info: DeviceInfo) -> N
         if is_copied:
             copy_columns(plan, tile, reduced, min(rows.size, BLOCK_ROWS), info, masked=masked)
         copy_rows(plan, tile, reduced, info)
+    if vector not in statement.reduced:
+        _loop_over_results(plan, tile)
     # The other parts of a line that a tile stores in parts come with the next column of tiles, too late.
     stream_stores(plan, info, by_lines=True)
+
+
+def _loop_over_results(plan: Plan, tile: Tile) -> None:
+    """Write what is done to the results of a tile once for all its rows, if that takes many operations.
+
+    A row then passes through memory, which costs little beside them, and the code of all rows took long to compile.
+    """
+    rows = tile.inner[0]
+    labels = statement_labels(plan.nest)
+    sums = [number for number, statement in enumerate(plan.nest.statements) if combined_ranges(statement)]
+    after = [statement for statement in plan.nest.statements[max(sums) + 1 :] if rows in statement.order]
+    points = math.prod(range_.size for range_ in tile.inner[:-1])
+    if tile.height > 1 and points * sum(map(_epilogue_cost, after)) >= _LONG_EPILOGUE:
+        plan.do(Apart(rows.label, tuple(labels[statement] for statement in after)))
 
 
 def _masks_first(found: Contraction, vector: Range, reduced: list[Range]) -> list[Range]:
@@ -156,10 +176,10 @@ def _access_cost(found: Contraction, read: e.Read, vector: Range, lanes: int, in
     return _GATHERED_COST + (_BY_LANES_COST / rows.size if is_by_lanes else 0.0)
 
 
-def _epilogue_cost(store: Store) -> float:
-    """Return the simple operations that a store takes for each result."""
+def _epilogue_cost(statement: Statement) -> float:
+    """Return the simple operations that a statement behind the sum takes for each result."""
     total = 0.0
-    for expr in expressions_of(store):
+    for expr in expressions_of(statement):
         if isinstance(expr, e.Apply1):
             total += 20 if expr.op in TRANSCENDENTAL else 1
         elif isinstance(expr, e.Apply2 | e.Select):

@@ -3,6 +3,7 @@
     Split, Merge, Pad       change ranges
     Mark, Peel, Reorder     say how ranges are run
     Behind                  puts ranges next to each other, to be merged
+    Apart                   gives some statements a range of their own
     Nested, Stage, Inline   change which intermediate values there are
     GroupReduce, SwapReduce let threads reduce together, and those that run in step without local memory
     Stream                  store past the caches
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from zyx.schedule.moves.ranges import Behind, Mark, Merge, Pad, Peel, Reorder, Split
+from zyx.schedule.moves.ranges import Apart, Behind, Mark, Merge, Pad, Peel, Reorder, Split
 from zyx.schedule.moves.tensor_core import TensorCore
 from zyx.schedule.moves.values import GroupReduce, Inline, Nested, Stage, Stream, SwapReduce
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from zyx.ir.nest import Nest
 
 Move: TypeAlias = (
-    Split | Merge | Behind | Pad | Mark | Peel | Reorder | Nested | Stage | Inline | GroupReduce | SwapReduce | Stream
-    | TensorCore
+    Split | Merge | Behind | Apart | Pad | Mark | Peel | Reorder | Nested | Stage | Inline | GroupReduce | SwapReduce
+    | Stream | TensorCore
 )  # fmt: skip
 
 
@@ -40,6 +41,6 @@ def apply_moves(nest: Nest, moves: Iterable[Move]) -> Nest:
 
 
 __all__ = [
-    "Behind", "GroupReduce", "Inline", "Mark", "Merge", "Move", "Nested", "Pad", "Peel", "Reorder", "Split", "Stage",
-    "Stream", "SwapReduce", "TensorCore", "apply_moves",
+    "Apart", "Behind", "GroupReduce", "Inline", "Mark", "Merge", "Move", "Nested", "Pad", "Peel", "Reorder", "Split",
+    "Stage", "Stream", "SwapReduce", "TensorCore", "apply_moves",
 ]  # fmt: skip

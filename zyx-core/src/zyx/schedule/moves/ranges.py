@@ -1,4 +1,4 @@
-"""Moves that change ranges: split, merge, put behind each other, pad, mark, peel, reorder."""
+"""Moves that change ranges: split, merge, put behind each other, pad, mark, peel, reorder, set apart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from zyx.errors import ScheduleError
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind, Nest, Scan, Statement, Store
 from zyx.schedule.accesses import below
-from zyx.schedule.moves.rebuild import check_free, put_behind, replace_ranges, roots_of, transform, with_roots
+from zyx.schedule.moves.rebuild import (
+    check_free,
+    put_behind,
+    rename_range,
+    replace_ranges,
+    roots_of,
+    transform,
+    with_roots,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -271,3 +279,31 @@ class Reorder:
             raise ScheduleError(f"{list(in_order)} must stay in this order")
         statements = [replace(current, order=order) if current is statement else current for current in nest.statements]
         return replace(nest, statements=tuple(statements))
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Give some statements a range of their own in place of one that they share with others: ``r@s0``, a loop.
+
+        v0[r] = sum(k) of ..   | r unrolled, k          v0[r] = sum(k) of ..   | r unrolled, k
+        p0[r] = f(v0[r])       | r unrolled        =>   p0[r@s0] = f(v0[r@s0]) | r@s0
+
+    So the accumulators of a sum stay in registers, and what is done to its results is written once, not for each.
+    """
+
+    range: str
+    statements: tuple[str, ...]
+
+    def apply(self, nest: Nest) -> Nest:
+        """Return the nest after the move.
+
+        Raises:
+            ScheduleError: One of the statements does not run over the range, or warps multiply matrices along it.
+        """
+        old = find_range(nest, self.range)
+        chosen = {find_statement(nest, label) for label in self.statements}
+        label = f"{old.label}@{'+'.join(self.statements)}"
+        if any(old not in statement.order for statement in chosen) or any(r.label == label for r in nest.ranges):
+            raise ScheduleError(f"{', '.join(self.statements)} cannot have {label} in place of {self.range}")
+        new = nest.pool.range(old.size, label)
+        return rename_range(nest, chosen, old, new)

@@ -11,7 +11,7 @@ from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
 from zyx.ops import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from zyx.ir.pool import Pool
 
@@ -57,6 +57,28 @@ def replace_ranges(
     kinds = {range_: kind for range_, kind in nest.kinds.items() if range_ not in old}
     swapping = {range_: threads for range_, threads in nest.swapping.items() if range_ not in old}
     return replace(nest, statements=tuple(statements), kinds=kinds, peeled=nest.peeled - set(old), swapping=swapping)
+
+
+def rename_range(nest: Nest, chosen: Collection[Statement], old: e.Range, new: e.Range) -> Nest:
+    """Return `nest` with `new`, of the same size, in the place of `old` in the statements `chosen`.
+
+    Raises:
+        ScheduleError: Warps multiply matrices along `old`.
+    """
+    check_free(nest, [old])
+    pool = nest.pool
+    renamed: dict[e.Value, e.Value] = {}
+    rewriter = _Rewriter(pool, renamed, [old], lambda indices: indices)
+    statements: list[Statement] = []
+    for statement in nest.statements:
+        roots = roots_of(statement)
+        if statement in chosen:
+            roots = pool.substitute(roots, {old: pool.ref(new)})
+        result = with_roots(statement, [rewriter.rewrite(root) for root in roots])
+        if statement in chosen:
+            result = _with_ranges(result, [old], [new], pool, renamed)
+        statements.append(result)
+    return replace(nest, statements=tuple(statements))
 
 
 def check_free(nest: Nest, ranges: Sequence[e.Range]) -> None:
