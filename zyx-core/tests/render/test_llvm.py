@@ -89,11 +89,77 @@ LOOP = """
 """
 
 
-def test_slots_are_the_elements_of_arrays_at_constant_places_and_regions_know_what_they_write():
+def test_slots_are_the_elements_of_arrays_at_constant_places_and_regions_know_what_they_join():
     found = find_slots(parse_kernel(LOOP))
     assert found.arrays == {1}
     loop, branch = (i for i, op in enumerate(parse_kernel(LOOP).ops) if isinstance(op, k.Loop | k.If))
-    assert found.written == {branch: ((1, 1),), loop: ((1, 0), (1, 1))}
+    assert found.joined == {branch: ((1, 1),), loop: ((1, 0), (1, 1))}
+
+
+SUMS = """
+    kernel sums
+    %o = global i32[8]
+    %r = register i32[2]
+    %z = const 0 : i32
+    %n = const 1 : i32
+    %i = loop < 8 : i32
+        store %r[%z] = %z
+        %j = loop < 4 : i32
+            %s = load %r[%z] : i32
+            %t = add %s, %j : i32
+            store %r[%z] = %t
+            %c = lt %t, %n : i32
+            if %c
+                store %r[%n] = %t
+                store %r[%z] = %n
+            endif
+        endloop
+        %w = load %r[%z] : i32
+        store %o[%i] = %w
+    endloop
+"""
+
+
+def test_slots_that_nobody_reads_before_they_are_written_again_are_not_joined():
+    """A sum starts anew in each turn of the loop around it; what is stored and never read has no name behind an If."""
+    ops = parse_kernel(SUMS).ops
+    outer, inner, branch = (i for i, op in enumerate(ops) if isinstance(op, k.Loop | k.If))
+    assert find_slots(parse_kernel(SUMS)).joined == {outer: (), inner: ((1, 0),), branch: ((1, 0),)}
+    phis = [line for line in written(SUMS) if " phi " in line]
+    assert [line.split(" = ")[0].strip() for line in phis] == [
+        f"%v{outer}",
+        f"%v{inner}",
+        f"%p{inner}.0",
+        f"%p{branch}.0",
+    ]
+
+
+CARRIED = """
+    kernel carried
+    %o = global i32[8]
+    %r = register i32[1]
+    %z = const 0 : i32
+    store %r[%z] = %z
+    %i = loop < 8 : i32
+        %j = loop < 4 : i32
+            %s = load %r[%z] : i32
+            store %o[%i] = %s
+        endloop
+        store %r[%z] = %i
+    endloop
+"""
+
+
+def test_what_a_turn_reads_of_the_one_before_is_joined():
+    outer, inner = (i for i, op in enumerate(parse_kernel(CARRIED).ops) if isinstance(op, k.Loop))
+    assert find_slots(parse_kernel(CARRIED)).joined == {outer: ((1, 0),), inner: ()}
+
+
+def test_a_loop_without_turns_may_leave_a_slot_as_it_was():
+    text = CARRIED.replace("loop < 8", "loop < 0")
+    kernel = parse_kernel(text.rstrip() + "\n    %e = load %r[%z] : i32\n    store %o[%z] = %e\n")
+    outer = next(i for i, op in enumerate(kernel.ops) if isinstance(op, k.Loop))
+    assert find_slots(kernel).joined[outer] == ((1, 0),)
 
 
 def test_slots_are_joined_by_phis_where_control_flow_meets():

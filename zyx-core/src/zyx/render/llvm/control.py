@@ -22,7 +22,7 @@ def loop(w: Writer, i: int, op: k.Loop) -> None:
     w.names[i] = f"%v{i}"
     region = Region(i, w.block, len(w.lines), {})
     w.lines.append("")
-    for number, slot in enumerate(w.found.written[i]):
+    for number, slot in enumerate(w.found.joined[i]):
         region.before[slot] = w.slot_value(slot)
         w.slots[slot] = f"%p{i}.{number}"
     w.open.append(region)
@@ -63,7 +63,7 @@ def end_if(w: Writer, _: int, __: k.EndIf) -> None:
 
 
 def _open_where(w: Writer, i: int, condition: str) -> None:
-    before = {slot: w.slot_value(slot) for slot in w.found.written[i]}
+    before = {slot: w.slot_value(slot) for slot in w.found.joined[i]}
     w.open.append(Region(i, w.block, len(w.lines), before))
     w.begin_where(i, condition)
 
