@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 
 #: To convert large integers: from 2**limit on, that many low bits become one.
 _STICKY_BITS = ((24, 14), (38, 28), (52, 42))
+_SOURCES = (k.Variable, k.Const, k.Cast, k.Bitcast)
 
 
 def decompose_small_floats(kernel: Kernel, info: DeviceInfo) -> Kernel:
     """Return `kernel` with the arithmetic on float16 and bfloat16 that `info` does not list done in float32."""
+    if not any(map(_brings_small, kernel.ops)):
+        return kernel
     rewriter = Rewriter()
 
     def rule(op: Op) -> ValueId | None:
@@ -66,6 +69,13 @@ def decompose_small_floats(kernel: Kernel, info: DeviceInfo) -> Kernel:
                 return None
 
     return rewriter.rewrite(kernel, rule)
+
+
+def _brings_small(op: Op) -> bool:
+    """Whether an operation has values of a small type that come from nothing of that type."""
+    if isinstance(op, k.Define):
+        return _is_small(op.dtype)
+    return isinstance(op, _SOURCES) and _is_small(op.type.dtype)
 
 
 def _is_small(dtype: DType) -> bool:

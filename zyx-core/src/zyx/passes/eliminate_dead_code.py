@@ -13,7 +13,7 @@ positions, since they say how often the kernel runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Kernel
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.ir.kernel import Op, ValueId
+
+# Operations that are more than their values: looked up before a match, whose patterns take longer than all else.
+_EFFECTS: Final[frozenset[type[Op]]] = frozenset(
+    {
+        k.Define, k.Variable, k.Index, k.Loop, k.EndLoop, k.If, k.EndIf, k.Store, k.Atomic, k.Barrier,
+    }
+)  # fmt: skip
 
 
 def eliminate_dead_code(kernel: Kernel) -> Kernel:
@@ -49,7 +56,11 @@ def _find_live(ops: Sequence[Op]) -> list[bool]:
     open_regions: list[tuple[int, int, bool]] = []
     region, is_reached = -1, True
     for number, op in enumerate(ops):
-        if isinstance(op, k.EndLoop | k.EndIf):
+        kind = type(op)
+        if kind not in _EFFECTS:
+            region_of.append(region)
+            continue
+        if kind is k.EndLoop or kind is k.EndIf:
             opener, region, is_reached = open_regions.pop()
             ends[opener] = number
         region_of.append(region)

@@ -9,7 +9,7 @@ result changes in its last bit, unless the device rounds twice.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx.ir import kernel as k
 from zyx.ir.rewriter import Rewriter
@@ -32,6 +32,8 @@ def fuse_multiply_add(kernel: Kernel) -> Kernel:
         return products[-1].get(value)
 
     def rule(op: Op) -> ValueId | None:
+        if type(op) not in _CONCERNED:
+            return None
         match op:
             case k.Loop() | k.If():
                 products.append({})
@@ -57,3 +59,7 @@ def fuse_multiply_add(kernel: Kernel) -> Kernel:
         return None
 
     return rewriter.rewrite(kernel, rule)
+
+
+# Looked up before a match, since most operations are none of these.
+_CONCERNED: Final[frozenset[type[Op]]] = frozenset({k.Binary, k.Loop, k.EndLoop, k.If, k.EndIf})

@@ -27,7 +27,6 @@ from zyx.schedule.library import match_gemm, product_in
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
 from zyx.schedule.prepare import prepare
-from zyx.schedule.sorting import WAYS_TO_SORT
 from zyx.schedule.starts import Shared, share_kernels
 from zyx.shape import size_of
 
@@ -188,7 +187,11 @@ class _Making:
     ) -> tuple[dict[Node, Node], list[Launched]]:
         """Return the nodes whose buffers hold the values of a device's outputs, and the launches that compute them."""
         order = topological(outputs)
-        ways = WAYS_TO_SORT if any(isinstance(node, n.Sort) and node.storage is None for node in order) else 1
+        ways = 1
+        if any(isinstance(node, n.Sort) and node.storage is None for node in order):
+            from zyx.schedule.sorting import WAYS_TO_SORT
+
+            ways = WAYS_TO_SORT
         for way in range(ways):
             try:
                 prepared = prepare(

@@ -21,7 +21,6 @@ from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.heuristics.loops import parallel_ranges, schedule_loops
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small
-from zyx.schedule.heuristics.threads import schedule_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +54,8 @@ def _general(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[M
     plan = Plan(nest)
     simplify_ranges(plan)
     if info.max_group_threads > 1:
+        from zyx.schedule.heuristics.threads import schedule_threads
+
         schedule_threads(plan, info, can_meet=False, is_alone=is_alone)
         keep_arrays_small(plan, info)
     else:

@@ -29,7 +29,6 @@ from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
 from zyx.schedule.scans import split_scan
 from zyx.schedule.scattering import Helpers, in_parallel
-from zyx.schedule.sorting import sort_order
 from zyx.schedule.stages import in_stages
 from zyx.schedule.windows import sum_of_windows
 from zyx.shape import size_of
@@ -73,7 +72,7 @@ def prepare(
     chain: dict[Node, int] = {}
     users = _count_users(order, outputs)
     wanted = set(outputs)
-    sorting = functools.partial(sort_order, graph, info=info, way=way_to_sort) if way_to_sort < 2 else None
+    sorting = functools.partial(_sorted, graph, info=info, way=way_to_sort) if way_to_sort < 2 else None
     helpers = Helpers(functools.partial(_reduction, graph, info=info), sorting)
     has_windows = any(isinstance(node, n.Unslide) for node in order)
     for node in order:
@@ -91,7 +90,7 @@ def prepare(
         if isinstance(current, n.Reduce) and current is not sources[0]:
             current = _reduction(graph, current, info)
         elif isinstance(current, n.Sort) and current is not sources[0]:
-            current = sort_order(graph, current, info, way_to_sort)
+            current = _sorted(graph, current, info, way_to_sort)
         elif isinstance(current, n.Scatter) and current is not sources[0]:
             current = in_parallel(graph, current, info, helpers, deterministic=deterministic)
         elif isinstance(current, n.Scan) and current is not sources[0]:
@@ -106,6 +105,13 @@ def prepare(
         new[node] = current
         chain[current] = length
     return [_with_buffer(graph, new[_same_elements(node, users)]) for node in outputs]
+
+
+def _sorted(graph: Graph, node: n.Sort, info: DeviceInfo, way: int) -> Node:
+    """Return what `sort_order` does; imported where something is sorted."""
+    from zyx.schedule.sorting import sort_order
+
+    return sort_order(graph, node, info, way)
 
 
 def _check_size(node: Node) -> None:

@@ -1,0 +1,88 @@
+"""Schedules for devices whose groups have several threads: products by tiles, rows by threads, others a thread a point.
+
+Imported where there is such a device, with all that only these need.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from zyx.errors import ScheduleError
+from zyx.ir.nest import Compute
+from zyx.schedule.arrays import local_bytes
+from zyx.schedule.estimate import estimate
+from zyx.schedule.heuristics.plan import Plan, simplify_ranges
+from zyx.schedule.heuristics.private_arrays import keep_arrays_small
+from zyx.schedule.heuristics.register_tiles import COST_ALONE, schedule_register_tiles
+from zyx.schedule.heuristics.scans import schedule_scan
+from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
+from zyx.schedule.heuristics.thread_tiles import choose_thread_tile, schedule_thread_tile
+from zyx.schedule.heuristics.threads import schedule_threads
+from zyx.schedule.heuristics.transpositions import schedule_transposition
+
+if TYPE_CHECKING:
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.nest import Nest
+    from zyx.schedule.contraction import Contraction
+
+#: The part of an estimated time that another has to be less than to be the lesser one, for all that estimates are off.
+_MUCH_LESS: Final = 0.5
+
+
+def schedule_groups(nest: Nest, plan: Plan, found: Contraction | None, info: DeviceInfo, *, is_alone: bool) -> Plan:
+    """Schedule `nest`, whose ranges `plan` has simplified, and return that plan, or another that is better.
+
+    Args:
+        nest: A nest that is not scheduled.
+        plan: Its plan so far.
+        found: The sum of products in it, if there is one.
+        info: The device.
+        is_alone: As `zyx.schedule.heuristics.choose.choose_schedule` takes it.
+    """
+    _schedule_group(plan, found, info, can_meet=is_alone or info.meets_in_branches, is_alone=is_alone)
+    if is_alone and found is not None:
+        plan = _with_more_groups(nest, plan, info)
+    if local_bytes(plan.nest) > info.local_bytes:
+        plan = Plan(nest)
+        simplify_ranges(plan)
+        if not is_alone or not schedule_scan(plan, info, can_meet=False):
+            schedule_threads(plan, info, can_meet=False, is_alone=is_alone)
+    keep_arrays_small(plan, info)
+    return plan
+
+
+def _with_more_groups(nest: Nest, plan: Plan, info: DeviceInfo) -> Plan:
+    """Return a plan for a product of matrices that has groups for all units, if `plan` has not and is to take longer.
+
+    Tiles spare loads, which is little where they are few: threads that share each sum then keep more units busy.
+    """
+    on_tensor_cores = any(isinstance(s, Compute) and s.matrix is not None for s in plan.nest.statements)
+    if on_tensor_cores or math.prod(range_.size for range_ in plan.nest.grid) >= info.units:
+        return plan
+    other = Plan(nest)
+    simplify_ranges(other)
+    schedule_threads(other, info)
+    try:
+        is_faster = estimate(other.nest, info).seconds < _MUCH_LESS * estimate(plan.nest, info).seconds
+    except ScheduleError:
+        return plan
+    return other if is_faster else plan
+
+
+def _schedule_group(plan: Plan, found: Contraction | None, info: DeviceInfo, *, can_meet: bool, is_alone: bool) -> None:
+    """Schedule a nest for groups of threads, whose threads may meet."""
+    if can_meet and found is not None and schedule_tensor_cores(plan, found, info):
+        return
+    if is_alone and found is not None:
+        tile = choose_thread_tile(found, info)
+        if schedule_register_tiles(plan, found, info, math.inf if tile is None else tile.cost):
+            return
+        if tile is not None and tile.cost < COST_ALONE:
+            schedule_thread_tile(plan, tile, info)
+            return
+    if is_alone and schedule_scan(plan, info, can_meet=can_meet):
+        return
+    if is_alone and can_meet and schedule_transposition(plan, info):
+        return
+    schedule_threads(plan, info, can_meet=can_meet, is_alone=is_alone)
