@@ -139,7 +139,7 @@ def fronts(nodes: Sequence[Node], longer: Sequence[Shape], pool: MemoryPool) -> 
 
 
 def pool_on_host(devices: Sequence[Device], leaves: Sequence[Node]) -> MemoryPool | None:
-    """Return the pool of all these devices and of what lies in all leaves, if the host copies there and waits for nothing.
+    """Return the pool of all these devices and of all leaves, if the host copies there and waits for nothing.
 
     It waits where work may be queued: copying is by the host, which is not to wait but for results that it reads.
     """
