@@ -1,5 +1,7 @@
 """A longer graph has the values of a shorter one in front, whatever lies behind those of its leaves."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from zyx.errors import ShapeError
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.evaluate import evaluate
+from zyx.graph.given import Front
 from zyx.graph.outline import Length, length_of, lengths_between, outline
 from zyx.graph.prefix import NoPrefixError, longer
 from zyx.graph.walk import topological
@@ -33,16 +36,16 @@ def sizes_of(function, shape_at, first=6, second=9):
 
 
 def check(function, shape_at, lengths, bound=BOUND):
-    """Compare the longer graph with the shorter ones; return at how many lengths it was."""
+    """Compare the longer graph with the shorter ones, packed or not; return at how many lengths it was."""
     structure, sizes = sizes_of(function, shape_at)
     checked = 0
-    for length in lengths if sizes else ():
+    for length, is_packed in itertools.product(lengths if sizes else (), (False, True)):
         array, node, order = graph_at(function, shape_at(length))
         found = outline([node], order)
         if found is None or found[0] != structure or length_of(sizes, found[1]) is None:
             continue
         constants = [each for each in order if isinstance(each, n.Const)]
-        made = longer([node], order, sizes, bound, constants)
+        made = longer([node], order, sizes, bound, constants, is_packed=is_packed)
         values = {number: np.array(each.value, each.dtype.numpy) for each, number in made.constants.items()}
         at = length_of(sizes, found[1])
         values |= {number: np.array(size.at(at), np.int32) for size, number in made.lengths.items()}
@@ -50,13 +53,18 @@ def check(function, shape_at, lengths, bound=BOUND):
         for leaf, long in zip(stored, made.leaves, strict=True):
             assert leaf.shape == array.shape
             values[long] = np.full(long.shape, np.nan, np.float32)
-            values[long][tuple(map(slice, leaf.shape))] = array
+            if isinstance(long, Front):
+                values[long][: array.size] = array.ravel()  # of the others none is read, or all would be NaN
+            else:
+                values[long][tuple(map(slice, leaf.shape))] = array
         with np.errstate(all="ignore"):
             (result,) = evaluate(made.outputs, values.__getitem__)
             (expected,) = evaluate([node], lambda _, array=array: array)
+        if is_packed:
+            result = result.ravel()[: expected.size].reshape(expected.shape)
         front = tuple(map(slice, node.shape))
-        np.testing.assert_allclose(result[front], expected, rtol=1e-3, atol=1e-5, err_msg=str(length))
-        checked += 1
+        np.testing.assert_allclose(result[front], expected, rtol=1e-3, atol=1e-5, err_msg=f"{length}, {is_packed}")
+        checked += not is_packed
     return checked
 
 

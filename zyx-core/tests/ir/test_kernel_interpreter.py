@@ -92,6 +92,30 @@ def test_a_branch_runs_for_those_threads_where_it_holds():
     assert out.tolist() == [0, 1, 2, 3, 100, 100, 6, 7]
 
 
+FRONT = """
+    kernel clamped
+    %o = global f32[8]
+    %x = global f32[8] readonly front
+    %n = variable i32 n
+    %t = thread 0 < 8 : i32
+    %zero = const 0 : i32
+    %m = lt %t, %n : bool
+    %i = where %m, %t, %zero : i32
+    %v = load %x[%i] : f32
+    store %o[%t] = %v
+"""
+
+
+def test_of_a_front_the_launch_may_give_less_and_no_more_is_read():
+    out, x = np.full(8, -1, np.float32), np.arange(3, dtype=np.float32) + 1
+    interpret(FRONT, out, x, 3)
+    assert out.tolist() == [1, 2, 3, 1, 1, 1, 1, 1]
+    with pytest.raises(LaunchError, match="reaches element 4 of 3"):
+        interpret(FRONT, out, x, 5)
+    with pytest.raises(LaunchError, match="param 1 has 8 elements, the buffer 0"):
+        interpret(FRONT, out, x[:0], 3)
+
+
 def test_masked_lanes_are_neither_read_nor_written():
     x, out = np.arange(6, dtype=np.float32) + 1, np.full(6, -1, np.float32)
     interpret("""

@@ -15,7 +15,7 @@ from zyx.testing.kernels import kernels
 
 EVERYTHING = textwrap.dedent("""\
     kernel everything
-    %0 = global f32[1000] readonly
+    %0 = global f32[1000] readonly front
     %1 = global f32[1000]
     %2 = global i32[4]
     %3 = variable i64 count

@@ -137,6 +137,7 @@ GROUP = k.Index(k.Axis.GROUP, 0, 4, I32)
         (4, []),
         (5, [OUT, k.Variable(I32, "n m")]),
         (5, [OUT, k.Variable(I32, "n"), k.Variable(I32, "n")]),
+        (6, [OUT, k.Define(k.Memory.LOCAL, dtypes.float32, 4, is_front=True)]),
         (6, [OUT, k.Define(k.Memory.LOCAL, dtypes.float32, 0)]),
         (6, [OUT, k.Define(k.Memory.GLOBAL, dtypes.float32, -1)]),
         (6, [OUT, k.Define(k.Memory.LOCAL, dtypes.float32, 4, mutable=False)]),

@@ -5,7 +5,10 @@ import pytest
 
 import zyx
 import zyx.nn.functional as F
+from zyx.builtin.host import HostPool
 from zyx.runtime.bounded import BoundedPlan
+from zyx.runtime.buffer import Memory
+from zyx.runtime.copying import copy_buffer
 from zyx.runtime.lengths import Lengths
 from zyx.runtime.runtime import use
 from zyx.testing.lengths import operand, program
@@ -15,7 +18,7 @@ from zyx.testing.opening import open_runtime
 class NoLengths(Lengths):
     """Plans of their own for all lengths."""
 
-    def bounded(self, outputs, order):
+    def bounded(self, outputs, order, *, is_packed):
         return None
 
 
@@ -202,11 +205,23 @@ def test_what_is_put_behind_what_grows_compiles_a_kernel_for_each_greatest_lengt
     assert interpreter.compiler.compiled <= 6
 
 
-def test_what_lies_in_memory_that_the_host_does_not_reach_has_plans_of_its_own(lab):
+def test_what_the_host_does_not_reach_has_plans_of_its_own_where_launches_take_all_of_an_array(lab):
     for length in (3, 4, 5):
         x = operand((length,), length)
         np.testing.assert_array_equal((zyx.Tensor(x) * 2).numpy(), x * 2)
     assert not bounded_plans(lab)
+
+
+def test_what_has_more_memory_than_it_needs_is_copied_as_far_as_it_goes():
+    memory, there, elsewhere = Memory(), HostPool("there", 1 << 20), HostPool("elsewhere", 1 << 20)
+    source, target = memory.allocate(there, 32), memory.allocate(elsewhere, 12)
+    there.host_to_pool(memoryview(bytes(range(32))), source.raw)
+    source.nbytes = 12
+    copy_buffer(source, target)
+    target.wait()
+    found = bytearray(12)
+    elsewhere.pool_to_host(target.raw, memoryview(found))
+    assert found == bytes(range(12))
 
 
 def test_plans_that_are_dropped_are_made_again(interpreter):
@@ -222,5 +237,5 @@ def test_structures_and_what_follows_in_them_are_forgotten_by_use():
     for rank in range(600):
         graph = zyx.graph.Graph()
         node = graph.const(1.0, zyx.float32, f"test:{rank}", (3,))
-        assert lengths.bounded([node], [node]) is None
+        assert lengths.bounded([node], [node], is_packed=False) is None
     assert len(lengths._structures) == 512

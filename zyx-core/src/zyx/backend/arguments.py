@@ -28,10 +28,12 @@ class Parameter:
     Attributes:
         nbytes: Size that a buffer must have at least.
         scalar: Dtype of a number; None means a buffer.
+        most: Bytes of the buffer that the kernel reaches at most; 0 means `nbytes`.
     """
 
     nbytes: int = 0
     scalar: DType | None = None
+    most: int = 0
 
     def __str__(self) -> str:
         return f"a buffer of {self.nbytes} bytes" if self.scalar is None else f"a number, {self.scalar}"
@@ -40,9 +42,13 @@ class Parameter:
 def parameters_of(kernel: Kernel) -> tuple[Parameter, ...]:
     """Return the launch arguments of a kernel."""
     return tuple(
-        Parameter(param.length * param.dtype.itemsize) if isinstance(param, Define) else Parameter(0, param.type.dtype)
-        for param in kernel.params
+        _parameter_of(param) if isinstance(param, Define) else Parameter(0, param.type.dtype) for param in kernel.params
     )
+
+
+def _parameter_of(array: Define) -> Parameter:
+    most = array.length * array.dtype.itemsize
+    return Parameter(array.dtype.itemsize, None, most) if array.is_front else Parameter(most)
 
 
 def check_arguments(args: Sequence[Argument], parameters: Sequence[Parameter], pool: MemoryPool, what: str) -> None:

@@ -41,9 +41,12 @@ class Device(ABC):
 
     Attributes:
         compiles_at_once: In how many threads `compile` may run at the same time, beside one that uses the device.
+        takes_fronts: Whether a launch may give less of an array than it has, where `zyx.ir.kernel.Define` says so; what
+            `zyx.backend.arguments.parameters_of` returns does.
     """
 
     compiles_at_once: int = 1
+    takes_fronts: bool = False
 
     def __init__(self, name: str, pool: MemoryPool) -> None:
         self.name = name

@@ -71,6 +71,8 @@ class InterpreterDevice(Device):
         InitializationError: The pool is not host memory.
     """
 
+    takes_fronts = True
+
     def __init__(self, name: str, pool: MemoryPool) -> None:
         super().__init__(name, pool)
         if not isinstance(pool, HostPool):
@@ -150,6 +152,8 @@ class InterpreterDevice(Device):
                 if not isinstance(param, Define):
                     raise LaunchError(f"argument {number} is a buffer, and the kernel has no array there")
                 nbytes = param.length * param.dtype.itemsize
+                if param.is_front:
+                    nbytes = min(nbytes, max(argument.nbytes, param.dtype.itemsize))
                 values.append(self._pool.own(argument, nbytes).array[:nbytes].view(param.dtype.numpy))
             program.executable(values)
         except (LaunchError, InvalidBufferError) as error:

@@ -1,6 +1,7 @@
 """Leaves that only plans have: what kernels are given at their launch, in place of what changes from run to run.
 
     Number      a scalar, in place of a constant
+    Front       the front of a leaf, in place of one that is shorter
     Box         a box of a leaf from an element on that is a number, in place of a `Shrink` of the leaf
 
 No two are equal, so no graph has to make them.
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 
 class Number(Leaf):
     """A scalar, of shape ()."""
+
+    __slots__ = ()
+
+
+class Front(Leaf):
+    """A leaf of which the launch may give some elements in front only, the first one at least.
+
+    Whoever makes a graph with it sees to it that no other is read: their number is a `Number` of the graph, or follows.
+    """
 
     __slots__ = ()
 

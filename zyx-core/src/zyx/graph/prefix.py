@@ -17,6 +17,9 @@ for each kind of node, given that it holds for the sources:
 * `RandomBits`: where the outermost axis varies.
 
 For all other kinds it holds only where nothing varies.
+
+Leaves and results may lie in memory as those of the shorter graph do, `packed`: without the gaps that the longer shape
+has. Then leaves are read at places that follow from the lengths, nowhere else, and results are put in front so.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from zyx import dtype as dtypes
 from zyx import ops
 from zyx.graph import Graph
 from zyx.graph import node as n
-from zyx.graph.given import Number
+from zyx.graph.given import Front, Number
 from zyx.graph.outline import Dims, Length, by_node
 from zyx.graph.rebuild import rebuild
 from zyx.ops import BinaryOp
@@ -57,7 +60,7 @@ class Longer:
 
     Attributes:
         outputs: What is asked for.
-        leaves: In place of the nodes with storage, in their order.
+        leaves: In place of the nodes with storage, in their order; `Front` where they are packed and vary.
         lengths: The lengths that it is given, with the numbers in the graph that are their values.
         constants: The numbers in place of constants, by the constant.
     """
@@ -74,6 +77,8 @@ def longer(
     sizes: Sequence[Length],
     bound: int,
     varying: Collection[Node] = (),
+    *,
+    is_packed: bool = False,
 ) -> Longer:
     """Return the graph of length `bound` which has the values of all shorter ones.
 
@@ -83,17 +88,20 @@ def longer(
         sizes: Its sizes, as `zyx.graph.outline` counts them.
         bound: The greatest length.
         varying: Constants that numbers are to take the place of.
+        is_packed: Whether leaves and results lie as those of the shorter graph do. No leaf is read behind its end; of
+            a result, what is behind is undefined.
 
     Raises:
         NoPrefixError: A node has no rule for what varies.
         ShapeError: There is no graph of that length.
     """
-    return _Longer(bound, varying).build(outputs, order, sizes)
+    return _Longer(bound, varying, is_packed).build(outputs, order, sizes)
 
 
 class _Longer:
-    def __init__(self, bound: int, varying: Collection[Node]) -> None:
+    def __init__(self, bound: int, varying: Collection[Node], is_packed: bool) -> None:
         self._graph = Graph()
+        self._is_packed = is_packed
         self._bound = bound
         self._varying = varying
         self._new: dict[Node, Node] = {}
@@ -106,17 +114,41 @@ class _Longer:
                 raise NoPrefixError(f"{node!r} shrinks where others grow")
             self._dims[node] = dims
             if node.storage is not None:
-                self._new[node] = self._graph.leaf(self._at(dims), node.dtype, node.device)
-                self._made.leaves.append(self._new[node])
+                self._new[node] = self._leaf(node, dims)
                 continue
             self._new[node] = self._node(node, dims, pairs)
             if self._new[node].shape != self._at(dims):
                 raise NoPrefixError(f"{node!r} does not follow the length")
-        self._made.outputs.extend(self._new[node] for node in outputs)
+        self._made.outputs.extend(self._output(node) for node in outputs)
         return self._made
 
     def _at(self, dims: Sequence[Length]) -> Shape:
         return tuple(size.at(self._bound) for size in dims)
+
+    def _leaf(self, node: Node, dims: Dims) -> Node:
+        graph, shape = self._graph, self._at(dims)
+        if not self._is_packed or not any(size.factor for size in dims):
+            self._made.leaves.append(graph.leaf(shape, node.dtype, node.device))
+            return self._made.leaves[-1]
+        front = Front((math.prod(shape),), node.dtype, node.device, ())
+        self._made.leaves.append(front)
+        coordinates = [graph.iota(shape, axis, dtypes.int32, node.device) for axis in range(len(shape))]
+        index = self._together(coordinates, self._given(dims, shape, node.device))
+        first = graph.const(0, dtypes.int32, node.device, shape)
+        for axis, size in enumerate(dims):
+            if size.factor:
+                index = graph.where(self._below(index, axis, size), index, first)  # which is always there
+        return graph.reshape(graph.gather(front, graph.reshape(index, front.shape), 0), shape)
+
+    def _output(self, node: Node) -> Node:
+        dims, new = self._dims[node], self._new[node]
+        if not self._is_packed or not any(size.factor for size in _plain(dims)[1:]):
+            return new
+        total = (math.prod(new.shape),)
+        place = self._graph.iota(total, 0, dtypes.int32, node.device)
+        coordinates = self._apart(place, self._given(dims, total, node.device))
+        index = self._together(coordinates, self._given(self._fixed(new.shape), total, node.device))
+        return self._graph.gather(self._graph.reshape(new, total), index, 0)
 
     def _node(self, node: Node, dims: Dims, pairs: tuple[tuple[Length, Length], ...]) -> Node:
         graph, shape = self._graph, self._at(dims)
@@ -223,32 +255,36 @@ class _Longer:
         """Return the elements in another shape, where these do not stay in front: each from its place at the length."""
         graph, device = self._graph, node.device
         shape, source = self._at(new), self._new[node.sources[0]]
-        total = math.prod(shape)
-        rest = graph.iota((total,), 0, dtypes.int32, device)
-
-        def apart(position: Node, sizes: Sequence[Node]) -> list[Node]:
-            """Return the coordinates of a position: the outermost is what is left."""
-            found = []
-            for size in reversed(sizes[1:]):
-                found.append(graph.binary(BinaryOp.MOD, position, size))
-                position = graph.binary(BinaryOp.DIV, position, size)
-            return [position, *reversed(found)]
-
-        def together(coordinates: Sequence[Node], sizes: Sequence[Node]) -> Node:
-            position = coordinates[0]
-            for coordinate, size in zip(coordinates[1:], sizes[1:], strict=True):
-                position = graph.binary(BinaryOp.ADD, graph.binary(BinaryOp.MUL, position, size), coordinate)
-            return position
-
-        def known(sizes: Shape) -> list[Node]:
-            return [graph.const(size, dtypes.int32, device, (total,)) for size in sizes]
-
-        def given(sizes: Dims) -> list[Node]:
-            return [self._length(size, (total,), device) for size in sizes]
-
-        flat = together(apart(rest, known(shape)), given(new))
-        index = together(apart(flat, given(old)), known(source.shape))
+        total = (math.prod(shape),)
+        place = graph.iota(total, 0, dtypes.int32, device)
+        apart = self._apart(place, self._given(self._fixed(shape), total, device))
+        place = self._together(apart, self._given(new, total, device))
+        apart = self._apart(place, self._given(old, total, device))
+        index = self._together(apart, self._given(self._fixed(source.shape), total, device))
         return graph.reshape(graph.gather(graph.reshape(source, (math.prod(source.shape),)), index, 0), shape)
+
+    @staticmethod
+    def _fixed(shape: Shape) -> Dims:
+        return tuple(Length(0, size) for size in shape)
+
+    def _given(self, sizes: Dims, shape: Shape, device: str) -> list[Node]:
+        """Return the values of sizes, each over a shape."""
+        return [self._length(size, shape, device) for size in sizes]
+
+    def _apart(self, place: Node, sizes: Sequence[Node]) -> list[Node]:
+        """Return the coordinates of a place among so many: the outermost is what is left."""
+        found = []
+        for size in reversed(sizes[1:]):
+            found.append(self._graph.binary(BinaryOp.MOD, place, size))
+            place = self._graph.binary(BinaryOp.DIV, place, size)
+        return [place, *reversed(found)]
+
+    def _together(self, coordinates: Sequence[Node], sizes: Sequence[Node]) -> Node:
+        """Return the place of coordinates among so many."""
+        graph, place = self._graph, coordinates[0]
+        for coordinate, size in zip(coordinates[1:], sizes[1:], strict=True):
+            place = graph.binary(BinaryOp.ADD, graph.binary(BinaryOp.MUL, place, size), coordinate)
+        return place
 
     def _index(self, node: n.Gather | n.Scatter, axis: int) -> Node:
         """Return the index of what it reads or writes along an axis.

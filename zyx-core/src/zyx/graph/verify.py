@@ -35,7 +35,7 @@ from zyx import dtype as dtypes
 from zyx import ops
 from zyx.errors import VerifyError
 from zyx.graph import node as n
-from zyx.graph.given import Box, Number
+from zyx.graph.given import Box, Front, Number
 from zyx.graph.printer import format_node
 from zyx.graph.walk import topological
 from zyx.shape import size_of
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _SOURCES = {
-    n.Const: 0, n.Iota: 0, n.Leaf: 0, Number: 0, Box: 0, n.Binary: 2, n.Where: 3, n.Gather: 2, n.Scatter: 3,
+    n.Const: 0, n.Iota: 0, n.Leaf: 0, Number: 0, Front: 0, Box: 0, n.Binary: 2, n.Where: 3, n.Gather: 2, n.Scatter: 3,
 }  # fmt: skip
 """How many sources each kind reads; 1 where not named, any number for `Custom`."""
 

@@ -36,7 +36,7 @@ def _digest(text: str) -> bytes:
 
 def _text(nest: Nest) -> str:
     numbers: dict[e.Expr, int] = {}
-    lines = [f"{p.number} {p.dtype.name} {p.length} {p.mutable} {p.by_value}" for p in nest.params]
+    lines = [f"{p.number} {p.dtype.name} {p.length} {p.mutable} {p.by_value} {p.is_front}" for p in nest.params]
     for range_ in nest.ranges:
         peeled, swapping = range_ in nest.peeled, nest.swapping.get(range_)
         lines.append(f"{_range(range_)} {nest.kind(range_).value} {peeled} {swapping}")

@@ -62,6 +62,7 @@ class Param:
         length: How many there are.
         mutable: Whether they are written.
         by_value: Whether it is a number: one element that is no buffer's.
+        is_front: Whether the launch may give fewer elements, the first one at least: see `Define`.
     """
 
     number: int
@@ -69,6 +70,7 @@ class Param:
     length: int
     mutable: bool
     by_value: bool = False
+    is_front: bool = False
 
     def __repr__(self) -> str:
         return f"p{self.number}"

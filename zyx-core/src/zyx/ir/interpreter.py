@@ -74,7 +74,7 @@ class Executable:
             if not isinstance(buffer, np.ndarray) or buffer.dtype != param.dtype.numpy or buffer.ndim != 1:
                 given = f"{buffer.dtype}{list(buffer.shape)}" if isinstance(buffer, np.ndarray) else repr(buffer)
                 raise LaunchError(f"{where}: param {number} is {param.dtype}[{param.length}], not {given}")
-            if len(buffer) < param.length:
+            if len(buffer) < (min(param.length, 1) if param.is_front else param.length):
                 raise LaunchError(f"{where}: param {number} has {param.length} elements, the buffer {len(buffer)}")
             arguments.append(buffer)
         return arguments
@@ -92,7 +92,8 @@ class Executable:
                 case k.Variable():
                     machine.values[number] = next(remaining)
                 case k.Define(memory=k.Memory.GLOBAL):
-                    machine.arrays[number] = Shared(next(remaining), op.length)
+                    array = next(remaining)
+                    machine.arrays[number] = Shared(array, min(op.length, len(array)))  # fewer of a front
                 case k.Define(memory=k.Memory.LOCAL):
                     array = np.full(groups * op.length, undefined(op.dtype))
                     machine.arrays[number] = Shared(array, op.length, group * op.length if groups > 1 else None)

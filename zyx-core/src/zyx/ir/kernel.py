@@ -84,6 +84,8 @@ class Define:
         length: Number of elements (not bytes).
         mutable: Whether `Store` and `Atomic` may write to it.
         lanes: For register memory, an element may be a vector of so many lanes.
+        is_front: For global memory, whether a launch may give fewer elements, the first one at least. The kernel
+            accesses others only as far as numbers of the launch say that they are there.
     """
 
     memory: Memory
@@ -91,6 +93,7 @@ class Define:
     length: int
     mutable: bool = True
     lanes: int = 1
+    is_front: bool = False
 
 
 @dataclass(slots=True, unsafe_hash=True)

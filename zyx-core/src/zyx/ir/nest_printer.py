@@ -11,18 +11,22 @@ from zyx.ir.expr_printer import show
 from zyx.ir.nest import Compute, Kind, Scan, Store
 
 if TYPE_CHECKING:
-    from zyx.ir.expr import Range
+    from zyx.ir.expr import Param, Range
     from zyx.ir.nest import Nest, Statement
 
 
 def print_nest(nest: Nest) -> str:
     """Return the text of `nest`."""
-    params = [
-        f"{param}: {param.dtype.short}"
-        + ("" if param.by_value else f"[{param.length}]{' mutable' if param.mutable else ''}")
-        for param in nest.params
-    ]
-    return "\n".join([", ".join(params), *(print_statement(statement, nest) for statement in nest.statements)])
+    return "\n".join(
+        [", ".join(map(_param, nest.params)), *(print_statement(statement, nest) for statement in nest.statements)]
+    )
+
+
+def _param(param: Param) -> str:
+    if param.by_value:
+        return f"{param}: {param.dtype.short}"
+    kind = f"{' mutable' if param.mutable else ''}{' front' if param.is_front else ''}"
+    return f"{param}: {param.dtype.short}[{param.length}]{kind}"
 
 
 def print_statement(statement: Statement, nest: Nest) -> str:

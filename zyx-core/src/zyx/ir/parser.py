@@ -118,10 +118,15 @@ def _scalar(text: str, dtype: DType) -> Scalar:
         raise ParseError(f"{text!r} is no {dtype.short}") from error
 
 
+_ARRAY: Final = r"(\w+)\s+(\w+) \[ (\d+) \]"
+
+
 def _define(reader: _Reader, text: str) -> Op:
-    found = _match(r"(\w+)\s+(\w+) \[ (\d+) \](?:\s+(readonly))?", text, "MEMORY TYPE[LENGTH], and maybe readonly")
+    found = _match(
+        rf"{_ARRAY}(?:\s+(readonly))?(?:\s+(front))?", text, "MEMORY TYPE[LENGTH], and maybe readonly, front"
+    )
     type_ = _type(found[2])
-    return k.Define(k.Memory(found[1]), type_.dtype, int(found[3]), found[4] is None, type_.lanes)
+    return k.Define(k.Memory(found[1]), type_.dtype, int(found[3]), found[4] is None, type_.lanes, found[5] is not None)
 
 
 def _variable(reader: _Reader, text: str) -> Op:

@@ -84,8 +84,8 @@ def print_excerpt(ops: Sequence[Op], position: int, context: int = 6) -> str:
 
 
 def _define(op: k.Define) -> str:
-    readonly = "" if op.mutable else " readonly"
-    return f"{op.memory.value} {k.Type(op.dtype, op.lanes)}[{op.length}]{readonly}"
+    kind = f"{'' if op.mutable else ' readonly'}{' front' if op.is_front else ''}"
+    return f"{op.memory.value} {k.Type(op.dtype, op.lanes)}[{op.length}]{kind}"
 
 
 def _const(op: k.Const) -> str:

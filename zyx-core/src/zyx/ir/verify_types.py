@@ -44,6 +44,8 @@ def _define(op: k.Define, ops: Sequence[Op]) -> Findings:
         yield 6, f"an array of {op.length} elements"
     if not op.mutable and op.memory is not k.Memory.GLOBAL:
         yield 6, f"{op.memory.value} memory that is read-only has undefined values"
+    if op.is_front and op.memory is not k.Memory.GLOBAL:
+        yield 6, f"{op.memory.value} memory, which no launch gives, of which only the front may be there"
     if op.lanes < 1 or (op.lanes > 1 and op.memory is not k.Memory.REGISTER):
         yield 6, f"elements of {op.lanes} lanes in {op.memory.value} memory"
 

@@ -79,7 +79,7 @@ class _Packer:
         match op:
             case k.Define() if number in self.dtypes:
                 words = -(-op.length * op.dtype.bits // _WORD)
-                return self.writer.append(k.Define(op.memory, dtypes.uint32, words, op.mutable))
+                return self.writer.append(k.Define(op.memory, dtypes.uint32, words, op.mutable, is_front=op.is_front))
             case k.Load() if op.source in self.dtypes:
                 old = self.kernel.ops[number]
                 assert isinstance(old, k.Load)

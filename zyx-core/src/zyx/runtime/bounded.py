@@ -1,6 +1,10 @@
-"""Run a plan for a greatest length on shorter values, which are copied to the front of buffers of that length.
+"""Run a plan for a greatest length on shorter values.
 
-x[3, 20] of a plan for x[3, 32]:  its rows are the first 20 elements of those of a buffer for 3 times 32
+Where the host may copy, they are copied to the front of buffers of that length, which kernels read best:
+
+    x[3, 20] of a plan for x[3, 32]     its rows are the first 20 elements of those of a buffer for 3 times 32
+
+Elsewhere the plan is one for packed values: it reads x[3, 20] as it is, and results have more memory than they need.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from zyx.runtime.buffer import Buffer
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from zyx.backend import Device, MemoryPool
     from zyx.dtype import Scalar
@@ -86,8 +90,9 @@ class BoundedPlan:
     Attributes:
         plan: The plan.
         given: What it is given behind the leaves: the length, and what follows from it.
-        leaves: Those of the leaves that are longer there.
-        results: Those of the results that are.
+        leaves: Those of the leaves that are longer there, and are to be copied.
+        results: Those of the results.
+        nbytes: Bytes of the results, where they are packed.
         length: The length.
         way: What notes how often it is run.
         forget: Called when the length has settled: a plan of its own is made for the next run.
@@ -97,6 +102,7 @@ class BoundedPlan:
     given: Sequence[Scalar]
     leaves: Sequence[Front]
     results: Sequence[Front]
+    nbytes: Sequence[int]
     length: int
     way: Way
     forget: Callable[[], object]
@@ -121,6 +127,8 @@ class BoundedPlan:
         results = self.plan.run(buffers, memory, trace)
         for front in self.results:
             results[front.place] = front.gathered(results[front.place], memory)
+        for result, nbytes in zip(results, self.nbytes, strict=False):  # none where they are copied
+            result.nbytes = nbytes
         if self.way.ran(self.length):
             self.forget()
         return results
@@ -138,18 +146,22 @@ def fronts(nodes: Sequence[Node], longer: Sequence[Shape], pool: MemoryPool) -> 
     ]
 
 
-def pool_on_host(devices: Sequence[Device], leaves: Sequence[Node]) -> MemoryPool | None:
-    """Return the pool of all these devices and of all leaves, if the host copies there and waits for nothing.
+def packed(nodes: Sequence[Node]) -> list[int]:
+    """Return how many bytes each node takes."""
+    return [size_of(node.shape) * node.dtype.itemsize for node in nodes]
 
-    It waits where work may be queued: copying is by the host, which is not to wait but for results that it reads.
-    """
-    pool = devices[0].memory_pool
-    if not pool.completed().complete_when_made:
-        return None
-    for leaf in leaves:
-        storage = leaf.storage
-        if type(storage) is not Buffer or storage.pool is not pool or storage.pending is not None:
-            return None
-        if storage.raw is None or storage.raw.host_bytes is None:
-            return None
-    return pool if leaves and all(device.memory_pool is pool for device in devices) else None
+
+def common_pool(devices: Collection[Device], leaves: Sequence[Node]) -> MemoryPool | None:
+    """Return the pool of all these devices and of what lies in all leaves, None if there are several."""
+    pool = next(iter(devices)).memory_pool
+    is_common = all(type(leaf.storage) is Buffer and leaf.storage.pool is pool for leaf in leaves)
+    return pool if leaves and is_common and all(device.memory_pool is pool for device in devices) else None
+
+
+def host_copies_in(pool: MemoryPool, leaves: Sequence[Node]) -> bool:
+    """Whether the host can copy the values of leaves and of results, and waits for nothing."""
+    return pool.completed().complete_when_made and all(
+        leaf.storage.raw is not None and leaf.storage.raw.host_bytes is not None and leaf.storage.pending is None
+        for leaf in leaves
+        if type(leaf.storage) is Buffer
+    )

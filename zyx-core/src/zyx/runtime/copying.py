@@ -22,6 +22,9 @@ def copy_buffer(source: Buffer, target: Buffer) -> None:
     """
     if source.raw is None or target.raw is None:
         return
+    if source.nbytes < source.raw.nbytes:
+        _copy_front(source, target)
+        return
     behind, taken = _target_events(target)
     try:
         events, more = ([], []) if source.pending in taken else take_events((source,), source.pool)
@@ -34,6 +37,20 @@ def copy_buffer(source: Buffer, target: Buffer) -> None:
         raise
     except BaseException:
         drain(source.pool, target.pool)
+        raise
+
+
+def _copy_front(source: Buffer, target: Buffer) -> None:
+    """Copy what a buffer has more memory for than it needs, as results of lengths that change: pools copy all."""
+    source.wait()
+    target.wait()
+    assert source.raw is not None and target.raw is not None
+    staging = memoryview(bytearray(source.nbytes))
+    try:
+        source.pool.pool_to_host(source.raw, staging)
+        target.pool.sync_events([target.pool.host_to_pool(staging, target.raw)])
+    except BackendError as error:
+        _locate_either(error, source.pool, target.pool)
         raise
 
 

@@ -5,10 +5,11 @@
     sum(x) of x[25]         the same plan, given 25
     sum(x) of x[33]         a plan for x[64], given 33
 
-The longer graph is that of `zyx.graph.prefix`. Operands are copied to the front of buffers of the greatest length, and
-results from there, so this is for small values, of which compiling takes far longer than computing, in memory that the
-host copies in. What has no such graph has plans of its own, as has what has been run at one length several times in
-succession, that of a program whose length has settled, or many times in all.
+The longer graph is that of `zyx.graph.prefix`. In memory where the host may copy, operands are copied to the front of
+buffers of the greatest length, and results from there; elsewhere kernels read and write what is packed. This is for
+small values, of which compiling takes far longer than computing. What has no such graph has plans of its own, as has
+what has been run at one length several times in succession, that of a program whose length has settled, or many times
+in all.
 
 Which lengths get plans of their own is decided here alone: see `Lengths.bounded`.
 """
@@ -42,7 +43,7 @@ _MOST_WAYS: Final = 4
 _MOST_NODES: Final = 2048
 #: The smallest greatest length; the others are its doubles.
 _LEAST_BOUND: Final = 32
-#: Elements of a node at the greatest length: more take longer to compute than is worth it, and those that are copied.
+#: Elements of a node at the greatest length: more take longer to compute than is worth it, and those read and written.
 _MOST_POINTS: Final = 1 << 22
 _MOST_COPIED: Final = 1 << 17
 #: Runs at one length in succession, after which it gets a plan of its own.
@@ -131,6 +132,7 @@ class Bounded:
         length: The length.
         bound: The greatest.
         nodes: All nodes of the shorter graph.
+        is_packed: Whether its leaves and results lie as those of the shorter graph do.
     """
 
     key: Key
@@ -138,6 +140,7 @@ class Bounded:
     length: int
     bound: int
     nodes: Sequence[Node]
+    is_packed: bool
 
     @property
     def served(self) -> Served | None:
@@ -146,7 +149,7 @@ class Bounded:
 
     def make(self, outputs: Sequence[Node]) -> tuple[Longer, Served]:
         """Return the longer graph of `outputs`. Raises as `zyx.graph.prefix.longer` does."""
-        made = longer(outputs, self.nodes, self.way.sizes, self.bound, self._varying())
+        made = longer(outputs, self.nodes, self.way.sizes, self.bound, self._varying(), is_packed=self.is_packed)
         shapes = (tuple(node.shape for node in nodes) for nodes in (made.leaves, made.outputs))
         served = self.way.served[self.bound, self.way.changed] = Served(tuple(made.lengths), *shapes)
         return made, served
@@ -165,16 +168,16 @@ class Lengths:
     def __init__(self) -> None:
         self._structures: OrderedDict[Hashable, _Structure] = OrderedDict()
 
-    def bounded(self, outputs: Sequence[Node], order: Sequence[Node]) -> Bounded | None:
+    def bounded(self, outputs: Sequence[Node], order: Sequence[Node], *, is_packed: bool) -> Bounded | None:
         """Return the longer graph to compute `outputs` by, or None if they are to have a plan of their own.
 
         That is so for the first length of a structure; where no single length makes all sizes what they are; for what
-        is large; for what was refused; and for lengths that have settled.
+        is large; for what was refused; and for lengths that have settled. `is_packed` is as `Bounded` has it.
         """
         found = outline(outputs, order) if len(order) <= _MOST_NODES else None
         if found is None:
             return None
-        kind, sizes = found
+        kind, sizes = (found[0], is_packed), found[1]
         structure = self._structures.get(kind)
         if structure is None:
             structure = self._structures[kind] = _Structure()
@@ -194,7 +197,7 @@ class Lengths:
         now = {place for place, (a, b) in enumerate(zip(way.constants, constants, strict=True)) if a != b}
         way.changed |= now
         fixed = tuple(value for place, value in enumerate(constants) if place not in way.changed)
-        return Bounded(Key((kind, way.sizes, bound, way.changed), fixed), way, length, bound, order)
+        return Bounded(Key((kind, way.sizes, bound, way.changed), fixed), way, length, bound, order, is_packed)
 
 
 def _way_of(

@@ -94,11 +94,17 @@ class Plans(Devices):
     ) -> BoundedPlan | None:
         """Return a plan for a greatest length that serves for `nodes`, if they differ in a length from others."""
         from zyx.graph.prefix import NoPrefixError
-        from zyx.runtime.bounded import BoundedPlan, fronts, pool_on_host
+        from zyx.runtime.bounded import BoundedPlan, common_pool, fronts, host_copies_in, packed
 
-        bounded = self.planner.lengths.bounded(nodes, order)
-        pool = None if bounded is None else pool_on_host([self.device(node.device) for node in nodes], leaves)
-        if bounded is None or pool is None:
+        devices = {self.device(node.device) for node in nodes}
+        pool = common_pool(devices, leaves)
+        if pool is None:
+            return None
+        is_packed = not host_copies_in(pool, leaves)
+        if is_packed and not all(device.takes_fronts for device in devices):
+            return None
+        bounded = self.planner.lengths.bounded(nodes, order, is_packed=is_packed)
+        if bounded is None:
             return None
         served, plan = bounded.served, self._plans.get(bounded.key)
         if served is None or plan is None:
@@ -116,8 +122,9 @@ class Plans(Devices):
         return BoundedPlan(
             plan,
             bounded.values(served),
-            fronts(leaves, served.leaves, pool),
-            fronts(nodes, served.outputs, pool),
+            () if is_packed else fronts(leaves, served.leaves, pool),
+            () if is_packed else fronts(nodes, served.outputs, pool),
+            packed(nodes) if is_packed else (),
             bounded.length,
             bounded.way,
             functools.partial(self._plans.pop, key, None),

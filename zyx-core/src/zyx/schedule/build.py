@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.graph import node as n
-from zyx.graph.given import Box, Number
+from zyx.graph.given import Box, Front, Number
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
 from zyx.ops import BinaryOp
@@ -55,7 +55,8 @@ class _NestBuilder:
             if old not in params:
                 mutable = node in part.stored
                 by_value = isinstance(node, Number)
-                params[old] = e.Param(len(params), node.dtype, size_of(node.shape), mutable, by_value)
+                length, is_front = size_of(node.shape), isinstance(node, Front)
+                params[old] = e.Param(len(params), node.dtype, length, mutable, by_value, is_front)
             params.setdefault(node, params[old])
         self._params = {node: params[node] for node in buffers}
         self._statements: list[Statement] = []

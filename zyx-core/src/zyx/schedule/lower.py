@@ -104,7 +104,7 @@ def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
 def _param(param: Param) -> k.Define | k.Variable:
     if param.by_value:
         return k.Variable(Type(param.dtype), f"n{param.number}")
-    return k.Define(k.Memory.GLOBAL, param.dtype, param.length, param.mutable)
+    return k.Define(k.Memory.GLOBAL, param.dtype, param.length, param.mutable, is_front=param.is_front)
 
 
 def _with_equal_groups(nests: Sequence[Nest]) -> tuple[Sequence[Nest], int]:

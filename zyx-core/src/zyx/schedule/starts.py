@@ -98,7 +98,7 @@ def _outline(nests: Sequence[Nest]) -> Hashable:
     """Return what is seen at once of how nests look."""
     return tuple(
         (
-            tuple((param.dtype, param.length, param.mutable, param.by_value) for param in nest.params),
+            tuple((param.dtype, param.length, param.mutable, param.by_value, param.is_front) for param in nest.params),
             tuple((type(statement), *(range_.size for range_ in statement.order)) for statement in nest.statements),
         )
         for nest in nests

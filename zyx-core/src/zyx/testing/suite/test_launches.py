@@ -124,6 +124,28 @@ def test_arguments_that_do_not_fit_are_refused_and_change_nothing(
     device.release(program)
 
 
+def test_of_a_front_a_launch_may_give_less(device: Device, pool: MemoryPool) -> None:
+    if not device.takes_fronts:
+        pytest.skip("the device takes all of an array at each launch")
+    b = Builder()
+    out = b.define(k.Memory.GLOBAL, dtypes.int32, 64)
+    x = b.add(k.Define(k.Memory.GLOBAL, dtypes.int32, 64, mutable=False, is_front=True))
+    count = b.variable(dtypes.int32, "count")
+    position = b.index(k.Axis.GROUP, 0, 64, dtypes.int32)
+    place = b.where(b.binary(BinaryOp.LT, position, count), position, b.const(0, dtypes.int32))
+    b.store(out, position, b.load(x, place))
+    program = device.compile(prepare(b.finish("front"), device))
+    result = upload(pool, np.zeros(64, np.int32))
+    for length in (1, 5, 63, 64, 3):
+        data = np.arange(length, dtype=np.int32) + 7
+        source = upload(pool, data)
+        pool.sync_events([device.launch(program, [result, source, length])])
+        np.testing.assert_array_equal(download(pool, result, np.zeros(64, np.int32))[:length], data)
+        pool.deallocate(source)
+    pool.deallocate(result)
+    device.release(program)
+
+
 def test_larger_buffers_than_needed_are_accepted(device: Device, pool: MemoryPool, program: Program) -> None:
     data = np.arange(100, dtype=np.int32)
     out, x = upload(pool, np.full(100, -1, np.int32)), upload(pool, data)
