@@ -48,6 +48,8 @@ class CudaDevice(DriverDevice[CudaProgram]):
         records: Whether captured sequences become graphs.
     """
 
+    takes_fronts = True
+
     def __init__(
         self,
         name: str,

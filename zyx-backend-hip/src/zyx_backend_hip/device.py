@@ -40,6 +40,8 @@ class HipDevice(DriverDevice[HipProgram]):
         section: The configuration of the backend.
     """
 
+    takes_fronts = True
+
     def __init__(
         self, name: str, pool: HipPool, info: DeviceInfo, cache: ProgramCache | None, section: HipConfig
     ) -> None:

@@ -42,6 +42,8 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
         note: Tells people something about the device.
     """
 
+    takes_fronts = True
+
     def __init__(
         self,
         name: str,

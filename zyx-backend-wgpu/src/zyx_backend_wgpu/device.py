@@ -33,6 +33,8 @@ class WgpuDevice(DriverDevice[WgpuProgram | WgpuSequence]):
         language: What its kernels are written with.
     """
 
+    takes_fronts = True
+
     def __init__(self, name: str, pool: WgpuPool, info: DeviceInfo, language: Language) -> None:
         super().__init__(name, pool, info)
         self.pool: Final = pool

@@ -18,6 +18,7 @@ from zyx_backend_wgpu.errors import Fault
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx.backend.arguments import Parameter
     from zyx_backend_wgpu.bindings import Group, Memory, Pipeline
     from zyx_backend_wgpu.memory import WgpuPool
     from zyx_backend_wgpu.render import Rendered
@@ -73,7 +74,7 @@ class WgpuProgram(DeviceProgram):
     def _group(self, args: Sequence[Any], key: Key) -> tuple[Group, object]:
         """Return a new group, and what must stay alive with it."""
         bound: list[tuple[Memory, int]] = [
-            (arg.memory, -(-parameter.nbytes // WORD) * WORD)
+            (arg.memory, _reached(arg.memory, parameter))
             for arg, parameter in zip(args, self.parameters, strict=True)
             if parameter.scalar is None
         ]
@@ -108,3 +109,9 @@ class WgpuProgram(DeviceProgram):
         super().release()
         self._pipeline = None
         self._groups.clear()
+
+
+def _reached(memory: Memory, parameter: Parameter) -> int:
+    """Return how many bytes of `memory` a kernel is to reach: what is behind reads as 0."""
+    words = -(-max(parameter.nbytes, parameter.most) // WORD) * WORD
+    return min(words, memory.nbytes)
