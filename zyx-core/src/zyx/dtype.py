@@ -314,14 +314,14 @@ def promote_scalar(dtype: DType, value: Scalar) -> DType:
     The array's type, unless the scalar is of a later family: then the default of that family, int64 or float32.
 
     Raises:
-        DTypeError: An integer that `dtype` cannot hold.
+        DTypeError: An integer that `dtype` cannot hold, or int64 beside an array of bools.
     """
     if isinstance(value, bool) or dtype.is_float:
         return dtype
     if isinstance(value, float):
         return float32
     if dtype.is_bool:
-        return int64
+        dtype = int64
     if not dtype.min <= value <= dtype.max:
         raise DTypeError(f"{value} does not fit {dtype} ({dtype.min} to {dtype.max}); cast the array with .astype(...)")
     return dtype

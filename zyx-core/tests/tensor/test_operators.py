@@ -131,6 +131,17 @@ def test_integers_that_do_not_fit_are_refused_in_arithmetic_and_compared_right()
     assert (x < -1).tolist() == [False, False]
 
 
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64, 2**200])
+def test_numbers_beside_bools_have_to_fit_int64(number):
+    flags = zyx.Tensor(np.array([True, False]))
+    assert (flags * (2**63 - 1)).tolist() == [2**63 - 1, 0]
+    with pytest.raises(DTypeError, match="does not fit int64"):
+        flags * number
+    assert (flags < number).tolist() == [number > 0] * 2
+    assert (number <= flags).tolist() == [number < 0] * 2
+    assert (flags == number).tolist() == [False, False]
+
+
 def test_numpy_arrays_and_numbers_take_part_on_either_side():
     x, a = zyx.Tensor([1.0, 2.0]), np.array([3.0, 4.0], dtype=np.float32)
     for found in (x + a, a + x, x * np.float32(2) + 2 * a - a - x):

@@ -65,7 +65,8 @@ def _compare(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
     else:
         return operate(op, x, y)
     node = other.node
-    if not node.dtype.is_integer or node.dtype.min <= number <= node.dtype.max:
+    held = dtypes.int64 if node.dtype.is_bool else node.dtype
+    if held.is_float or held.min <= number <= held.max:
         return operate(op, x, y)
     right_is_greater = (number > 0) is not is_left
     holds = right_is_greater if op in (BinaryOp.LT, BinaryOp.LE) else op is BinaryOp.NE
