@@ -21,6 +21,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--deadline", type=float, default=None, metavar="SECONDS", help="stop after so long")
     parser.add_argument("--elements", type=int, default=20000, help="of the largest value")
     parser.add_argument("--calls", type=int, default=12, help="of a program at most")
+    parser.add_argument(
+        "--varying", type=int, default=15, metavar="PERCENT", help="run with several numbers and lengths"
+    )
     parser.add_argument("--failures", type=int, default=20, help="stop after so many")
     given = parser.parse_args(arguments)
     started = time.monotonic()
@@ -31,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             runtime = open_runtime(given.device)
             stack.callback(runtime.close)
-        campaign = Campaign(runtime, given.elements, given.calls)
+        campaign = Campaign(runtime, given.elements, given.calls, given.varying)
         for seed in range(given.seed, given.seed + given.programs):
             told = len(campaign.failures)
             campaign.run([seed], deadline)

@@ -23,19 +23,29 @@ from zyx.testing.fuzz.drawing import Draw, Unfit
 from zyx.testing.fuzz.invalid import check_refusals
 from zyx.testing.fuzz.properties import check_properties
 from zyx.testing.fuzz.running import Way, check, tensors
+from zyx.testing.fuzz.series import check_series, draw_series, series_as_text
 from zyx.testing.fuzz.shrinking import as_text, shrink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from zyx.runtime.runtime import Runtime
+    from zyx.testing.choices import Choices
+    from zyx.testing.fuzz.drawing import Turn
     from zyx.testing.fuzz.program import Call, Program
+    from zyx.testing.fuzz.series import Series
+    from zyx.testing.fuzz.shrinking import P
 
 #: Functions that draw a call, each so many times as likely as others.
 TABLE: Final[tuple[tuple[Callable[[Draw], Call], int], ...]] = (
     *rows_elementwise.ROWS, *rows_shape.ROWS, *rows_reduce.ROWS, *rows_index.ROWS, *rows_products.ROWS, *rows_nn.ROWS,
 )  # fmt: skip
 _DRAWN: Final = tuple(row for row, weight in TABLE for _ in range(weight))
+#: Those with numbers and starts that may vary.
+_VARYING: Final = (
+    rows_elementwise.with_number, rows_index.getitem, rows_elementwise.with_number, rows_index.getitem,
+    rows_index.assign, rows_shape.roll, rows_shape.part, rows_shape.triangle,
+)  # fmt: skip
 _TRIES: Final = 40
 
 
@@ -67,6 +77,7 @@ class Campaign:
         runtime: Computes them.
         most_elements: Size of the largest value.
         most_calls: Calls of a program.
+        varying: Of 100 programs, so many are run with several numbers, starts and lengths.
         programs: How many were run.
         ways: How often each way, and each row of the table, was.
         failures: What went wrong.
@@ -75,6 +86,7 @@ class Campaign:
     runtime: Runtime
     most_elements: int = 20000
     most_calls: int = 12
+    varying: int = 15
     programs: int = 0
     ways: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
@@ -92,6 +104,9 @@ class Campaign:
         self.programs += 1
         choices = Seeded(seed)
         try:
+            if choices.chance(self.varying):
+                self._run_series(seed, choices)
+                return
             if choices.chance(3):
                 self.ways["refusals and properties"] += 1
                 check_refusals(choices)
@@ -111,34 +126,78 @@ class Campaign:
 
     def draw(self, choices: Seeded) -> tuple[Program | None, bool]:
         """Return a random program, and whether gradients go through all of it."""
-        is_smooth = choices.chance(30)
-        used = [t for t in self.dtypes if t in (dtypes.float32, dtypes.float64)] if is_smooth else self.dtypes
-        if not is_smooth and choices.chance(35):
-            used = [t for t in used if t in (dtypes.float32, dtypes.int32, dtypes.int64, dtypes.bool_)]
+        is_smooth, used = self._kind(choices)
         most = min(self.most_elements, 2000) if is_smooth else self.most_elements
+        return self._grow(Draw(choices, most, used, zyx.Tensor, _call, is_smooth=is_smooth)), is_smooth
+
+    def _kind(self, choices: Seeded) -> tuple[bool, Sequence[dtypes.DType]]:
+        """Return whether gradients are to go through a program, and its element types."""
+        is_smooth = choices.chance(30)
         if is_smooth:
-            used = [*used, *(t for t in self.dtypes if t in (dtypes.int32, dtypes.int64))]
-        draw = Draw(choices, most, used, zyx.Tensor, _call, is_smooth=is_smooth)
+            first = (dtypes.float32, dtypes.float64)
+            used = [t for t in self.dtypes if t in first]
+            return is_smooth, [*used, *(t for t in self.dtypes if t in (dtypes.int32, dtypes.int64))]
+        few = (dtypes.float32, dtypes.int32, dtypes.int64, dtypes.bool_)
+        return is_smooth, [t for t in self.dtypes if t in few] if choices.chance(35) else self.dtypes
+
+    def _grow(self, draw: Draw) -> Program | None:
+        """Draw calls, and return the program of some of their results."""
+        choices = draw.choices
         wanted, tries = choices.integer(3, self.most_calls), 0
         while len(draw.computed) < wanted and tries < _TRIES:
             tries += 1
-            row = choices.pick(_DRAWN)
+            row = choices.pick(_VARYING if draw.varies and choices.chance(35) else _DRAWN)
             try:
                 call = row(draw)
-                if is_smooth and not call.has_slope:
+                if draw.is_smooth and not call.has_slope:
                     continue
                 draw.add(call)
             except Unfit:
                 continue
             self.ways[f"call {row.__name__}"] += 1
         computed = draw.computed
-        if is_smooth:
+        if draw.is_smooth:
             computed = [n for n in computed if draw.dtype(n).is_float and draw.dtype(n).bits >= 32]
         if not computed:
-            return None, is_smooth
+            return None
         count = min(len(computed), choices.integer(1, 3))
         outputs = dict.fromkeys([computed[-1], *(choices.pick(computed) for _ in range(count - 1))])
-        return draw.program(list(outputs)), is_smooth
+        return draw.program(list(outputs))
+
+    def _run_series(self, seed: int, choices: Seeded) -> None:
+        """Run programs that differ in numbers, starts and lengths."""
+        is_smooth, used = self._kind(choices)
+
+        def grow(choices: Choices, used: Sequence[dtypes.DType], turn: Turn) -> Program | None:
+            most = self.most_elements
+            return self._grow(Draw(choices, most, used, zyx.Tensor, _call, is_smooth=is_smooth, turn=turn))
+
+        series = draw_series(choices, used, grow)
+        if series is None:
+            self.ways["empty"] += 1
+            return
+        self.ways["turns"] += len(series.turns)
+        for way in (Way.EAGER, Way.JIT, Way.GRADIENT) if is_smooth else (Way.EAGER, Way.JIT):
+            self.ways[f"varying, {way.value}"] += 1
+            if not self._passes(seed, series, way):
+                return
+
+    def _passes(self, seed: int, series: Series, way: Way) -> bool:
+        """Whether a series passes; if not, keep the smallest part that does not, of few turns."""
+        error = _error_of(check_series, series, way)
+        if error is None:
+            return True
+
+        def fails(part: Series) -> bool:
+            return isinstance(_error_of(check_series, part, way), type(error))
+
+        smallest = shrink(series, fails)
+        for number in reversed(range(len(smallest.turns))):
+            part = smallest.without_turn(number)
+            if part.turns and fails(part):
+                smallest = part
+        self.failures.append(Failure(seed, f"varying, {way.value}", _told(error), series_as_text(smallest)))
+        return False
 
     @property
     def dtypes(self) -> list[dtypes.DType]:
@@ -195,7 +254,17 @@ def _call(text: str, operands: Sequence[Any]) -> Any:  # noqa: ANN401  # a lazy 
 
 
 def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error)[:600]}"
+    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+    return f"{type(error).__name__}: {str(error)[:600]}{notes}"
+
+
+def _error_of(check: Callable[[P, Way], None], program: P, way: Way) -> Exception | None:
+    """Return what is raised, if anything is: whatever goes wrong is a finding."""
+    try:
+        check(program, way)
+    except Exception as error:  # noqa: BLE001  # see above
+        return error
+    return None
 
 
 def _trace(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DType
     from zyx.shape import Shape
-    from zyx.testing.choices import Seeded
+    from zyx.testing.choices import Choices
     from zyx.testing.values import Array
 
 #: All axes, one, or several, as NumPy takes them.
@@ -25,8 +26,27 @@ Axes: TypeAlias = "int | tuple[int, ...] | None"
 
 _SIZES: Final = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 64, 65, 97, 127, 128, 257, 512, 1000)
 _LARGE: Final = (1024, 1025, 2048, 3001, 4097, 10007, 65536, 100003)
+#: The greatest length that varies.
+LONGEST: Final = 300
+#: Floats that operations are often made simpler for, wrongly so for some operands.
+SPECIAL: Final = (0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf)
 INTEGERS: Final = dtypes.INTEGERS
 FLOATS: Final = dtypes.FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one of several programs has that differ in it alone.
+
+    Attributes:
+        number: Which one it is.
+        varying: Decide about numbers and starts.
+        length: Of an axis of some inputs; None if no length varies.
+    """
+
+    number: int
+    varying: Choices
+    length: int | None
 
 
 class Unfit(Exception):
@@ -43,22 +63,25 @@ class Draw:
         make: Makes the tensor of an array: dtypes and shapes are those of zyx's own lazy tensors.
         call: Calls a function of the public API by its text.
         is_smooth: Whether inputs are floats that no two are equal of, for gradients.
+        turn: Which of the programs it is that differ in what varies alone; see `zyx.testing.fuzz.series`.
     """
 
     def __init__(
         self,
-        choices: Seeded,
+        choices: Choices,
         most_elements: int,
         used: Sequence[DType],
         make: Callable[[Array], Any],
         call: Callable[[str, Sequence[Any]], Any],
         *,
         is_smooth: bool = False,
+        turn: Turn | None = None,
     ) -> None:
         self.choices = choices
         self.most_elements = most_elements
         self.dtypes = tuple(used)
         self.is_smooth = is_smooth
+        self._turn = turn
         self._make = make
         self._call = call
         self._noise = Noise()
@@ -72,7 +95,7 @@ class Draw:
         if math.prod(shape) > self.most_elements:
             raise Unfit
         if array is None:
-            random = np.random.default_rng(self.choices.integer(0, 2**32 - 1))
+            random = self._random()
             count = math.prod(shape)
             if dtype.is_float and (self.is_smooth or self.choices.chance(25)):
                 array = random.standard_normal(count).astype(dtype.numpy)
@@ -143,11 +166,39 @@ class Draw:
 
     # ---- choosing
 
+    def place(self, low: int, high: int) -> int:
+        """Return a start, an index or a shift, which may vary."""
+        return self._varying.integer(low, high)
+
+    def constant(self, dtype: DType) -> float:
+        """Return a Python number, which may vary, for an operation with a value of a dtype that is no bool."""
+        choices = self._varying
+        if dtype.is_float:
+            return choices.pick((*SPECIAL, 0.1, 2.5, -0.375, 3, -7, 0, 2**31, 2**53 + 1, -(2**63), 1e-3, 1e30))
+        least, most = int(dtype.min), int(dtype.max)
+        return choices.pick((0, 1, least and -1, 3, 5, 7, least, least + 1, most, most - 1, most // 2))
+
+    @property
+    def varies(self) -> bool:
+        """Whether the program is one of several."""
+        return self._turn is not None
+
+    @property
+    def _varying(self) -> Choices:
+        return self.choices if self._turn is None else self._turn.varying
+
+    def _random(self) -> np.random.Generator:
+        """Return where the elements of an input come from."""
+        return np.random.default_rng(self.choices.integer(0, 2**32 - 1) + (self._turn.number if self._turn else 0))
+
     def random_shape(self, least_rank: int = 0, most_rank: int = 4) -> Shape:
         """Return a shape: zeros and ones, primes, powers of two and their neighbours; sometimes a large axis."""
         choices = self.choices
         rank = choices.pick([r for r in (2, 1, 3, 2, 0, 4, 2, 3) if least_rank <= r <= most_rank] or [least_rank])
         room = self.most_elements if choices.chance(20) else min(self.most_elements, 3000)
+        length = None if self._turn is None else self._turn.length
+        if length is not None:
+            room = self.most_elements // LONGEST
         shape: list[int] = []
         for _ in range(rank):
             sizes = _LARGE if choices.chance(8) else _SIZES
@@ -155,6 +206,8 @@ class Draw:
             shape.append(choices.pick(fitting))
         if shape and choices.chance(4):
             shape[choices.integer(0, len(shape) - 1)] = 0
+        if shape and length is not None and choices.chance(85):
+            shape[choices.integer(0, len(shape) - 1)] = length
         return tuple(shape)
 
     def value(
@@ -242,7 +295,7 @@ class Draw:
         if not usable:
             raise Unfit
         dtype = self.choices.pick(usable)
-        random = np.random.default_rng(self.choices.integer(0, 2**32 - 1))
+        random = self._random()
         if unique_along is not None:
             count = shape[unique_along]
             if count > size:

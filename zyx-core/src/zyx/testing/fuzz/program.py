@@ -169,6 +169,24 @@ class Program:
         result.outputs = [new[number] for number in outputs]
         return result
 
+    def without(self, place: int) -> Program:
+        """Return the program with the result of a call given as an input."""
+        count = len(self.inputs)
+        known = self.known()[count + place]
+        with np.errstate(all="ignore"):
+            value = known.value.astype(known.dtype.numpy)
+        new = {n: n for n in range(count)} | {count + place: count}
+        for number in range(len(self.calls)):
+            if number != place:
+                new[count + number] = count + number + (number < place)
+        result = Program([*self.inputs, value])
+        for number, (call, dtype) in enumerate(zip(self.calls, self.dtypes, strict=True)):
+            if number != place:
+                result.calls.append(call.renumbered(new))
+                result.dtypes.append(dtype)
+        result.outputs = [new[number] for number in self.outputs]
+        return result.needed(result.outputs)
+
 
 @functools.lru_cache(maxsize=256)
 def compiled(source: str) -> Callable[..., list[Any]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from zyx.testing.fuzz.drawing import Unfit
+from zyx.testing.fuzz.drawing import SPECIAL, Unfit
 from zyx.testing.fuzz.meanings import erf, erfinv, safe_integers
 from zyx.testing.fuzz.program import Call
 
@@ -196,6 +196,44 @@ INTEGER_PAIRS: Final[tuple[tuple[str, Meaning], ...]] = (
     ("zyx.bitwise_right_shift({0}, {1} & 3)", lambda x, y: x >> (y & y.dtype.type(3))),
 )
 
+#: Of a number and floats. The first ones do not round if the number is 0 or not finite.
+WITH_NUMBER: Final[tuple[tuple[str, Meaning], ...]] = (
+    ("{0} * %s", lambda x, c: x * c),
+    ("%s * {0}", lambda x, c: c * x),
+    ("{0} / %s", lambda x, c: x / c),
+    ("{0} + %s", lambda x, c: x + c),
+    ("{0} - %s", lambda x, c: x - c),
+    ("%s - {0}", lambda x, c: c - x),
+    ("%s / {0}", lambda x, c: c / x),
+    ("(zyx.abs({0}) + 0.5) ** %s", lambda x, c: (np.abs(x) + 0.5) ** c),
+    ("zyx.lerp({0}, -{0}, %s)", lambda x, c: x + c * (-x - x)),
+)
+_EXACT_IF_SPECIAL: Final = tuple(text for text, _ in WITH_NUMBER[:6])
+EXACT_WITH_NUMBER: Final[tuple[tuple[str, Meaning], ...]] = (
+    ("zyx.maximum({0}, %s)", np.maximum),
+    ("zyx.minimum(%s, {0})", np.minimum),
+    ("zyx.full_like({0}, %s)", np.full_like),
+    ("zyx.where(zyx.isnan({0}), %s, {0})", lambda x, c: np.where(np.isnan(x), c, x)),
+)
+JUMPING_WITH_NUMBER: Final[tuple[tuple[str, Meaning], ...]] = (
+    ("{0} > %s", lambda x, c: x > c),
+    ("%s >= {0}", lambda x, c: c >= x),
+    ("{0} != %s", lambda x, c: x != c),
+    ("zyx.where({0} < %s, {0}, 0)", lambda x, c: np.where(x < c, x, x.dtype.type(0))),
+)
+INTEGER_WITH_NUMBER: Final[tuple[tuple[str, Meaning], ...]] = (
+    ("{0} + %s", lambda x, c: x + c),
+    ("%s - {0}", lambda x, c: c - x),
+    ("{0} * %s", lambda x, c: x * c),
+    ("{0} & %s", lambda x, c: x & c),
+    ("%s | {0}", lambda x, c: c | x),
+    ("{0} ^ %s", lambda x, c: x ^ c),
+    ("{0} // %s", lambda x, c: x // c),
+    ("{0} %% %s", np.remainder),
+    *EXACT_WITH_NUMBER[:3],
+    *JUMPING_WITH_NUMBER,
+)
+
 
 def function(d: Draw) -> Call:
     """A function of floats."""
@@ -251,6 +289,31 @@ def integer_pair(d: Draw) -> Call:
     return Call(text, meaning, (x, d.like(x)), exact=True, has_slope=False)
 
 
+def with_number(d: Draw) -> Call:
+    """A number and floats, or integers."""
+    if d.choices.chance(40):
+        x = d.integral()
+        text, meaning = d.choices.pick(INTEGER_WITH_NUMBER)
+        number = d.constant(d.dtype(x))
+        if not number and ("//" in text or "%%" in text):
+            raise Unfit
+        given = d.dtype(x).numpy.type(number)
+        return Call(text % number, lambda x: meaning(x, given), (x,), exact=True, has_slope=False)
+    kind = d.choices.pick((WITH_NUMBER, WITH_NUMBER, EXACT_WITH_NUMBER, JUMPING_WITH_NUMBER))
+    x = d.floating(certain=kind is JUMPING_WITH_NUMBER)
+    text, meaning = d.choices.pick(kind)
+    number = d.constant(d.dtype(x))
+    with np.errstate(over="ignore"):
+        rounded = float(np.asarray(float(number)).astype(d.dtype(x).numpy))
+    is_special = number in SPECIAL or not math.isfinite(number)
+    return Call(
+        text % (repr(number) if math.isfinite(number) else f"float('{number}')"),
+        lambda x: meaning(x, x.dtype.type(rounded)), (x,),
+        exact=kind is not WITH_NUMBER or (is_special and text in _EXACT_IF_SPECIAL and abs(number) != 1),
+        jumps=kind is JUMPING_WITH_NUMBER, has_slope=kind is not JUMPING_WITH_NUMBER,
+    )  # fmt: skip
+
+
 def integer_quotient(d: Draw) -> Call:
     """Integers divided as numbers are."""
     x = d.integral()
@@ -303,6 +366,7 @@ ROWS: Final = (
     (exact_pair, 2),
     (jumping_pair, 2),
     (integer_pair, 4),
+    (with_number, 5),
     (integer_quotient, 1),
     (where, 3),
     (cast, 4),

@@ -24,11 +24,11 @@ def _key(d: Draw, x: int) -> tuple[str, Any]:
     for size in shape:
         match d.choices.integer(0, 5):
             case 0 if size:
-                at = d.choices.integer(-size, size - 1)
+                at = d.place(-size, size - 1)
                 texts.append(str(at))
                 parts.append(at)
             case 1 | 2:
-                start, stop = d.choices.integer(-size - 1, size + 1), d.choices.integer(-size - 1, size + 1)
+                start, stop = d.place(-size - 3, size + 3), d.place(-size - 3, size + 3)
                 step = d.choices.pick((1, 2, 3, -1, -2))
                 texts.append(f"{start}:{stop}:{step}")
                 parts.append(slice(start, stop, step))

@@ -119,9 +119,9 @@ def roll(d: Draw) -> Call:
     """Elements moved around a circle."""
     x = d.value()
     if not d.shape(x) or d.choices.chance(20):
-        shift = d.choices.integer(-7, 7)
+        shift = d.place(-7, 7)
         return _moved(f"zyx.roll({{0}}, {shift})", lambda x: np.roll(x, shift), x)
-    axis, shift = d.axis(x), d.choices.integer(-7, 9)
+    axis, shift = d.axis(x), d.place(-7, 9)
     return _moved(f"zyx.roll({{0}}, {shift}, {axis})", lambda x: np.roll(x, shift, axis), x)
 
 
@@ -173,7 +173,7 @@ def part(d: Draw) -> Call:
         case 2 if shape[axis] <= 40:
             return _moved(f"zyx.unstack({{0}}, {axis})[{number}]", lambda x: x[(*cut, number)], x)
         case _:
-            start = d.choices.integer(0, shape[axis] - size)
+            start = d.place(0, shape[axis] - size)
             at = slice(start, start + size)
             return _moved(f"zyx.narrow({{0}}, {axis}, {start}, {size})", lambda x: x[(*cut, at)], x)
 
@@ -200,7 +200,7 @@ def triangle(d: Draw) -> Call:
     """A triangle or a diagonal of matrices."""
     x = d.value(least_rank=2)
     shape = d.shape(x)
-    k = d.choices.integer(-2, 2)
+    k = d.place(-2, 2)
     match d.choices.integer(0, 3):
         case 0:
             return _moved(f"zyx.triu({{0}}, {k})", lambda x: np.triu(x, k), x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -57,7 +58,9 @@ def check(program: Program, way: Way) -> None:
         case Way.JIT:
             _check_jit(program, function)
         case Way.GRADIENT:
-            _check_gradient(program, function)
+            sources = [n for n, array in enumerate(program.inputs) if array.dtype.kind == "f" and array.size]
+            called = functools.partial(function, zyx, F)
+            check_slopes(program, lambda given, weights: gradients(called, given, weights, sources), sources)
         case Way.THREADS:
             _check_threads(program, function)
 
@@ -136,41 +139,62 @@ def _check_threads(program: Program, function: Callable[..., list[Any]]) -> None
         raise errors[0]
 
 
-def _check_gradient(program: Program, function: Callable[..., list[Any]]) -> None:
-    """Compare slopes along random directions with differences of the meaning in float64."""
+def gradients(
+    function: Callable[..., list[Any]],
+    given: Sequence[zyx.Tensor],
+    weights: Sequence[zyx.Tensor],
+    sources: Sequence[int],
+) -> list[zyx.Tensor]:
+    """Return the gradients of a weighted sum of a function's outputs at some of what it is given."""
+    with zyx.Tape() as tape:
+        loss = zyx.zeros((), dtype="float32")
+        for output, weight in zip(function(*given), weights, strict=True):
+            loss = loss + (output * weight.astype(output.dtype)).sum().astype("float32")
+    return tape.gradient(loss, [given[n] for n in sources])
+
+
+def check_slopes(
+    program: Program,
+    computed: Callable[[Sequence[zyx.Tensor], Sequence[zyx.Tensor]], Sequence[zyx.Tensor]],
+    sources: Sequence[int],
+) -> None:
+    """Compare slopes along random directions with differences of the meaning in float64.
+
+    Args:
+        program: What it is about.
+        computed: Returns `gradients`, of tensors and weights.
+        sources: Numbers of the inputs that these are at.
+    """
     random = np.random.default_rng(len(program.calls))
-    given = tensors(program.inputs)
-    sources = [n for n, array in enumerate(program.inputs) if array.dtype.kind == "f" and array.size]
     wanted = program.exactly(_floats(program.inputs))
     weights = [random.uniform(-1, 1, value.shape) for value in wanted]
-    with zyx.Tape() as tape:
-        outputs = function(zyx, F, *given)
-        loss = zyx.zeros((), dtype="float32")
-        for output, weight in zip(outputs, weights, strict=True):
-            loss = loss + (output * zyx.Tensor(weight.astype(np.float32)).astype(output.dtype)).sum().astype("float32")
-    gradients = [gradient.numpy().astype(np.float64) for gradient in tape.gradient(loss, [given[n] for n in sources])]
+    given_weights = tensors([weight.astype(np.float32) for weight in weights])
+    found_gradients = computed(tensors(program.inputs), given_weights)
+    slopes = [gradient.numpy().astype(np.float64) for gradient in found_gradients]
     weights = [weight.astype(np.float32).astype(np.float64) for weight in weights]
-    for number, gradient in zip(sources, gradients, strict=True):
+    for number, gradient in zip(sources, slopes, strict=True):
         assert gradient.shape == program.inputs[number].shape, f"the gradient at input {number} is of {gradient.shape}"
     for _ in range(2):
         directions = [random.standard_normal(program.inputs[n].shape) for n in sources]
 
-        def slope(step: float, directions: Sequence[Array] = directions) -> float:
-            ends = []
+        def slope(step: float, directions: Sequence[Array] = directions) -> tuple[float, float]:
+            """Return the slope, and what rounding may make of no slope at all."""
+            ends, largest = [], 0.0
             for sign in (1, -1):
                 inputs = _floats(program.inputs)
                 for n, direction in zip(sources, directions, strict=True):
                     inputs[n] = inputs[n] + sign * step * direction
                 values = program.exactly(inputs)
                 ends.append(sum(float((v * w).sum()) for v, w in zip(values, weights, strict=True)))
-            return (ends[0] - ends[1]) / (2 * step)
+                largest = max(largest, *(float(np.abs(v).max()) for v in values if v.size), 0.0)
+            return (ends[0] - ends[1]) / (2 * step), np.finfo(np.float64).eps * largest / step
 
         with np.errstate(all="ignore"):
-            near, nearer = slope(1e-5), slope(2e-6)
-            parts = [g * v for g, v in zip(gradients, directions, strict=True)]
+            (near, _), (nearer, lost) = slope(1e-5), slope(2e-6)
+            parts = [g * v for g, v in zip(slopes, directions, strict=True)]
             found, size = (float(sum(part.sum() for part in some)) for some in (parts, [np.abs(p) for p in parts]))
             room = _SLOPE * (size + abs(near)) + 1e-3
-        if not np.isfinite([near, nearer, found]).all() or abs(near - nearer) > room / 4 or size > 1e6:
+        if not np.isfinite([near, nearer, found]).all() or max(abs(near - nearer), lost) > room / 4 or size > 1e6:
             continue  # a corner lies between, or numbers are too large for differences
         assert abs(found - near) <= 2 * room, f"the slope is {found:.6g}, not {near:.6g} (allowed error {2 * room:.2g})"
 

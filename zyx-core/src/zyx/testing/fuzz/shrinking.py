@@ -4,25 +4,40 @@ from __future__ import annotations
 
 import base64
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 import numpy as np
 
-from zyx.testing.fuzz.program import Program
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from zyx.testing.fuzz.program import Call, Program
     from zyx.testing.values import Array
 
 _FEW: Final = 64
 
 
-def shrink(program: Program, fails: Callable[[Program], bool], most: int = 60) -> Program:
+class Divisible(Protocol):
+    """A program, or several of the same calls."""
+
+    @property
+    def inputs(self) -> list[Array]: ...
+    @property
+    def calls(self) -> list[Call]: ...
+    @property
+    def outputs(self) -> list[int]: ...
+    def needed(self, outputs: Sequence[int]) -> Self: ...
+    def without(self, place: int) -> Self: ...
+
+
+P = TypeVar("P", bound=Divisible)
+
+
+def shrink(program: P, fails: Callable[[P], bool], most: int = 60) -> P:
     """Return a part of `program` that fails as well, having asked at most `most` times."""
     left = [most]
 
-    def ask(part: Program) -> bool:
+    def ask(part: P) -> bool:
         left[0] -= 1
         return left[0] >= 0 and fails(part)
 
@@ -39,7 +54,7 @@ def shrink(program: Program, fails: Callable[[Program], bool], most: int = 60) -
                 program = part
     place = len(program.calls) - 2
     while place >= 0 and left[0] > 0:
-        part = without(program, min(place, len(program.calls) - 1))
+        part = program.without(min(place, len(program.calls) - 1))
         if ask(part):
             program = part
             place = len(program.calls) - 1
@@ -47,37 +62,26 @@ def shrink(program: Program, fails: Callable[[Program], bool], most: int = 60) -
     return program
 
 
-def without(program: Program, place: int) -> Program:
-    """Return `program` with the result of a call given as an input."""
-    count = len(program.inputs)
-    known = program.known()[count + place]
-    value = known.value.astype(known.dtype.numpy)
-    new = {n: n for n in range(count)} | {count + place: count}
-    for number in range(len(program.calls)):
-        if number != place:
-            new[count + number] = count + number + (number < place)
-    result = Program([*program.inputs, value])
-    for number, (call, dtype) in enumerate(zip(program.calls, program.dtypes, strict=True)):
-        if number != place:
-            result.calls.append(call.renumbered(new))
-            result.dtypes.append(dtype)
-    result.outputs = [new[number] for number in program.outputs]
-    return result.needed(result.outputs)
-
-
 def as_text(program: Program) -> str:
     """Return a program of Python that prints what the outputs are, and what they should be."""
     lines = ["import base64, zlib", "import numpy as np, zyx, zyx.nn.functional as F"]
-    lines += [f"t{number} = {_input(array)}" for number, array in enumerate(program.inputs)]
+    lines += [f"t{number} = {input_as_text(array)}" for number, array in enumerate(program.inputs)]
     lines += [f"t{len(program.inputs) + number} = {text}" for number, text in enumerate(program.texts())]
+    return "\n".join([*lines, *prints(program, [f"t{number}" for number in program.outputs])])
+
+
+def prints(program: Program, names: Sequence[str]) -> list[str]:
+    """Return lines that print outputs, which have names, and say what they should be."""
     known = program.known()
-    for number in program.outputs:
+    lines = []
+    for number, name in zip(program.outputs, names, strict=True):
         wanted = np.array2string(known[number].value.ravel()[:8], precision=7, separator=", ", threshold=8)
-        lines.append(f"print(t{number}.numpy().ravel()[:8])  # {' '.join(wanted.split())}")
-    return "\n".join(lines)
+        lines.append(f"print({name}.numpy().ravel()[:8])  # {' '.join(wanted.split())}")
+    return lines
 
 
-def _input(array: Array) -> str:
+def input_as_text(array: Array) -> str:
+    """Return the text of a tensor with the elements of an array."""
     name = array.dtype.name
     if array.size <= _FEW:
         return f"zyx.Tensor(np.array({array.astype(np.float64).tolist() if name == 'bfloat16' else array.tolist()})" + (
