@@ -9,7 +9,7 @@ import pytest
 
 from zyx.autograd import Tape
 from zyx.errors import GradientError
-from zyx.graph.node import Leaf
+from zyx.graph.node import Leaf, Node
 from zyx.runtime.runtime import Runtime, use
 
 
@@ -323,7 +323,12 @@ def test_old_values_of_assigned_tensors_are_kept_only_if_something_depends_on_th
 
 
 def test_tapes_leave_nothing_behind_in_their_runtime(values):
+    def operations():
+        return {id(thing) for thing in gc.get_objects() if isinstance(thing, Node) and thing.sources}
+
     x = values.data([2.0])
+    gc.collect()
+    before = operations()
     for _ in range(3):
         with Tape() as tape:
             loss = x * x
@@ -334,7 +339,7 @@ def test_tapes_leave_nothing_behind_in_their_runtime(values):
     del loss, tape
     gc.collect()
     assert runtime.observers.references == []
-    assert len(runtime.graph) == 0
+    assert operations() <= before
 
 
 def test_dead_handles_are_forgotten_by_the_tape(values):

@@ -7,6 +7,7 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.graph import Graph
 from zyx.graph.graph import _LEAST_FORGOTTEN
+from zyx.graph.live import LiveGraph
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 
 F32 = dtypes.float32
@@ -50,9 +51,10 @@ BUILDERS = {
 }
 
 
+@pytest.mark.parametrize("kind", [Graph, LiveGraph])
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
-def test_building_twice_gives_one_node_and_another_graph_can_take_it_over(build):
-    graph, other = Graph(), Graph()
+def test_building_twice_gives_one_node_and_another_graph_can_take_it_over(build, kind):
+    graph, other = kind(), kind()
     first = build(graph)
     assert build(graph) is first
     for source in first.sources:
@@ -62,8 +64,9 @@ def test_building_twice_gives_one_node_and_another_graph_can_take_it_over(build)
     assert first not in [make(graph) for make in BUILDERS.values() if make is not build]
 
 
-def test_what_differs_in_one_thing_is_another_node():
-    graph = Graph()
+@pytest.mark.parametrize("kind", [Graph, LiveGraph])
+def test_what_differs_in_one_thing_is_another_node(kind):
+    graph = kind()
     nodes = [
         graph.binary(BinaryOp.SUB, X, Y), graph.binary(BinaryOp.SUB, Y, X), graph.binary(BinaryOp.ADD, X, Y),
         graph.binary(BinaryOp.SUB, X, X), graph.unary(UnaryOp.NEG, X), graph.unary(UnaryOp.NEG, Y),
@@ -73,6 +76,35 @@ def test_what_differs_in_one_thing_is_another_node():
         graph.reduce(ReduceOp.SUM, X, (0,)), graph.reduce(ReduceOp.SUM, X, (1,)), graph.reduce(ReduceOp.MAX, X, (0,)),
     ]  # fmt: skip
     assert len(set(nodes)) == len(nodes)
+
+
+def test_each_of_several_readers_is_found_whichever_dies():
+    graph, x = LiveGraph(), Graph().leaf((4, 3), F32, "a", object())
+    builders = [
+        lambda: graph.binary(BinaryOp.SUB, x, Y), lambda: graph.binary(BinaryOp.SUB, x, x),
+        lambda: graph.binary(BinaryOp.ADD, x, Y), lambda: graph.unary(UnaryOp.NEG, x),
+    ]  # fmt: skip
+    for first in builders:
+        only = weakref.ref(first())
+        assert only() is None
+        node = first()
+        assert first() is node
+        kept = [build() for build in builders]
+        assert [build() for build in builders] == kept
+        assert node in kept
+        del node, kept[0]
+        assert [build() for build in builders[1:]] == kept
+        del kept
+        assert [reference for reference in graph._nodes.values() if reference() is not None] == []
+
+
+def test_readers_of_live_graphs_are_not_those_of_others():
+    """A plan is made in a graph of its own, and must not find a node whose values lie in memory."""
+    x = Graph().leaf((4, 3), F32, "a", object())
+    node = LiveGraph().binary(BinaryOp.ADD, x, Y)
+    node.storage = object()
+    assert Graph().binary(BinaryOp.ADD, x, Y) is not node
+    assert LiveGraph().binary(BinaryOp.ADD, x, Y) is node
 
 
 def test_aliases_and_copies_equal_nothing():
@@ -105,6 +137,8 @@ def test_the_dead_are_forgotten_and_the_living_are_not():
         graph.const(value, dtypes.int64, "a")
     assert len(graph._nodes) <= 3 * len(kept) + _LEAST_FORGOTTEN
     assert [graph.const(value, dtypes.int32, "a") for value in range(len(kept))] == kept
-    assert len(graph) == len(kept)
+    graph._forget_dead()
+    assert len(graph._nodes) == len(kept)
     del kept
-    assert len(graph) == 0
+    graph._forget_dead()
+    assert graph._nodes == {}

@@ -74,9 +74,32 @@ def test_parameters_are_computed_when_they_are_made_and_results_of_them_are_tens
     parameter = nn.Parameter(zyx.uniform(4))
     assert parameter.is_realized
     assert type(parameter + 1.0) is zyx.Tensor
+    assert type(parameter + parameter) is zyx.Tensor
     assert type(parameter[1:]) is zyx.Tensor
     assert nn.Parameter([1, 2], dtype="float64").dtype is zyx.float64
     assert np.array_equal(parameter.numpy(), parameter.numpy())
+
+
+def test_results_are_of_the_class_of_what_they_are_computed_from_unless_that_is_trained():
+    class Length(zyx.Tensor):
+        __slots__ = ()
+
+    class Weight(nn.Parameter):
+        __slots__ = ()
+
+    class Offset(Length):
+        __slots__ = ()
+        result_class = Length
+
+    class Shift(Offset):
+        __slots__ = ()
+
+    for kind, result in (
+        (Length, Length), (nn.Parameter, zyx.Tensor), (Weight, zyx.Tensor), (Offset, Length), (Shift, Length),
+    ):  # fmt: skip
+        x, y = kind([1.0, 2.0]), zyx.Tensor([1.0, 2.0])
+        assert {type(z) for z in (x + x, x + y, x * 2.0, 2.0 - x, x.exp(), x - x, -x)} == {result}
+        assert type(y + x) is zyx.Tensor
 
 
 def test_a_parameter_of_a_tensor_has_no_part_in_its_history():

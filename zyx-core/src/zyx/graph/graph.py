@@ -32,9 +32,6 @@ _BINARY_RESULTS: Final = {
     for dtype in dtypes.ALL
 }
 _new: Final = object.__new__
-_reference: Final = weakref.ref
-
-
 _NUMBERS: Final = frozenset({float, int, bool})
 
 
@@ -53,14 +50,9 @@ class Graph:
         self._nodes: dict[object, weakref.ref[n.Node]] = {}
         self._most = _LEAST_FORGOTTEN
 
-    def __len__(self) -> int:
-        """Return the number of living nodes (leaves not counted)."""
-        self._forget_dead()
-        return len(self._nodes)
-
     def _intern(self, node: n.Node) -> n.Node:
         sources = node.sources
-        # As `_key` has it; by the dtype's name, whose hash is that of a text.
+        # As `key_of` has it; by the dtype's name, whose hash is that of a text.
         key = (type(node), node.attributes, node.shape, node.dtype.name, node.device, *map(id, sources))
         known = self._nodes.get(key)
         found = None if known is None else known()
@@ -92,7 +84,7 @@ class Graph:
     def adopt(self, node: n.Node) -> None:
         """Return `node`, of another graph, where an equal one is asked for, unless its values lie in memory."""
         if node.storage is None and not isinstance(node, n.Leaf):
-            key = _key(node)
+            key = key_of(node)
             known = self._nodes.get(key)
             if known is None or known() is None:
                 self._keep(key, node)
@@ -104,7 +96,7 @@ class Graph:
         if type(value) not in _NUMBERS and (node_of := getattr(type(value), "as_constant", None)) is not None:
             return node_of(value, self, dtype, device, shape)  # type: ignore[no-any-return]
         value = dtype.to_scalar(value)
-        # As `_intern` does, with the key of `_key`, but in no more calls: numbers are operands as often as tensors are.
+        # As `_intern` does, by `key_of`, but in no more calls: numbers are operands as often as tensors are.
         key = (n.Const, (value.hex() if type(value) is float else value,), shape, dtype.name, device)
         known = self._nodes.get(key)
         if known is not None and (found := known()) is not None:
@@ -121,13 +113,14 @@ class Graph:
         self, shape: Shape, dtype: DType, device: str, storage: object | None = None, *, history_lost: bool = False
     ) -> n.Leaf:
         """Return a new leaf; no two leaves are equal."""
-        node: n.Leaf = _new(n.Leaf)  # as the constructor makes it, see `binary`
+        node: n.Leaf = _new(n.Leaf)  # as the constructor makes it, see `new_binary`
         node.shape = shape
         node.dtype = dtype
         node.device = device
         node.sources = ()
         node.depth = 0
         node.storage = storage
+        node.reader = None
         node.history_lost = history_lost
         return node
 
@@ -253,47 +246,21 @@ class Graph:
         """Return `op` of each element."""
         key = (op, id(x))
         known = self._nodes.get(key)
-        found = None if known is None else known()
-        if found is not None:
+        if known is not None and (found := known()) is not None:
             return found
-        if op not in _UNARY_OPS[x.dtype.name]:
-            raise DTypeError(f"{op.value} is not defined for {x.dtype}")
-        node = n.Unary(x.shape, x.dtype, x.device, (x,), op)
-        node.depth = 1 if x.storage is not None else x.depth + 1
-        return self._keep(key, node)
+        return self._keep(key, new_unary(op, x))
 
     def binary(self, op: BinaryOp, x: n.Node, y: n.Node) -> n.Node:
         """Return `op` of each pair of elements of two operands of one shape, dtype and device."""
         key = (op, id(x), id(y))
-        nodes = self._nodes
-        known = nodes.get(key)
+        known = self._nodes.get(key)
         if known is not None and (found := known()) is not None:
             return found
-        shape, dtype, device = x.shape, x.dtype, x.device
-        if shape != y.shape or dtype is not y.dtype or device != y.device:
-            self._check_alike(op.value, x, y)
-        result = _BINARY_RESULTS[dtype.name].get(op)
-        if result is None:
-            raise DTypeError(f"{op.value} is not defined for {dtype}")
-        # What the constructor and `_keep` do, without their calls, which would take as long as all the rest.
-        node: n.Binary = _new(n.Binary)
-        node.shape = shape
-        node.dtype = result
-        node.device = device
-        node.sources = (x, y)
-        node.op = op
-        node.storage = None
-        first = 1 if x.storage is not None else x.depth + 1
-        second = 1 if y.storage is not None else y.depth + 1
-        node.depth = first if first > second else second  # max() takes three times as long
-        nodes[key] = _reference(node)
-        if len(nodes) > self._most:
-            self._forget_dead()
-        return node
+        return self._keep(key, new_binary(op, x, y))
 
     def where(self, condition: n.Node, x: n.Node, y: n.Node) -> n.Node:
         """Return x where the bool `condition` holds, else y."""
-        self._check_alike("where", x, y)
+        _check_alike("where", x, y)
         if not condition.dtype.is_bool:
             raise DTypeError(f"a condition is bool, not {condition.dtype}; compare it with 0")
         if condition.shape != x.shape:
@@ -318,14 +285,6 @@ class Graph:
         if dtype.bits != x.dtype.bits or dtype.is_bool or x.dtype.is_bool:
             raise DTypeError(f"cannot read the bits of {x.dtype} as {dtype}: the sizes must agree, and bool has none")
         return self._intern(n.Bitcast(x.shape, dtype, x.device, (x,)))
-
-    @staticmethod
-    def _check_alike(what: str, x: n.Node, y: n.Node) -> None:
-        if x.shape != y.shape:
-            raise ShapeError(f"{what}: shapes {x.shape} and {y.shape} differ")
-        if x.dtype is not y.dtype:
-            raise DTypeError(f"{what}: dtypes {x.dtype} and {y.dtype} differ")
-        check_devices(what, x, y)
 
     # ---- combining
 
@@ -444,7 +403,51 @@ class Graph:
         return self._intern(n.Custom(shape, dtype, sources[0].device, sources, kernel, output))
 
 
-def _key(node: n.Node) -> object:
+def new_unary(op: UnaryOp, x: n.Node) -> n.Unary:
+    """Return a new node, which is in no table."""
+    if op not in _UNARY_OPS[x.dtype.name]:
+        raise DTypeError(f"{op.value} is not defined for {x.dtype}")
+    node: n.Unary = _new(n.Unary)  # as in `new_binary`
+    node.shape = x.shape
+    node.dtype = x.dtype
+    node.device = x.device
+    node.sources = (x,)
+    node.op = op
+    node.storage = node.reader = None
+    node.depth = 1 if x.storage is not None else x.depth + 1
+    return node
+
+
+def new_binary(op: BinaryOp, x: n.Node, y: n.Node) -> n.Binary:
+    """Return a new node, which is in no table."""
+    shape, dtype, device = x.shape, x.dtype, x.device
+    if shape != y.shape or dtype is not y.dtype or device != y.device:
+        _check_alike(op.value, x, y)
+    result = _BINARY_RESULTS[dtype.name].get(op)
+    if result is None:
+        raise DTypeError(f"{op.value} is not defined for {dtype}")
+    node: n.Binary = _new(n.Binary)  # as the constructor makes it, without its call, which would take as long again
+    node.shape = shape
+    node.dtype = result
+    node.device = device
+    node.sources = (x, y)
+    node.op = op
+    node.storage = node.reader = None
+    first = 1 if x.storage is not None else x.depth + 1
+    second = 1 if y.storage is not None else y.depth + 1
+    node.depth = first if first > second else second  # max() takes three times as long
+    return node
+
+
+def _check_alike(what: str, x: n.Node, y: n.Node) -> None:
+    if x.shape != y.shape:
+        raise ShapeError(f"{what}: shapes {x.shape} and {y.shape} differ")
+    if x.dtype is not y.dtype:
+        raise DTypeError(f"{what}: dtypes {x.dtype} and {y.dtype} differ")
+    check_devices(what, x, y)
+
+
+def key_of(node: n.Node) -> object:
     """Return what makes a node with sources or attributes equal to others; the graph says in which way."""
     kind = type(node)
     if kind is n.Unary or kind is n.Binary:  # which have all the rest from their sources

@@ -36,9 +36,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from weakref import ReferenceType
+
     from zyx.dtype import DType, Scalar
     from zyx.ops import BinaryOp, ReduceOp, UnaryOp
     from zyx.shape import Shape
+
+Sources: TypeAlias = "tuple[Node, ...]"
 
 
 # Written out, and not frozen: as dataclasses, these classes take a tenth of the time that `import zyx` may take, and a
@@ -54,17 +58,19 @@ class Node:
         sources: The nodes read, in order.
         depth: Length of the longest path to a node with storage.
         storage: The buffer with the values, once there is one; its type is the runtime's business.
+        reader: What has this one as its first source, if a `Unary` or `Binary` does; the business of `zyx.graph.live`.
     """
 
-    __slots__ = ("__weakref__", "depth", "device", "dtype", "shape", "sources", "storage")
+    __slots__ = ("__weakref__", "depth", "device", "dtype", "reader", "shape", "sources", "storage")
 
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...]) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources) -> None:
         self.shape = shape
         self.dtype = dtype
         self.device = device
         self.sources = sources
         self.depth = 0
         self.storage: object | None = None
+        self.reader: ReferenceType[Unary | Binary] | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.dtype.short}{list(self.shape)} on {self.device}>"
@@ -85,13 +91,13 @@ class Const(Node):
 
     __slots__ = ("value",)
 
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], value: Scalar) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, value: Scalar) -> None:
         self.shape = shape
         self.dtype = dtype
         self.device = device
         self.sources = sources
         self.depth = 0
-        self.storage = None
+        self.storage = self.reader = None
         self.value = value
 
     @property
@@ -104,7 +110,7 @@ class Iota(Node):
 
     __slots__ = ("axis",)
 
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], axis: int) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, axis: int) -> None:
         super().__init__(shape, dtype, device, sources)
         self.axis = axis
 
@@ -122,15 +128,13 @@ class Leaf(Node):
 
     __slots__ = ("history_lost",)
 
-    def __init__(
-        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], history_lost: bool = False
-    ) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, history_lost: bool = False) -> None:
         self.shape = shape
         self.dtype = dtype
         self.device = device
         self.sources = sources
         self.depth = 0
-        self.storage = None
+        self.storage = self.reader = None
         self.history_lost = history_lost
 
 
@@ -151,15 +155,13 @@ class Permute(Node):
 
     __slots__ = ("order",)
 
-    def __init__(
-        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], order: tuple[int, ...]
-    ) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, order: tuple[int, ...]) -> None:
         self.shape = shape
         self.dtype = dtype
         self.device = device
         self.sources = sources
         self.depth = 0
-        self.storage = None
+        self.storage = self.reader = None
         self.order = order
 
     @property
@@ -177,7 +179,7 @@ class Pad(Node):
         shape: Shape,
         dtype: DType,
         device: str,
-        sources: tuple[Node, ...],
+        sources: Sources,
         widths: tuple[tuple[int, int], ...],
         value: Scalar,
     ) -> None:
@@ -196,14 +198,14 @@ class Shrink(Node):
     __slots__ = ("bounds",)
 
     def __init__(
-        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], bounds: tuple[tuple[int, int], ...]
+        self, shape: Shape, dtype: DType, device: str, sources: Sources, bounds: tuple[tuple[int, int], ...]
     ) -> None:
         self.shape = shape
         self.dtype = dtype
         self.device = device
         self.sources = sources
         self.depth = 0
-        self.storage = None
+        self.storage = self.reader = None
         self.bounds = bounds
 
     @property
@@ -216,9 +218,7 @@ class Flip(Node):
 
     __slots__ = ("axes",)
 
-    def __init__(
-        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], axes: tuple[int, ...]
-    ) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, axes: tuple[int, ...]) -> None:
         super().__init__(shape, dtype, device, sources)
         self.axes = axes
 
@@ -237,7 +237,7 @@ class Slide(Node):
         shape: Shape,
         dtype: DType,
         device: str,
-        sources: tuple[Node, ...],
+        sources: Sources,
         axis: int,
         window: int,
         stride: int,
@@ -264,7 +264,7 @@ class Unslide(Node):
         shape: Shape,
         dtype: DType,
         device: str,
-        sources: tuple[Node, ...],
+        sources: Sources,
         axis: int,
         window: int,
         stride: int,
@@ -286,13 +286,13 @@ class Unary(Node):
 
     __slots__ = ("op",)
 
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], op: UnaryOp) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, op: UnaryOp) -> None:
         self.shape = shape
         self.dtype = dtype
         self.device = device
         self.sources = sources
         self.depth = 0
-        self.storage = None
+        self.storage = self.reader = None
         self.op = op
 
     @property
@@ -305,13 +305,13 @@ class Binary(Node):
 
     __slots__ = ("op",)
 
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], op: BinaryOp) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, op: BinaryOp) -> None:
         self.shape = shape
         self.dtype = dtype
         self.device = device
         self.sources = sources
         self.depth = 0
-        self.storage = None
+        self.storage = self.reader = None
         self.op = op
 
     @property
@@ -343,14 +343,14 @@ class Reduce(Node):
     __slots__ = ("axes", "op")
 
     def __init__(
-        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], op: ReduceOp, axes: tuple[int, ...]
+        self, shape: Shape, dtype: DType, device: str, sources: Sources, op: ReduceOp, axes: tuple[int, ...]
     ) -> None:
         self.shape = shape
         self.dtype = dtype
         self.device = device
         self.sources = sources
         self.depth = 0
-        self.storage = None
+        self.storage = self.reader = None
         self.op = op
         self.axes = axes
 
@@ -364,9 +364,7 @@ class Scan(Node):
 
     __slots__ = ("axis", "op")
 
-    def __init__(
-        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], op: ReduceOp, axis: int
-    ) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, op: ReduceOp, axis: int) -> None:
         super().__init__(shape, dtype, device, sources)
         self.op = op
         self.axis = axis
@@ -381,7 +379,7 @@ class Gather(Node):
 
     __slots__ = ("axis",)
 
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], axis: int) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, axis: int) -> None:
         super().__init__(shape, dtype, device, sources)
         self.axis = axis
 
@@ -400,7 +398,7 @@ class Scatter(Node):
     __slots__ = ("axis", "op")
 
     def __init__(
-        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], axis: int, op: ReduceOp | None
+        self, shape: Shape, dtype: DType, device: str, sources: Sources, axis: int, op: ReduceOp | None
     ) -> None:
         super().__init__(shape, dtype, device, sources)
         self.axis = axis
@@ -416,9 +414,7 @@ class Sort(Node):
 
     __slots__ = ("axis", "bits")
 
-    def __init__(
-        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], axis: int, bits: int
-    ) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, axis: int, bits: int) -> None:
         super().__init__(shape, dtype, device, sources)
         self.axis = axis
         self.bits = bits
@@ -437,7 +433,7 @@ class RandomBits(Node):
 
     __slots__ = ("offset",)
 
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], offset: int) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, offset: int) -> None:
         super().__init__(shape, dtype, device, sources)
         self.offset = offset
 
@@ -468,7 +464,7 @@ class Alias(Node):
 
     __slots__ = ("detached",)
 
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], detached: bool) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, detached: bool) -> None:
         super().__init__(shape, dtype, device, sources)
         self.detached = detached
 
@@ -482,9 +478,7 @@ class Custom(Node):
 
     __slots__ = ("kernel", "output")
 
-    def __init__(
-        self, shape: Shape, dtype: DType, device: str, sources: tuple[Node, ...], kernel: object, output: int
-    ) -> None:
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, kernel: object, output: int) -> None:
         super().__init__(shape, dtype, device, sources)
         self.kernel = kernel
         self.output = output

@@ -16,8 +16,6 @@ from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from zyx.dtype import DTypeLike
-    from zyx.graph import Node
-    from zyx.runtime.runtime import Runtime
 
 
 class Parameter(Tensor):
@@ -30,6 +28,7 @@ class Parameter(Tensor):
     """
 
     __slots__ = ()
+    result_class = Tensor  # results are no parameters
 
     def __init__(self, data: object, dtype: DTypeLike | None = None, device: str | None = None) -> None:
         """Take what `Tensor` takes; the values of a tensor are taken over, not its history."""
@@ -42,15 +41,6 @@ class Parameter(Tensor):
             node = runtime.graph.alias(runtime.graph.detach(node))
         super(Tensor, self).__init__(node, runtime)  # as `Tensor.__init__` does, with another node
         runtime.realize([self])
-
-    @classmethod
-    def of(cls, node: Node, runtime: Runtime) -> Tensor:  # type: ignore[override]  # results are no parameters
-        """Return a new tensor of `node`."""
-        return Tensor.of(node, runtime)
-
-    def like(self, node: Node) -> Tensor:  # type: ignore[override]  # results are no parameters
-        """Return a new tensor of `node`."""
-        return Tensor.of(node, self.runtime)
 
     def __copy__(self) -> Parameter:
         return Parameter(self)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 if TYPE_CHECKING:
     from zyx.graph.node import Node
@@ -26,9 +26,16 @@ class Handle:
     Attributes:
         runtime: What it belongs to.
         tracing: The trace of a function in which it was made; None for all others.
+        result_class: What is computed from it is of this class: its own, unless that says otherwise.
     """
 
+    result_class: ClassVar[type[Handle]]
+
     __slots__ = ("__weakref__", "_node", "runtime", "tracing")
+
+    def __init_subclass__(cls) -> None:
+        if cls.result_class in cls.__bases__ and "result_class" not in vars(cls):
+            cls.result_class = cls
 
     def __init__(self, node: Node, runtime: Runtime) -> None:
         self._node = node
@@ -38,8 +45,8 @@ class Handle:
 
     @classmethod
     def of(cls, node: Node, runtime: Runtime) -> Self:
-        """Return a new handle of `node`."""
-        handle = _new(cls)
+        """Return a new handle of `node`, for what is computed from those of this class."""
+        handle: Self = _new(cls.result_class)  # type: ignore[assignment]  # of a `Parameter`, what that is derived from
         handle._node = node
         handle.runtime = runtime
         handle.tracing = runtime.tracing if runtime.traces else None
@@ -49,7 +56,7 @@ class Handle:
 
     def like(self, node: Node) -> Self:
         """Return a new handle of `node` that belongs where this one does. Operations do so: it is faster than `of`."""
-        handle = _new(self.__class__)
+        handle: Self = _new(self.result_class)  # type: ignore[assignment]  # as in `of`
         handle._node = node
         runtime = handle.runtime = self.runtime
         handle.tracing = runtime.tracing if runtime.traces else None
@@ -69,3 +76,6 @@ class Handle:
     def node(self) -> Node:
         """The node, for building on it."""
         return self.runtime.current_node(self)
+
+
+Handle.result_class = Handle

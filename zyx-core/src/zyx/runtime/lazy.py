@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, cast
 
 from zyx.errors import FormatError, TraceError
 from zyx.graph import node as n
-from zyx.graph.rebuild import rebuild
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
@@ -100,6 +99,8 @@ def leaf_of_file(runtime: Runtime, file: DiskFile, offset: int, shape: Shape | N
 
 def read_slices_only(graph: Graph, outputs: Sequence[Node], order: Sequence[Node]) -> list[Node]:
     """Return `outputs`, of which `order` is all that they need, with leaves of slices where that is enough."""
+    from zyx.graph.rebuild import rebuild  # which most programs do without
+
     users: dict[Node, list[Node]] = {}
     for node in order:
         if node.storage is None:

@@ -14,8 +14,8 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import BackendError, DeviceLostError, TraceError, locate
-from zyx.graph import Graph
 from zyx.graph import node as n
+from zyx.graph.live import LiveGraph
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
 from zyx.runtime.lazy import Unread, read_slices_only
@@ -75,7 +75,7 @@ class Runtime(Plans):
 
     def __init__(self, settings: Settings | Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)
-        self.graph = Graph()
+        self.graph = LiveGraph()
         self.observers = Observers()
         self.traces: set[Tracing] = set()
         self._waiting = Waiting(self.lock, self.lose)
