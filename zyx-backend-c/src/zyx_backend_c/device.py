@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 from zyx.backend import Device, Slot
 from zyx.errors import LaunchError
 from zyx_backend_c.pieces import LONG_NS, run_in_pieces
-from zyx_backend_c.program import CpuProgram, Parameter, Rendered, Step, check_buffer, encoder
+from zyx_backend_c.program import CpuProgram, Enters, Parameter, Rendered, Step, check_buffer, encoder
 from zyx_backend_c.toolchain import SYMBOL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, MemoryPool, PoolBuffer, Program
     from zyx.backend.rates import Rates
@@ -107,8 +107,13 @@ class CpuDevice(Device):
             rendered.parameters,
             rendered.scratch_bytes,
             lambda: toolchain.assembly(text),
-            entries=workers.entries if is_small else None,
+            enters=Enters(workers.entries, workers.address, self.memory_pool) if is_small and workers.entries else None,
         )
+
+    def entry(self, program: Program) -> Callable[..., bool] | None:
+        """Return what runs a small program on the calling thread, see `zyx_backend_c.entry`."""
+        own = self._own(program)
+        return None if own.takes_numbers else own.entry
 
     def release(self, program: Program) -> None:
         """Free `program`; captured sequences that contain it keep its code."""
@@ -130,7 +135,7 @@ class CpuDevice(Device):
         if type(program) is not CpuProgram or program.is_released or not self._is_open:
             program = self._own(program)
         workers = self.workers
-        if program.enter(workers.address, args, self.memory_pool):
+        if program.enter(args):
             return self.memory_pool.completed()
         with workers.lock:
             if workers.is_launching:

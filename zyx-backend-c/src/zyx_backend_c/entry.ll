@@ -1,8 +1,8 @@
 ; What Python calls to run a program of one step on the calling thread: a builtin function of CPython's, METH_FASTCALL.
 ; `entry.py` says what it is for; this stands below workers.ll, in one text. The object `self` is the address of
-; words that say what to run: the address of the program, the number of its arguments, and for each of these the bytes that
-; a buffer must have, or -1 for a number. Its arguments are the address of the worker pool, which counts calls; the memory
-; pool that buffers are to be of; and the arguments of the kernel: buffers, and of numbers their words, unsigned integers.
+; words that say what to run: the addresses of the program, of the worker pool, which counts calls, and of the object that is
+; the memory pool that buffers are to be of; the number of arguments; and for each of these the bytes that a buffer must
+; have, or -1 for a number. Its arguments are those of the kernel: buffers, and of numbers their words, unsigned integers.
 ;
 ; It returns True; or False if something does not fit, and then nothing was run.
 
@@ -25,16 +25,14 @@ entry:
   %words = alloca i64, i64 %count
   %what = call ptr @PyLong_AsVoidPtr(ptr %self)
   %program = load ptr, ptr %what
-  %parameters.p = getelementptr i64, ptr %what, i64 1
-  %parameters = load i64, ptr %parameters.p
-  %least = getelementptr i64, ptr %what, i64 2
-  %workers.o = load ptr, ptr %given
-  %workers = call ptr @PyLong_AsVoidPtr(ptr %workers.o)
-  %pool.p = getelementptr ptr, ptr %given, i64 1
+  %workers.p = getelementptr ptr, ptr %what, i64 1
+  %workers = load ptr, ptr %workers.p
+  %pool.p = getelementptr ptr, ptr %what, i64 2
   %pool = load ptr, ptr %pool.p
-  %objects = getelementptr ptr, ptr %given, i64 2
-  %expected = add i64 %parameters, 2
-  %fits = icmp eq i64 %count, %expected
+  %parameters.p = getelementptr i64, ptr %what, i64 3
+  %parameters = load i64, ptr %parameters.p
+  %least = getelementptr i64, ptr %what, i64 4
+  %fits = icmp eq i64 %count, %parameters
   br i1 %fits, label %next, label %refuse
 
 next:
@@ -43,7 +41,7 @@ next:
   br i1 %more, label %convert, label %check
 
 convert:
-  %object.p = getelementptr ptr, ptr %objects, i64 %i
+  %object.p = getelementptr ptr, ptr %given, i64 %i
   %object = load ptr, ptr %object.p
   %least.p = getelementptr i64, ptr %least, i64 %i
   %least.size = load i64, ptr %least.p

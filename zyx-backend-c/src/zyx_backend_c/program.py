@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.backend import Program
@@ -128,6 +128,20 @@ class Rendered:
         return cls(kernel.name, text, parameters_of(kernel), groups, analysis.scratch_bytes, work, analysis.traffic)
 
 
+class Enters(NamedTuple):
+    """What an entry takes.
+
+    Attributes:
+        entries: What makes it.
+        workers_address: Of the worker pool, which counts calls.
+        pool: Where its buffers lie.
+    """
+
+    entries: driver.Builtins
+    workers_address: int
+    pool: MemoryPool
+
+
 class CpuProgram(Program):
     """A table of steps, ready to run.
 
@@ -141,11 +155,11 @@ class CpuProgram(Program):
         count: Number of steps.
         is_released: Whether it was given back.
         entry: The builtin function that runs it on the calling thread, see `entry.ll`; None unless it is one step,
-            which was made with `entries`.
+            which was made with `enters`.
     """
 
     __slots__ = (
-        "_bound", "_encoders", "_entries", "_has_numbers", "_least", "_overwrites_fixed", "_owner", "_slots", "address",
+        "_bound", "_encoders", "_entry", "_has_numbers", "_least", "_overwrites_fixed", "_owner", "_slots", "address",
         "assembly", "cost_ns", "count", "entry", "is_released", "parameters", "scratch_bytes", "steps", "words",
     )  # fmt: skip
 
@@ -159,7 +173,7 @@ class CpuProgram(Program):
         assembly: Callable[[], str] = str,
         *,
         overwrites_fixed: bool = False,
-        entries: driver.Builtins | None = None,
+        enters: Enters | None = None,
     ) -> None:
         super().__init__(name, source)
         self._overwrites_fixed = overwrites_fixed  # as `overwrites`, for buffers that are no launch arguments
@@ -195,15 +209,21 @@ class CpuProgram(Program):
         self._bound: list[object] = [None] * len(self.parameters)
         self._has_numbers = any(encode is not None for encode in self._encoders)
         self.entry: Callable[..., bool] | None = None
-        if entries is not None:
-            self._entries = entries, driver.NativeWords(2 + len(self.parameters))
-            demand = self._entries[1].words
-            demand[0], demand[1] = self.address, len(self.parameters)
-            for number, parameter in enumerate(self.parameters, 2):
+        if enters is not None:
+            self._entry = enters, driver.NativeWords(4 + len(self.parameters))
+            demand = self._entry[1].words
+            demand[0], demand[1], demand[2] = self.address, enters.workers_address, id(enters.pool)
+            demand[3] = len(self.parameters)
+            for number, parameter in enumerate(self.parameters, 4):
                 demand[number] = parameter.nbytes if parameter.scalar is None else _NUMBER
-            self.entry = entries.make(self._entries[1].address)
+            self.entry = enters.entries.make(self._entry[1].address)
 
-    def enter(self, workers_address: int, args: Sequence[Argument], pool: MemoryPool) -> bool:
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether an argument is a number, of which the entry takes the word."""
+        return self._has_numbers
+
+    def enter(self, args: Sequence[Argument]) -> bool:
         """Run it on the calling thread, by its entry; return False if it has none, or the arguments do not fit."""
         entry = self.entry
         if entry is None:
@@ -216,7 +236,7 @@ class CpuProgram(Program):
                 ]
             except (TypeError, ValueError, struct.error, OverflowError):
                 return False
-        return entry(workers_address, pool, *args)
+        return entry(*args)
 
     def bind(self, args: Sequence[Argument], pool: MemoryPool) -> None:
         """Write launch arguments to their slots, those that are others than at the last launch.

@@ -135,6 +135,19 @@ class SupportsCapture(Protocol):
 
 
 @runtime_checkable
+class SupportsEntry(Protocol):
+    """A device with a shorter way than `Device.launch` into some programs: those that are over in no time."""
+
+    def entry(self, program: Program) -> Callable[..., bool] | None:
+        """Return what runs `program` at once, if there is such a thing.
+
+        It is called with the arguments of a launch, which are buffers all of them; no work is queued on these. It
+        returns True when the work is done, or False if something does not fit: then nothing was run, and `launch` says
+        what is wrong. It may be called from any thread, until the program is released or the device is closed.
+        """
+
+
+@runtime_checkable
 class SupportsAssembly(Protocol):
     """A program whose machine code can be read by people."""
 

@@ -120,7 +120,7 @@ class Graph:
         node.sources = ()
         node.depth = 0
         node.storage = storage
-        node.reader = None
+        node.reader = node.plans = None
         node.history_lost = history_lost
         return node
 
@@ -401,6 +401,20 @@ class Graph:
         """Return output number `output` of a hand-written `kernel`, which is hashable."""
         check_devices("custom kernel", *sources)
         return self._intern(n.Custom(shape, dtype, sources[0].device, sources, kernel, output))
+
+
+def computed_leaf(node: n.Node) -> n.Leaf:
+    """Return a new leaf with the values of `node`, which lie in memory; how they were computed is forgotten."""
+    leaf: n.Leaf = _new(n.Leaf)  # as in `new_binary`
+    leaf.shape = node.shape
+    leaf.dtype = node.dtype
+    leaf.device = node.device
+    leaf.sources = ()
+    leaf.depth = 0
+    leaf.storage = node.storage
+    leaf.reader = leaf.plans = None
+    leaf.history_lost = True
+    return leaf
 
 
 def new_unary(op: UnaryOp, x: n.Node) -> n.Unary:

@@ -124,9 +124,10 @@ class Leaf(Node):
 
     Attributes:
         history_lost: Whether the values were computed from other nodes that are forgotten.
+        plans: What computes operations on leaves of this shape, dtype and device; the runtime's business, as `storage`.
     """
 
-    __slots__ = ("history_lost",)
+    __slots__ = ("history_lost", "plans")
 
     def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, history_lost: bool = False) -> None:
         self.shape = shape
@@ -136,6 +137,7 @@ class Leaf(Node):
         self.depth = 0
         self.storage = self.reader = None
         self.history_lost = history_lost
+        self.plans: object | None = None
 
 
 class Reshape(Node):

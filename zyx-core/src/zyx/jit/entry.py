@@ -302,7 +302,7 @@ class Entry:
     def _storage(self, handle: Handle) -> Buffer:
         node = self._runtime.current_node(handle)
         if node.storage is None:
-            self._runtime.realize([handle])
+            self._runtime.realize_one(handle)
             node = self._runtime.current_node(handle)
         return self._runtime.buffer_of(node)
 

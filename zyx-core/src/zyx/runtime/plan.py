@@ -10,10 +10,11 @@ A plan holds no buffers. It is made once for a structure of graph and run with a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zyx.backend import Launch as SequenceLaunch
-from zyx.backend import Slot, SupportsCapture
+from zyx.backend import Slot, SupportsCapture, SupportsEntry
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
 from zyx.modes import shown
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
@@ -21,7 +22,7 @@ from zyx.runtime.copying import copy_buffer
 from zyx.runtime.trace import SINGLE, TIMED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program
     from zyx.dtype import Scalar
@@ -233,6 +234,45 @@ class Plan:
         whole, self._whole = self._whole, None
         if whole is not None and whole is not self.steps[0]:
             whole.device.release(whole.program)
+
+
+class Single:
+    """A plan that `is_single`, for one operation on one or two leaves: what most are that compute a tensor by itself.
+
+    Attributes:
+        plan: The plan.
+    """
+
+    __slots__ = ("_arrange", "_enter", "_nbytes", "_pool", "plan")
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        (step,), (output,) = plan.steps, plan.outputs
+        assert isinstance(step, LaunchStep)
+        self._pool, self._nbytes = output.pool, output.nbytes
+        self._enter: Callable[..., bool] | None = None
+        self._arrange = itemgetter(*step.args)
+        if len(step.args) > 1 and not step.given and not step.starts and isinstance(step.device, SupportsEntry):
+            self._enter = step.device.entry(step.program)
+
+    def run(self, left: Buffer, right: Buffer | Scalar | None, memory: Memory, trace: Trace) -> Buffer:
+        """Queue the plan on the buffers of the operands, of which the second may be a number; return the result's.
+
+        Raises:
+            BackendError: It was refused.
+        """
+        enter = self._enter
+        if enter is not None and left.pending is None and (right is None or right.pending is None):  # type: ignore[union-attr]  # no entry takes numbers
+            scoped = shown()
+            if not (trace.configured if scoped is None else scoped | trace.configured & TIMED) & SINGLE:
+                try:
+                    result = memory.allocate(self._pool, self._nbytes)
+                except AllocationError as error:
+                    raise self.plan._no_room(error) from error
+                raw = (left.raw, result.raw) if right is None else (left.raw, right.raw, result.raw)  # type: ignore[union-attr]
+                if result.pending is None and enter(*self._arrange(raw)):
+                    return result
+        return self.plan.run_single([left] if right is None else [left, right], memory, trace)
 
 
 def _launch(step: LaunchStep, buffers: Sequence[Any], trace: Trace | None = None) -> None:

@@ -9,18 +9,21 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import DeviceLostError, ZyxError
+from zyx.graph.graph import computed_leaf
+from zyx.graph.node import Binary, Const
 from zyx.runtime.devices import Devices
-from zyx.runtime.signature import signature, single, with_number
+from zyx.runtime.signature import signature, single
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from zyx.dtype import Scalar
-    from zyx.graph.node import Node
+    from zyx.graph.node import Leaf, Node
     from zyx.runtime.bounded import BoundedPlan
+    from zyx.runtime.buffer import Buffer
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.placement import Placed
-    from zyx.runtime.plan import Plan
+    from zyx.runtime.plan import Plan, Single
     from zyx.runtime.planner import Planner
     from zyx.runtime.profile import Profile
     from zyx.runtime.signature import Key
@@ -40,7 +43,9 @@ class Plans(Devices):
         self._compiler: Compiler | None = None
         self._planner: Planner | None = None
         self._plans: OrderedDict[Key, Plan | BoundedPlan] = OrderedDict()
-        self._of_single: dict[Hashable, Plan] = {}  # those of one operation again, by the key of `single`
+        # Those of one operation again: by the shape, dtype and device of what it reads, and the key of `single`. Leaves
+        # have what there is of their kind, so it is emptied when it goes.
+        self._of_single: dict[Hashable, dict[Hashable, Single]] = {}
         self._discarded: deque[Plan] = deque()
 
     def take_settings(self, settings: Settings) -> None:
@@ -135,7 +140,18 @@ class Plans(Devices):
         while len(self._plans) > _MAX_PLANS:
             _, evicted = self._plans.popitem(last=False)
             evicted.close()
-            self._of_single = {kind: single_ for kind, single_ in self._of_single.items() if single_ is not evicted}
+            self._forget_singles(evicted)
+
+    def _forget_singles(self, plan: Plan | BoundedPlan | None = None) -> list[Single]:
+        """Forget what computes single operations by `plan`, or by whatever plan, and return it."""
+        forgotten: list[Single] = []
+        for kind, plans in list(self._of_single.items()):
+            for key, one in list(plans.items()):
+                if plan is None or one.plan is plan:
+                    forgotten.append(plans.pop(key))
+            if not plans:
+                del self._of_single[kind]
+        return forgotten
 
     def _new_plan(
         self,
@@ -158,33 +174,47 @@ class Plans(Devices):
                 self.planner.varying.bake(given.key)
         return self._planned(outputs, leaves, donations, placed), ()
 
-    def _compute_single(self, node: Node) -> bool:
-        """Compute a node by the plan that was made for another of the same kind, if there is one; return whether."""
-        found = single(node) if node.storage is None else None
+    def _compute_single(self, node: Node) -> Leaf | None:
+        """Compute a node by the plan that was made for another of the same kind; return the leaf that takes its place.
+
+        None if there is no such plan. `node` has no storage.
+        """
+        found = single(node)
         if found is None:
-            return False
-        key, buffers = found
-        plan = self._of_single.get(key)
+            return None
+        x, key, left, right = found
+        plans: dict[Hashable, Single] | None = x.plans  # type: ignore[assignment]  # it is set here alone
+        plan = None if plans is None else plans.get(key)
+        operand: Buffer | Scalar | None = right
         if plan is None:
-            found = with_number(node)
-            if found is None:
-                return False
-            key, buffers = found
-            plan = self._of_single.get(key)
+            plans = x.plans = self._of_single.get(_kind_of(x))
+            if plans is None:
+                return None
+            plan = plans.get(key)
+            if plan is None and type(node) is Binary and isinstance(node.sources[1], Const):
+                operand = node.sources[1].value
+                plan = plans.get((node.op, Const))
             if plan is None:
-                return False
+                return None
         try:
-            node.storage = plan.run_single(buffers, self.memory, self._trace or self.trace)
+            node.storage = plan.run(left, operand, self.memory, self._trace or self.trace)
         except DeviceLostError as error:
             self.lose(error)
             raise
-        return True
+        leaf = computed_leaf(node)
+        if leaf.dtype is x.dtype:
+            leaf.plans = plans
+        return leaf
 
-    def _note_single(self, node: Node, plan: Plan, *, is_given: bool) -> None:
-        """Keep the plan of one node for others of its kind; `is_given` says that it takes numbers."""
-        found = with_number(node) if is_given else single(node)
-        if found is not None:
-            self._of_single[found[0]] = plan
+    def _note_single(self, node: Node, plan: Plan | BoundedPlan, *, is_given: bool) -> None:
+        """Keep the plan of one node for others of its kind, if it is that; `is_given` says that it takes numbers."""
+        found = single(node)
+        if found is not None and plan.is_single:
+            from zyx.runtime.plan import Single  # which brings what makes plans
+
+            x, key, _, _ = found
+            plans = x.plans = self._of_single.setdefault(_kind_of(x), {})
+            plans[(node.op, Const) if is_given else key] = Single(plan)  # type: ignore[attr-defined, arg-type]  # both are
 
     def discard(self, plan: Plan) -> None:
         """Note that `plan` is not run any more: what was captured of it is released later. May be called anywhere."""
@@ -263,9 +293,14 @@ class Plans(Devices):
         for plan in self._plans.values():
             plan.close()
         self._plans.clear()
-        self._of_single.clear()
+        self._forget_singles()
 
     def _drop_programs(self) -> None:
         """Release the programs that nothing launches any more."""
         if self._compiler is not None:
             self._compiler.drop_unused()
+
+
+def _kind_of(leaf: Leaf) -> Hashable:
+    """Return what single operations on leaves have in common if they may share plans."""
+    return leaf.shape, leaf.dtype.name, leaf.device

@@ -15,6 +15,7 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx.errors import BackendError, DeviceLostError, TraceError, locate
 from zyx.graph import node as n
+from zyx.graph.graph import computed_leaf
 from zyx.graph.live import LiveGraph
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 #: What has its values in the buffer of its source, if that has one; and what has them there already, or has none.
 _SAME_LAYOUT: Final = frozenset({n.Reshape, n.Alias})
 _RARELY_COMPUTED: Final = _SAME_LAYOUT | {n.Leaf}
+#: What has a short way to its plan if it reads leaves.
+_SINGLE: Final = frozenset({n.Unary, n.Binary})
 
 
 class SupportsFork(Protocol):
@@ -120,7 +123,7 @@ class Runtime(Plans):
                 "function instead of keeping it"
             )
         if node.storage is not None and node.sources and tracing is None:
-            leaf = self.graph.leaf(node.shape, node.dtype, node.device, node.storage, history_lost=True)
+            leaf = computed_leaf(node)
             handle._node = leaf
             if self.observers.references:
                 self.observers.computed(handle, node, leaf)
@@ -190,7 +193,7 @@ class Runtime(Plans):
         if self.traces and (tracing := self._tracing.get()) is not None:
             raise tracing.refusal(handle)
         with self.lock:
-            self.realize([handle])
+            self.realize_one(handle)
             node = handle._node
             buffer = self.buffer_of(node)
         result = np.empty(node.shape, node.dtype.numpy)
@@ -206,7 +209,7 @@ class Runtime(Plans):
         if self.traces and (tracing := self._tracing.get()) is not None:
             raise tracing.refusal(handle)
         with self.lock:
-            self.realize([handle])
+            self.realize_one(handle)
             buffer = self.buffer_of(self.copy(handle._node) if copy else handle._node)
         self._waiting.finish(buffer)
         return buffer
@@ -225,6 +228,23 @@ class Runtime(Plans):
                 buffer = self.memory.adopt(pool, *pool.wrap(address, nbytes, owner))
         return self.graph.leaf(shape, dtype, device.name, buffer)
 
+    def realize_one(self, handle: Handle) -> None:
+        """Compute the values of `handle`, as `realize` does; in a fraction of the time if it is a single operation."""
+        if handle._node.storage is None and not self.traces:
+            with self.lock:
+                node = handle._node
+                if (
+                    node.storage is None
+                    and not self._later
+                    and type(node) in _SINGLE
+                    and (leaf := self._compute_single(node)) is not None
+                ):
+                    handle._node = leaf
+                    if self.observers.references:
+                        self.observers.computed(handle, node, leaf)
+                    return
+        self.realize([handle])
+
     def realize(self, handles: Sequence[Handle]) -> None:
         """Compute the values of `handles`, together; returns before the work is done.
 
@@ -241,9 +261,6 @@ class Runtime(Plans):
         else:
             return  # what it comes to where realize() follows each step
         with self.lock:
-            if len(handles) == 1 and not self._later and self._compute_single(handles[0]._node):
-                self.current_node(handles[0])
-                return
             wanted = self._uncomputed(handles)
             if wanted:
                 if self._later:
@@ -342,10 +359,10 @@ class Runtime(Plans):
         given: Sequence[Scalar] = ()
         if plan is None:
             plan, given = self._plan_for(nodes, leaves, order, key, placed)
-            if plan.is_single and not placed:
-                self._note_single(nodes[0], plan, is_given=bool(given))  # type: ignore[arg-type]  # that is a `Plan`
         else:
             self._plans.move_to_end(key)
+        if len(order) <= 3 and len(nodes) == 1 and type(nodes[0]) in _SINGLE and not placed:  # it, and two operands
+            self._note_single(nodes[0], plan, is_given=bool(given))
         buffers: list[Buffer] = []
         has_lost = bool(self.memory.lost)
         for leaf in leaves:
@@ -440,9 +457,8 @@ class Runtime(Plans):
             self.memory.lost.update(lost)
             if lost:
                 # Kept, since their finalisers would call drivers that are the parent's.
-                of_parent.append((self._plans, self._of_single, self._compiler, self._planner, self._empty))
+                of_parent.append((self._plans, self._forget_singles(), self._compiler, self._planner, self._empty))
                 self._plans, self._empty, self._compiler, self._planner = OrderedDict(), {}, None, None
-                self._of_single = {}
                 self._default = None
                 self._forget_placement()
         for each in list(self.forked):

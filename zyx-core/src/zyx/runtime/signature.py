@@ -7,24 +7,23 @@ rest, as are the starts of slices of what lies in memory: graphs that differ in 
 kernels are given them, see `zyx.runtime.varying`.
 
 A graph of a single operation on what lies in memory, which programs that compute each tensor by itself are made of, has
-a short key besides, that takes a fraction of the time:
+a short key besides, among those of the operations on leaves of one shape, dtype and device:
 
-    (x + y).realize()        (ADD, shape, dtype, device, whether x is y), and [the buffer of x, that of y]
-    (x * 1.5).realize()      (MUL, shape, dtype, device, 1.5), and [the buffer of x]; or, where numbers have changed
-                             (MUL, shape, dtype, device, Const), and [the buffer of x, 1.5]
+    (x + y).realize()        ADD
+    (x + x).realize()        (ADD,)
+    (x * 1.5).realize()      (MUL, 1.5); or, where numbers have changed, (MUL, Const)
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zyx.graph.node import Binary, Const, Shrink, Unary
+from zyx.graph.node import Binary, Const, Leaf, Shrink, Unary
 from zyx.runtime.buffer import Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from zyx.dtype import Scalar
     from zyx.graph.node import Node
 
 
@@ -109,34 +108,22 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
     return Key(tuple(entries), tuple(constants)), leaves, list(position)
 
 
-def single(node: Node) -> tuple[Hashable, list[Buffer | Scalar]] | None:
-    """Return what a plan for `node` depends on, and the buffers of its leaves in the order of `signature`.
+def single(node: Node) -> tuple[Leaf, Hashable, Buffer, Buffer | None] | None:
+    """Return (its first operand, the key, the buffer of that, and of the second) if `node` is a single operation.
 
-    None if it is anything else than an operation, element by element, on one or two buffers, or a buffer and a number.
-    `node` has no storage.
+    That is one, element by element, on one or two leaves, or on a leaf and a number; anything else gives None. The last
+    of the four is None if there is no second buffer, or if it is the first one. `node` has no storage.
     """
     if type(node) is Binary:
         x, y = node.sources
         left, right = x.storage, y.storage
-        if type(left) is Buffer:
+        if type(left) is Buffer and type(x) is Leaf:
             if type(right) is Buffer:
-                if x is y:
-                    return (node.op, x.shape, x.dtype.name, x.device, True), [left]
-                return (node.op, x.shape, x.dtype.name, x.device, False), [left, right]
+                return (x, (node.op,), left, None) if x is y else (x, node.op, left, right)
             if type(y) is Const:
-                return (node.op, x.shape, x.dtype.name, x.device, y.attributes), [left]
+                return x, (node.op, y.attributes), left, None
     elif type(node) is Unary:
         (x,) = node.sources
-        if type(x.storage) is Buffer:
-            return (node.op, x.shape, x.dtype.name, x.device), [x.storage]
+        if type(x.storage) is Buffer and type(x) is Leaf:
+            return x, node.op, x.storage, None
     return None
-
-
-def with_number(node: Node) -> tuple[Hashable, list[Buffer | Scalar]] | None:
-    """Return the same for a plan that is given the number, where `node` is an operation on a buffer and a number."""
-    if type(node) is not Binary:
-        return None
-    x, y = node.sources
-    if type(y) is not Const or type(x.storage) is not Buffer or y.storage is not None:
-        return None
-    return (node.op, x.shape, x.dtype.name, x.device, Const), [x.storage, y.value]

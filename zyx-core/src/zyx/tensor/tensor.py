@@ -143,7 +143,7 @@ class Tensor(Handle):
 
     def realize(self) -> Self:
         """Compute the values; returns before the work is done."""
-        self.runtime.realize([self])
+        self.runtime.realize_one(self)
         return self
 
     def contiguous(self) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend import Launch, Program, Slot, SupportsCapture, SupportsTiming
+from zyx.backend import Launch, Program, Slot, SupportsCapture, SupportsEntry, SupportsTiming
 from zyx.builtin.host import HostPool
 from zyx.errors import BackendError, LaunchError
 from zyx.ir import kernel as k
@@ -267,3 +267,24 @@ def test_a_timed_launch_runs_and_takes_time(device: Device) -> None:
         seconds = device.timed_launch(increment, loaded.args)
         np.testing.assert_array_equal(loaded.arrays()[0], start + 1)
     assert 0 < seconds < 60
+
+
+def test_an_entry_does_what_a_launch_does_or_nothing(device: Device) -> None:
+    if not isinstance(device, SupportsEntry):
+        pytest.skip(f"{device.name} has no entries")
+    increment, _ = steps(device, 100)
+    enter = device.entry(increment)
+    if enter is None:
+        pytest.skip(f"{device.name} has no entry into this program")
+    start = np.arange(100, dtype=np.int32)
+    with Loaded(device, [start, start[:50]]) as loaded:
+        pool = device.memory_pool
+        own, small = loaded.args
+        pool.synchronize()
+        gone, event = pool.allocate(400)
+        pool.deallocate(gone, [event])
+        for args in ((), (own, own), (small,), (gone,), (3,), (None,)):
+            assert enter(*args) is False
+        np.testing.assert_array_equal(loaded.arrays()[0], start)
+        assert enter(own) is True
+        np.testing.assert_array_equal(loaded.arrays()[0], start + 1)
