@@ -403,15 +403,15 @@ class Graph:
         return self._intern(n.Custom(shape, dtype, sources[0].device, sources, kernel, output))
 
 
-def computed_leaf(node: n.Node) -> n.Leaf:
-    """Return a new leaf with the values of `node`, which lie in memory; how they were computed is forgotten."""
+def computed_leaf(node: n.Node, storage: object) -> n.Leaf:
+    """Return a new leaf with the values of `node`, which lie in `storage`; how they were computed is forgotten."""
     leaf: n.Leaf = _new(n.Leaf)  # as in `new_binary`
     leaf.shape = node.shape
     leaf.dtype = node.dtype
     leaf.device = node.device
     leaf.sources = ()
     leaf.depth = 0
-    leaf.storage = node.storage
+    leaf.storage = storage
     leaf.reader = leaf.plans = None
     leaf.history_lost = True
     return leaf

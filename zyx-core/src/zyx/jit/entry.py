@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from zyx.errors import BackendError, DeviceLostError, TraceError
+from zyx.graph.graph import computed_leaf
 from zyx.jit.exact_key import attributes_of
 from zyx.jit.numbers import StandIn
 from zyx.jit.structure import containers_in, parts_of, put_together, values_in
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
 from zyx.runtime.ownership import is_sole_owner
+from zyx.runtime.plan import Single
 from zyx.runtime.tracing import SupportsTraceKey
 
 if TYPE_CHECKING:
@@ -139,8 +141,14 @@ class Entry:
         self._plan: Plan
         self._plan, self._numbers = runtime.plan(self._computed, list(self._given), donations)
         self._plan.capture(runtime.trace)
-        self._is_single = self._plan.is_single
+        self._single = Single(self._plan) if self._plan.is_single else None
         self._number = {node: number for node, number in zip(self._computed, self._plan.results, strict=True)}
+        #: If a launch computes the one result from the arguments alone, and there is nothing else to do: that.
+        self._plain: tuple[Single, _Result] | None = None
+        if self._single is not None and type(self._result) is _Result and self._result.node in self._number:
+            has_more = self._plan.placed or self._numbers or not self._is_pure
+            if len(self._given) == len(tracing.arguments) and not has_more:
+                self._plain = self._single, self._result
         first = len(leaves)
         #: Of what was found outside, the places of what is stored over.
         self._overwritten = [
@@ -220,6 +228,14 @@ class Entry:
             node = handle._node
             storage = node.storage
             leaves.append(self._storage(handle) if type(storage) is not Buffer or node.sources else storage)
+        if self._plain is not None and not runtime.memory.lost:
+            single, result = self._plain
+            try:
+                buffer = single.run(leaves, runtime.memory, runtime.trace)  # type: ignore[arg-type]  # none is a number
+            except DeviceLostError as error:
+                runtime.lose(error)
+                raise
+            return result.kind.of(computed_leaf(result.node, buffer), runtime)
         if outside:
             leaves += self._buffers_of_outside(outside, leaves)
         leaves += self._constants
@@ -232,8 +248,8 @@ class Entry:
         by_value = [use.leaf.dtype.to_scalar(use.formula(numbers)) for use in self._uses] if self._uses else ()
         buffers: list[Buffer | Scalar] = [*leaves, *by_value, *self._numbers]
         try:
-            if self._is_single:
-                plan.run_single(buffers, runtime.memory, runtime.trace)
+            if self._single is not None:
+                self._single.run(buffers, runtime.memory, runtime.trace)
             else:
                 self._queue(buffers)
         except BackendError as error:
@@ -241,10 +257,9 @@ class Entry:
             if isinstance(error, DeviceLostError):
                 runtime.lose(error)
             raise
-        leaf = runtime.graph.leaf
         new: dict[Node, Leaf] = {}
         for node, number in self._number.items():
-            new[node] = leaf(node.shape, node.dtype, node.device, buffers[number], history_lost=True)
+            new[node] = computed_leaf(node, buffers[number])
         result = self._result
         if type(result) is _Result:
             results = result.kind.of(new.get(result.node) or self._value(result.node, new, leaves), runtime)
@@ -293,8 +308,7 @@ class Entry:
         if node in new:
             return new[node]
         if node in self._given:
-            storage = leaves[self._given[node]]
-            return self._runtime.graph.leaf(node.shape, node.dtype, node.device, storage, history_lost=True)
+            return computed_leaf(node, leaves[self._given[node]])
         if 0 in node.shape:
             return self._runtime.graph.const(0, node.dtype, node.device, node.shape)
         return node

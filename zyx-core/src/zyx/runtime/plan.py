@@ -143,7 +143,7 @@ class Plan:
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one launch, which computes one buffer and needs no other; then there is `run_single`."""
+        """Whether it is one launch, which computes one buffer and needs no other; then there is `Single`."""
         return len(self.steps) == len(self.outputs) == len(self.results) == 1 and (
             isinstance(self.steps[0], LaunchStep) and not self.temporaries and self.results[0] == self.inputs
         )
@@ -237,7 +237,7 @@ class Plan:
 
 
 class Single:
-    """A plan that `is_single`, for one operation on one or two leaves: what most are that compute a tensor by itself.
+    """A plan that `is_single`, and a short way to run it: such are most that compute a tensor by itself.
 
     Attributes:
         plan: The plan.
@@ -255,24 +255,33 @@ class Single:
         if len(step.args) > 1 and not step.given and not step.starts and isinstance(step.device, SupportsEntry):
             self._enter = step.device.entry(step.program)
 
-    def run(self, left: Buffer, right: Buffer | Scalar | None, memory: Memory, trace: Trace) -> Buffer:
-        """Queue the plan on the buffers of the operands, of which the second may be a number; return the result's.
+    def run(self, buffers: list[Buffer | Scalar], memory: Memory, trace: Trace) -> Buffer:
+        """Queue the plan on the buffers of the leaves, or what they are given as; put that of the result behind them.
 
         Raises:
             BackendError: It was refused.
         """
         enter = self._enter
-        if enter is not None and left.pending is None and (right is None or right.pending is None):  # type: ignore[union-attr]  # no entry takes numbers
-            scoped = shown()
-            if not (trace.configured if scoped is None else scoped | trace.configured & TIMED) & SINGLE:
+        scoped = shown()
+        if (
+            enter is not None
+            and not (trace.configured if scoped is None else scoped | trace.configured & TIMED) & SINGLE
+        ):
+            raw: list[PoolBuffer | None] = []
+            for buffer in buffers:
+                if buffer.pending is not None:  # type: ignore[union-attr]  # no entry is given numbers
+                    break
+                raw.append(buffer.raw)  # type: ignore[union-attr]
+            else:
                 try:
                     result = memory.allocate(self._pool, self._nbytes)
                 except AllocationError as error:
                     raise self.plan._no_room(error) from error
-                raw = (left.raw, result.raw) if right is None else (left.raw, right.raw, result.raw)  # type: ignore[union-attr]
+                raw.append(result.raw)
                 if result.pending is None and enter(*self._arrange(raw)):
+                    buffers.append(result)
                     return result
-        return self.plan.run_single([left] if right is None else [left, right], memory, trace)
+        return self.plan.run_single(buffers, memory, trace)
 
 
 def _launch(step: LaunchStep, buffers: Sequence[Any], trace: Trace | None = None) -> None:

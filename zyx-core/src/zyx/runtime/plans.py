@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from zyx.dtype import Scalar
     from zyx.graph.node import Leaf, Node
     from zyx.runtime.bounded import BoundedPlan
-    from zyx.runtime.buffer import Buffer
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.placement import Placed
     from zyx.runtime.plan import Plan, Single
@@ -182,26 +181,25 @@ class Plans(Devices):
         found = single(node)
         if found is None:
             return None
-        x, key, left, right = found
+        x, key, buffers = found
         plans: dict[Hashable, Single] | None = x.plans  # type: ignore[assignment]  # it is set here alone
         plan = None if plans is None else plans.get(key)
-        operand: Buffer | Scalar | None = right
         if plan is None:
             plans = x.plans = self._of_single.get(_kind_of(x))
             if plans is None:
                 return None
             plan = plans.get(key)
             if plan is None and type(node) is Binary and isinstance(node.sources[1], Const):
-                operand = node.sources[1].value
                 plan = plans.get((node.op, Const))
+                buffers.append(node.sources[1].value)
             if plan is None:
                 return None
         try:
-            node.storage = plan.run(left, operand, self.memory, self._trace or self.trace)
+            buffer = node.storage = plan.run(buffers, self.memory, self._trace or self.trace)
         except DeviceLostError as error:
             self.lose(error)
             raise
-        leaf = computed_leaf(node)
+        leaf = computed_leaf(node, buffer)
         if leaf.dtype is x.dtype:
             leaf.plans = plans
         return leaf
@@ -212,7 +210,7 @@ class Plans(Devices):
         if found is not None and plan.is_single:
             from zyx.runtime.plan import Single  # which brings what makes plans
 
-            x, key, _, _ = found
+            x, key, _ = found
             plans = x.plans = self._of_single.setdefault(_kind_of(x), {})
             plans[(node.op, Const) if is_given else key] = Single(plan)  # type: ignore[attr-defined, arg-type]  # both are
 

@@ -123,7 +123,7 @@ class Runtime(Plans):
                 "function instead of keeping it"
             )
         if node.storage is not None and node.sources and tracing is None:
-            leaf = computed_leaf(node)
+            leaf = computed_leaf(node, node.storage)
             handle._node = leaf
             if self.observers.references:
                 self.observers.computed(handle, node, leaf)

@@ -24,6 +24,7 @@ from zyx.runtime.buffer import Buffer
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from zyx.dtype import Scalar
     from zyx.graph.node import Node
 
 
@@ -108,22 +109,22 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
     return Key(tuple(entries), tuple(constants)), leaves, list(position)
 
 
-def single(node: Node) -> tuple[Leaf, Hashable, Buffer, Buffer | None] | None:
-    """Return (its first operand, the key, the buffer of that, and of the second) if `node` is a single operation.
+def single(node: Node) -> tuple[Leaf, Hashable, list[Buffer | Scalar]] | None:
+    """Return (its first operand, the key, the buffers of its operands, each once) if `node` is a single operation.
 
-    That is one, element by element, on one or two leaves, or on a leaf and a number; anything else gives None. The last
-    of the four is None if there is no second buffer, or if it is the first one. `node` has no storage.
+    That is one, element by element, on one or two leaves, or on a leaf and a number; anything else gives None. `node`
+    has no storage.
     """
     if type(node) is Binary:
         x, y = node.sources
         left, right = x.storage, y.storage
         if type(left) is Buffer and type(x) is Leaf:
             if type(right) is Buffer:
-                return (x, (node.op,), left, None) if x is y else (x, node.op, left, right)
+                return (x, (node.op,), [left]) if x is y else (x, node.op, [left, right])
             if type(y) is Const:
-                return x, (node.op, y.attributes), left, None
+                return x, (node.op, y.attributes), [left]
     elif type(node) is Unary:
         (x,) = node.sources
         if type(x.storage) is Buffer and type(x) is Leaf:
-            return x, node.op, x.storage, None
+            return x, node.op, [x.storage]
     return None

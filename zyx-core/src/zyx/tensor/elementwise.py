@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError
 from zyx.ops import UnaryOp
+from zyx.runtime.handle import Handle
 from zyx.tensor.formulas import copy_sign, is_finite, magnitude, odd, sign_bit
 from zyx.tensor.operands import (
     align,
@@ -34,11 +35,12 @@ LOG10_E: Final = 0.4342944819032518
 
 
 def _float_unary(op: UnaryOp, x: object) -> Tensor:
-    tensor = require(x, op._value_)  # `value` is two calls
-    graph, node = tensor.runtime.graph, tensor.node
+    tensor = x if isinstance(x, Handle) else require(x, op._value_)  # `value` is two calls
+    runtime = tensor.runtime
+    node = runtime.current_node(tensor)
     if not node.dtype.is_float:
-        node = graph.cast(node, float_dtype(node.dtype))
-    return tensor.of(graph.unary(op, node), tensor.runtime)
+        node = runtime.graph.cast(node, float_dtype(node.dtype))
+    return tensor.like(runtime.graph.unary(op, node))  # type: ignore[return-value]  # `Tensor` is the one class of handles
 
 
 # ---- exponentials and logarithms
@@ -326,6 +328,11 @@ def abs(x: Tensor) -> Tensor:  # the Array API's name
 
 def negative(x: Tensor) -> Tensor:
     """Return ``-x``; unsigned integers wrap."""
+    if isinstance(x, Handle):  # without terms, which take as long as all the rest
+        runtime = x.runtime
+        node = runtime.current_node(x)
+        if not node.dtype.is_bool:
+            return x.like(runtime.graph.unary(UnaryOp.NEG, node))
     return wrap((-_number(x, "negative")).node, x)
 
 

@@ -92,7 +92,7 @@ def read_key(key: object, shape: Shape) -> Key:
         elif item is Ellipsis:
             continue
         elif isinstance(item, int):
-            ranges.append(Range(_inside(item, axis, shape[axis]), 1, 1))
+            ranges.append(Range(inside(item, axis, shape[axis]), 1, 1))
         elif isinstance(item, slice):
             ranges.append(_range(item, axis, shape[axis]))
             box_shape.append(ranges[-1].size)
@@ -174,7 +174,8 @@ def _axes_of(item: object) -> int:
     return 1
 
 
-def _inside(index: int, axis: int, size: int) -> int:
+def inside(index: int, axis: int, size: int) -> int:
+    """Return `index` counted from the front of an axis of `size`."""
     if not -size <= index < size:
         raise IndexRangeError(f"index {index} is out of range for axis {axis} of size {size}")
     return index % size

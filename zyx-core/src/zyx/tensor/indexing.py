@@ -13,7 +13,7 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
-from zyx.tensor.index_key import Key, is_whole, read_key
+from zyx.tensor.index_key import Key, inside, is_whole, read_key
 from zyx.tensor.operands import require, term_of, wrap
 from zyx.tensor.term import Term
 
@@ -37,6 +37,14 @@ def getitem(x: Tensor, key: object) -> Tensor:
         ShapeError: A mask that does not match, or a step of 0.
         DTypeError: Something that is no index.
     """
+    if type(key) is int:  # as loops over rows have it: without all that a key may be
+        tensor = require(x, "indexing")
+        graph, node = tensor.runtime.graph, tensor.node
+        shape = node.shape
+        if shape:
+            start = inside(key, 0, shape[0])
+            box = graph.shrink(node, ((start, start + 1), *[(0, size) for size in shape[1:]]))
+            return tensor.like(graph.reshape(box, shape[1:]))
     term = term_of(x, "indexing")
     parsed = read_key(key, term.shape)
     boxed = cut(term, parsed.ranges).reshape(parsed.box_shape)
