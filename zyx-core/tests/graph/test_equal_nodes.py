@@ -78,24 +78,43 @@ def test_what_differs_in_one_thing_is_another_node(kind):
     assert len(set(nodes)) == len(nodes)
 
 
-def test_each_of_several_readers_is_found_whichever_dies():
+READERS = {
+    "x - y": lambda g, x: g.binary(BinaryOp.SUB, x, Y),
+    "x - x": lambda g, x: g.binary(BinaryOp.SUB, x, x),
+    "x + y": lambda g, x: g.binary(BinaryOp.ADD, x, Y),
+    "-x": lambda g, x: g.unary(UnaryOp.NEG, x),
+}
+
+
+@pytest.mark.parametrize("second", READERS.values(), ids=READERS)
+@pytest.mark.parametrize("first", READERS.values(), ids=READERS)
+def test_each_of_several_readers_is_found_whichever_dies(first, second):
     graph, x = LiveGraph(), Graph().leaf((4, 3), F32, "a", object())
-    builders = [
-        lambda: graph.binary(BinaryOp.SUB, x, Y), lambda: graph.binary(BinaryOp.SUB, x, x),
-        lambda: graph.binary(BinaryOp.ADD, x, Y), lambda: graph.unary(UnaryOp.NEG, x),
-    ]  # fmt: skip
-    for first in builders:
-        only = weakref.ref(first())
-        assert only() is None
-        node = first()
-        assert first() is node
-        kept = [build() for build in builders]
-        assert [build() for build in builders] == kept
-        assert node in kept
-        del node, kept[0]
-        assert [build() for build in builders[1:]] == kept
-        del kept
-        assert [reference for reference in graph._nodes.values() if reference() is not None] == []
+    gone = weakref.ref(first(graph, x))
+    assert gone() is None
+    node, other = first(graph, x), second(graph, x)
+    assert (node is other) == (first is second)
+    assert (first(graph, x), second(graph, x)) == (node, other)
+    del node
+    assert second(graph, x) is other
+    everything = [build(graph, x) for build in READERS.values()]
+    assert other in everything
+    assert [build(graph, x) for build in READERS.values()] == everything
+    assert len(set(everything)) == len(everything)
+    del everything, other
+    assert [reference for reference in graph._nodes.values() if reference() is not None] == []
+
+
+@pytest.mark.parametrize("adopted", READERS.values(), ids=READERS)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_reader_is_taken_over_beside_others(adopted, is_first):
+    graph, x = LiveGraph(), Graph().leaf((4, 3), F32, "a", object())
+    others = [] if is_first else [build for build in READERS.values() if build is not adopted][:1]
+    kept = [build(graph, x) for build in others]
+    node = adopted(Graph(), x)
+    graph.adopt(node)
+    assert adopted(graph, x) is node
+    assert [build(graph, x) for build in others] == kept
 
 
 def test_readers_of_live_graphs_are_not_those_of_others():

@@ -129,9 +129,10 @@ def test_leaves_from_before_find_the_plans_that_were_made_since(lab, no_signatur
 def test_a_plan_that_a_larger_graph_asked_for_is_found_from_its_second_use_on(lab, no_signatures):
     x = tensor(1, 2, 3)
     doubled = x + x
-    tripled = doubled + x
+    tripled, negative = doubled + x, -doubled
     doubled.realize()
     assert tripled.tolist() == [3, 6, 9]  # of a node that lies in memory, and is no leaf
+    assert negative.tolist() == [-2, -4, -6]
     assert (tensor(1, 1, 1) + x).tolist() == [2, 3, 4]
     no_signatures()
     assert (tensor(2, 1, 1) + x).tolist() == [3, 3, 4]
