@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from zyx.ir import kernel as k
+from zyx.ir.interpreter import run as run_kernel
 from zyx.ir.nest import Kind, Store
+from zyx.ir.verify import verify
+from zyx.ops import UnaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.accesses import stride_along
 from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.lower import lower
+from zyx.schedule.moves import Mark, apply_moves
 
 HALF_LINES = {
     "units": 1, "vector_bytes": 32, "lanes": (2, 4, 8), "cache_bytes": (1 << 10, 1 << 12), "has_shuffle": True,
@@ -52,6 +56,24 @@ def test_lines_that_are_stored_in_parts_past_the_caches_are_completed_first(devi
     output = bench.graph.contiguous(bench.graph.permute(bench.normal(*shape), order))
     bench.check(output, run=bench.run_kernels, tolerance=0)
     assert goes_along_stored_lines(bench, output) == completes
+
+
+@pytest.mark.parametrize(("size", "is_turned"), [(3, False), (5, False), (6, False), (12, False), (8, True)])
+def test_blocks_are_turned_over_that_are_squares_of_a_power_of_two(device_with, size, is_turned):
+    bench = device_with(**HALF_LINES)
+    shuffles = []
+
+    def run(nests, arrays):
+        (nest,) = nests
+        first, second = nest.statements[0].order
+        moves = [Mark(first.label, Kind.VECTOR), Mark(second.label, Kind.REPEAT)]
+        kernel = lower(apply_moves(nest, moves), "test")
+        verify(kernel)
+        run_kernel(kernel, [arrays[param] for param in nest.params])
+        shuffles.extend(op for op in kernel.ops if isinstance(op, k.Shuffle))
+
+    bench.check(bench.graph.unary(UnaryOp.NEG, bench.normal(size, size)), run=run, tolerance=0)
+    assert bool(shuffles) == is_turned
 
 
 @pytest.mark.parametrize("limits", [HALF_LINES, WHOLE_LINES, NO_STREAMING])

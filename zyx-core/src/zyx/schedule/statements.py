@@ -116,9 +116,12 @@ class StatementWriter:
                 self._combine_at(statement, array, index, expr, guard)
 
     def _turned_range(self, statement: Store) -> Range | None:
-        """Return the unrolled range along which the store lies side by side, if it is as long as the vectors."""
+        """Return the unrolled range along which the store lies side by side, if it is as long as the vectors.
+
+        Only squares of a power of two are turned over.
+        """
         vector = self._emitter.vector
-        if vector is None or vector.size < 4 or statement.combine is not None:
+        if vector is None or vector.size < 4 or vector.size.bit_count() > 1 or statement.combine is not None:
             return None
         if stride_along(statement.index, vector) in (1, None):
             return None

@@ -114,11 +114,13 @@ class Writer:
         """Return the reads that lie side by side along an unrolled range of the vectors' length, not along them.
 
         Threads, in which taking lanes apart costs nothing, turn blocks over that are shorter along the unrolled range.
+        Only squares of a power of two are turned over.
         """
         found = self._turned.get(statement)
         if found is None:
             shorter = (vector.size // 2, vector.size // 4) if self.thread_axes else ()
-            unrolled = [r for r in self.unrolled(statement) if r.size in (vector.size, *shorter) and r.size > 1]
+            sizes = {vector.size, *shorter} - {1} if vector.size.bit_count() == 1 else set()
+            unrolled = [r for r in self.unrolled(statement) if r.size in sizes]
             found = []
             for read in reads_in(statement) if unrolled else ():
                 step = stride_along(read.index, vector)
