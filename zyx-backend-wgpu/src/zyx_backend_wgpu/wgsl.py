@@ -63,6 +63,8 @@ def literal(value: Scalar, dtype: DType, dialect: Dialect) -> str:
         return f"f16({text})" if type_ == "f16" else text
     if dtype.is_integer and value == dtype.min < 0:  # its digits do not fit, before the minus
         return f"({int(value) + 1}{SUFFIXES[type_]} - 1{SUFFIXES[type_]})"
+    if type_ == "f16":  # Naga refuses some hexadecimal digits with the suffix h, 0x1.064p-10h among them
+        return f"f16({digits(value)}f)"
     text = f"{digits(value) if dtype.is_float else int(value)}{SUFFIXES[type_]}"
     return f"({text})" if text.startswith("-") else text
 
