@@ -231,3 +231,61 @@ def test_a_bound_is_taken_in_the_largest_units_that_decide_it():
     many, few = (pool.ref(pool.range(size)) for size in (50, 4))
     fine = pool.non_negative(pool.affine([(few, -1), (many, -4)], 99))
     assert fine is pool.non_negative(pool.affine([(many, -1)], 24))
+
+
+class TestForms:
+    """What arithmetic on indices is written as: right values come in longer forms, too, which cost more."""
+
+    def test_remainders_of_one_position_are_joined_in_whatever_order_they_come(self):
+        pool = Pool()
+        x = pool.ref(pool.range(1000))
+        terms = [
+            (pool.modulo(x, 2), 1),
+            (pool.modulo(pool.divide(x, 2), 3), 2),
+            (pool.modulo(pool.divide(x, 6), 5), 6),
+        ]
+        for order in itertools.permutations(terms):
+            assert pool.affine(order) is pool.modulo(x, 30)
+
+    def test_a_remainder_of_multiples_is_taken_apart(self):
+        pool = Pool()
+        x = pool.ref(pool.range(1000))
+        assert pool.divide(pool.modulo(x, 12), 4) is pool.modulo(pool.divide(x, 4), 3)
+        assert pool.modulo(pool.modulo(x, 12), 4) is pool.modulo(x, 4)
+
+    def test_bounds_of_quotients_and_remainders_are_the_closest(self):
+        pool = Pool()
+        x = pool.ref(pool.range(21))
+        quotient, remainder = pool.divide(pool.shift(x, 3), 4), pool.modulo(x, 4)
+        assert (quotient.low, quotient.high) == (0, 5)
+        assert (remainder.low, remainder.high) == (0, 3)
+
+    def test_what_may_be_negative_is_lifted_by_as_little_as_does(self):
+        pool = Pool()
+        found = pool.modulo(pool.scale(pool.ref(pool.range(6)), -1), 4)
+        assert isinstance(found, e.Remainder)
+        assert (found.x.low, found.x.high) == (3, 8)
+
+    def test_what_is_less_than_a_unit_is_left_out_of_a_quotient(self):
+        pool = Pool()
+        i, j = pool.ref(pool.range(50)), pool.ref(pool.range(4))
+        assert pool.divide(pool.affine([(i, 4), (j, -1)], 3), 8) is pool.divide(i, 2)
+
+    def test_terms_that_decide_no_sign_are_left_out(self):
+        pool = Pool()
+        i, j = pool.ref(pool.range(200)), pool.ref(pool.range(4))
+        for unit in (2, 4):
+            within = j if unit == 4 else pool.ref(pool.range(2))
+            plain = pool.non_negative(pool.affine([(i, -1)], 24))
+            assert pool.non_negative(pool.affine([(i, -unit), (within, 1)], 24 * unit)) is plain
+            assert pool.non_negative(pool.affine([(i, -unit), (within, -1)], 25 * unit - 1)) is plain
+
+    def test_zero_is_zero_and_nothing_else_is_for_sure(self):
+        pool = Pool()
+        assert pool.is_zero(pool.index(0)) is pool.true
+        assert pool.is_zero(pool.index(1)) is pool.false
+        assert isinstance(pool.is_zero(pool.ref(pool.range(2))), e.IsZero)
+
+    def test_what_is_read_from_memory_is_below_its_size(self):
+        found = Pool().opaque(1, 7)
+        assert (found.low, found.high) == (0, 6)
