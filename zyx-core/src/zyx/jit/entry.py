@@ -146,7 +146,7 @@ class Entry:
         #: If a launch computes the one result from the arguments alone, and there is nothing else to do: that.
         self._plain: tuple[Single, _Result] | None = None
         if self._single is not None and type(self._result) is _Result and self._result.node in self._number:
-            has_more = self._plan.placed or self._numbers or not self._is_pure
+            has_more = self._plan.placed or self._uses or self._numbers or not self._is_pure
             if len(self._given) == len(tracing.arguments) and not has_more:
                 self._plain = self._single, self._result
         first = len(leaves)

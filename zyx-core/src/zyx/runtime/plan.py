@@ -252,7 +252,8 @@ class Single:
         self._pool, self._nbytes = output.pool, output.nbytes
         self._enter: Callable[..., bool] | None = None
         self._arrange = itemgetter(*step.args)
-        if len(step.args) > 1 and not step.given and not step.starts and isinstance(step.device, SupportsEntry):
+        takes_all = len(step.args) == plan.inputs + 1 and not step.starts  # so that no input is a number
+        if len(step.args) > 1 and takes_all and isinstance(step.device, SupportsEntry):
             self._enter = step.device.entry(step.program)
 
     def run(self, buffers: list[Buffer | Scalar], memory: Memory, trace: Trace) -> Buffer:

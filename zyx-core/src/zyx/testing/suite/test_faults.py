@@ -13,6 +13,7 @@ from zyx import dtype as dtypes
 from zyx.backend import SupportsCapture
 from zyx.errors import AllocationError, BackendError, UnsupportedError
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.runtime.lengths import Lengths
 from zyx.runtime.runtime import use
 from zyx.testing.compare import assert_within
 from zyx.testing.faults import ERRORS, Faults
@@ -46,7 +47,11 @@ def steps(graph: Graph, x: Node, y: Node) -> list[Node]:
 
 
 def case_number(runner: GraphRunner, number: int) -> GraphCase:
-    """Return the graph of a number, whose shapes, and so kernels, are those of no other."""
+    """Return the graph of a number, whose shapes, and so kernels, are those of no other.
+
+    No length is known from others, so that it has kernels of its own.
+    """
+    runner.runtime.planner.lengths = Lengths()
     random = np.random.default_rng(0)
     rows, columns, width = 8 + number % 97, 20 + number // 97, 3 + number % 97
     arrays = [random.integers(-4, 5, shape).astype(np.float32) for shape in ((rows, columns), (rows, width))]

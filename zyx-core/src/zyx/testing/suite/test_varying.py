@@ -72,3 +72,21 @@ def _lstm(lib: ModuleType, x: T, weights: Sequence[T], h: T) -> T:
         c = f * c + i * lib.tanh(k)
         h = o * lib.tanh(c)
     return h
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_numbers_that_only_what_is_empty_is_computed_with_disturb_nothing(
+    open_again: Callable[[], Runtime], is_first: bool
+) -> None:
+    @zyx.jit
+    def function(x: zyx.Tensor, number: float) -> list[zyx.Tensor]:
+        results = [(number - x)[2:0], zyx.exp(x)]
+        return results[::-1] if is_first else results
+
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    with use(open_again()):
+        for number in (1.5, 2.5, 3.5, 3.5):
+            found = function(zyx.Tensor(x), number)
+            empty, values = found[::-1] if is_first else found
+            assert empty.shape == (0, 4)
+            np.testing.assert_allclose(values.numpy(), np.exp(x), rtol=1e-6)
