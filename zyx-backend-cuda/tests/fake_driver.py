@@ -134,6 +134,14 @@ class FakeSession:
         self._call("free")
         del self.alive[address]
 
+    def array(self, address: int, param: Define) -> np.ndarray:
+        """Return the memory of an array: of one of which a launch may give less, as far as the allocation goes."""
+        nbytes, itemsize = param.length * param.dtype.itemsize, param.dtype.itemsize
+        if param.is_front:
+            there = next((len(memory) + start - address for start, memory in self.alive.items() if start == address), 0)
+            nbytes = max(itemsize, min(nbytes, there // itemsize * itemsize))
+        return self.at(address, nbytes)
+
     def at(self, address: int, nbytes: int) -> np.ndarray:
         for start, memory in self.alive.items():
             if start <= address and address + nbytes <= start + len(memory):
@@ -261,7 +269,7 @@ class FakeSession:
             given: list[Any] = []
             for param, argument in zip(kernel.params, arguments, strict=True):
                 if isinstance(param, Define):
-                    given.append(self.at(argument, param.length * param.dtype.itemsize).view(param.dtype.numpy))
+                    given.append(self.array(argument, param).view(param.dtype.numpy))
                 else:
                     given.append(argument.item())
             function(given)

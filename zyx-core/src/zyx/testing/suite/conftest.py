@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from zyx.errors import NoDeviceError
+from zyx.runtime.lengths import Lengths
 from zyx.testing.graph_runs import GraphRunner
 from zyx.testing.opening import open_runtime
 from zyx_pytest import EXAMPLES, is_required, is_thorough
@@ -71,9 +72,10 @@ def pool(device: Device) -> MemoryPool:
     return device.memory_pool
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def runner(runtime: Runtime, device: Device) -> GraphRunner:
-    """What runs graphs on the device, and compares them with the oracle."""
+    """What runs graphs on the device, and compares them with the oracle; it knows no lengths of other tests."""
+    runtime.planner.lengths = Lengths()
     return GraphRunner(runtime, device.name)
 
 
