@@ -21,7 +21,7 @@ import numpy as np
 from zyx.errors import ZyxError
 from zyx.ir import kernel as k
 from zyx.ir.interpreter import Executable
-from zyx.ir.interpreter_memory import Shared
+from zyx.ir.interpreter_memory import Shared, spread
 from zyx.ir.interpreter_steps import translate
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _NOBODY: Final = -1
 _SEVERAL: Final = -2
+_READS: Final = "one thread reads what another writes,"
 
 
 class RaceError(ZyxError):
@@ -67,7 +68,7 @@ class _Checked(Executable):
 
     def _machine(self, arguments: list[Array], first: int, groups: int) -> Machine:
         machine = super()._machine(arguments, first, groups)
-        clock = _Clock(np.arange(machine.rows) + first * self._threads, self._threads)
+        clock = _Clock(first * self._threads, machine.rows, self._threads)
         for number, op in enumerate(self.kernel.ops):
             storage = machine.arrays.get(number)
             if not isinstance(storage, Shared) or not isinstance(op, k.Define):
@@ -76,7 +77,7 @@ class _Checked(Executable):
                 continue  # nobody writes it
             log = self._logs.get(number)
             if log is None or op.memory is k.Memory.LOCAL:  # which is new for each group
-                log = self._logs[number] = _Log(len(storage.array))
+                log = self._logs[number] = _Log(len(storage.array), op.memory)
             machine.arrays[number] = _Watched(storage, log, clock, f"kernel {self.kernel.name}: array %{number}")
         return machine
 
@@ -92,16 +93,18 @@ class _Clock:
     """Who the threads that run now are, and how often each has met its group.
 
     Attributes:
-        threads: Number of each thread among those of all groups, by row.
-        groups: Number of the group of each, by row.
+        first: Number of the thread of the first row among those of all groups; those of the others follow.
+        rows: All rows.
         times: How often each has met its group, by row.
+        time: The same for all rows; None if it differs.
         group_threads: Threads of a group.
     """
 
-    def __init__(self, threads: Array, group_threads: int) -> None:
-        self.threads = threads
-        self.groups = threads // group_threads
-        self.times = np.zeros(len(threads), np.int64)
+    def __init__(self, first: int, rows: int, group_threads: int) -> None:
+        self.first = first
+        self.rows = np.arange(rows)
+        self.times = np.zeros(rows, np.int64)
+        self.time: int | None = 0
         self.group_threads = group_threads
 
     def meet(self, active: Array | None) -> None:
@@ -110,31 +113,42 @@ class _Clock:
             self.times += 1
         else:
             self.times += np.broadcast_to(active, (len(self.times), active.shape[1])).any(axis=1)
+        self.time = int(self.times[0]) if (self.times == self.times[0]).all() else None
+
+    def times_of(self, threads: Array) -> Array | int:
+        """Return how often each of some threads has met its group; one number if all threads have equally often."""
+        return self.times[threads - self.first] if self.time is None else self.time
 
 
 class _Log:
-    """For each element of an array, who wrote it last, who read it last, and when."""
+    """For each element of an array, who wrote it last, who read it last, and when.
 
-    def __init__(self, length: int) -> None:
+    Attributes:
+        is_local: Whether the array is in local memory, each element of which one group can reach.
+    """
+
+    def __init__(self, length: int, memory: k.Memory) -> None:
+        self.is_local = memory is k.Memory.LOCAL
         self.writer = np.full(length, _NOBODY)
         self.written = np.zeros(length, np.int64)
         self.is_atomic = np.zeros(length, np.bool_)
         self.reader = np.full(length, _NOBODY)  # _SEVERAL: more than one thread, of the group of `reading_group`
-        self.reading_group = np.full(length, _NOBODY)  # _SEVERAL: of more than one group
-        self.read = np.zeros(length, np.int64)
+        self.reading_group = np.full(length, _NOBODY)  # _SEVERAL: of more than one group; that of local memory is known
+        self.read = np.full(length, -1, np.int64)
         self._scratch = np.empty(length, np.int64)
 
-    def last(self, positions: Array, numbers: Array) -> Array:
-        """Return, for each access, the number of the last access of the same position."""
-        self._scratch[positions] = numbers  # NumPy writes in order
-        return self._scratch[positions]
+    def last_and_common(self, positions: Array, numbers: Array) -> tuple[Array, Array]:
+        """Return, for each access, the number of the last access of the same position, and that of all of them.
 
-    def common(self, positions: Array, numbers: Array) -> Array:
-        """Return, for each access, the number of all accesses of the same position, `_SEVERAL` if they differ."""
-        differs = self.last(positions, numbers) != numbers
-        if differs.any():
-            self._scratch[positions[differs]] = _SEVERAL
-        return self._scratch[positions]
+        The latter is `_SEVERAL` if they differ. If those of no position do, both are `numbers` itself.
+        """
+        self._scratch[positions] = numbers  # NumPy writes in order
+        last = self._scratch[positions]
+        differs = last != numbers
+        if not differs.any():
+            return numbers, numbers
+        self._scratch[positions[differs]] = _SEVERAL
+        return last, self._scratch[positions]
 
 
 class _Watched(Shared):
@@ -145,6 +159,14 @@ class _Watched(Shared):
         self.log = log
         self.clock = clock
         self._name = name
+        self._asked: tuple[Array, int, Array | None, tuple[Array, Array | None]] | None = None
+
+    def _positions(self, index: Array, lanes: int, mask: Array | None) -> tuple[Array, Array | None]:
+        """Return what the class below does: once for all who ask about one access."""
+        asked = self._asked
+        if asked is None or asked[0] is not index or asked[1] != lanes or asked[2] is not mask:
+            asked = self._asked = index, lanes, mask, super()._positions(index, lanes, mask)
+        return asked[3]
 
     def load(self, index: Array, lanes: int, mask: Array | None) -> Array:
         self._note_reads(*self._accesses(index, lanes, mask))
@@ -152,11 +174,11 @@ class _Watched(Shared):
 
     def store(self, index: Array, value: Array, mask: Array | None) -> None:
         positions, rows = self._accesses(index, value.shape[1], mask, value)
-        before = self.array.copy()
+        before = self.array[positions]
         super().store(index, value, mask)
         values = self._values(value, index, mask)
         # Bits are compared: NaNs are values like others here.
-        is_new = _bits(values) != _bits(before[positions])
+        is_new = _bits(values) != _bits(before)
         clashes = _bits(values) != _bits(self.array[positions])
         if clashes.any():
             self._fail(positions[clashes][0], "two threads write different values to")
@@ -174,59 +196,78 @@ class _Watched(Shared):
     ) -> tuple[Array, Array]:
         """Return the positions reached, and the row of the thread that reaches each."""
         positions, mask = self._positions(index, lanes, mask)
-        count = len(self.clock.threads)
-        shape = np.broadcast_shapes(positions.shape, (count, 1), () if value is None else value.shape)
-        positions = np.broadcast_to(positions, shape)
-        rows = np.broadcast_to(np.arange(count).reshape(-1, 1), shape)
+        count = len(self.clock.rows)
+        width = positions.shape[1] if value is None else max(positions.shape[1], value.shape[1])
+        if mask is not None:
+            width = max(width, mask.shape[1])
+        shape = count, width
+        positions = spread(positions, shape)
+        rows = self.clock.rows if width == 1 else self.clock.rows.repeat(width)
         if mask is None:
-            return positions.ravel(), rows.ravel()
-        mask = np.broadcast_to(mask, shape)
-        return positions[mask], rows[mask]
+            return positions.ravel(), rows
+        mask = spread(mask, shape)
+        return positions[mask], rows[mask.ravel()]
 
     def _values(self, value: Array, index: Array, mask: Array | None) -> Array:
         positions, mask = self._positions(index, value.shape[1], mask)
-        shape = np.broadcast_shapes(positions.shape, (len(self.clock.threads), 1), value.shape)
-        value = np.broadcast_to(value, shape)
-        return value.ravel() if mask is None else value[np.broadcast_to(mask, shape)]
+        width = max(positions.shape[1], value.shape[1], 1 if mask is None else mask.shape[1])
+        shape = len(self.clock.rows), width
+        value = spread(value, shape)
+        return value.ravel() if mask is None else value[spread(mask, shape)]
 
     # ---- what was and what is
 
     def _note_reads(self, positions: Array, rows: Array) -> None:
         log, clock = self.log, self.clock
-        threads, times = clock.threads[rows], clock.times[rows]
-        groups = clock.groups[rows]
+        threads = rows + clock.first
+        times = clock.times_of(threads)
         writer = log.writer[positions]
         is_other = (writer != _NOBODY) & (writer != threads)
         if is_other.any():
-            is_unordered = (writer // clock.group_threads != groups) | (log.written[positions] == times)
-            self._check(positions, is_other & is_unordered, "one thread reads what another writes,")
+            self._check(positions, is_other & self._unordered(positions, threads, times), _READS)
         # Where several accesses are of one element, the last of them is the one that is kept.
-        now, last_group = log.last(positions, times), log.last(positions, groups)
-        is_fresh = (log.reader[positions] == _NOBODY) | (
-            (log.read[positions] < now) & (log.reading_group[positions] == last_group)
-        )
-        reader, group = log.common(positions, threads), log.common(positions, groups)
-        old_reader, old_group = log.reader[positions], log.reading_group[positions]
+        last, reader = log.last_and_common(positions, threads)
+        is_alone = last is threads
+        now = times if is_alone else clock.times_of(last)
+        old_reader, is_later = log.reader[positions], log.read[positions] < now
+        if log.is_local:
+            is_fresh = is_later
+        else:
+            group = last_group = threads // clock.group_threads
+            if not is_alone:
+                last_group, group = log.last_and_common(positions, group)
+            old_group = log.reading_group[positions]
+            is_fresh = (old_reader == _NOBODY) | (is_later & (old_group == last_group))
+            log.reading_group[positions] = np.where(is_fresh | (old_group == group), group, _SEVERAL)
         log.reader[positions] = np.where(is_fresh | (old_reader == reader), reader, _SEVERAL)
-        log.reading_group[positions] = np.where(is_fresh | (old_group == group), group, _SEVERAL)
         log.read[positions] = now
 
     def _note_writes(self, positions: Array, rows: Array, *, is_atomic: bool = False) -> None:
         log, clock = self.log, self.clock
-        threads, times = clock.threads[rows], clock.times[rows]
-        groups = clock.groups[rows]
+        threads = rows + clock.first
+        times = clock.times_of(threads)
         writer = log.writer[positions]
         is_other = (writer != _NOBODY) & (writer != threads)
-        is_unordered = (writer // clock.group_threads != groups) | (log.written[positions] == times)
         both_atomic = log.is_atomic[positions] & is_atomic
+        is_unordered = self._unordered(positions, threads, times)
         self._check(positions, is_other & is_unordered & ~both_atomic, "two threads write")
         reader = log.reader[positions]
         was_read = (reader != _NOBODY) & (reader != threads)
-        is_unordered = (log.reading_group[positions] != groups) | (log.read[positions] == times)
+        is_unordered = log.read[positions] == times
+        if not log.is_local:
+            is_unordered |= log.reading_group[positions] != threads // clock.group_threads
         self._check(positions, was_read & is_unordered, "one thread writes what another reads,")
         log.writer[positions] = threads
         log.written[positions] = times
         log.is_atomic[positions] = is_atomic
+
+    def _unordered(self, positions: Array, threads: Array, times: Array | int) -> Array:
+        """Return whether nothing comes between each access and the last write: no barrier that both threads met at."""
+        log, group_threads = self.log, self.clock.group_threads
+        is_unordered: Array = log.written[positions] == times
+        if not log.is_local:
+            is_unordered |= log.writer[positions] // group_threads != threads // group_threads
+        return is_unordered
 
     def _check(self, positions: Array, races: Array, what: str) -> None:
         if races.any():
