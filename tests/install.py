@@ -33,6 +33,9 @@ _HARMLESS: Final = {
     "cache-dir", "cert", "default-timeout", "disable-pip-version-check", "no-cache-dir", "no-color", "no-compile",
     "no-input", "progress-bar", "quiet", "require-virtualenv", "retries", "root-user-action", "timeout", "verbose",
 }  # fmt: skip
+#: Switches that change what pip installs where they are on. Tox switches the first off, which it is anyway.
+_SWITCHES: Final = {"user", "pre", "no-deps", "require-hashes"}
+_OFF: Final = {"0", "false", "no", "off"}
 
 
 class Unknown(Exception):
@@ -83,7 +86,8 @@ def uv_options(settings: dict[str, str]) -> list[str]:
     Raises:
         Unknown: There is no saying whether it would.
     """
-    if unknown := settings.keys() - _SOURCES.keys() - _HARMLESS:
+    off = {name for name, value in settings.items() if name in _SWITCHES and value.lower() in _OFF}
+    if unknown := settings.keys() - _SOURCES.keys() - _HARMLESS - off:
         raise Unknown(", ".join(sorted(unknown)))
     sources = [
         word

@@ -265,6 +265,15 @@ def test_where_pip_looks_for_packages_uv_does(install) -> None:
     assert module.uv_options({"find-links": "/a /b"})[4:] == ["--find-links", "/a", "--find-links", "/b"]
 
 
+def test_what_tox_says_to_pip_keeps_nobody_from_asking_uv(install, monkeypatch) -> None:
+    module, _ = install
+    listed = ":env:.user='0'\n:env:.no-compile='0'\n:env:.disable-pip-version-check='1'\n"
+    monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, listed))
+    assert module.uv_options(module.pip_settings())
+    with pytest.raises(module.Unknown, match=r"^user$"):
+        module.uv_options({"user": "1"})
+
+
 def test_variables_of_pip_go_before_its_files_and_sections_of_other_commands_do_not_count(install, monkeypatch) -> None:
     module, _ = install
     listed = ":env:.find-links='/mine'\nglobal.find-links='/all'\nglobal.index-url='https://a'\ndownload.pre='1'\n"
