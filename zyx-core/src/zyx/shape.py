@@ -15,6 +15,29 @@ if TYPE_CHECKING:
 Shape: TypeAlias = tuple[int, ...]
 
 
+class VaryingSize:
+    """What stands in for a size while a function is traced for many lengths: an int to all who compute with shapes."""
+
+    __slots__ = ()
+
+    def look(self) -> int:
+        """Return the number that it is in this call; the trace is for no other from then on."""
+        raise NotImplementedError
+
+    def now(self) -> int:
+        """Return it as it is while its trace is being made, the number later."""
+        raise NotImplementedError
+
+    def as_number(self) -> object:
+        """Return what stands in for it as a number, and no size."""
+        raise NotImplementedError
+
+
+def as_size(given: SupportsIndex) -> int:
+    """Return `given` as an int, or as it is if it stands in for one. Raises `TypeError` for what is no integer."""
+    return given.now() if isinstance(given, VaryingSize) else operator.index(given)
+
+
 def as_shape(given: int | Sequence[int]) -> Shape:
     """Return `given` as a tuple of sizes; a single integer is a shape of rank 1.
 
@@ -22,12 +45,21 @@ def as_shape(given: int | Sequence[int]) -> Shape:
         ShapeError: A negative size, or something that is no integer.
     """
     try:
-        shape = (operator.index(given),) if not hasattr(given, "__iter__") else tuple(operator.index(n) for n in given)
+        shape = (
+            (as_size(given),)
+            if not hasattr(given, "__iter__")
+            else tuple([n if type(n) is int else as_size(n) for n in given])
+        )
     except TypeError as error:
         raise ShapeError(f"a shape is an integer or a sequence of integers, not {given!r}") from error
     if any(n < 0 for n in shape):
         raise ShapeError(f"negative size in shape {shape}")
     return shape
+
+
+def as_float(count: float) -> float:
+    """Return a number of elements as a float, or as it is if it stands in for one, to compute with tensors."""
+    return count if hasattr(type(count), "as_constant") else float(count)
 
 
 def size_of(shape: Shape) -> int:
@@ -103,7 +135,11 @@ def resolve_reshape(shape: Shape, wanted: Sequence[int]) -> Shape:
     Raises:
         ShapeError: Two or more -1, or a different number of elements.
     """
-    target = tuple(map(operator.index, wanted))
+    target = tuple(wanted)
+    for n in target:  # without a call, as it mostly is
+        if type(n) is not int:
+            target = tuple(map(as_size, target))
+            break
     size = size_of(shape)
     if target.count(-1) > 1:
         raise ShapeError(f"only one size of {target} may be -1")

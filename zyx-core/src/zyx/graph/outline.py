@@ -96,6 +96,9 @@ def lengths_between(first: Sequence[int], second: Sequence[int]) -> tuple[Length
 
 def length_of(lengths: Sequence[Length], sizes: Sequence[int]) -> int | None:
     """Return the n that gives `sizes`, None if there is none."""
-    place = next(place for place, length in enumerate(lengths) if length.factor == 1)
+    place = 0
+    while lengths[place].factor != 1:
+        place += 1
     n_ = sizes[place] - lengths[place].offset
-    return n_ if all(length.at(n_) == size for length, size in zip(lengths, sizes, strict=True)) else None
+    # Without calls: this is done at every run.
+    return n_ if [factor * n_ + offset for factor, offset in lengths] == [*sizes] else None

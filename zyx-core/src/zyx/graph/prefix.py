@@ -60,7 +60,7 @@ class Longer:
 
     Attributes:
         outputs: What is asked for.
-        leaves: In place of the nodes with storage, in their order; `Front` where they are packed and vary.
+        leaves: In place of its leaves, in their order; `Front` where they are packed and vary.
         lengths: The lengths that it is given, with the numbers in the graph that are their values.
         constants: The numbers in place of constants, by the constant.
     """
@@ -113,7 +113,7 @@ class _Longer:
             if any(size.factor < 0 for size in dims):
                 raise NoPrefixError(f"{node!r} shrinks where others grow")
             self._dims[node] = dims
-            if node.storage is not None:
+            if node.storage is not None or type(node) is n.Leaf:
                 self._new[node] = self._leaf(node, dims)
                 continue
             self._new[node] = self._node(node, dims, pairs)
@@ -161,6 +161,8 @@ class _Longer:
                 return self._everywhere(number, shape)
             case n.Iota(axis=axis):
                 return graph.iota(shape, axis, node.dtype, node.device)
+            case Number():
+                return node
             case n.Leaf() | n.ToDevice():
                 raise NoPrefixError(f"{node!r} is no node of one device with values")
             case n.Reshape():

@@ -16,9 +16,10 @@ from zyx.runtime.handle import Handle
 from zyx.runtime.ownership import is_sole_owner
 from zyx.runtime.plan import Single
 from zyx.runtime.tracing import SupportsTraceKey
+from zyx.shape import VaryingSize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zyx.dtype import Scalar
     from zyx.graph.node import Leaf, Node
@@ -65,6 +66,9 @@ class Entry:
         LookedAt: It cannot, since the function looks at some of them.
     """
 
+    #: Makes the leaf for a node of the trace; for those of many lengths, in the shape that it has in this run.
+    _leaf_of: Callable[[Node, object], Leaf] = staticmethod(computed_leaf)
+
     def __init__(
         self,
         function: Callable[..., Any],
@@ -84,7 +88,7 @@ class Entry:
             given = [*containers_in((*traced_args, *traced_kwargs.values()))]
             result = function(*traced_args, **traced_kwargs)
             if numbers is not None:
-                result = put_together(result, StandIn, StandIn.look)
+                result = put_together(put_together(result, StandIn, StandIn.look), VaryingSize, VaryingSize.look)
                 numbers.check()
             _check_unchanged(given)
             _check_result(result, tracing)
@@ -97,7 +101,6 @@ class Entry:
 
     def _compile(self, tracing: Tracing, tensors: Sequence[Handle], returned: Sequence[Node]) -> None:
         """Make a plan of what the function did; nobody may change what it captured meanwhile."""
-        runtime = self._runtime
         self._watched = [(_weakly(watched), watched.trace_key) for watched in tracing.watched.values()]
         captured = tracing.captured
         self._captured = [(weakref.ref(handle), leaf) for handle, leaf in captured.values()]
@@ -138,8 +141,19 @@ class Entry:
             for handle, node in states
             if id(handle) in captured and captured[id(handle)][1] not in wanted
         }
+        self._donations = donations
+        self._arguments = len(leaves)
+        self._plan_it()
+
+    def _plan_it(self) -> None:
+        """Make the plan that the runs are of."""
+        self._make_plan(self._computed, list(self._given), self._donations)
+
+    def _make_plan(self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node]) -> None:
+        """Make the plan that computes `outputs`, in place of what is computed here, from `leaves`."""
+        runtime = self._runtime
         self._plan: Plan
-        self._plan, self._numbers = runtime.plan(self._computed, list(self._given), donations)
+        self._plan, self._numbers = runtime.plan(outputs, leaves, donations)
         self._plan.capture(runtime.trace)
         self._single = Single(self._plan) if self._plan.is_single else None
         self._number = {node: number for node, number in zip(self._computed, self._plan.results, strict=True)}
@@ -147,14 +161,14 @@ class Entry:
         self._plain: tuple[Single, _Result] | None = None
         if self._single is not None and type(self._result) is _Result and self._result.node in self._number:
             has_more = self._plan.placed or self._uses or self._numbers or not self._is_pure
-            if len(self._given) == len(tracing.arguments) and not has_more:
+            if len(self._given) == self._arguments and not has_more:
                 self._plain = self._single, self._result
-        first = len(leaves)
+        first = self._arguments
         #: Of what was found outside, the places of what is stored over.
         self._overwritten = [
-            self._given[donations[node]] - first
-            for node in donations
-            if self._number.get(node) == self._given[donations[node]]
+            self._given[old] - first
+            for node, old in self._donations.items()
+            if self._number.get(node) == self._given[old]
         ]
         self._written = {first + place for place in self._overwritten}
         self._temporaries: list[Buffer] | None = None
@@ -246,7 +260,8 @@ class Entry:
         if plan.placed:
             leaves = runtime.placement.gather(self._given, leaves, plan.placed, self._written)
         by_value = [use.leaf.dtype.to_scalar(use.formula(numbers)) for use in self._uses] if self._uses else ()
-        buffers: list[Buffer | Scalar] = [*leaves, *by_value, *self._numbers]
+        given: list[Buffer | Scalar] = [*leaves, *by_value]
+        buffers = [*given, *self._numbers]
         try:
             if self._single is not None:
                 self._single.run(buffers, runtime.memory, runtime.trace)
@@ -259,20 +274,20 @@ class Entry:
             raise
         new: dict[Node, Leaf] = {}
         for node, number in self._number.items():
-            new[node] = computed_leaf(node, buffers[number])
+            new[node] = self._leaf_of(node, buffers[number])
         result = self._result
         if type(result) is _Result:
-            results = result.kind.of(new.get(result.node) or self._value(result.node, new, leaves), runtime)
+            results = result.kind.of(new.get(result.node) or self._value(result.node, new, given), runtime)
         else:
             results = put_together(
-                result, _Result, lambda part: part.kind.of(self._value(part.node, new, leaves), runtime)
+                result, _Result, lambda part: part.kind.of(self._value(part.node, new, given), runtime)
             )
         for position, node in self._given_anew:
-            runtime.assign(tensors[position], self._value(node, new, leaves))
+            runtime.assign(tensors[position], self._value(node, new, given))
         for reference, node in self._states:
             state = reference()
             if state is not None:
-                runtime.assign(state, self._value(node, new, leaves))
+                runtime.assign(state, self._value(node, new, given))
         return results
 
     def _queue(self, buffers: list[Buffer | Scalar]) -> None:
@@ -303,12 +318,15 @@ class Entry:
             buffers[place] = runtime.buffer_of(runtime.copy(outside[place]._node))
         return buffers
 
-    def _value(self, node: Node, new: dict[Node, Leaf], leaves: Sequence[Buffer]) -> Node:
+    def _value(self, node: Node, new: dict[Node, Leaf], given: Sequence[Buffer | Scalar]) -> Node:
         """Return the leaf for a node of the trace: computed, or given and passed on."""
         if node in new:
             return new[node]
         if node in self._given:
-            return computed_leaf(node, leaves[self._given[node]])
+            storage = given[self._given[node]]
+            if type(storage) is not Buffer:  # a number
+                return self._runtime.graph.const(storage, node.dtype, node.device, node.shape)  # type: ignore[arg-type]
+            return self._leaf_of(node, storage)
         if 0 in node.shape:
             return self._runtime.graph.const(0, node.dtype, node.device, node.shape)
         return node

@@ -67,8 +67,10 @@ if TYPE_CHECKING:
 
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
+    from zyx.jit.lengths import Call, Lengths, Served
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
+    from zyx.shape import Shape
 
 _Key: TypeAlias = "tuple[Runtime, Structure, Structure, str]"
 P = ParamSpec("P")
@@ -78,6 +80,8 @@ R = TypeVar("R")
 MOST_TRACES: Final = 128
 #: Most of them of one signature, for different states of the objects that it uses.
 MOST_OF_ONE_SIGNATURE: Final = 4
+#: Most calls that are remembered to have been served by traces for sizes that vary.
+_MOST_SERVED: Final = 1024
 
 
 class _Kept:
@@ -127,6 +131,49 @@ class _Pattern:
         return (runtime, ("numbers", like, fixed), state, device)
 
 
+class _Alike:
+    """Calls that differ in numbers, and in sizes of tensors.
+
+    Attributes:
+        lengths: The traces for sizes that vary, once some have.
+        ends: References to the objects that the calls are about. When one of them dies, the traces are forgotten.
+        owner: The number of the first of these objects, as of `_Kept`.
+    """
+
+    __slots__ = ("_patterns", "ends", "lengths", "owner")
+
+    def __init__(self) -> None:
+        self._patterns: dict[tuple[Shape, ...], _Pattern] = {}
+        self.lengths: Lengths | None = None
+        self.ends: list[weakref.ref[object]] = []
+        self.owner = 0
+
+    @property
+    def traces(self) -> Sequence[Entry]:
+        """The traces for sizes that vary."""
+        return () if self.lengths is None else self.lengths.traces
+
+    @property
+    def first(self) -> tuple[Shape, ...]:
+        """The shapes of the tensors of one of the calls."""
+        return next(iter(self._patterns))
+
+    def has_other(self, shapes: tuple[Shape, ...]) -> bool:
+        """Whether there were calls, but none with tensors of these shapes."""
+        return bool(self._patterns) and shapes not in self._patterns
+
+    def pattern(
+        self, like: _Key, shapes: tuple[Shape, ...], numbers: Sequence[float], static: frozenset[int]
+    ) -> _Pattern:
+        """Return what is known of calls that differ in numbers alone."""
+        found = self._patterns.get(shapes)
+        if found is None:
+            found = self._patterns[shapes] = _Pattern(like, numbers, static)
+            if len(self._patterns) > MOST_TRACES:
+                self._patterns.pop(next(iter(self._patterns)), None)
+        return found
+
+
 class Jit(Generic[P, R]):
     """A function that is traced and replayed; see the module.
 
@@ -148,13 +195,15 @@ class Jit(Generic[P, R]):
         self._function: Callable[..., R] = function.__func__ if is_bound else function  # type: ignore[attr-defined]
         self._bound: tuple[object, ...] = (function.__self__,) if is_bound else ()  # type: ignore[attr-defined]
         self._kept: dict[_Key, _Kept] = {}
-        self._patterns: dict[_Key, _Pattern] = {}
+        self._alike: dict[_Key, _Alike] = {}
+        self._served: dict[_Key, Served] = {}
         self._calls = 0
 
     @property
     def traces(self) -> list[Entry]:
         """The traces there are: for each signature seen, one for each state of the objects it uses."""
-        return [entry for kept in list(self._kept.values()) for entry in kept.entries]
+        found = [entry for kept in list(self._kept.values()) for entry in kept.entries]
+        return [*found, *(trace for alike in list(self._alike.values()) for trace in alike.traces)]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         runtime = current()
@@ -180,6 +229,10 @@ class Jit(Generic[P, R]):
                         outside = entry.found(tensors)
                         if outside is not None:
                             return entry.run(tensors, outside, numbers)  # type: ignore[no-any-return]
+                elif pattern is None and (served := self._served.get(key)) is not None:
+                    again = served.run(tensors)
+                    if again is not None:
+                        return again[0]  # type: ignore[no-any-return]
                 if traced is not None:
                     self._keep(shared or key, traced)
                     outside = traced.found_tensors()
@@ -191,7 +244,19 @@ class Jit(Generic[P, R]):
             if pattern is None:
                 like = take_apart((given, kwargs) if kwargs else given, [], numbers)
                 static = self._static_places(self._bound, args, kwargs) if self._static_places else frozenset[int]()
-                pattern = self._pattern((runtime, like, *key[2:]), numbers, static)
+                alike = self._alike_to((runtime, like, *key[2:]))
+                shapes = tuple([tensor._node.shape for tensor in tensors])
+                if alike.lengths is not None or alike.has_other(shapes):
+                    from zyx.jit.lengths import Call  # of no use before
+
+                    call = Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
+                    done = self._at_length((runtime, like, *key[2:]), alike, call, shapes)
+                    if done is not None:
+                        if len(self._served) >= _MOST_SERVED:
+                            self._served.clear()
+                        result, self._served[key] = done
+                        return result
+                pattern = alike.pattern((runtime, (like, shapes), *key[2:]), shapes, numbers, static)
                 shared = pattern.shared_key(numbers)
                 if shared is not None:
                     continue
@@ -200,7 +265,7 @@ class Jit(Generic[P, R]):
             from zyx.jit.numbers import LookedAt, Numbers
 
             if runtime.trace.plans:
-                runtime.trace.traced(getattr(self, "__qualname__", "a function"), self._reason(shared, key))
+                runtime.trace.traced(self._name, self._reason(shared, key))
             if shared is None:
                 traced = Entry(self._function, given, kwargs, tensors, tracing, runtime)
                 continue
@@ -213,14 +278,38 @@ class Jit(Generic[P, R]):
                 pattern.looked_at = frozenset(range(len(numbers)))
             shared = pattern.shared_key(numbers)
 
-    def _pattern(self, like: _Key, numbers: Sequence[float], static: frozenset[int]) -> _Pattern:
-        """Return what is known of calls that differ in numbers alone."""
-        found = self._patterns.get(like)
+    @property
+    def _name(self) -> str:
+        return getattr(self, "__qualname__", "a function")
+
+    def _alike_to(self, like: _Key) -> _Alike:
+        """Return what is known of calls that differ in numbers and sizes alone."""
+        found = self._alike.get(like)
         if found is None:
-            found = self._patterns[like] = _Pattern(like, numbers, static)
-            if len(self._patterns) > MOST_TRACES:
-                self._patterns.pop(next(iter(self._patterns)), None)
+            found = self._alike[like] = _Alike()
+            if len(self._alike) > MOST_TRACES:
+                self._alike.pop(next(iter(self._alike)), None)
         return found
+
+    def _at_length(self, like: _Key, alike: _Alike, call: Call, shapes: tuple[Shape, ...]) -> tuple[R, Served] | None:
+        """Return what a call gives by a trace for sizes that vary; None if it is to have a trace of its own."""
+        if call.runtime.planner.is_deterministic or GROUP in like[3]:
+            return None  # other kernels add up in another order; and plans of several devices take buffers
+        if alike.lengths is None:
+            from zyx.jit.lengths import Lengths
+
+            alike.lengths = Lengths(call.numbers, alike.first)
+            forget = functools.partial(_forget_alike, weakref.ref(self), like)
+            objects = [*identities_in(like[1])]
+            alike.ends = [weakref.ref(object_, forget) for object_ in objects]
+            alike.owner = id(objects[0]) if objects else 0
+        made = alike.lengths.made
+        done = alike.lengths.run(call, sum(shapes, ()))
+        if alike.lengths.made != made:
+            with call.runtime.lock:
+                self._served.clear()
+                self._forget_oldest(alike.owner)
+        return done
 
     def _reason(self, shared: _Key | None, key: _Key) -> str:
         """Say why it is traced now."""
@@ -241,17 +330,19 @@ class Jit(Generic[P, R]):
         still = [entry for entry in kept.entries if not entry.is_stale()][1 - MOST_OF_ONE_SIGNATURE :]
         kept.entries = [*still, traced]
         self._calls = kept.used = self._calls + 1
+        self._forget_oldest(kept.owner)
+        key[0].release_discarded()
+
+    def _forget_oldest(self, owner: int) -> None:
+        """Forget the traces that are too many of one object, those not used for longest."""
         # Of the keys alone: making pairs may collect garbage, and that forgets traces.
-        beside = [
-            (known, one) for known in list(self._kept) if (one := self._kept.get(known)) and one.owner == kept.owner
-        ]
+        beside = [(known, one) for known in list(self._kept) if (one := self._kept.get(known)) and one.owner == owner]
         beside.sort(key=lambda item: -item[1].used)
-        count = 0
+        count = sum(len(alike.traces) for alike in list(self._alike.values()) if alike.owner == owner)
         for known, one in beside:
             count += len(one.entries)
             if count > MOST_TRACES:
                 self._kept.pop(known, None)
-        key[0].release_discarded()
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]:
         """Bind to an object, as a method does."""
@@ -274,7 +365,8 @@ class Jit(Generic[P, R]):
     def clear(self) -> None:
         """Forget all traces."""
         self._kept.clear()
-        self._patterns.clear()
+        self._alike.clear()
+        self._served.clear()
 
 
 def _forget(reference: weakref.ref[Jit[Any, Any]], key: Any, _: object) -> None:  # noqa: ANN401
@@ -282,6 +374,14 @@ def _forget(reference: weakref.ref[Jit[Any, Any]], key: Any, _: object) -> None:
     jitted = reference()
     if jitted is not None:
         jitted._kept.pop(key, None)
+
+
+def _forget_alike(reference: weakref.ref[Jit[Any, Any]], key: Any, _: object) -> None:  # noqa: ANN401
+    """Forget calls that are alike, as `_forget` does."""
+    jitted = reference()
+    if jitted is not None:
+        jitted._alike.pop(key, None)
+        jitted._served.clear()
 
 
 def _check(function: object) -> None:

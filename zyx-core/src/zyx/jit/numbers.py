@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from zyx.graph.given import Number
 from zyx.runtime.handle import Handle
+from zyx.shape import VaryingSize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,6 +107,8 @@ class StandIn:
         """Return ``self op other``, or ``other op self``."""
         if isinstance(other, Handle):
             return NotImplemented  # the tensor does it
+        if isinstance(other, VaryingSize):
+            other = other.as_number()
         kind, mine = type(other), self._formula
         if kind is StandIn:
             value, theirs = other._value, other._formula  # type: ignore[attr-defined]  # a stand-in

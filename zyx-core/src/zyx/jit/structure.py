@@ -29,7 +29,8 @@ _TENSOR = "tensor"
 def take_apart(tree: object, tensors: list[Handle], numbers: list[float] | None = None) -> Structure:
     """Return the structure of `tree`, and append its tensors to `tensors`.
 
-    With `numbers`, floats and ints are appended there, and count by their types only.
+    With `numbers`, floats and ints are appended there, and count by their types only; tensors count by their ranks, not
+    by their shapes.
 
     Raises:
         TraceError: A NumPy array, whose values would be frozen into the trace, or an iterator; or as `exact_key`.
@@ -37,7 +38,7 @@ def take_apart(tree: object, tensors: list[Handle], numbers: list[float] | None 
     if isinstance(tree, Handle):
         tensors.append(tree)
         node = tree._node  # below, the name of its dtype, which is hashed faster than that
-        return (_TENSOR, node.shape, node.dtype.name, node.device)
+        return (_TENSOR, node.shape if numbers is None else len(node.shape), node.dtype.name, node.device)
     kind: Any = type(tree)
     if kind is tuple or kind is list:
         parts: list[Structure] = [kind]
@@ -45,7 +46,8 @@ def take_apart(tree: object, tensors: list[Handle], numbers: list[float] | None 
             if isinstance(item, Handle):  # as above: most arguments are tensors, and a call takes as long as the rest
                 tensors.append(item)
                 node = item._node
-                parts.append((_TENSOR, node.shape, node.dtype.name, node.device))
+                shape = node.shape if numbers is None else len(node.shape)
+                parts.append((_TENSOR, shape, node.dtype.name, node.device))
             else:
                 parts.append(take_apart(item, tensors, numbers))
         return tuple(parts)

@@ -42,7 +42,7 @@ _MOST_WAYS: Final = 4
 #: Graphs of more nodes take too long to look through.
 _MOST_NODES: Final = 2048
 #: The smallest greatest length; the others are its doubles.
-_LEAST_BOUND: Final = 32
+LEAST_BOUND: Final = 32
 #: Elements of a node at the greatest length: more take longer to compute than is worth it, and those read and written.
 _MOST_POINTS: Final = 1 << 22
 _MOST_COPIED: Final = 1 << 17
@@ -191,7 +191,7 @@ class Lengths:
             return None
         length = length_of(way.sizes, sizes)
         assert length is not None
-        bound = _bound_of(way, outputs, order, length)
+        bound = bound_of(way.sizes, outputs, order, length)
         if bound is None or bound in way.refused or length in way.settled:
             return None
         now = {place for place, (a, b) in enumerate(zip(way.constants, constants, strict=True)) if a != b}
@@ -222,22 +222,31 @@ def _has_shapes(sizes: Sequence[Length], order: Sequence[Node]) -> bool:
     return any(size.factor for _, dims, _ in by_node(sizes, order) for size in dims)
 
 
-def _bound_of(way: Way, outputs: Sequence[Node], order: Sequence[Node], length: int) -> int | None:
+def bound_of(
+    sizes: Sequence[Length],
+    outputs: Sequence[Node],
+    order: Sequence[Node],
+    length: int,
+    most_points: int = _MOST_POINTS,
+    most_copied: int = _MOST_COPIED,
+) -> int | None:
     """Return the greatest length to plan for: the next power of two, or as far as what is cut out goes.
 
-    None if that is too large.
+    None if a node has more than `most_points` elements at that, or what varies of leaves and results `most_copied`.
     """
-    bound = max(_LEAST_BOUND, 1 << (length - 1).bit_length())
+    bound = max(LEAST_BOUND, 1 << (length - 1).bit_length())
     dims_of: dict[Node, Dims] = {}
-    for node, dims, pairs in by_node(way.sizes, order):
+    for node, dims, pairs in by_node(sizes, order):
         dims_of[node] = dims
         if isinstance(node, n.Shrink) and pairs:
             for (_, stop), size in zip(pairs, dims_of[node.sources[0]], strict=True):
                 if stop.factor > 0 and not size.factor:
                     bound = min(bound, (size.offset - stop.offset) // stop.factor)
     points = {node: math.prod(size.at(bound) for size in dims) for node, dims in dims_of.items()}
-    copied = sum(points[node] for node in (*outputs, *(node for node in order if node.storage is not None)))
-    return bound if max(points.values()) <= _MOST_POINTS and copied <= _MOST_COPIED else None
+    leaves = [node for node in order if node.storage is not None or type(node) is n.Leaf]
+    varying = [node for node in (*outputs, *leaves) if any(size.factor for size in dims_of[node])]
+    copied = sum(points[node] for node in varying)
+    return bound if max(points.values()) <= most_points and copied <= most_copied else None
 
 
 def _constants_of(order: Sequence[Node]) -> list[n.Const]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from zyx.errors import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     import numpy as np
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
+    from zyx.shape import Shape
 
 
 @runtime_checkable
@@ -61,6 +62,10 @@ class Argument(NamedTuple):
 class Tracing:
     """One trace.
 
+    Args:
+        runtime: Of the tensors.
+        shapes: Those of the arguments, if other tensors are to be like them than the ones given.
+
     Attributes:
         arguments: The tensors that the function was given, in their order.
         captured: For each tensor from outside, its placeholder; in the order in which they were met.
@@ -70,8 +75,9 @@ class Tracing:
         watched: Other objects that the trace depends on, by id.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, shapes: Sequence[Shape] | None = None) -> None:
         self._runtime = runtime
+        self._shapes = shapes
         # By id, since `==` of tensors compares their elements. The handles are kept alive by being here.
         self.arguments: list[Argument] = []
         self._same: dict[int, list[Argument]] = {}  # by the tensor that was given, and by each of its placeholders
@@ -89,7 +95,8 @@ class Tracing:
     def argument(self, handle: Handle) -> Handle:
         """Return a tensor that stands for `handle`, the next argument; to be called while the trace is under way."""
         node = handle._node
-        leaf = self._runtime.graph.leaf(node.shape, node.dtype, node.device)
+        shape = node.shape if self._shapes is None else self._shapes[len(self.arguments)]
+        leaf = self._runtime.graph.leaf(shape, node.dtype, node.device)
         argument = Argument(type(handle).of(leaf, self._runtime), leaf)
         self.arguments.append(argument)
         same = self._same.setdefault(id(handle), [])
@@ -149,12 +156,13 @@ class Tracing:
     def refusal(self, handle: Handle) -> TraceError:
         """Return the error for reading values, which names the line that does."""
         return TraceError(
-            f"{_place()}: the values of {handle._node!r} are read while the function is being traced, when there are "
-            "none yet; compute with tensors (zyx.where instead of if), return the value, or pass it in as a number"
+            f"{place_outside()}: the values of {handle._node!r} are read while the function is being traced, when "
+            "there are none yet; compute with tensors (zyx.where instead of if), return the value, or pass it in as a "
+            "number"
         )
 
 
-def _place() -> str:
+def place_outside() -> str:
     """Return file and line of the innermost frame outside of this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "zyx":

@@ -222,7 +222,7 @@ def arange(
     first, end = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise ShapeError("arange: step is not 0")
-    if not all(math.isfinite(bound) for bound in (first, end, step)):
+    if not all(isinstance(bound, int) or math.isfinite(bound) for bound in (first, end, step)):
         raise ShapeError(f"arange: {first}, {end} and {step} must be finite")
     if dtype is None:
         target = dtypes.int64 if all(isinstance(v, int) for v in (first, end, step)) else dtypes.float32
@@ -231,7 +231,7 @@ def arange(
     if target.is_bool:
         raise DTypeError("arange makes numbers, not bools")
     if all(isinstance(v, int) for v in (first, end, step)):
-        count = max(len(range(int(first), int(end), int(step))), 0)
+        count: int = max(end - first if step == 1 else len(range(int(first), int(end), int(step))), 0)  # type: ignore[assignment]
     else:
         count = max(math.ceil((end - first) / step), 0)
     if target.is_integer and count:

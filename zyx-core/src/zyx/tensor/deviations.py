@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zyx.shape import VaryingSize, as_float
 from zyx.tensor.formulas import count, is_finite, mean
 
 if TYPE_CHECKING:
@@ -26,19 +27,20 @@ def squared_deviations(x: Term, axes: Sequence[int]) -> Term:
     centre = near + rest
     lacking = (rest - (centre - near)).detach()  # 0 but for rounding, so no gradient flows through it
     apart = x - centre
-    squares = (apart * apart).sum(axes) - lacking * lacking * float(count(x, axes))
+    squares = (apart * apart).sum(axes) - lacking * lacking * as_float(count(x, axes))
     return (squares < 0).where(0.0, squares)
 
 
 def _among(x: Term, axes: Sequence[int]) -> Term:
-    """Return the least in magnitude of three numbers along `axes`; 0 where none is finite.
+    """Return the least in magnitude of a few numbers along `axes`; 0 where none is finite.
 
     One that is much larger than the others would cost them their digits.
     """
     if not count(x, axes):
         return x.sum(axes)
     found = None
-    for quarter in (0, 2, 4):
+    varies = any(isinstance(x.shape[axis], VaryingSize) for axis in axes)  # so that half of it is no size
+    for quarter in (0, 4) if varies else (0, 2, 4):
         candidate = x
         for axis in axes:
             at = (x.shape[axis] - 1) * quarter // 4

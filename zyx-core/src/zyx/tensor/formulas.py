@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from zyx.ops import BinaryOp
+from zyx.shape import as_float
 from zyx.tensor.term import Term, signed_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def count(x: Term, axes: Sequence[int]) -> int:
 
 def mean(x: Term, axes: Sequence[int]) -> Term:
     """Return the mean along `axes`, which keep size 1."""
-    return x.sum(axes) / float(count(x, axes))
+    return x.sum(axes) / as_float(count(x, axes))
 
 
 def sigmoid(x: Term) -> Term:

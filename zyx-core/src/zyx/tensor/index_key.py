@@ -17,12 +17,12 @@ Where the axes of a lookup end up follows NumPy: in place of the indexed axes if
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from zyx.errors import DTypeError, IndexRangeError, ShapeError
+from zyx.shape import VaryingSize, as_size
 from zyx.tensor.ingest import host_array
 from zyx.tensor.operands import Array, is_tensor
 
@@ -129,7 +129,7 @@ def _item(part: object) -> Any:  # noqa: ANN401  # what follows tells the kinds 
         return part
     if not isinstance(part, np.ndarray):
         try:
-            return operator.index(part)  # type: ignore[arg-type]  # the error is what we are after
+            return as_size(part)  # type: ignore[arg-type]  # the error is what we are after
         except TypeError:
             pass
     if not isinstance(part, np.ndarray | list | tuple):
@@ -178,7 +178,7 @@ def inside(index: int, axis: int, size: int) -> int:
     """Return `index` counted from the front of an axis of `size`."""
     if not -size <= index < size:
         raise IndexRangeError(f"index {index} is out of range for axis {axis} of size {size}")
-    return index % size
+    return index if index >= 0 else index + size
 
 
 def located(index: Array, axis: int, size: int) -> Array:
@@ -191,6 +191,10 @@ def located(index: Array, axis: int, size: int) -> Array:
 
 
 def _range(item: slice, axis: int, size: int) -> Range:
+    if isinstance(size, VaryingSize) or isinstance(item.start, VaryingSize) or isinstance(item.stop, VaryingSize):
+        found = _varying_range(item, size)
+        if found is not None:
+            return found
     try:
         positions = range(*item.indices(size))
     except ValueError as error:
@@ -200,6 +204,20 @@ def _range(item: slice, axis: int, size: int) -> Range:
     if len(positions) <= 1:
         return Range(positions.start if positions else 0, len(positions), 1)
     return Range(positions.start, len(positions), positions.step)
+
+
+def _varying_range(item: slice, size: int) -> Range | None:
+    """Return the range of a slice among whose bounds are sizes that vary; None if its step is not 1, nor a plain -1."""
+    bounds = [bound for bound in (item.start, item.stop) if bound is not None]
+    if item.step == -1 and not bounds:
+        return Range(size - 1, size, -1)
+    if item.step not in (None, 1) or not all([isinstance(bound, int) for bound in bounds]):
+        return None
+    first, end = (
+        default if bound is None else min(max(bound + size if bound < 0 else bound, 0), size)
+        for bound, default in ((item.start, 0), (item.stop, size))
+    )
+    return Range(first, end - first, 1) if first < end else Range(0, 0, 1)
 
 
 def _check_mask(mask: Array, axis: int, covered: Shape) -> None:

@@ -45,7 +45,7 @@ def _reduced(loss: Term, reduction: str) -> Term:
         return loss
     axes = range(len(loss.shape))
     total = loss.sum(axes).reshape(())
-    return total if reduction == "sum" else total / float(shapes.size_of(loss.shape))
+    return total if reduction == "sum" else total / shapes.as_float(shapes.size_of(loss.shape))
 
 
 def _elementwise(
@@ -198,7 +198,7 @@ def kl_div(x: Tensor, target: Tensor, reduction: Reduction = "mean", *, log_targ
         total = _elementwise((x, target), "kl_div", "sum", formula)
         if not x.node.shape:
             raise ShapeError('kl_div: "batchmean" needs a first axis; the shape is ()')
-        return wrap((term_of(total, "kl_div") / float(x.node.shape[0])).node, x)
+        return wrap((term_of(total, "kl_div") / shapes.as_float(x.node.shape[0])).node, x)
     return _elementwise((x, target), "kl_div", reduction, formula)
 
 

@@ -25,9 +25,13 @@ def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     """
     listed = given[0] if len(given) == 1 and hasattr(given[0], "__iter__") else given
     try:
-        return tuple(map(operator.index, listed))
+        sizes = tuple(listed)
+        for size in sizes:  # without a call, as it mostly is
+            if type(size) is not int:
+                return tuple(map(shapes.as_size, sizes))
     except TypeError as error:
         raise ShapeError(f"sizes and axes are integers, not {listed!r}") from error
+    return sizes
 
 
 def _given_once(positional: tuple[Any, ...], keyword: object, what: str) -> tuple[Any, ...]:

@@ -272,8 +272,8 @@ def _variance(term: Term, axes: Sequence[int], correction: float) -> tuple[Term,
     """Return variance and mean."""
     from zyx.tensor.deviations import squared_deviations  # which most programs do without
 
-    freedom = formulas.count(term, axes) - correction
-    spread = squared_deviations(term, axes) / float(freedom if freedom > 0 else 0)
+    count = formulas.count(term, axes)
+    spread = squared_deviations(term, axes) / shapes.as_float(count - correction if count > correction else 0)
     return spread, formulas.mean(term, axes)
 
 

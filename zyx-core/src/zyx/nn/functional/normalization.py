@@ -202,7 +202,7 @@ def _last_axes(x: Tensor, sizes: int | Sequence[int], what: str) -> tuple[Term, 
 
 
 def _mean(term: Term, axes: Sequence[int]) -> Term:
-    return term.sum(axes) / float(math.prod(term.shape[axis] for axis in axes))
+    return term.sum(axes) / shapes.as_float(math.prod(term.shape[axis] for axis in axes))
 
 
 def _inverse_root(term: Term) -> Term:

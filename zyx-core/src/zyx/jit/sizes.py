@@ -1,0 +1,341 @@
+"""Sizes of tensors that vary from call to call: what stands in for them while a function is traced for many lengths.
+
+    @zyx.jit
+    def centred(x): return x - x.sum(0) / x.shape[0]        of x[n, 3]: kernels are given n
+
+A size is a polynomial in the length n. It computes with ints and other sizes by ``+ - *``, and by ``// %`` where that
+leaves no rest; with floats it computes as numbers do (`zyx.jit.numbers`). How it compares to others is answered as of
+the length that the function is traced at, and narrows the lengths that the trace is for:
+
+    n == 1              no, at n = 20: the trace is not for n = 1
+    n <= 512            yes: it is for no n above 512
+    range(n), n // 2    the number itself is wanted: the trace is for no other n, and made anew with that
+
+Whatever looks at a size in a way that is not known here gets the number itself, so none of it is overlooked.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from zyx.jit.numbers import StandIn
+from zyx.runtime.handle import Handle
+from zyx.runtime.tracing import place_outside
+from zyx.shape import VaryingSize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zyx.dtype import DType
+    from zyx.graph import Graph, Node
+    from zyx.jit.numbers import Numbers
+    from zyx.shape import Shape
+
+#: The place of the length among the numbers of a call: behind all others.
+_PLACE: Final = -1
+
+
+class Extent:
+    """The lengths that a trace is for.
+
+    Attributes:
+        length: The one that it is made at.
+        numbers: What else varies.
+        is_traced: Whether the trace is being made. Sizes that outlive it, in objects that the function changes, compute
+            as the ints that they were.
+        place: The line of the program where a size was looked at, if one was.
+    """
+
+    def __init__(self, length: int, numbers: Numbers) -> None:
+        self.length = length
+        self.numbers: Final = numbers
+        self.is_traced = True
+        self.place = ""
+        self._low, self._high = 0, sys.maxsize
+        self._excluded: set[int] = set()
+        self._others: dict[tuple[tuple[int, ...], str], bool] = {}
+        self._given: dict[tuple[int, ...], StandIn] = {}
+
+    def __contains__(self, length: int) -> bool:
+        return (
+            self._low <= length <= self._high
+            and length not in self._excluded
+            and (not self._others or self._has_others(length))
+        )
+
+    def _has_others(self, length: int) -> bool:
+        return all(
+            _holds(relation, _at(terms, length)) is outcome for (terms, relation), outcome in self._others.items()
+        )
+
+    def size(self, factor: int, offset: int) -> int:
+        """Return what stands in for ``factor * n + offset``."""
+        return self.made((offset, factor))  # type: ignore[no-any-return]
+
+    def made(self, terms: Sequence[int]) -> Any:  # noqa: ANN401  # an int, to all who use it
+        """Return the size of these coefficients, that of n ** 0 first; an int if it does not vary."""
+        count = len(terms)
+        while count > 1 and not terms[count - 1]:
+            count -= 1
+        if count == 1 or not self.is_traced:
+            return _at(tuple(terms), self.length)
+        return Size(self, tuple(terms[:count]))
+
+    def look(self) -> None:
+        """Note that the trace is for this length alone."""
+        if self.is_traced and not self.place:
+            self.place = place_outside()
+        self.numbers.looked_at |= {_PLACE}
+
+    def number(self, terms: tuple[int, ...]) -> StandIn:
+        """Return what stands in for a size where it is no size, but a number."""
+        found = self._given.get(terms)
+        if found is None:
+            found = self._given[terms] = StandIn(
+                self.numbers, _at(terms, self.length), frozenset((_PLACE,)), lambda values: _at(terms, values[_PLACE])
+            )
+        return found
+
+    def compare(self, terms: tuple[int, ...], relation: str) -> bool:
+        """Return whether a size is 0, or below 0, and keep to the lengths at which that is so as it is now."""
+        outcome = _holds(relation, _at(terms, self.length))
+        if not self.is_traced:
+            return outcome
+        if len(terms) > 2:
+            self._others[terms, relation] = outcome
+            return outcome
+        offset, factor = terms
+        if relation == "== 0":
+            if outcome:
+                self.look()
+            elif not offset % factor:
+                self._excluded.add(-offset // factor)
+        elif (factor > 0) is outcome:
+            self._high = min(self._high, -(offset // factor) - 1 if outcome else offset // -factor)
+        else:
+            self._low = max(self._low, offset // -factor + 1 if outcome else -(offset // factor))
+        return outcome
+
+
+def _at(terms: tuple[int, ...], length: Any) -> int:  # noqa: ANN401  # a number, which is an int
+    value = 0
+    for term in reversed(terms):
+        value = value * length + term
+    return value
+
+
+def _holds(relation: str, value: int) -> bool:
+    return value == 0 if relation == "== 0" else value < 0
+
+
+class Size(VaryingSize):
+    """Stands in for a size; see the module. To ``isinstance`` it is an int.
+
+    Attributes:
+        terms: The coefficients, that of n ** 0 first.
+    """
+
+    __slots__ = ("_extent", "terms")
+
+    def __init__(self, extent: Extent, terms: tuple[int, ...]) -> None:
+        self._extent = extent
+        self.terms = terms
+
+    def look(self) -> int:
+        """Return the number of this call; the trace is for no other length from now on."""
+        self._extent.look()
+        return _at(self.terms, self._extent.length)
+
+    def now(self) -> int:
+        return self if self._extent.is_traced else self.look()  # type: ignore[return-value]  # an int to all who use it
+
+    def as_number(self) -> StandIn:
+        return self._extent.number(self.terms)
+
+    def as_constant(self, graph: Graph, dtype: DType, device: str, shape: Shape) -> Node:
+        """Return a node that is this number; see `Graph.const`."""
+        if not self._extent.is_traced:
+            return graph.const(self.look(), dtype, device, shape)
+        return self.as_number().as_constant(graph, dtype, device, shape)
+
+    __class__ = property(lambda self: int)  # as other proxies have it
+
+    def __add__(self, other: Any) -> Any:  # noqa: ANN401  # what numbers take
+        theirs = terms_of(other)
+        if theirs is None:
+            return self._as_number(operator.add, other, is_left=True)
+        return self._extent.made(_sum(self.terms, theirs))
+
+    def __sub__(self, other: Any) -> Any:  # noqa: ANN401
+        theirs = terms_of(other)
+        if theirs is None:
+            return self._as_number(operator.sub, other, is_left=True)
+        return self._extent.made(_sum(self.terms, [-term for term in theirs]))
+
+    def __rsub__(self, other: Any) -> Any:  # noqa: ANN401
+        theirs = terms_of(other)
+        if theirs is None:
+            return self._as_number(operator.sub, other, is_left=False)
+        return self._extent.made(_sum(theirs, [-term for term in self.terms]))
+
+    def __mul__(self, other: Any) -> Any:  # noqa: ANN401
+        theirs = terms_of(other)
+        if theirs is None:
+            return self._as_number(operator.mul, other, is_left=True)
+        found = [0] * (len(self.terms) + len(theirs) - 1)
+        for i, mine in enumerate(self.terms):
+            for j, term in enumerate(theirs):
+                found[i + j] += mine * term
+        return self._extent.made(found)
+
+    def __radd__(self, other: Any) -> Any:  # noqa: ANN401
+        return self + other if terms_of(other) is not None else self._as_number(operator.add, other, is_left=False)
+
+    def __rmul__(self, other: Any) -> Any:  # noqa: ANN401
+        return self * other if terms_of(other) is not None else self._as_number(operator.mul, other, is_left=False)
+
+    def __truediv__(self, other: Any) -> Any:  # noqa: ANN401
+        return self._as_number(operator.truediv, other, is_left=True)
+
+    def __rtruediv__(self, other: Any) -> Any:  # noqa: ANN401
+        return self._as_number(operator.truediv, other, is_left=False)
+
+    def __divmod__(self, other: Any) -> Any:  # noqa: ANN401
+        theirs = terms_of(other)
+        found = None if theirs is None else _quotient(self.terms, theirs)
+        if found is None or not other:  # the second says that it is not 0
+            return divmod(self.look(), other.look() if isinstance(other, VaryingSize) else other)
+        return self._extent.made(found[0]), found[1]
+
+    def __floordiv__(self, other: Any) -> Any:  # noqa: ANN401
+        return NotImplemented if isinstance(other, Handle) else divmod(self, other)[0]
+
+    def __mod__(self, other: Any) -> Any:  # noqa: ANN401
+        return NotImplemented if isinstance(other, Handle) else divmod(self, other)[1]
+
+    def __neg__(self) -> Any:  # noqa: ANN401
+        return self._extent.made([-term for term in self.terms])
+
+    def __pos__(self) -> Size:
+        return self
+
+    def __abs__(self) -> Any:  # noqa: ANN401
+        return -self if self < 0 else self
+
+    def __pow__(self, other: Any, *modulus: Any) -> Any:  # noqa: ANN401
+        if type(other) is int and 0 < other <= 4 and not modulus:
+            return self if other == 1 else self * self ** (other - 1)
+        return NotImplemented if isinstance(other, Handle) else pow(self.look(), other, *modulus)
+
+    def __bool__(self) -> bool:
+        return not self._extent.compare(self.terms, "== 0")
+
+    def __eq__(self, other: object) -> bool:
+        theirs = terms_of(other)
+        if theirs is None:
+            return NotImplemented if isinstance(other, Handle) else bool(self.look() == _looked(other))
+        difference = self._extent.made(_sum(self.terms, [-term for term in theirs]))
+        return not difference
+
+    def __ne__(self, other: object) -> bool:
+        found = self.__eq__(other)
+        return found if found is NotImplemented else not found
+
+    def __lt__(self, other: object) -> bool:
+        return self._is_below(other, operator.lt, 0)
+
+    def __le__(self, other: object) -> bool:
+        return self._is_below(other, operator.le, 1)
+
+    def __gt__(self, other: object) -> bool:
+        return self._is_below(other, operator.gt, 1)
+
+    def __ge__(self, other: object) -> bool:
+        return self._is_below(other, operator.ge, 0)
+
+    def _is_below(self, other: object, op: Callable[[Any, Any], bool], more: int) -> bool:
+        """Return what ``op``, a comparison, gives; `more` is 1 where it is that of ``<=``, or its negation."""
+        theirs = terms_of(int(other) if type(other) is float and other.is_integer() else other)
+        if theirs is None:
+            return NotImplemented if isinstance(other, Handle) else op(self.look(), _looked(other))
+        difference = self._extent.made(_sum(self.terms, [-term for term in theirs]))
+        if not isinstance(difference, VaryingSize):
+            return op(difference, 0)
+        is_below = self._extent.compare(_sum(difference.terms, (-more,)), "< 0")  # type: ignore[attr-defined]
+        return is_below if op is operator.lt or op is operator.le else not is_below
+
+    def __hash__(self) -> int:
+        """Nodes are kept by their shapes, those of one trace; whoever else looks something up does so by the number."""
+        name = sys._getframe(1).f_globals.get("__name__", "")
+        return hash((id(self._extent), self.terms)) if name.startswith("zyx.") else hash(self.look())
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # whatever ints have
+        getattr(int, name)  # or there is no such attribute
+        return getattr(self.look(), name)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # NumPy's protocol
+        import numpy as np
+
+        return np.array(self.look(), *args, **kwargs)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # noqa: ANN401  # copied and pickled as the number that it is
+        return int, (self.look(),)
+
+    def _as_number(self, op: Callable[[Any, Any], Any], other: object, *, is_left: bool) -> object:
+        if isinstance(other, Handle):
+            return NotImplemented  # the tensor does it
+        return self.as_number().combined(op, other, is_left=is_left)
+
+
+def _sum(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    """Return the coefficients of the sum of two sizes."""
+    if len(first) < len(second):
+        first, second = second, first
+    return (*(a + b for a, b in zip(first, second, strict=False)), *first[len(second) :])
+
+
+def _quotient(terms: tuple[int, ...], by: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
+    """Return the quotient and the rest of two sizes, if these are known whatever the length; `by` is one power of n."""
+    power, factor = len(by) - 1, by[-1]
+    if len(terms) == len(by) > 1 and [term * factor for term in terms] == [term * terms[-1] for term in by]:
+        return None if terms[-1] % factor else ((terms[-1] // factor,), 0)
+    if any(by[:power]) or not factor or any(terms[:power]) or any(term % factor for term in terms[max(power, 1) :]):
+        return None
+    if power:
+        return None if terms[power] % factor else (tuple(term // factor for term in terms[power:]), 0)
+    return (terms[0] // factor, *(term // factor for term in terms[1:])), terms[0] % factor
+
+
+def terms_of(value: object) -> tuple[int, ...] | None:
+    """Return the coefficients of a size or an int, None for all else."""
+    kind = type(value)
+    if kind is int or kind is bool:
+        return (int(value),)  # type: ignore[call-overload]  # it is one
+    return value.terms if kind is Size else None  # type: ignore[attr-defined]
+
+
+def size_at(size: int, length: int) -> int:
+    """Return a size, or an int, for a length."""
+    return _at(terms_of(size) or (), length)
+
+
+def _looked(value: Any) -> Any:  # noqa: ANN401  # whatever it is compared with
+    return value.look() if type(value) is StandIn else value
+
+
+def _looking(name: str) -> Callable[..., object]:
+    def method(self: Size, *args: object) -> object:
+        others = [arg.look() if isinstance(arg, VaryingSize) else arg for arg in args]
+        found: object = getattr(int, name)(self.look(), *others)
+        return found
+
+    return method
+
+
+for _name in (
+    "rfloordiv", "rmod", "rdivmod", "rpow", "int", "float", "index", "repr", "str", "format", "round", "trunc",
+    "floor", "ceil", "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift", "rshift", "rrshift", "invert",
+):  # fmt: skip
+    setattr(Size, f"__{_name}__", _looking(f"__{_name}__"))
