@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from zyx.schedule.code import Number
 from zyx.schedule.powers import next_power
-from zyx.schedule.sorting.code import Code, Number
 from zyx.schedule.sorting.network import comparators
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.ir import kernel as k
-    from zyx.schedule.sorting.code import Words
+    from zyx.schedule.sorting.code import RecordCode, Words
 
 #: A thread has two to the power of this records in registers: the smallest tile.
 WINDOW: Final = 3
@@ -45,7 +45,7 @@ class Bitonic:
         lanes: Of a record: so many tiles are sorted at once.
     """
 
-    code: Code
+    code: RecordCode
     arrays: Words
     thread: k.ValueId | None
     tile: int
@@ -114,7 +114,7 @@ class Bitonic:
         return tuple(self.code.differing(word, flip) for word, flip in zip(record, flips, strict=True))
 
 
-def padded(code: Code, place: k.ValueId, together: int) -> k.ValueId:
+def padded(code: RecordCode, place: k.ValueId, together: int) -> k.ValueId:
     """Return where in local memory the record at `place` of `together` lies.
 
     Between every sixteen there is room for one, so that threads a few records apart use different banks.

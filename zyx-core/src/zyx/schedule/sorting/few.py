@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir import kernel as k
+from zyx.schedule.code import Number
 from zyx.schedule.custom import CustomKernel
-from zyx.schedule.sorting.code import Code, Number
+from zyx.schedule.sorting.code import RecordCode
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
@@ -25,7 +26,7 @@ def few_kernel(rows: int, size: int, chunk: int, count: int, words: tuple[DType,
     A chunk that has fewer is filled up with records that come last.
     """
     chunks = -(-size // chunk)
-    code = Code(rows * max(size, chunks * count))
+    code = RecordCode(rows * max(size, chunks * count))
     results = code.params(words, rows * chunks * count, mutable=True)
     sources = code.params(words, rows * size, mutable=False)
     best = code.arrays(k.Memory.REGISTER, words, count)

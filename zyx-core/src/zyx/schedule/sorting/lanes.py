@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir import kernel as k
+from zyx.schedule.code import Number
 from zyx.schedule.custom import CustomKernel
 from zyx.schedule.sorting.bitonic import Bitonic, tile_for
-from zyx.schedule.sorting.code import Code, Number
+from zyx.schedule.sorting.code import RecordCode
 from zyx.schedule.sorting.network import comparators
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def lanes_for(records: Records, rows: int, size: int, info: DeviceInfo) -> int:
 def lanes_kernel(rows: Lanes, words: tuple[DType, ...]) -> CustomKernel:
     """Return the kernel that sorts the records of rows."""
     size, lanes, elements = rows.size, rows.lanes, rows.rows * rows.size
-    code = Code(elements)
+    code = RecordCode(elements)
     results = code.params(words, elements, mutable=True)
     sources = code.params(words, elements, mutable=False)
     tile = tile_for(size)
@@ -91,7 +92,7 @@ def lanes_kernel(rows: Lanes, words: tuple[DType, ...]) -> CustomKernel:
 class _Access:
     """Reads and writes what the rows of a group have at one place; the first of them is `row`."""
 
-    code: Code
+    code: RecordCode
     rows: Lanes
     row: k.ValueId
 

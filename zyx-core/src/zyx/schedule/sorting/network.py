@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir import kernel as k
+from zyx.schedule.code import Number
 from zyx.schedule.custom import CustomKernel
-from zyx.schedule.sorting.code import Code, Number
+from zyx.schedule.sorting.code import RecordCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,7 @@ def comparators(size: int) -> Iterator[tuple[int, int]]:
 def network_kernel(outer: int, size: int, inner: int, words: tuple[DType, ...], threads: int) -> CustomKernel:
     """Return the kernel that sorts records ``(outer, size, inner)`` along the axis in the middle."""
     rows = outer * inner
-    code = Code(outer * size * inner)
+    code = RecordCode(outer * size * inner)
     results = code.params(words, outer * size * inner, mutable=True)
     sources = code.params(words, outer * size * inner, mutable=False)
     together = threads if threads > 1 else min(_ROWS_IN_TURN, rows)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
+from zyx.schedule.code import Number
 from zyx.schedule.custom import CustomKernel
-from zyx.schedule.sorting.code import Code, Number
+from zyx.schedule.sorting.code import RecordCode
 
 if TYPE_CHECKING:
     from zyx.schedule.sorting.code import Records, Words
@@ -26,7 +27,7 @@ _VALUES: Final = 1 << _WIDTH
 
 def private_bytes(elements: int) -> int:
     """Return how much memory a thread needs to sort rows of so many elements together."""
-    return Code(elements).position.itemsize * (2 * _VALUES + 1)
+    return RecordCode(elements).position.itemsize * (2 * _VALUES + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +56,27 @@ class Digits:
         """How often the records are distributed."""
         return -(-self.records.bits // _WIDTH)
 
-    def digit(self, code: Code, record: Words, number: int) -> k.ValueId:
+    def digit(self, code: RecordCode, record: Words, number: int) -> k.ValueId:
         """Return the digit that pass `number` distributes a record by."""
         shift = self.records.first_bit + number * _WIDTH
         return code.cast(code.both(code.down(record[0], Number(shift)), Number(_VALUES - 1)), code.position)
 
 
-def _add_one(code: Code, array: k.ValueId, index: k.ValueId) -> k.ValueId:
+def _add_one(code: RecordCode, array: k.ValueId, index: k.ValueId) -> k.ValueId:
     """Add one to an element; return what it was."""
     old = code.load(array, index)
     code.store(array, index, code.plus(old, Number(1)))
     return old
 
 
-def _clear(code: Code, array: k.ValueId, size: int) -> None:
+def _clear(code: RecordCode, array: k.ValueId, size: int) -> None:
     define = code.ops[array]
     assert isinstance(define, k.Define)
     code.store(array, code.loop(size, code.position), code.const(0, define.dtype))
     code.end_loop()
 
 
-def _starts(code: Code, counts: k.ValueId, size: int, running: k.ValueId) -> None:
+def _starts(code: RecordCode, counts: k.ValueId, size: int, running: k.ValueId) -> None:
     """Replace each count by the sum of those before it."""
     code.store(running, code.at(0), code.at(0))
     value = code.loop(size, code.position)
@@ -92,7 +93,7 @@ def rows_kernel(digits: Digits, *, in_local_memory: bool) -> CustomKernel:
     Where a record is in between lies in local memory, or else in a second output.
     """
     rows, size, words = digits.rows, digits.size, digits.records.words
-    code = Code(rows * size)
+    code = RecordCode(rows * size)
     results = code.params(words, rows * size, mutable=True)
     beside = () if in_local_memory else code.params(words, rows * size, mutable=True)
     sources = code.params(words, rows * size, mutable=False)
@@ -135,7 +136,7 @@ def rows_kernel(digits: Digits, *, in_local_memory: bool) -> CustomKernel:
 def count_kernel(digits: Digits, number: int) -> CustomKernel:
     """Return the kernel that counts the digits of pass `number`: uint32 ``(rows, chunks, _VALUES)``."""
     rows, size, chunks = digits.rows, digits.size, digits.chunks
-    code = Code(max(rows * size, rows * chunks * _VALUES))
+    code = RecordCode(max(rows * size, rows * chunks * _VALUES))
     (table,) = code.params((dtypes.uint32,), rows * chunks * _VALUES, mutable=True)
     keys = code.params(digits.records.words[:1], rows * size, mutable=False)
     counts = code.define(k.Memory.REGISTER, dtypes.uint32, _VALUES)
@@ -152,7 +153,7 @@ def count_kernel(digits: Digits, number: int) -> CustomKernel:
     return CustomKernel(code.finish(f"count_digits_{number}"), (((rows, chunks, _VALUES), dtypes.uint32),))
 
 
-def _walk(code: Code, digits: Digits, group: k.ValueId) -> tuple[k.ValueId, k.ValueId]:
+def _walk(code: RecordCode, digits: Digits, group: k.ValueId) -> tuple[k.ValueId, k.ValueId]:
     """Open a loop over the chunk of a group; return the place in the row and the index of the record."""
     row, chunk = code.over(group, Number(digits.chunks)), code.rest(group, Number(digits.chunks))
     place = code.plus(code.times(chunk, Number(digits.chunk)), code.loop(digits.chunk, code.position))
@@ -163,7 +164,7 @@ def move_kernel(digits: Digits, number: int) -> CustomKernel:
     """Return the kernel that distributes records by the digits of pass `number`, given each chunk's counts."""
     rows, size, chunks = digits.rows, digits.size, digits.chunks
     words = digits.records.words
-    code = Code(max(rows * size, rows * chunks * _VALUES))
+    code = RecordCode(max(rows * size, rows * chunks * _VALUES))
     results = code.params(words, rows * size, mutable=True)
     sources = code.params(words, rows * size, mutable=False)
     (table,) = code.params((dtypes.uint32,), rows * chunks * _VALUES, mutable=False)

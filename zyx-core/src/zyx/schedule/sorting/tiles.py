@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
+from zyx.schedule.code import Number
 from zyx.schedule.custom import CustomKernel
 from zyx.schedule.powers import previous_power
 from zyx.schedule.sorting.bitonic import WINDOW, Bitonic, padded, padded_length
-from zyx.schedule.sorting.code import Code, Number
+from zyx.schedule.sorting.code import RecordCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +93,7 @@ def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> Cus
     rows_together = rows_of_group(tile, largest) if count == 1 else 1
     together = rows_together * tile
     threads = together >> WINDOW
-    code = Code(rows * max(size, count * tile))
+    code = RecordCode(rows * max(size, count * tile))
     length = rows * size + 1 if is_first else rows * count * keep
     results = code.params(tiles.words, length, mutable=True)
     sources = code.params(tiles.words, rows * size, mutable=False)
@@ -150,7 +151,9 @@ def tile_kernel(tiles: Tiles, keep: int, largest: int, *, is_first: bool) -> Cus
     return CustomKernel(code.finish(f"sort_tiles_{tile}"), tuple((shape, word) for word in tiles.words))
 
 
-def _write_state(code: Code, results: Words, place: int, state: k.ValueId, group: k.ValueId, thread: k.ValueId) -> None:
+def _write_state(
+    code: RecordCode, results: Words, place: int, state: k.ValueId, group: k.ValueId, thread: k.ValueId
+) -> None:
     is_one = code.both(code.equal(group, Number(0)), code.equal(thread, Number(0)))
     for result in results:
         define = code.ops[result]
@@ -171,7 +174,7 @@ def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKer
         threads, share = (threads, share // 2) if share > 1 else (threads // 2, 1)
     tile = threads * share
     count = -(-size // tile)
-    code = Code(rows * size)
+    code = RecordCode(rows * size)
     results = code.params(tiles.words, rows * size + 1, mutable=True)
     sources = code.params(tiles.words, rows * size + 1, mutable=False)
     arrays = code.arrays(k.Memory.LOCAL, tiles.words, tile)
@@ -238,7 +241,7 @@ def merge_kernel(tiles: Tiles, most_threads: int, local_bytes: int) -> CustomKer
 
 
 def _merge_share(
-    code: Code, arrays: Words, bounds: k.ValueId, thread: k.ValueId, share: int, mine: k.ValueId, total: k.ValueId
+    code: RecordCode, arrays: Words, bounds: k.ValueId, thread: k.ValueId, share: int, mine: k.ValueId, total: k.ValueId
 ) -> list[Words]:
     """Return the records of this thread: `share` ones of what two sorted runs in local memory give."""
     define = code.ops[arrays[0]]
@@ -288,7 +291,7 @@ class _Search:
         found: Local memory, ``(rounds + 1, 2)``: for how many threads it does; then the results.
     """
 
-    code: Code
+    code: RecordCode
     parts: int
     rounds: int
     flags: k.ValueId
