@@ -87,9 +87,11 @@ def _lanes(dtype: DType) -> tuple[int, ...]:
 
 
 def _capabilities(dialect: Dialect) -> Mapping[DType, Capability]:
-    """Return what the dialect has forms for: all but transcendental functions and powers.
+    """Return what the dialect has forms for: all but transcendental functions and powers, and those of base 2 of these.
 
-    CUDA's own exponentials and the like are less accurate than zyx's, and not the same on all devices.
+    CUDA's own exponentials and the like are less accurate than zyx's, and not the same on all devices. That of base 2
+    is an instruction, off by 2 ulp at most (CUDA C++ Programming Guide, appendix on mathematical functions), where
+    zyx's takes sixteen.
     """
     result = {}
     for dtype in dialect.types:
@@ -101,7 +103,10 @@ def _capabilities(dialect: Dialect) -> Mapping[DType, Capability]:
                 _lanes(dtype),
             )
             continue
-        unary, binary = ops.unary_ops(dtype) - ops.TRANSCENDENTAL, ops.binary_ops(dtype) - {BinaryOp.POW}
+        unary = frozenset(
+            op for op in ops.unary_ops(dtype) if op not in ops.TRANSCENDENTAL or (op, dtype) in dialect.unary
+        )
+        binary = ops.binary_ops(dtype) - {BinaryOp.POW}
         atomic = ops.reduce_ops(dtype) if dtype.bits in dialect.exchange and not dtype.is_bool else frozenset()
         result[dtype] = Capability(unary, binary, atomic, _lanes(dtype))
     return result

@@ -20,6 +20,7 @@ typedef unsigned char zu8; typedef signed char zi8; typedef unsigned short zu16;
 typedef unsigned int zu32; typedef int zi32; typedef unsigned long long zu64; typedef long long zi64;
 template <class T, int N> struct alignas(sizeof(T) * N) zvec { T s[N]; };
 #define ZYX __device__ __forceinline__
+ZYX float zyx_exp2_f32(float x) { float r; asm("ex2.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 ZYX zu32 zyx_pair(zu16 low, zu16 high) {
     zu32 r; asm("mov.b32 %0, {%1, %2};" : "=r"(r) : "h"(low), "h"(high)); return r;
 }

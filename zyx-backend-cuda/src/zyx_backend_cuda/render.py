@@ -118,6 +118,7 @@ def products_of_warps(capability: int) -> list[tuple[tuple[int, int, int], DType
 
 def _unary(halves: list[DType]) -> dict[tuple[UnaryOp, DType], str]:
     forms = {(op, real): f"{name}{end}({{x}})" for op, name in _FUNCTIONS.items() for real, end in _REALS.items()}
+    forms[UnaryOp.EXP2, dtypes.float32] = "zyx_exp2_f32({x})"
     for half in halves:
         forms[UnaryOp.NEG, half] = "(zu16)({x} ^ 0x8000)"
         forms[UnaryOp.ABS, half] = "(zu16)({x} & 0x7fff)"
