@@ -232,9 +232,9 @@ def test_what_a_device_refuses_is_tried_once_unless_it_sorts(lab, device, monkey
     ways = []
     prepare = planners.prepare
 
-    def noted(*arguments, way_to_sort, **others):
-        ways.append(way_to_sort)
-        return prepare(*arguments, way_to_sort=way_to_sort, **others)
+    def noted(*arguments, way, **others):
+        ways.append(way)
+        return prepare(*arguments, way=way, **others)
 
     monkeypatch.setattr(planners, "prepare", noted)
     monkeypatch.setattr(device, "fails_in_compile", "")
@@ -246,7 +246,7 @@ def test_what_a_device_refuses_is_tried_once_unless_it_sorts(lab, device, monkey
     with zyx.debug("plan"), pytest.raises(ZyxError):
         zyx.sort(x).realize()
     assert ways[1:] == [0, 1, 2]
-    assert capsys.readouterr().err.count("next: sorting in a simpler way") == 2
+    assert capsys.readouterr().err.count("next: with fewer hand-written kernels") == 2
 
 
 class TestPlaces:

@@ -20,8 +20,7 @@ from zyx.schedule.build import build_nest
 from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
-from zyx.schedule.prepare import prepare
-from zyx.schedule.sorting import WAYS_TO_SORT
+from zyx.schedule.prepare import WAYS, prepare
 from zyx.testing.choices import Seeded
 from zyx.testing.graph_runs import case_of
 from zyx.testing.graphs import GraphOptions, random_case
@@ -143,7 +142,7 @@ def nests_of(choices, case, info):
     outputs = [node for node in case.outputs if 0 not in node.shape]
     computed = [
         node
-        for node in dict.fromkeys(prepare(Graph(), topological(outputs), outputs, info, way_to_sort=WAYS_TO_SORT - 1))
+        for node in dict.fromkeys(prepare(Graph(), topological(outputs), outputs, info, way=WAYS - 1))
         if not isinstance(node, n.Leaf)
     ]
     nests = [build_nest(part, {}) for part in partition(topological(computed), computed, info)]

@@ -26,7 +26,7 @@ from zyx.schedule.division import Division
 from zyx.schedule.library import match_gemm, product_in
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
-from zyx.schedule.prepare import prepare
+from zyx.schedule.prepare import prepare, ways_of
 from zyx.schedule.starts import Shared, share_kernels
 from zyx.shape import size_of
 
@@ -187,15 +187,11 @@ class _Making:
     ) -> tuple[dict[Node, Node], list[Launched]]:
         """Return the nodes whose buffers hold the values of a device's outputs, and the launches that compute them."""
         order = topological(outputs)
-        ways = 1
-        if any(isinstance(node, n.Sort) and node.storage is None for node in order):
-            from zyx.schedule.sorting import WAYS_TO_SORT
-
-            ways = WAYS_TO_SORT
+        ways = ways_of(order, device.info)
         for way in range(ways):
             try:
                 prepared = prepare(
-                    self._graph, order, outputs, device.info, deterministic=self._is_deterministic, way_to_sort=way
+                    self._graph, order, outputs, device.info, deterministic=self._is_deterministic, way=way
                 )
                 wanted = dict(zip(outputs, prepared, strict=True))
                 offers = {wanted[node]: old for node, old in self._donations.items() if node in wanted}
@@ -203,7 +199,7 @@ class _Making:
             except Planner.refusals as error:
                 if way + 1 == ways:
                     raise
-                self._compiler.trace.sorted_otherwise(error)
+                self._compiler.trace.prepared_otherwise(error)
         raise AssertionError("the last way returns or raises")
 
     def _cut(

@@ -171,10 +171,10 @@ class Trace:
         if self.bits & (PLAN | SCHEDULE | IR):
             self._write(f"lengths up to {bound}: {type(error).__name__}: {error}; next: a plan for this length alone")
 
-    def sorted_otherwise(self, error: Exception) -> None:
-        """Show that the device takes a graph only if it sorts in a simpler way."""
+    def prepared_otherwise(self, error: Exception) -> None:
+        """Show that the device takes a graph only with fewer hand-written kernels."""
         if self.bits & (PLAN | SCHEDULE | IR):
-            self._write(f"{type(error).__name__}: {error}; next: sorting in a simpler way")
+            self._write(f"{type(error).__name__}: {error}; next: with fewer hand-written kernels")
 
     def lowered(self, kernel: Kernel) -> None:
         """Show a kernel as the device is given it."""

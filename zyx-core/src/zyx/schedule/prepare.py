@@ -11,6 +11,7 @@
 6. Sums and products of float16 and bfloat16 are made in float32, and rounded once.
 7. Sorting becomes hand-written kernels (`zyx.schedule.sorting`).
 8. Scatters take the form that runs in parallel (`zyx.schedule.scattering`).
+9. Attention becomes one hand-written kernel, where warps multiply matrices (`zyx.schedule.attention`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from zyx.errors import ShapeError
 from zyx.graph import node as n
 from zyx.graph.given import Box, Number
 from zyx.graph.rebuild import rebuild
-from zyx.ops import ReduceOp
+from zyx.ops import ReduceOp, UnaryOp
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
 from zyx.schedule.scans import split_scan
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from zyx.graph import Graph
     from zyx.graph.node import Node
 
+#: How many ways there are to prepare nodes, each for devices that refuse the one before.
+WAYS: Final = 3
 #: Positions of more elements than this may overflow 64 bits where padding is added to them.
 _MOST_ELEMENTS: Final = 1 << 62
 #: The longest chain of nodes computed in one kernel.
@@ -53,7 +56,7 @@ def prepare(
     info: DeviceInfo,
     *,
     deterministic: bool = False,
-    way_to_sort: int = 0,
+    way: int = 0,
 ) -> list[Node]:
     """Return nodes with the values of `outputs`, rewritten for a device.
 
@@ -63,7 +66,8 @@ def prepare(
         outputs: What is asked for.
         info: The device.
         deterministic: Whether floats are to be combined in one order, always the same.
-        way_to_sort: See `zyx.schedule.sorting.sort_order`.
+        way: 0 for all hand-written kernels; others, below `ways_of`, leave those out that a device may refuse: 1
+            attention and the fastest ones that sort, see `zyx.schedule.sorting.sort_order`, 2 all that sort.
 
     Raises:
         ShapeError: A node has too many elements to count.
@@ -72,9 +76,10 @@ def prepare(
     chain: dict[Node, int] = {}
     users = _count_users(order, outputs)
     wanted = set(outputs)
-    sorting = functools.partial(_sorted, graph, info=info, way=way_to_sort) if way_to_sort < 2 else None
+    sorting = functools.partial(_sorted, graph, info=info, way=way) if way < 2 else None
     helpers = Helpers(functools.partial(_reduction, graph, info=info), sorting)
     has_windows = any(isinstance(node, n.Unslide) for node in order)
+    has_weights = way == 0 and _may_attend(order, info)
     for node in order:
         _check_size(node)
         if 0 in node.shape:
@@ -86,11 +91,13 @@ def prepare(
             continue
         sources = [new[source] for source in node.sources]
         merged = sum_of_windows(graph, node, new, users) if has_windows and isinstance(node, n.Reduce) else None
+        if has_weights and isinstance(node, n.Cast) and isinstance(node.sources[0], n.Reduce):
+            merged = _attended(graph, node, new, users, info)
         current = merged or (sources[0] if isinstance(node, n.Alias) else rebuild(graph, node, sources))
         if isinstance(current, n.Reduce) and current is not sources[0]:
             current = _reduction(graph, current, info)
         elif isinstance(current, n.Sort) and current is not sources[0]:
-            current = _sorted(graph, current, info, way_to_sort)
+            current = _sorted(graph, current, info, way)
         elif isinstance(current, n.Scatter) and current is not sources[0]:
             current = in_parallel(graph, current, info, helpers, deterministic=deterministic)
         elif isinstance(current, n.Scan) and current is not sources[0]:
@@ -112,6 +119,27 @@ def _sorted(graph: Graph, node: n.Sort, info: DeviceInfo, way: int) -> Node:
     from zyx.schedule.sorting import sort_order
 
     return sort_order(graph, node, info, way)
+
+
+def ways_of(order: Sequence[Node], info: DeviceInfo) -> int:
+    """Return how many ways there are to prepare nodes, for devices that refuse what the first ones make of them."""
+    if any(isinstance(node, n.Sort) and node.storage is None for node in order):
+        return WAYS
+    return 2 if _may_attend(order, info) else 1
+
+
+def _may_attend(order: Sequence[Node], info: DeviceInfo) -> bool:
+    """Whether there may be attention among nodes that has a hand-written kernel."""
+    return bool(info.wmma) and any(isinstance(node, n.Unary) and node.op is UnaryOp.EXP for node in order)
+
+
+def _attended(
+    graph: Graph, node: n.Cast, new: Mapping[Node, Node], users: Mapping[Node, int], info: DeviceInfo
+) -> Node | None:
+    """Return what `attended` does; imported where it may be."""
+    from zyx.schedule.attention import attended
+
+    return attended(graph, node, new, users, info)
 
 
 def _check_size(node: Node) -> None:

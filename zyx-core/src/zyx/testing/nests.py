@@ -22,8 +22,7 @@ from zyx.schedule.arrange import arrange
 from zyx.schedule.build import build_nest
 from zyx.schedule.partition import partition
 from zyx.schedule.phases import in_phases
-from zyx.schedule.prepare import prepare
-from zyx.schedule.sorting import WAYS_TO_SORT
+from zyx.schedule.prepare import WAYS, prepare
 from zyx.testing.compare import assert_within
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def kernels_of(
     """
     outputs = [node for node in case.outputs if 0 not in node.shape]  # those without elements need no kernel
     # Sorts become nests, too: what is written by hand has none.
-    prepared = prepare(Graph(), topological(outputs), outputs, info, way_to_sort=WAYS_TO_SORT - 1)
+    prepared = prepare(Graph(), topological(outputs), outputs, info, way=WAYS - 1)
     references = dict(case.references(topological(prepared)))
     computed = [node for node in dict.fromkeys(prepared) if not isinstance(node, n.Leaf)]
     parts = partition(topological(computed), computed, info)

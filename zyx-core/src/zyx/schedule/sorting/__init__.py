@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.schedule.sorting.code import Records
 
-#: How many ways there are, each for devices that refuse the one before.
-WAYS_TO_SORT: Final = 3
 #: Elements of the longest row that is sorted by a network.
 _NETWORK: Final = 16
 #: Rows up to this are sorted by comparing all with all, where a group is one thread: digits would take longer.
