@@ -17,7 +17,9 @@ What a call depends on, and how that is noticed:
    argument, the object of a method among them, counts by its type, its exact value (1 is not 1.0, 0.0 is not -0.0) and
    what it holds now: items, attributes, what these hold, and so on (`zyx.jit.exact_key`). So does the default device,
    and so do the switches of `zyx.modes`. For each of these signatures, the function is traced at the first call, and
-   once more where it turns out to look at numbers. ``ZYX_DEBUG=plan`` says when it is, and why.
+   once more where it turns out to look at numbers. ``ZYX_DEBUG=plan`` says when it is, and why. Sizes of tensors that
+   change, and that follow one length, are given to one trace for all lengths from the third one on, as far as the
+   function does the same at these (`zyx.jit.lengths`).
 2. Tensors that the function reads or assigns without being given them (parameters, moments of an optimiser, states of
    random generators). They are found by themselves: every call reads their present values and stores the new ones. If
    one has another shape, dtype or device by then, or is gone, the function is traced again.

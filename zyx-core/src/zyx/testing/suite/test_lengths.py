@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import zyx
+import zyx.nn.functional as F
 from zyx.runtime.lengths import Lengths
 from zyx.runtime.runtime import use
 from zyx.testing.lengths import operand, program
@@ -69,14 +70,65 @@ def test_lengths_up_to_512_share_a_dozen_kernels(device: Device, open_again: Cal
         assert runtime.compiler.compiled - before <= 12
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_jitted_lengths_up_to_512_share_traces_and_a_dozen_kernels(
+    device: Device, open_again: Callable[[], Runtime], name: str
+) -> None:
+    function, meaning, shape_at = PROGRAMS[name]
+    runtime, runs = open_again(), []
+
+    @zyx.jit
+    def jitted(x: Tensor) -> Tensor:
+        runs.append(x.ndim)
+        return function(x)
+
+    with use(runtime):
+        before = runtime.compiler.compiled
+        drawn = np.random.default_rng(512).permutation(512) + 1
+        for length in map(int, drawn if shares_kernels(device) else drawn[:12]):
+            x = operand(shape_at(length), length)
+            np.testing.assert_allclose(jitted(zyx.Tensor(x)).numpy(), meaning(x), rtol=1e-4, atol=1e-4)
+        if shares_kernels(device):
+            assert len(runs) <= 8
+            # What varies along an inner axis is packed by a kernel of its own, where the host does not do it.
+            assert runtime.compiler.compiled - before <= (16 if name == "inner axis" and device.takes_fronts else 12)
+
+
+def test_jitted_gradients_and_state_are_right_at_all_lengths(open_again: Callable[[], Runtime]) -> None:
+    expected = np.linspace(-0.5, 0.5, 6, dtype=np.float32).reshape(3, 2)
+    with use(open_again()):
+        weight = zyx.Tensor(expected)
+
+        @zyx.jit
+        def step(x: Tensor) -> Tensor:
+            with zyx.Tape() as tape:
+                loss = (F.softmax(x @ weight, 0) ** 2).mean()
+            (slope,) = tape.gradient(loss, [weight])
+            weight.assign(weight - slope * 0.1)
+            return loss
+
+        for length in LENGTHS:
+            x = operand((length, 3), length)
+            powers = np.exp(x @ expected)
+            shares = powers / powers.sum(0)
+            np.testing.assert_allclose(step(zyx.Tensor(x)).numpy(), (shares**2).mean(), rtol=1e-3)
+            above = shares * 2 / shares.size
+            expected = expected - np.float32(0.1) * (x.T @ (shares * (above - (above * shares).sum(0))))
+            np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-3, atol=1e-5)
+
+
 def test_random_programs_are_right_at_lengths_that_others_were_planned_for(open_again: Callable[[], Runtime]) -> None:
     shared, alone = open_again(), open_again()
     for seed in range(8):
         shape_at, function = program(seed)
-        for length in (5, 9, 33, 4):
+        jitted = zyx.jit(function)
+        for length in (5, 9, 33, 4, 40):
             x, found = operand(shape_at(length), length), []
             for runtime in (shared, alone):
                 with use(runtime):
                     found.append(function(zyx.Tensor(x)).numpy())
+            with use(shared):
+                found.append(jitted(zyx.Tensor(x)).numpy())
             alone.planner.lengths = Lengths()  # it has met no other length
-            np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-4, err_msg=f"{seed}, {length}")
+            for other in (found[0], found[2]):
+                np.testing.assert_allclose(other, found[1], rtol=1e-3, atol=1e-4, err_msg=f"{seed}, {length}")
