@@ -267,6 +267,20 @@ def test_modules_that_change_are_traced_again(interpreter):
     assert jitted(zyx.ones(7)).sum().item() == 14
 
 
+def test_random_numbers_are_those_of_calls_untraced(interpreter):
+    def function(x):
+        return x + zyx.rand(x.shape[0], 3)
+
+    jitted = zyx.jit(function)
+    found = []
+    for called in (function, jitted):
+        zyx.manual_seed(7)
+        found.append([called(zyx.zeros((length, 3))).numpy() for length in (5, 9, 12, 4, 40, 1, 2, 33)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(jitted.traces) == 4
+
+
 def test_no_elements_are_right_before_and_after_others(interpreter):
     jitted = zyx.jit(lambda x: ((x + 1).sum(0), x * 2))
     for length in (0, 3, 5, 0, 7, 9, 0, 1):

@@ -119,8 +119,9 @@ class Generator:
 def _advanced(state: Term, count: int) -> Term:
     """Return the state with the counter moved on, in 32-bit words with a carry."""
     low = state.narrow(0, 2, 3)
-    moved = low + (count & 0xFFFFFFFF)
-    high = state.narrow(0, 3, 4) + (count >> 32) + (moved < low).cast(dtypes.uint32)
+    few, many = (count, 0) if count <= 0xFFFFFFFF else (count & 0xFFFFFFFF, count >> 32)
+    moved = low + few
+    high = state.narrow(0, 3, 4) + many + (moved < low).cast(dtypes.uint32)
     position = state.iota(0, dtypes.int32)
     counter = (position == 2).where(moved.expand((4,)), high.expand((4,)))
     return (position < 2).where(state, counter)

@@ -10,6 +10,7 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
+from zyx.tensor.index_key import inside
 from zyx.tensor.movement import as_sizes, expand_dims, narrow, reshape
 from zyx.tensor.operands import common_dtype, first_tensor, is_tensor, node_of, require, term_of, wrap
 from zyx.tensor.term import Term
@@ -198,7 +199,7 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
     for place, distance in zip(axes, shifts, strict=True):
         i = shapes.normalize_axis(place, len(term.shape))
         size = term.shape[i]
-        cut = -distance % size if size else 0
+        cut = inside(-distance, i, size) if -size <= -distance < size else -distance % size if size else 0
         if cut:
             term = join_terms([term.narrow(i, cut, size), term.narrow(i, 0, cut)], i)
     return wrap(term.node, x)
