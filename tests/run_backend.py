@@ -48,9 +48,14 @@ BROKEN: Final = {
 #: Tests of texts, of tox and of the mutation run: the same whatever the default device is, so run once.
 WITHOUT_DEVICE: Final = ("test_documents.py", "test_emitters.py", "test_matrix.py", "test_planted.py")
 
-#: What makes drivers compile in haste where tests are of zyx and of what is around kernels: PoCL takes two thirds of
-#: their time to optimise kernels as it did where these are what is tested. Intel's runtime optimises all.
-HASTY: Final = {"opencl": {"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable"}}
+#: What makes drivers compile in haste where tests are of zyx and of what is around kernels, by environments. Where
+#: kernels are what is tested, drivers optimise: two thirds of the time of PoCL, a fifth of that of LLVM for Vulkan on a
+#: processor, and of Intel's runtime, which makes vectors of work-items.
+HASTY: Final = {
+    "opencl": {"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable"},
+    "opencl-intel": {"CL_CONFIG_USE_VECTORIZER": "False"},
+    "wgpu": {"GALLIVM_PERF": "nopt"},
+}
 
 #: What such tests are in the kit: of memory, plans and failures, and those whose programs are drawn.
 AROUND_KERNELS: Final = tuple(
@@ -88,7 +93,7 @@ def main(environment: str, arguments: list[str]) -> int:
         left_out = ["packages", *([] if name == "interpreter" else WITHOUT_DEVICE)]
         across = [str(ROOT / "tests"), *(f"--ignore={ROOT / 'tests' / path}" for path in left_out)]
         kit = ["--pyargs", f"--zyx-device={name}", *expected]
-        haste = {} if runtime else HASTY.get(name, {})
+        haste = HASTY.get(environment, {})
         around = AROUND_KERNELS if haste else ()
         runs = [
             ([*kit, "zyx.testing", *(f"--ignore-glob=*/suite/{module}.py" for module in around)], {}),
