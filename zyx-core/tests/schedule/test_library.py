@@ -139,8 +139,15 @@ def test_a_factor_that_is_computed_is_stored_as_it_is_rounded(cpu):
         ((60, 8, 7000, 200), "", dtypes.bfloat16, False),
         ((60, 16, 7000, 201), "", dtypes.bfloat16, False),
         ((60, 11, 100, 201), "", dtypes.bfloat16, False),
+        ((60, 64, 64, 64), "ab", dtypes.float32, True),
+        ((60, 3, 2, 5), "", dtypes.float16, True),
+        ((60, 65, 64, 64), "", dtypes.float32, False),
+        ((60, 64, 64, 65), "", dtypes.float32, False),
+        ((1, 64, 64, 64), "", dtypes.float32, False),
     ],
 )
-def test_thin_products_of_short_floats_suit_threads_better_than_a_library(shape, turned_factors, dtype, suits):
+def test_thin_products_of_short_floats_and_small_ones_suit_threads_better_than_a_library(
+    shape, turned_factors, dtype, suits
+):
     problem = Gemm(*shape, dtype, dtype, "a" in turned_factors, "b" in turned_factors)
     assert suits_threads(problem) is suits

@@ -29,6 +29,8 @@ _DEPTH_AT_A_TIME: Final = 32
 _ROWS_AT_A_TIME: Final = 16
 _PIECE_BYTES: Final = 16
 _COLUMNS_OF_A_GROUP: Final = 128
+#: Of batches, groups of libraries compute a tile of at least so many rows and columns each, whatever there is of it.
+_TILE_OF_A_BATCH: Final = 64
 #: What follows a product goes over its elements once more if the product is a library's. That takes less time than the
 #: library saves if each element is a sum of so many products, and if there are so many of these in all.
 _LEAST_DEPTH: Final = 256
@@ -62,8 +64,12 @@ def suits_threads(problem: Gemm) -> bool:
     Such products take as long as their bytes: a library's kernels of 16-bit factors, made for tensor cores, spend most
     of their time on what is missing to whole tiles, and load rows piece by piece which do not begin at whole pieces.
     On an H200 they take 4 times as long as the bytes of bf16[4954, 3] @ bf16[3, 8000], and 8 times as long as those of
-    63 products bf16[11, 211] @ bf16[211, 8000].
+    63 products bf16[11, 211] @ bf16[211, 8000]. Batches of small products take longer still: a group for each.
+    On an H200, 404,871 products f32[12, 5] @ f32[5, 5] take 0.79 ms, and 0.10 ms by a generated kernel; 5,000 of
+    f32[64, 64] take 0.102 and 0.085 ms.
     """
+    if problem.batch > 1 and max(problem.m, problem.n, problem.k) <= _TILE_OF_A_BATCH:
+        return True
     if problem.dtype.bits != 16:
         return False
     if problem.k < _DEPTH_AT_A_TIME:
