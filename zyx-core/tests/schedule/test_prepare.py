@@ -177,3 +177,40 @@ def test_another_shape_of_a_product_of_matrices_is_no_kernel_of_its_own(bench):
     graph = bench.graph
     product = bench.matmul(bench.normal(40, 64), bench.normal(64, 48))
     assert bench.kernels(graph.reshape(product, (1920,))) == 1
+
+
+class TestSumsOfProducts:
+    """Gradients of what goes into several products are added up before they are summed up."""
+
+    def products(self, bench, summands, rows=48, *, columns=40, depth=48):
+        graph = bench.graph
+        total = None
+        for _ in range(summands):
+            a, b = bench.normal(rows, depth), bench.normal(depth, columns)
+            wide = graph.expand(graph.reshape(a, (rows, 1, depth)), (rows, columns, depth))
+            turned = graph.permute(b, (1, 0))
+            other = graph.expand(graph.reshape(turned, (1, columns, depth)), (rows, columns, depth))
+            product = bench.mul(wide, other)
+            total = product if total is None else graph.binary(BinaryOp.ADD, total, product)
+        return total
+
+    @pytest.mark.parametrize("summands", [2, 3])
+    def test_each_is_a_sum_of_its_own(self, bench, summands):
+        output = bench.sum(self.products(bench, summands), 2)
+        scheduled = bench.check(output, tolerance=1e-4)
+        assert len(reductions(*scheduled.outputs)) == summands
+
+    def test_what_else_is_added_is_summed_up_beside_them(self, bench):
+        graph = bench.graph
+        more = graph.expand(graph.reshape(bench.normal(48), (48, 1, 1)), (48, 40, 48))
+        output = bench.sum(graph.binary(BinaryOp.ADD, self.products(bench, 1), more), 2)
+        assert len(reductions(*bench.check(output, tolerance=1e-4).outputs)) == 2
+
+    def test_few_products_shared_ones_and_other_sums_stay_as_they_are(self, bench):
+        few = bench.sum(self.products(bench, 2, 8), 2)
+        assert len(reductions(*bench.prepare(few))) == 1
+        shared = self.products(bench, 2)
+        assert len(reductions(*bench.prepare(bench.sum(shared, 2), shared))) == 1
+        x, y = bench.normal(70, 1000), bench.normal(70, 1000)
+        both = bench.graph.binary(BinaryOp.ADD, bench.mul(x, x), bench.mul(y, y))
+        assert len(reductions(*bench.prepare(bench.sum(both, 1)))) == 1

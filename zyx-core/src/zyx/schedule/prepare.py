@@ -11,7 +11,9 @@
 6. Sums and products of float16 and bfloat16 are made in float32, and rounded once.
 7. Sorting becomes hand-written kernels (`zyx.schedule.sorting`).
 8. Scatters take the form that runs in parallel (`zyx.schedule.scattering`).
-9. Attention becomes one hand-written kernel, where warps multiply matrices (`zyx.schedule.attention`).
+9. A sum of several products of matrices, as gradients have it, becomes several sums: each is one that is known how to
+   compute fast.
+10. Attention becomes one hand-written kernel, where warps multiply matrices (`zyx.schedule.attention`).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from zyx.errors import ShapeError
 from zyx.graph import node as n
 from zyx.graph.given import Box, Number
 from zyx.graph.rebuild import rebuild
-from zyx.ops import ReduceOp, UnaryOp
+from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
 from zyx.schedule.scans import split_scan
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 WAYS: Final = 3
 #: Positions of more elements than this may overflow 64 bits where padding is added to them.
 _MOST_ELEMENTS: Final = 1 << 62
+#: Fewer products take one kernel less time than several.
+_LEAST_PRODUCTS: Final = 1 << 16
 #: The longest chain of nodes computed in one kernel.
 _LONGEST_CHAIN: Final = 1500
 
@@ -95,7 +99,7 @@ def prepare(
             merged = _attended(graph, node, new, users, info)
         current = merged or (sources[0] if isinstance(node, n.Alias) else rebuild(graph, node, sources))
         if isinstance(current, n.Reduce) and current is not sources[0]:
-            current = _reduction(graph, current, info)
+            current = _sum_of_products(graph, node, new, users, info) or _reduction(graph, current, info)
         elif isinstance(current, n.Sort) and current is not sources[0]:
             current = _sorted(graph, current, info, way)
         elif isinstance(current, n.Scatter) and current is not sources[0]:
@@ -178,6 +182,37 @@ def _with_buffer(graph: Graph, node: Node) -> Node:
     if node.storage is None and isinstance(node, (n.Const, n.Iota, Number, Box, *MOVEMENT)):
         return graph.contiguous(node)
     return node
+
+
+def _sum_of_products(
+    graph: Graph, node: Node, new: Mapping[Node, Node], users: Mapping[Node, int], info: DeviceInfo
+) -> Node | None:
+    """Return a sum of sums of products, some of which are products of matrices, as the sum of these; None for others.
+
+    Gradients are added up where a value was repeated for several products, before the sum over the repetitions.
+    """
+    if not isinstance(node, n.Reduce) or node.op is not ReduceOp.SUM:
+        return None
+    if size_of(node.sources[0].shape) < _LEAST_PRODUCTS:
+        return None
+    summands = _summands(node.sources[0], users)
+    if len(summands) == 1:
+        return None
+    sums = [graph.reduce(ReduceOp.SUM, new[summand], node.axes) for summand in summands]
+    if all(contraction_operands(part) is None for part in sums):
+        return None
+    total: Node | None = None
+    for part in sums:
+        current = _reduction(graph, part, info) if isinstance(part, n.Reduce) else part
+        total = current if total is None else graph.binary(BinaryOp.ADD, total, current)
+    return total
+
+
+def _summands(node: Node, users: Mapping[Node, int]) -> list[Node]:
+    """Return what `node` adds up, if nobody else needs that."""
+    if isinstance(node, n.Binary) and node.op is BinaryOp.ADD and node.storage is None and users[node] == 1:
+        return [summand for source in node.sources for summand in _summands(source, users)]
+    return [node]
 
 
 def _reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
