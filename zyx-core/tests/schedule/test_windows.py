@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from zyx.graph import node as n
+from zyx.ir.nest import Compute
 from zyx.ops import BinaryOp
 
 
@@ -67,6 +68,23 @@ def test_an_infinite_gradient_reaches_only_the_elements_of_its_window(cpu):
         values = cpu.schedule(found).value().reshape(2, -1)
         assert not np.isnan(values).any()
         assert np.isinf(values[0]).nonzero()[0].tolist() == [stride, stride + 1]
+
+
+@pytest.mark.parametrize("strides", [(2, 2), (3, 1), (1, 4), (5, 3)], ids=str)
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 3), (4, 1), (5, 2)], ids=str)
+def test_windows_that_are_no_sums_are_divided_by_their_strides(bench, sizes, strides):
+    """An element is the sum of as many as there are windows that it is in, not of as many as a window has."""
+    graph, places = bench.graph, (4, 5)
+    node = bench.tanh(bench.normal(2, *places, *sizes))
+    for axis in (1, 2):
+        stride, size = strides[axis - 1], sizes[axis - 1]
+        node = graph.unslide(node, axis, 2 + axis, (places[axis - 1] - 1) * stride + size + 1, stride, 1)
+    output = bench.sum(node, 3, 4)
+    scheduled = bench.check(output)
+    together = [-(-size // stride) for size, stride in zip(sizes, strides, strict=True)]
+    for statement in (statement for nest in scheduled.nests for statement in nest.statements):
+        if isinstance(statement, Compute):
+            assert np.prod([range_.size for range_ in statement.reduced]) <= np.prod(together)
 
 
 def test_products_of_several_uses_are_left_alone(cpu):

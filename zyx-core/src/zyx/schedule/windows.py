@@ -14,6 +14,9 @@ and dilation 1, only every s-th element of a window meets an element of `x`; so 
 and with it the result, into ``x[q * s + r]``, for which window element ``j * s + r`` meets ``y[q - j]``::
 
     x[q, r] = sum(j, c) of y[q - j, c] * w[j * s + r, c]
+
+Windows that are no sums, as of the gradient of a pooling, are divided in the same way. Where they do not overlap, j has
+one value, and there is nothing left to sum up.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ if TYPE_CHECKING:
 
 
 def sum_of_windows(graph: Graph, node: n.Reduce, new: Mapping[Node, Node], users: Mapping[Node, int]) -> Node | None:
-    """Return `node` as one sum, if it is a sum over windows that are sums themselves and that nobody else needs.
+    """Return `node` as a sum of less, if it is a sum over windows that nobody else needs, else None.
+
+    These are sums themselves, or they are further apart than one place.
 
     Args:
         graph: To make nodes with.
@@ -46,12 +51,13 @@ def sum_of_windows(graph: Graph, node: n.Reduce, new: Mapping[Node, Node], users
     while isinstance(below, n.Reshape | n.Permute | n.Unslide) and below.storage is None and users[below] == 1:
         chain.append(below)
         below = below.sources[0]
+    if node.op is not ReduceOp.SUM or not any(isinstance(step, n.Unslide) for step in chain):
+        return None
     is_sum = isinstance(below, n.Reduce) and below.storage is None and users[below] == 1
-    if not is_sum or not isinstance(below, n.Reduce) or below.op is not ReduceOp.SUM or node.op is not ReduceOp.SUM:
-        return None
-    if not any(isinstance(step, n.Unslide) for step in chain):
-        return None
-    rewriting = _Rewriting(graph, node, below, chain[::-1])
+    if not is_sum or not isinstance(below, n.Reduce) or below.op is not ReduceOp.SUM:
+        rewriting = _Rewriting(graph, node, below.shape, (), chain[::-1])
+        return rewriting.total(*rewriting.moved((new[below],))) if rewriting.divides else None
+    rewriting = _Rewriting(graph, node, below.shape, below.axes, chain[::-1])
     product = new[below.sources[0]]
     if isinstance(product, n.Binary) and product.op is BinaryOp.MUL and product.storage is None:
         return rewriting.total(graph.binary(BinaryOp.MUL, *rewriting.moved(product.sources)))
@@ -59,18 +65,24 @@ def sum_of_windows(graph: Graph, node: n.Reduce, new: Mapping[Node, Node], users
 
 
 class _Rewriting:
-    """The steps between an inner and an outer sum, to be done before both.
+    """The steps between an inner and an outer sum, to be done before both; or what is not summed up, and one sum.
 
     What is moved has the axes of the outer sum's source, then those that the inner one sums over, then one of the size
     of its stride for each step that was divided.
     """
 
     def __init__(
-        self, graph: Graph, outer: n.Reduce, inner: n.Reduce, steps: list[n.Reshape | n.Permute | n.Unslide]
+        self,
+        graph: Graph,
+        outer: n.Reduce,
+        shape: Shape,
+        axes: tuple[int, ...],
+        steps: list[n.Reshape | n.Permute | n.Unslide],
     ) -> None:
         self._graph = graph
         self._outer = outer
-        self._inner = inner
+        self._shape = shape  # of the inner sum
+        self._axes = axes  # that it sums over
         self._steps = steps
         self._divided = [number for number in range(len(steps)) if self._can_divide(number)]
 
@@ -90,14 +102,19 @@ class _Rewriting:
             )
         )
 
+    @property
+    def divides(self) -> bool:
+        """Whether a window is divided."""
+        return bool(self._divided)
+
     def moved(self, factors: Sequence[Node]) -> list[Node]:
         """Return the factors of what the inner sum adds up, after the steps."""
-        graph, inner = self._graph, self._inner
+        graph, summed = self._graph, self._axes
         nodes: list[Node] = []
         for factor in factors:
-            kept = [axis for axis in range(factor.ndim) if axis not in inner.axes]
-            node = graph.permute(factor, (*kept, *inner.axes))
-            nodes.append(graph.reshape(node, (*inner.shape, *(factor.shape[axis] for axis in inner.axes))))
+            kept = [axis for axis in range(factor.ndim) if axis not in summed]
+            node = graph.permute(factor, (*kept, *summed))
+            nodes.append(graph.reshape(node, (*self._shape, *(factor.shape[axis] for axis in summed))))
         for number, step in enumerate(self._steps):
             rest = nodes[0].shape[step.sources[0].ndim :]
             match step:
@@ -154,9 +171,9 @@ class _Rewriting:
         """Return the sum over both sums' axes, in the shape of the outer one."""
         graph, outer = self._graph, self._outer
         first = outer.sources[0].ndim
-        summed = (*outer.axes, *range(first, first + len(self._inner.axes)))
+        summed = (*outer.axes, *range(first, first + len(self._axes)))
         node = graph.reduce(ReduceOp.SUM, product, summed)
-        strides = node.shape[first + len(self._inner.axes) :]
+        strides = node.shape[first + len(self._axes) :]
         node = graph.reshape(node, (*node.shape[:first], *strides))
         order: list[int] = []
         sizes: list[int] = []
