@@ -6,25 +6,86 @@ sum of x[8, 31] along axis 1        structure S, sizes (8, 31, 8, 1): those of t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from zyx.graph import node as n
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from zyx.graph.node import Node
 
 
-class Length(NamedTuple):
-    """The size ``factor * n + offset`` of whatever length n a graph is run at."""
+#: The numbers of the lengths that are multiplied with each other, in order: () of none.
+Product: TypeAlias = tuple[int, ...]
 
-    factor: int
-    offset: int
 
-    def at(self, length: int) -> int:
-        """Return it for a length."""
-        return self.factor * length + self.offset
+class Length:
+    """A size that follows the lengths that a graph is run at, as a polynomial in them; mostly there is one, n.
+
+    Length(2, 3)                        2 * n + 3
+    Length.of({(0, 1): 4, (): -1})      4 * n * m - 1
+
+    Attributes:
+        terms: The coefficients, but for those that are 0.
+        varies: Whether it is another size at other lengths.
+    """
+
+    __slots__ = ("terms", "varies")
+
+    def __init__(self, factor: int, offset: int) -> None:
+        self._set({(0,): factor, (): offset})
+
+    @classmethod
+    def of(cls, terms: Mapping[Product, int]) -> Self:
+        """Return the size of these coefficients."""
+        made = cls.__new__(cls)
+        made._set(terms)
+        return made
+
+    def _set(self, terms: Mapping[Product, int]) -> None:
+        self.terms = {product: term for product, term in terms.items() if term}
+        self.varies = any(self.terms)
+
+    def at(self, *lengths: int) -> int:
+        """Return it for some lengths."""
+        value = 0
+        for product, term in self.terms.items():
+            for number in product:
+                term *= lengths[number]
+            value += term
+        return value
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether it may be less where lengths are greater."""
+        return any(term < 0 for product, term in self.terms.items() if product)
+
+    def __add__(self, other: Length) -> Length:
+        terms = dict(self.terms)
+        for product, term in other.terms.items():
+            terms[product] = terms.get(product, 0) + term
+        return Length.of(terms)
+
+    def __neg__(self) -> Length:
+        return Length.of({product: -term for product, term in self.terms.items()})
+
+    def __mul__(self, other: Length) -> Length:
+        terms: dict[Product, int] = {}
+        for left, mine in self.terms.items():
+            for right, theirs in other.terms.items():
+                product = tuple(sorted((*left, *right)))
+                terms[product] = terms.get(product, 0) + mine * theirs
+        return Length.of(terms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Length) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
+    def __repr__(self) -> str:
+        return f"Length.of({self.terms})"
 
 
 #: The sizes of a shape.
@@ -96,9 +157,6 @@ def lengths_between(first: Sequence[int], second: Sequence[int]) -> tuple[Length
 
 def length_of(lengths: Sequence[Length], sizes: Sequence[int]) -> int | None:
     """Return the n that gives `sizes`, None if there is none."""
-    place = 0
-    while lengths[place].factor != 1:
-        place += 1
-    n_ = sizes[place] - lengths[place].offset
-    # Without calls: this is done at every run.
-    return n_ if [factor * n_ + offset for factor, offset in lengths] == [*sizes] else None
+    place = next(place for place, length in enumerate(lengths) if length.terms.get((0,)) == 1)
+    n_ = sizes[place] - lengths[place].terms.get((), 0)
+    return n_ if all(length.at(n_) == size for length, size in zip(lengths, sizes, strict=True)) else None

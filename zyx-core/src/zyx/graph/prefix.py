@@ -75,7 +75,7 @@ def longer(
     outputs: Sequence[Node],
     order: Sequence[Node],
     sizes: Sequence[Length],
-    bound: int,
+    bound: int | Sequence[int],
     varying: Collection[Node] = (),
     *,
     is_packed: bool = False,
@@ -86,7 +86,7 @@ def longer(
         outputs: What is asked for, of a graph of some length.
         order: All its nodes, sources first.
         sizes: Its sizes, as `zyx.graph.outline` counts them.
-        bound: The greatest length.
+        bound: The greatest length, or those of several.
         varying: Constants that numbers are to take the place of.
         is_packed: Whether leaves and results lie as those of the shorter graph do. No leaf is read behind its end; of
             a result, what is behind is undefined.
@@ -95,11 +95,13 @@ def longer(
         NoPrefixError: A node has no rule for what varies.
         ShapeError: There is no graph of that length.
     """
-    return _Longer(bound, varying, is_packed).build(outputs, order, sizes)
+    return _Longer((bound,) if isinstance(bound, int) else tuple(bound), varying, is_packed).build(
+        outputs, order, sizes
+    )
 
 
 class _Longer:
-    def __init__(self, bound: int, varying: Collection[Node], is_packed: bool) -> None:
+    def __init__(self, bound: tuple[int, ...], varying: Collection[Node], is_packed: bool) -> None:
         self._graph = Graph()
         self._is_packed = is_packed
         self._bound = bound
@@ -110,7 +112,7 @@ class _Longer:
 
     def build(self, outputs: Sequence[Node], order: Sequence[Node], sizes: Sequence[Length]) -> Longer:
         for node, dims, pairs in by_node(sizes, order):
-            if any(size.factor < 0 for size in dims):
+            if any(size.shrinks for size in dims):
                 raise NoPrefixError(f"{node!r} shrinks where others grow")
             self._dims[node] = dims
             if node.storage is not None or type(node) is n.Leaf:
@@ -123,11 +125,11 @@ class _Longer:
         return self._made
 
     def _at(self, dims: Sequence[Length]) -> Shape:
-        return tuple(size.at(self._bound) for size in dims)
+        return tuple(size.at(*self._bound) for size in dims)
 
     def _leaf(self, node: Node, dims: Dims) -> Node:
         graph, shape = self._graph, self._at(dims)
-        if not self._is_packed or not any(size.factor for size in dims):
+        if not self._is_packed or not any(size.varies for size in dims):
             self._made.leaves.append(graph.leaf(shape, node.dtype, node.device))
             return self._made.leaves[-1]
         front = Front((math.prod(shape),), node.dtype, node.device, ())
@@ -136,13 +138,13 @@ class _Longer:
         index = self._together(coordinates, self._given(dims, shape, node.device))
         first = graph.const(0, dtypes.int32, node.device, shape)
         for axis, size in enumerate(dims):
-            if size.factor:
+            if size.varies:
                 index = graph.where(self._below(index, axis, size), index, first)  # which is always there
         return graph.reshape(graph.gather(front, graph.reshape(index, front.shape), 0), shape)
 
     def _output(self, node: Node) -> Node:
         dims, new = self._dims[node], self._new[node]
-        if not self._is_packed or not any(size.factor for size in _plain(dims)[1:]):
+        if not self._is_packed or not any(size.varies for size in _plain(dims)[1:]):
             return new
         total = (math.prod(new.shape),)
         place = self._graph.iota(total, 0, dtypes.int32, node.device)
@@ -171,11 +173,11 @@ class _Longer:
             case n.Expand():
                 return graph.expand(sources[0], shape)
             case n.Slide(axis=axis, window=window, stride=stride, dilation=dilation):
-                if dims[window].factor:
+                if dims[window].varies:
                     raise NoPrefixError(f"{node!r} has windows that vary")
                 return graph.slide(sources[0], axis, window, shape[axis], stride, dilation)
             case n.Unslide(axis=axis, window=window, stride=stride, dilation=dilation):
-                if dims[window].factor:
+                if dims[window].varies:
                     raise NoPrefixError(f"{node!r} has windows that vary")
                 source = self._there(node.sources[0], (axis,), 0)
                 return graph.unslide(source, axis, window, shape[axis], stride, dilation)
@@ -196,59 +198,59 @@ class _Longer:
                 return graph.gather(sources[0], self._index(node, axis), axis)
             case n.Scatter(axis=axis, op=op4):
                 return graph.scatter(sources[0], self._index(node, axis), sources[2], axis, op4)
-            case n.RandomBits(offset=offset) if not any(size.factor for size in dims[1:]):
+            case n.RandomBits(offset=offset) if not any(size.varies for size in dims[1:]):
                 return graph.random_bits(sources[0], shape, node.dtype, offset)
             case _:
                 if not isinstance(node, _PLAIN) and (
-                    any(size.factor for size in dims)
-                    or any(size.factor for source in node.sources for size in self._dims[source])
+                    any(size.varies for size in dims)
+                    or any(size.varies for source in node.sources for size in self._dims[source])
                 ):
                     raise NoPrefixError(f"{node!r} depends on all of what varies")
                 return rebuild(graph, node, sources)
 
     def _pair(self, pair: tuple[Length, Length]) -> tuple[int, int]:
-        return pair[0].at(self._bound), pair[1].at(self._bound)
+        return pair[0].at(*self._bound), pair[1].at(*self._bound)
 
     def _pad(self, node: n.Pad, widths: tuple[tuple[Length, Length], ...]) -> Node:
         """Return the padding; where there was a shorter source in front of it, what is behind that is the padding's."""
         source = node.sources[0]
-        kept = [(0, 0) if pair[0].factor else self._pair(pair) for pair in widths]
+        kept = [(0, 0) if pair[0].varies else self._pair(pair) for pair in widths]
         padded = self._graph.pad(self._new[source], kept, node.value)
         for axis, (before, _) in enumerate(widths):
-            if before.factor:
-                padded = self._moved(padded, axis, self._dims[node][axis], Length(-before.factor, -before.offset))
+            if before.varies:
+                padded = self._moved(padded, axis, self._dims[node][axis], -before)
         fill = self._graph.const(node.value, node.dtype, node.device, padded.shape)
         for axis, (size, (before, after)) in enumerate(zip(self._dims[source], widths, strict=True)):
-            if (size.factor or before.factor) and after != Length(0, 0):
-                end = Length(size.factor + before.factor, size.offset + before.offset)
+            if (size.varies or before.varies) and after != Length(0, 0):
+                end = size + before
                 padded = self._graph.where(self._below(padded, axis, end), padded, fill)
-            if before.factor:
+            if before.varies:
                 padded = self._graph.where(self._below(padded, axis, before), fill, padded)
         return padded
 
     def _shrink(self, node: n.Shrink, bounds: tuple[tuple[Length, Length], ...]) -> Node:
         source = self._new[node.sources[0]]
         kept = [
-            (0, size) if pair[0].factor else self._pair(pair) for pair, size in zip(bounds, source.shape, strict=True)
+            (0, size) if pair[0].varies else self._pair(pair) for pair, size in zip(bounds, source.shape, strict=True)
         ]
         result = self._graph.shrink(source, kept)
         for axis, (start, _) in enumerate(bounds):
-            if start.factor:
+            if start.varies:
                 result = self._moved(result, axis, self._dims[node][axis], start)
         return result
 
     def _flip(self, node: n.Flip, axes: Sequence[int]) -> Node:
         dims = self._dims[node]
-        result = self._graph.flip(self._new[node.sources[0]], tuple(axis for axis in axes if not dims[axis].factor))
+        result = self._graph.flip(self._new[node.sources[0]], tuple(axis for axis in axes if not dims[axis].varies))
         for axis in axes:
-            if dims[axis].factor:
-                last = Length(dims[axis].factor, dims[axis].offset - 1)
+            if dims[axis].varies:
+                last = dims[axis] + Length(0, -1)
                 result = self._moved(result, axis, dims[axis], last, is_back=True)
         return result
 
     def _moved(self, node: Node, axis: int, size: Length, start: Length, *, is_back: bool = False) -> Node:
         """Return elements of `node` along an axis from one on, or back from it; any where it has none."""
-        shape = (*node.shape[:axis], size.at(self._bound), *node.shape[axis + 1 :])
+        shape = (*node.shape[:axis], size.at(*self._bound), *node.shape[axis + 1 :])
         first, step = self._length(start, shape, node.device), self._graph.iota(shape, axis, dtypes.int32, node.device)
         index = self._graph.binary(BinaryOp.SUB if is_back else BinaryOp.ADD, first, step)
         return self._graph.gather(node, index, axis)
@@ -296,13 +298,13 @@ class _Longer:
         """
         graph, index = self._graph, self._new[node.sources[1]]
         size, its_size = self._dims[node.sources[0]][axis], self._dims[node.sources[1]][axis]
-        is_written = isinstance(node, n.Scatter) and bool(its_size.factor)
-        if not size.factor and not is_written:
+        is_written = isinstance(node, n.Scatter) and bool(its_size.varies)
+        if not size.varies and not is_written:
             return index
         if index.dtype not in (dtypes.int32, dtypes.int64):
             raise NoPrefixError(f"{node!r} has an index of {index.dtype}")
-        outside = graph.const(size.at(self._bound), index.dtype, node.device, index.shape)
-        if size.factor:
+        outside = graph.const(size.at(*self._bound), index.dtype, node.device, index.shape)
+        if size.varies:
             length = graph.cast(self._length(size, index.shape, node.device), index.dtype)
             zero = graph.const(0, index.dtype, node.device, index.shape)
             is_negative = graph.binary(BinaryOp.LT, index, zero)
@@ -318,7 +320,7 @@ class _Longer:
         new = self._new[node]
         for axis in axes:
             size = self._dims[node][axis]
-            if size.factor:
+            if size.varies:
                 filled = self._graph.const(fill, node.dtype, node.device, new.shape)
                 new = self._graph.where(self._below(new, axis, size), new, filled)
         return new
@@ -330,8 +332,8 @@ class _Longer:
 
     def _length(self, length: Length, shape: Shape, device: str) -> Node:
         """Return the value of a length, over a shape."""
-        if not length.factor:
-            return self._graph.const(length.offset, dtypes.int32, device, shape)
+        if not length.varies:
+            return self._graph.const(length.at(*self._bound), dtypes.int32, device, shape)
         number = self._made.lengths.get(length)
         if number is None:
             number = self._made.lengths[length] = Number((), dtypes.int32, device, ())
@@ -353,7 +355,7 @@ def _keeps_front(old: Dims, new: Dims) -> bool:
         if group is None:
             return False
         i, j = group
-        if any(size.factor for size in (*left[1:i], *right[1:j])):
+        if any(size.varies for size in (*left[1:i], *right[1:j])):
             return False
         left, right = left[i:], right[j:]
     return True
@@ -373,15 +375,11 @@ def _first_run(left: Sequence[Length], right: Sequence[Length]) -> tuple[int, in
     return None
 
 
-def _products(dims: Sequence[Length]) -> list[tuple[int, ...]]:
-    """Return the elements of the first axis, of the first two, and so on, as polynomials in the length."""
-    found: list[tuple[int, ...]] = []
-    product: tuple[int, ...] = (1,)
+def _products(dims: Sequence[Length]) -> list[Length]:
+    """Return the elements of the first axis, of the first two, and so on."""
+    found: list[Length] = []
+    product = Length(0, 1)
     for size in dims:
-        constant = [size.offset * coefficient for coefficient in product]
-        linear = [size.factor * coefficient for coefficient in product]
-        product = tuple(a + b for a, b in zip([*constant, 0], [0, *linear], strict=True))
-        while len(product) > 1 and not product[-1]:
-            product = product[:-1]
+        product = product * size
         found.append(product)
     return found

@@ -18,8 +18,8 @@ What a call depends on, and how that is noticed:
    what it holds now: items, attributes, what these hold, and so on (`zyx.jit.exact_key`). So does the default device,
    and so do the switches of `zyx.modes`. For each of these signatures, the function is traced at the first call, and
    once more where it turns out to look at numbers. ``ZYX_DEBUG=plan`` says when it is, and why. Sizes of tensors that
-   change, and that follow one length, are given to one trace for all lengths from the third one on, as far as the
-   function does the same at these (`zyx.jit.lengths`).
+   change, and that follow one length, or two, are given to one trace for all lengths from the third one on, as far as
+   the function does the same at these (`zyx.jit.lengths`).
 2. Tensors that the function reads or assigns without being given them (parameters, moments of an optimiser, states of
    random generators). They are found by themselves: every call reads their present values and stores the new ones. If
    one has another shape, dtype or device by then, or is gone, the function is traced again.
@@ -69,7 +69,8 @@ if TYPE_CHECKING:
 
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
-    from zyx.jit.lengths import Call, Lengths, Served
+    from zyx.jit.lengths import Lengths, Served
+    from zyx.jit.lengthy import Call
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
     from zyx.shape import Shape
@@ -249,7 +250,7 @@ class Jit(Generic[P, R]):
                 alike = self._alike_to((runtime, like, *key[2:]))
                 shapes = tuple([tensor._node.shape for tensor in tensors])
                 if alike.lengths is not None or alike.has_other(shapes):
-                    from zyx.jit.lengths import Call  # of no use before
+                    from zyx.jit.lengthy import Call  # of no use before
 
                     call = Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
                     done = self._at_length((runtime, like, *key[2:]), alike, call, shapes)

@@ -3,9 +3,10 @@
     @zyx.jit
     def centred(x): return x - x.sum(0) / x.shape[0]        of x[n, 3]: kernels are given n
 
-A size is a polynomial in the length n. It computes with ints and other sizes by ``+ - *``, and by ``// %`` where that
-leaves no rest; with floats it computes as numbers do (`zyx.jit.numbers`). How it compares to others is answered as of
-the length that the function is traced at, and narrows the lengths that the trace is for:
+A size is a polynomial in the length n, or in two lengths. It computes with ints and other sizes by ``+ - *``, and by
+``// %`` where that leaves a rest that is known; with floats it computes as numbers do (`zyx.jit.numbers`). How it
+compares to others is answered as of the length that the function is traced at, and narrows the lengths that the trace
+is for:
 
     n == 1              no, at n = 20: the trace is not for n = 1
     n <= 512            yes: it is for no n above 512
@@ -20,6 +21,7 @@ import operator
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from zyx.graph.outline import Length
 from zyx.jit.numbers import StandIn
 from zyx.runtime.handle import Handle
 from zyx.runtime.tracing import place_outside
@@ -30,10 +32,11 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DType
     from zyx.graph import Graph, Node
+    from zyx.graph.outline import Product
     from zyx.jit.numbers import Numbers
     from zyx.shape import Shape
 
-#: The place of the length among the numbers of a call: behind all others.
+#: The place of the lengths among the numbers of a call: behind all others, as one.
 _PLACE: Final = -1
 
 
@@ -41,89 +44,78 @@ class Extent:
     """The lengths that a trace is for.
 
     Attributes:
-        length: The one that it is made at.
+        lengths: Those that it is made at.
         numbers: What else varies.
         is_traced: Whether the trace is being made. Sizes that outlive it, in objects that the function changes, compute
             as the ints that they were.
         place: The line of the program where a size was looked at, if one was.
     """
 
-    def __init__(self, length: int, numbers: Numbers) -> None:
-        self.length = length
+    def __init__(self, lengths: Sequence[int], numbers: Numbers) -> None:
+        self.lengths = tuple(lengths)
         self.numbers: Final = numbers
         self.is_traced = True
         self.place = ""
-        self._low, self._high = 0, sys.maxsize
-        self._excluded: set[int] = set()
-        self._others: dict[tuple[tuple[int, ...], str], bool] = {}
-        self._given: dict[tuple[int, ...], StandIn] = {}
+        self._low, self._high = [0] * len(lengths), [sys.maxsize] * len(lengths)
+        self._excluded: set[tuple[int, int]] = set()
+        self._others: dict[tuple[Length, str], bool] = {}
+        self._given: dict[Length, StandIn] = {}
 
-    def __contains__(self, length: int) -> bool:
-        return (
-            self._low <= length <= self._high
-            and length not in self._excluded
-            and (not self._others or self._has_others(length))
-        )
+    def __contains__(self, lengths: tuple[int, ...]) -> bool:
+        for number, length in enumerate(lengths):
+            if not self._low[number] <= length <= self._high[number] or (number, length) in self._excluded:
+                return False
+        return not self._others or self._has_others(lengths)
 
-    def _has_others(self, length: int) -> bool:
-        return all(
-            _holds(relation, _at(terms, length)) is outcome for (terms, relation), outcome in self._others.items()
-        )
+    def _has_others(self, lengths: tuple[int, ...]) -> bool:
+        return all(_holds(relation, size.at(*lengths)) is outcome for (size, relation), outcome in self._others.items())
 
-    def size(self, factor: int, offset: int) -> int:
-        """Return what stands in for ``factor * n + offset``."""
-        return self.made((offset, factor))  # type: ignore[no-any-return]
-
-    def made(self, terms: Sequence[int]) -> Any:  # noqa: ANN401  # an int, to all who use it
-        """Return the size of these coefficients, that of n ** 0 first; an int if it does not vary."""
-        count = len(terms)
-        while count > 1 and not terms[count - 1]:
-            count -= 1
-        if count == 1 or not self.is_traced:
-            return _at(tuple(terms), self.length)
-        return Size(self, tuple(terms[:count]))
+    def made(self, size: Length) -> Any:  # noqa: ANN401  # an int, to all who use it
+        """Return what stands in for a size; an int if it does not vary."""
+        return Size(self, size) if size.varies and self.is_traced else size.at(*self.lengths)
 
     def look(self) -> None:
-        """Note that the trace is for this length alone."""
+        """Note that the trace is for these lengths alone."""
         if self.is_traced and not self.place:
             self.place = place_outside()
         self.numbers.looked_at |= {_PLACE}
 
-    def number(self, terms: tuple[int, ...]) -> StandIn:
+    def number(self, size: Length) -> StandIn:
         """Return what stands in for a size where it is no size, but a number."""
-        found = self._given.get(terms)
+        found = self._given.get(size)
         if found is None:
-            found = self._given[terms] = StandIn(
-                self.numbers, _at(terms, self.length), frozenset((_PLACE,)), lambda values: _at(terms, values[_PLACE])
-            )
+
+            def formula(values: Sequence[Any]) -> int:
+                return size.at(*values[_PLACE])
+
+            value = size.at(*self.lengths)
+            found = self._given[size] = StandIn(self.numbers, value, frozenset((_PLACE,)), formula)
         return found
 
-    def compare(self, terms: tuple[int, ...], relation: str) -> bool:
+    def compare(self, size: Length, relation: str) -> bool:
         """Return whether a size is 0, or below 0, and keep to the lengths at which that is so as it is now."""
-        outcome = _holds(relation, _at(terms, self.length))
+        outcome = _holds(relation, size.at(*self.lengths))
         if not self.is_traced:
             return outcome
-        if len(terms) > 2:
-            self._others[terms, relation] = outcome
+        offset = size.terms.get((), 0)
+        products = [product for product in size.terms if product]
+        if len(products) > 1 or len(products[0]) > 1:
+            self._others[size, relation] = outcome
             return outcome
-        offset, factor = terms
+        (number,) = products[0]
+        factor = size.terms[products[0]]
         if relation == "== 0":
             if outcome:
                 self.look()
             elif not offset % factor:
-                self._excluded.add(-offset // factor)
+                self._excluded.add((number, -offset // factor))
         elif (factor > 0) is outcome:
-            self._high = min(self._high, -(offset // factor) - 1 if outcome else offset // -factor)
+            most = -(offset // factor) - 1 if outcome else offset // -factor
+            self._high[number] = min(self._high[number], most)
         else:
-            self._low = max(self._low, offset // -factor + 1 if outcome else -(offset // factor))
+            least = offset // -factor + 1 if outcome else -(offset // factor)
+            self._low[number] = max(self._low[number], least)
         return outcome
-
-
-def _at(terms: tuple[int, ...], length: Any) -> int:  # noqa: ANN401  # a number, which is an int
-    value = 0
-    for term in reversed(terms):
-        value = value * length + term
-    return value
 
 
 def _holds(relation: str, value: int) -> bool:
@@ -134,25 +126,25 @@ class Size(VaryingSize):
     """Stands in for a size; see the module. To ``isinstance`` it is an int.
 
     Attributes:
-        terms: The coefficients, that of n ** 0 first.
+        size: The size.
     """
 
-    __slots__ = ("_extent", "terms")
+    __slots__ = ("_extent", "size")
 
-    def __init__(self, extent: Extent, terms: tuple[int, ...]) -> None:
+    def __init__(self, extent: Extent, size: Length) -> None:
         self._extent = extent
-        self.terms = terms
+        self.size = size
 
     def look(self) -> int:
         """Return the number of this call; the trace is for no other length from now on."""
         self._extent.look()
-        return _at(self.terms, self._extent.length)
+        return self.size.at(*self._extent.lengths)
 
     def now(self) -> int:
         return self if self._extent.is_traced else self.look()  # type: ignore[return-value]  # an int to all who use it
 
     def as_number(self) -> StandIn:
-        return self._extent.number(self.terms)
+        return self._extent.number(self.size)
 
     def as_constant(self, graph: Graph, dtype: DType, device: str, shape: Shape) -> Node:
         """Return a node that is this number; see `Graph.const`."""
@@ -163,38 +155,34 @@ class Size(VaryingSize):
     __class__ = property(lambda self: int)  # as other proxies have it
 
     def __add__(self, other: Any) -> Any:  # noqa: ANN401  # what numbers take
-        theirs = terms_of(other)
+        theirs = size_of(other)
         if theirs is None:
             return self._as_number(operator.add, other, is_left=True)
-        return self._extent.made(_sum(self.terms, theirs))
+        return self._extent.made(self.size + theirs)
 
     def __sub__(self, other: Any) -> Any:  # noqa: ANN401
-        theirs = terms_of(other)
+        theirs = size_of(other)
         if theirs is None:
             return self._as_number(operator.sub, other, is_left=True)
-        return self._extent.made(_sum(self.terms, [-term for term in theirs]))
+        return self._extent.made(self.size + -theirs)
 
     def __rsub__(self, other: Any) -> Any:  # noqa: ANN401
-        theirs = terms_of(other)
+        theirs = size_of(other)
         if theirs is None:
             return self._as_number(operator.sub, other, is_left=False)
-        return self._extent.made(_sum(theirs, [-term for term in self.terms]))
+        return self._extent.made(theirs + -self.size)
 
     def __mul__(self, other: Any) -> Any:  # noqa: ANN401
-        theirs = terms_of(other)
+        theirs = size_of(other)
         if theirs is None:
             return self._as_number(operator.mul, other, is_left=True)
-        found = [0] * (len(self.terms) + len(theirs) - 1)
-        for i, mine in enumerate(self.terms):
-            for j, term in enumerate(theirs):
-                found[i + j] += mine * term
-        return self._extent.made(found)
+        return self._extent.made(self.size * theirs)
 
     def __radd__(self, other: Any) -> Any:  # noqa: ANN401
-        return self + other if terms_of(other) is not None else self._as_number(operator.add, other, is_left=False)
+        return self + other if size_of(other) is not None else self._as_number(operator.add, other, is_left=False)
 
     def __rmul__(self, other: Any) -> Any:  # noqa: ANN401
-        return self * other if terms_of(other) is not None else self._as_number(operator.mul, other, is_left=False)
+        return self * other if size_of(other) is not None else self._as_number(operator.mul, other, is_left=False)
 
     def __truediv__(self, other: Any) -> Any:  # noqa: ANN401
         return self._as_number(operator.truediv, other, is_left=True)
@@ -203,8 +191,8 @@ class Size(VaryingSize):
         return self._as_number(operator.truediv, other, is_left=False)
 
     def __divmod__(self, other: Any) -> Any:  # noqa: ANN401
-        theirs = terms_of(other)
-        found = None if theirs is None else _quotient(self.terms, theirs)
+        theirs = size_of(other)
+        found = None if theirs is None else _quotient(self.size, theirs)
         if found is None or not other:  # the second says that it is not 0
             return divmod(self.look(), other.look() if isinstance(other, VaryingSize) else other)
         return self._extent.made(found[0]), found[1]
@@ -216,7 +204,7 @@ class Size(VaryingSize):
         return NotImplemented if isinstance(other, Handle) else divmod(self, other)[1]
 
     def __neg__(self) -> Any:  # noqa: ANN401
-        return self._extent.made([-term for term in self.terms])
+        return self._extent.made(-self.size)
 
     def __pos__(self) -> Size:
         return self
@@ -230,13 +218,13 @@ class Size(VaryingSize):
         return NotImplemented if isinstance(other, Handle) else pow(self.look(), other, *modulus)
 
     def __bool__(self) -> bool:
-        return not self._extent.compare(self.terms, "== 0")
+        return not self._extent.compare(self.size, "== 0")
 
     def __eq__(self, other: object) -> bool:
-        theirs = terms_of(other)
+        theirs = size_of(other)
         if theirs is None:
             return NotImplemented if isinstance(other, Handle) else bool(self.look() == _looked(other))
-        difference = self._extent.made(_sum(self.terms, [-term for term in theirs]))
+        difference = self._extent.made(self.size + -theirs)
         return not difference
 
     def __ne__(self, other: object) -> bool:
@@ -257,19 +245,19 @@ class Size(VaryingSize):
 
     def _is_below(self, other: object, op: Callable[[Any, Any], bool], more: int) -> bool:
         """Return what ``op``, a comparison, gives; `more` is 1 where it is that of ``<=``, or its negation."""
-        theirs = terms_of(int(other) if type(other) is float and other.is_integer() else other)
+        theirs = size_of(int(other) if type(other) is float and other.is_integer() else other)
         if theirs is None:
             return NotImplemented if isinstance(other, Handle) else op(self.look(), _looked(other))
-        difference = self._extent.made(_sum(self.terms, [-term for term in theirs]))
+        difference = self._extent.made(self.size + -theirs)
         if not isinstance(difference, VaryingSize):
             return op(difference, 0)
-        is_below = self._extent.compare(_sum(difference.terms, (-more,)), "< 0")  # type: ignore[attr-defined]
+        is_below = self._extent.compare(difference.size + Length(0, -more), "< 0")  # type: ignore[attr-defined]
         return is_below if op is operator.lt or op is operator.le else not is_below
 
     def __hash__(self) -> int:
         """Nodes are kept by their shapes, those of one trace; whoever else looks something up does so by the number."""
         name = sys._getframe(1).f_globals.get("__name__", "")
-        return hash((id(self._extent), self.terms)) if name.startswith("zyx.") else hash(self.look())
+        return hash((id(self._extent), self.size)) if name.startswith("zyx.") else hash(self.look())
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # whatever ints have
         getattr(int, name)  # or there is no such attribute
@@ -289,36 +277,37 @@ class Size(VaryingSize):
         return self.as_number().combined(op, other, is_left=is_left)
 
 
-def _sum(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
-    """Return the coefficients of the sum of two sizes."""
-    if len(first) < len(second):
-        first, second = second, first
-    return (*(a + b for a, b in zip(first, second, strict=False)), *first[len(second) :])
+def _quotient(size: Length, by: Length) -> tuple[Length, int] | None:
+    """Return the quotient and the rest of two sizes, if these are known whatever the lengths."""
+    if len(by.terms) != 1:
+        ratio = next(iter(size.terms.values())) // next(iter(by.terms.values())) if by.terms else 0
+        return (Length(0, ratio), 0) if by.terms and by * Length(0, ratio) == size else None
+    ((divisor, factor),) = by.terms.items()
+    found: dict[Product, int] = {}
+    for product, term in size.terms.items():
+        left = _without(product, divisor)
+        if left is None or (product and term % factor) or (divisor and term % factor):
+            return None
+        found[left] = term // factor
+    return Length.of(found), 0 if divisor else size.terms.get((), 0) % factor
 
 
-def _quotient(terms: tuple[int, ...], by: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
-    """Return the quotient and the rest of two sizes, if these are known whatever the length; `by` is one power of n."""
-    power, factor = len(by) - 1, by[-1]
-    if len(terms) == len(by) > 1 and [term * factor for term in terms] == [term * terms[-1] for term in by]:
-        return None if terms[-1] % factor else ((terms[-1] // factor,), 0)
-    if any(by[:power]) or not factor or any(terms[:power]) or any(term % factor for term in terms[max(power, 1) :]):
-        return None
-    if power:
-        return None if terms[power] % factor else (tuple(term // factor for term in terms[power:]), 0)
-    return (terms[0] // factor, *(term // factor for term in terms[1:])), terms[0] % factor
+def _without(product: Product, divisor: Product) -> Product | None:
+    """Return what is left of a product without the lengths of another one; None if they are not all in it."""
+    left = [*product]
+    for number in divisor:
+        if number not in left:
+            return None
+        left.remove(number)
+    return tuple(left)
 
 
-def terms_of(value: object) -> tuple[int, ...] | None:
-    """Return the coefficients of a size or an int, None for all else."""
+def size_of(value: object) -> Length | None:
+    """Return a size or an int as a polynomial, None for all else."""
     kind = type(value)
     if kind is int or kind is bool:
-        return (int(value),)  # type: ignore[call-overload]  # it is one
-    return value.terms if kind is Size else None  # type: ignore[attr-defined]
-
-
-def size_at(size: int, length: int) -> int:
-    """Return a size, or an int, for a length."""
-    return _at(terms_of(size) or (), length)
+        return Length(0, int(value))  # type: ignore[call-overload]  # it is one
+    return value.size if kind is Size else None  # type: ignore[attr-defined]
 
 
 def _looked(value: Any) -> Any:  # noqa: ANN401  # whatever it is compared with

@@ -89,13 +89,13 @@ class Way:
     constants: tuple[Hashable, ...]
     changed: frozenset[int] = frozenset()
     refused: set[int] = field(default_factory=set)
-    settled: set[int] = field(default_factory=set)
+    settled: set[int | tuple[int, ...]] = field(default_factory=set)
     served: dict[tuple[int, frozenset[int]], Served] = field(default_factory=dict)
-    latest: int = 0
+    latest: int | tuple[int, ...] = 0
     in_succession: int = 0
-    runs: dict[int, int] = field(default_factory=dict)
+    runs: dict[int | tuple[int, ...], int] = field(default_factory=dict)
 
-    def ran(self, length: int) -> bool:
+    def ran(self, length: int | tuple[int, ...]) -> bool:
         """Note a run; return whether the length has settled."""
         self.in_succession = self.in_succession + 1 if length == self.latest else 1
         self.latest = length
@@ -191,9 +191,10 @@ class Lengths:
             return None
         length = length_of(way.sizes, sizes)
         assert length is not None
-        bound = bound_of(way.sizes, outputs, order, length)
-        if bound is None or bound in way.refused or length in way.settled:
+        bounds = bounds_of(way.sizes, outputs, order, (length,))
+        if bounds is None or bounds[0] in way.refused or length in way.settled:
             return None
+        (bound,) = bounds
         now = {place for place, (a, b) in enumerate(zip(way.constants, constants, strict=True)) if a != b}
         way.changed |= now
         fixed = tuple(value for place, value in enumerate(constants) if place not in way.changed)
@@ -219,34 +220,39 @@ def _way_of(
 
 def _has_shapes(sizes: Sequence[Length], order: Sequence[Node]) -> bool:
     """Whether shapes are among what varies: starts of slices alone are numbers (`zyx.runtime.varying`)."""
-    return any(size.factor for _, dims, _ in by_node(sizes, order) for size in dims)
+    return any(size.varies for _, dims, _ in by_node(sizes, order) for size in dims)
 
 
-def bound_of(
+def bounds_of(
     sizes: Sequence[Length],
     outputs: Sequence[Node],
     order: Sequence[Node],
-    length: int,
+    lengths: Sequence[int],
     most_points: int = _MOST_POINTS,
     most_copied: int = _MOST_COPIED,
-) -> int | None:
-    """Return the greatest length to plan for: the next power of two, or as far as what is cut out goes.
+) -> tuple[int, ...] | None:
+    """Return the greatest lengths to plan for: the next powers of two, or as far as what is cut out goes.
 
     None if a node has more than `most_points` elements at that, or what varies of leaves and results `most_copied`.
     """
-    bound = max(LEAST_BOUND, 1 << (length - 1).bit_length())
+    bounds = [max(LEAST_BOUND, 1 << (length - 1).bit_length()) for length in lengths]
     dims_of: dict[Node, Dims] = {}
     for node, dims, pairs in by_node(sizes, order):
         dims_of[node] = dims
         if isinstance(node, n.Shrink) and pairs:
             for (_, stop), size in zip(pairs, dims_of[node.sources[0]], strict=True):
-                if stop.factor > 0 and not size.factor:
-                    bound = min(bound, (size.offset - stop.offset) // stop.factor)
-    points = {node: math.prod(size.at(bound) for size in dims) for node, dims in dims_of.items()}
+                if stop.varies and not size.varies:
+                    (product, factor), *others = [(product, term) for product, term in stop.terms.items() if product]
+                    if others or len(product) > 1 or factor < 0:
+                        continue  # what is longer than this has no graph
+                    (number,) = product
+                    most = (size.terms.get((), 0) - stop.terms.get((), 0)) // factor
+                    bounds[number] = min(bounds[number], most)
+    points = {node: math.prod(size.at(*bounds) for size in dims) for node, dims in dims_of.items()}
     leaves = [node for node in order if node.storage is not None or type(node) is n.Leaf]
-    varying = [node for node in (*outputs, *leaves) if any(size.factor for size in dims_of[node])]
+    varying = [node for node in (*outputs, *leaves) if any(size.varies for size in dims_of[node])]
     copied = sum(points[node] for node in varying)
-    return bound if max(points.values()) <= most_points and copied <= most_copied else None
+    return tuple(bounds) if max(points.values()) <= most_points and copied <= most_copied else None
 
 
 def _constants_of(order: Sequence[Node]) -> list[n.Const]:

@@ -1,0 +1,64 @@
+"""How the sizes of several calls follow one length, or two.
+
+x[20, 3], y[20]     and x[31, 3], y[31]                     x[n, 3], y[n]
+x[8, 20], y[8]      and x[8, 31], y[8], and x[4, 20], y[4]  x[m, n], y[m]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx.graph.outline import Length, length_of, lengths_between
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Lengths that vary at once.
+_MOST_LENGTHS: Final = 2
+
+
+def follow(rows: Sequence[tuple[int, ...]]) -> tuple[Length, ...] | None:
+    """Return how the sizes of several calls follow one length, or two; None if they do not."""
+    found = lengths_between(rows[0], rows[-1])
+    if found is not None and all(length_of(found, row) is not None for row in rows):
+        return found
+    changes = [tuple([size - sizes[0] for size in sizes]) for sizes in zip(*rows, strict=True)]
+    kinds = [*dict.fromkeys(change for change in changes if any(change))]
+    if len(kinds) > _MOST_LENGTHS:
+        return None
+    lengths: list[Length] = []
+    for change, size in zip(changes, rows[0], strict=True):
+        if not any(change):
+            lengths.append(Length(0, size))
+        else:  # that of the first size of its kind, and how much there is more of this one
+            lengths.append(Length.of({(kinds.index(change),): 1, (): size - rows[0][changes.index(change)]}))
+    return tuple(lengths)
+
+
+class Followed:
+    """Sizes that follow lengths, each one of these.
+
+    Attributes:
+        sizes: They.
+    """
+
+    __slots__ = ("_places", "_terms", "sizes")
+
+    def __init__(self, sizes: tuple[Length, ...]) -> None:
+        self.sizes = sizes
+        # The length, its factor and what is added, of each size; of those that follow none, the one behind the others.
+        count = len({product for size in sizes for product in size.terms if product})
+        self._terms: list[tuple[int, int, int]] = []
+        for size in sizes:
+            (number,), factor = next(((p, term) for p, term in size.terms.items() if p), ((count,), 0))
+            self._terms.append((number, factor, size.terms.get((), 0)))
+        first = [(number, factor) for number, factor, _ in self._terms]
+        self._places = [(place := first.index((i, 1)), self._terms[place][2]) for i in range(count)]
+
+    def lengths_of(self, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the lengths that give these sizes, None if there are none."""
+        lengths = [sizes[place] - offset for place, offset in self._places]
+        lengths.append(0)
+        if [lengths[number] * factor + offset for number, factor, offset in self._terms] != [*sizes]:
+            return None
+        return tuple(lengths[:-1])
