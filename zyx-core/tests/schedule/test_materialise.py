@@ -202,3 +202,30 @@ def test_code_of_more_than_64_operations_is_not_written_twice(cpu):
     cheaper = cpu.tanh(cpu.tanh(x))
     result = cpu.add(*(graph.shrink(cheaper, [part]) for part in ((0, 20), (20, 40))))
     assert kept(result) == {result}
+
+
+@pytest.mark.parametrize(
+    ("patch", "columns", "is_kept"),
+    [(14, 200, True), (8, 500, True), (64, 64, False), (40, 63, False), (3, 100, False)],
+)
+def test_rows_of_short_pieces_are_put_together_for_products_that_use_them_often(cpu, patch, columns, is_kept):
+    """Of pieces of 64 elements, of few columns and of few products they are read where they lie."""
+    graph, count = cpu.graph, 6
+    image = cpu.normal(count * patch, count * patch)
+    squares = graph.permute(graph.reshape(image, (count, patch, count, patch)), (0, 2, 1, 3))
+    rows = graph.reshape(squares, (count * count, 1, patch * patch))
+    weights = graph.reshape(cpu.normal(columns, patch * patch), (1, columns, patch * patch))
+    shape = (count * count, columns, patch * patch)
+    product = cpu.sum(cpu.mul(graph.expand(rows, shape), graph.expand(weights, shape)), 2)
+    assert kept(product) == ({rows, product} if is_kept else {product})
+    cpu.check(product, tolerance=1e-4)
+
+
+def test_rows_that_only_change_places_are_read_where_they_lie(cpu):
+    graph = cpu.graph
+    turned = graph.permute(cpu.normal(8, 4, 128), (1, 0, 2))
+    rows = graph.reshape(turned, (32, 1, 128))
+    shape = (32, 300, 128)
+    weights = graph.expand(graph.reshape(cpu.normal(300, 128), (1, 300, 128)), shape)
+    product = cpu.sum(cpu.mul(graph.expand(rows, shape), weights), 2)
+    assert kept(product) == {product}

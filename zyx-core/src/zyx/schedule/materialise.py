@@ -5,7 +5,8 @@ Kept are
 1. what is asked for, `Contiguous`, `ToDevice` and `Scatter` nodes and scans, `Custom` nodes and what these read;
 2. every reduction;
 3. a node that costs something and is repeated by an `Expand` many times: it is computed once, not for every repetition;
-4. what a product of matrices multiplies, if it has to be computed at all; rounded, if that takes less memory;
+4. what a product of matrices multiplies, if it has to be computed at all; rounded, if that takes less memory; and if
+   rows of it lie in short pieces in memory, which would be put together again for every use of them;
 5. what is needed at several points, by one kept node or by several, if computing it again at each costs more than
    storing it and reading it back: see `zyx.schedule.repetition`;
 6. what a reduction combines, if that needs several other reductions at the same points: see `row_summaries`.
@@ -16,6 +17,8 @@ Everything else is computed where it is needed. What is kept becomes a kernel of
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.graph import node as n
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
 _ALWAYS = (n.Contiguous, n.ToDevice, n.Custom, n.Scatter, n.Scan, n.Reduce)
 _EXPANSION: Final = 4
 _EXPANDED_COST: Final = 4
+#: Rows of pieces of fewer elements are put together for products of so many numbers, if each is used so often.
+_LEAST_PIECE: Final = 64
+_LEAST_PRODUCTS: Final = 1 << 20
+_LEAST_USES: Final = 64
 
 
 def choose_materialised(order: Sequence[Node], outputs: Sequence[Node]) -> set[Node]:
@@ -47,6 +54,7 @@ def choose_materialised(order: Sequence[Node], outputs: Sequence[Node]) -> set[N
         else:
             for operand in contraction_operands(node) or ():
                 _keep_operand(operand, kept)
+                _keep_in_pieces(operand, kept)
     keep_repeated(order, kept)
     kept.update(row_summaries(order, kept))
     return kept
@@ -147,6 +155,41 @@ def _keep_operand(operand: Node, kept: set[Node]) -> None:
             rounded = node
         node = node.sources[0]
     kept.add(rounded)
+
+
+def _keep_in_pieces(operand: Node, kept: set[Node]) -> None:
+    """Keep what makes rows of `operand` of pieces that lie apart: patches of images, for one."""
+    if size_of(operand.shape) < _LEAST_PRODUCTS or _repetition(operand) < _LEAST_USES:
+        return
+    whole = size_of(_below_movement(operand).shape)
+    while operand.storage is None and isinstance(operand, (*MOVEMENT, n.Cast)):
+        if isinstance(operand, n.Reshape) and size_of(operand.shape) <= whole and _piece(operand) < _LEAST_PIECE:
+            kept.add(operand)
+            return
+        operand = operand.sources[0]
+
+
+def _piece(node: n.Reshape) -> float:
+    """Return the elements that lie together of the axes that `node` makes one of; infinity if it makes none of others.
+
+    The last such axis counts: products sum along it.
+    """
+    moved = node.sources[0]
+    if not isinstance(moved, n.Permute) or moved.storage is not None:
+        return math.inf
+    axis, size, axes = moved.ndim, 1, []
+    while axis and size < node.shape[-1]:  # those that the last axis is made of
+        axis -= 1
+        size *= moved.shape[axis]
+        axes.append(axis)
+    if size != node.shape[-1]:
+        return math.inf
+    together = 1
+    for inner, outer in itertools.pairwise(axes):
+        together *= moved.shape[inner]
+        if moved.shape[outer] > 1 and moved.order[outer] + 1 != moved.order[inner]:
+            return together
+    return math.inf
 
 
 def _is_whole(node: Node, below: Node) -> bool:
