@@ -363,6 +363,28 @@ def test_a_length_that_stays_gets_a_trace_of_its_own(interpreter):
     assert [isinstance(trace, Lengthy) for trace in jitted.traces] == [False, False, False, True]
 
 
+def test_nodes_of_one_trace_are_not_taken_for_those_of_another(interpreter):
+    def function(x, kind):
+        zeros = zyx.zeros(x.shape[0], 2)  # without values of its own: equal ones are one node
+        return zyx.concat([x, zeros.reshape(zeros.shape[0] * 2)[: zeros.shape[0] + 1]], 0) * (2 if kind > 1 else 3)
+
+    jitted = zyx.jit(function)
+    for length, kind in ((5, 1), (9, 1), (12, 1), (7, 2), (8, 2), (40, 2), (13, 1), (6, 3), (4, 3)):
+        x = operand((length,), length)
+        expected = np.concatenate([x, np.zeros(length + 1, np.float32)]) * (2 if kind > 1 else 3)
+        np.testing.assert_array_equal(jitted(zyx.Tensor(x), kind).numpy(), expected)
+    assert len(jitted.traces) == 5
+
+
+def test_results_in_one_buffer_are_cut_off_once(interpreter):
+    jitted = zyx.jit(lambda x: ((turned := x.transpose(0, 1) + 0.0), turned[0]))
+    for length in (5, 9, 12, 4, 40):
+        x = operand((length, 1), length)
+        turned, row = jitted(zyx.Tensor(x))
+        np.testing.assert_array_equal(turned.numpy(), x.T)
+        np.testing.assert_array_equal(row.numpy(), x[:, 0])
+
+
 def test_errors_are_those_of_the_function(interpreter):
     jitted = zyx.jit(lambda x: x + zyx.ones((7, 3)))
     jitted(zyx.ones((7, 3)))
