@@ -324,5 +324,18 @@ def device(lab) -> LabDevice:
 
 
 @pytest.fixture
+def refuses_numbers(device, monkeypatch) -> None:
+    """Let `device` refuse kernels that are given numbers."""
+    compile_ = device.compile
+
+    def refuse(kernel):
+        if "variable" in str(kernel):
+            raise UnsupportedError(f"{device.name} takes no numbers")
+        return compile_(kernel)
+
+    monkeypatch.setattr(device, "compile", refuse)
+
+
+@pytest.fixture
 def pool(device) -> LabPool:
     return device.memory_pool

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.errors import UnsupportedError
 
 RNG = np.random.default_rng(5)
 W, U = (RNG.standard_normal(shape).astype(np.float32) / 4 for shape in ((16, 24), (24, 24)))
@@ -71,15 +70,7 @@ def test_two_buffers_that_are_read_at_places_of_their_own(lab):
     assert lab.compiler.compiled - before <= 8
 
 
-def test_a_device_that_refuses_numbers_has_kernels_for_each(lab, device, monkeypatch, capsys):
-    compile_ = device.compile
-
-    def refuse(kernel):
-        if "variable" in str(kernel):
-            raise UnsupportedError(f"{device.name} takes no numbers")
-        return compile_(kernel)
-
-    monkeypatch.setattr(device, "compile", refuse)
+def test_a_device_that_refuses_numbers_has_kernels_for_each(lab, refuses_numbers, capsys):
     with zyx.debug("plan"):
         assert compiled(lab, numbers((5, 4, 16)), 4) >= 6
     assert capsys.readouterr().err.count("next: a kernel for each place that is read") == 1
