@@ -7,9 +7,10 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.graph import node as n
+from zyx.graph.walk import topological
 from zyx.ir.pool import Pool
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
-from zyx.schedule.partition import _ranges_of
+from zyx.schedule.partition import _ranges_of, partition
 
 
 def test_chains_of_elementwise_operations_movement_and_casts_are_one_kernel(bench):
@@ -262,6 +263,12 @@ def test_few_rows_of_at_most_16384_elements_in_all_are_one_kernel(processor, wid
     assert parts(processor, centred(processor, processor.normal(2, width))) == count  # each is gone over twice
 
 
+@pytest.mark.parametrize(("width", "count"), [(4096, 1), (4097, 2)])
+def test_a_sum_counts_with_all_that_it_combines(processor, width, count):
+    x = processor.normal(2, width)
+    assert parts(processor, processor.sum(processor.exp(centred(processor, x)), 0, 1)) == count
+
+
 def test_all_reductions_of_a_kernel_count(processor):
     x = processor.normal(2, 4000)
     assert parts(processor, processor.sub(centred(processor, x), processor.sum(x, 1))) == 2
@@ -351,10 +358,32 @@ def test_a_kernel_runs_behind_one_with_a_later_root_that_stores_what_it_reads(be
     assert all(part.root not in part.taken for part in scheduled.parts)
 
 
+def test_kernels_are_in_an_order_in_which_they_can_run_before_they_are_arranged(bench):
+    x = bench.normal(64, 64)
+    outputs = []
+    for _ in range(3):  # the sum of columns reads what the kernel with the later root stores
+        e = bench.exp(bench.sub(x, bench.max(x, 1)))
+        outputs += [bench.sum(e, 0), bench.mul(e, bench.sum(e, 1)), e]
+        x = bench.mul(e, outputs[-3])
+    outputs = bench.prepare(*outputs)
+    stored: set[n.Node] = set()
+    for part in partition(topological(outputs), outputs, bench.info):
+        assert {node for node in part.reads if node.storage is None} <= stored
+        stored.update(part.stored)
+    assert stored >= set(outputs)
+
+
 def test_products_share_no_kernel_with_other_loops(bench):
     first, second = (bench.matmul(bench.normal(24, 16), bench.normal(16, 20)) for _ in range(2))
     assert parts(bench, bench.add(first, second)) == 2
     assert parts(bench, bench.add(first, bench.sum(bench.normal(24, 300), 1))) == 2
+    total = bench.graph.reshape(bench.sum(bench.normal(24, 20, 30), 2), (24, 20))  # of each element of the product
+    assert parts(bench, bench.add(first, total)) == parts(bench, bench.add(total, first)) == 2
+
+
+def test_a_product_takes_along_what_is_asked_for_of_each_of_its_elements(bench):
+    product, other = bench.matmul(bench.normal(24, 16), bench.normal(16, 20)), bench.tanh(bench.normal(24, 20))
+    assert parts(bench, bench.add(product, other), other) == parts(bench, bench.add(other, product), other) == 1
 
 
 def test_a_product_of_one_element_takes_what_follows_it_along(bench):
@@ -403,6 +432,23 @@ def test_a_scan_shares_no_kernel_with_products_and_other_scans(gpu):
     assert parts(gpu, gpu.add(running, gpu.matmul(x, gpu.normal(40, 40)))) == 2
     assert parts(gpu, gpu.add(gpu.matmul(x, gpu.normal(40, 40)), running)) == 2
     assert parts(gpu, gpu.add(running, gpu.sum(x, 1))) == 2
+
+
+def test_a_scan_is_computed_where_each_element_is_needed_as_it_comes_only(gpu):
+    graph, x = gpu.graph, gpu.normal(40, 40)
+    running = graph.scan(ReduceOp.SUM, x, 1)
+    turned, summed = graph.permute(running, (1, 0)), gpu.sum(running, 1)
+    padded = graph.pad(running, [(1, 0), (0, 0)])
+    for result in (gpu.add(running, graph.flip(running, (1,))), gpu.add(running, turned), summed, gpu.exp(padded)):
+        assert len(gpu.check(result, tolerance=1e-3).parts) == 2
+
+
+@pytest.mark.parametrize("shape", [(300_000,), (300_000, 1)])
+def test_blocks_of_a_long_scan_take_along_what_follows_whatever_its_axes(cpu, shape):
+    running = cpu.graph.scan(ReduceOp.SUM, cpu.normal(*shape), 0)
+    assert parts(cpu, cpu.exp(running)) == 3  # totals, offsets, and the rest
+    short = cpu.graph.scan(ReduceOp.SUM, cpu.normal(40, 40), 1)
+    assert parts(cpu, cpu.exp(short)) == 2  # along one, lanes would wait for each other
 
 
 def test_a_scan_that_others_need_too_is_stored_whole(gpu):

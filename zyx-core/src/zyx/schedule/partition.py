@@ -274,7 +274,8 @@ class _Grower:
             return False
         if self._scan is not None or self._contraction is not None or self._rows is not None:
             return False
-        if not may_be_followed(node, self._info) and -1 not in region.root_ranges:
+        is_made_for_a_scan = any(number < 0 for number in region.root_ranges)
+        if not may_be_followed(node, self._info) and not is_made_for_a_scan:
             return False
         ranges = [index.range for index in view.point if isinstance(index, e.RangeRef)]
         is_plain = all(isinstance(index, e.RangeRef | e.Literal) for index in view.point)
