@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -129,9 +131,16 @@ def test_what_a_device_takes_in_no_schedule_is_done_in_parts(card, monkeypatch, 
         z = y - y.sum(axis=1)[:, None]
         return z * z, y.max(axis=0)
 
+    written = []
+    monkeypatch.setattr(card.trace, "_write", written.append)
+    card.trace.configured = PLAN
     x = values(6, 5)
     found = function(zyx.Tensor(x))
     zyx.realize(*found)
+    divided = [line for line in written if line.endswith("next: done in parts")]
+    assert bool(divided) == (most < 100)  # of which another schedule takes fewer
+    shown = r"kernel \w+: UnsupportedError: \d+ operations; next: done in parts"
+    assert all(re.fullmatch(shown, line) for line in divided)
     expected = function(x.astype(np.float64))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.numpy(), other, 1e-3, 1e-3)
