@@ -282,7 +282,7 @@ def _outcome(function: Callable[..., Any], given: Sequence[zyx.Tensor], row: Seq
     try:
         found = function(given, row)
         zyx.realize(*found)
-    except ZyxError as error:
+    except (ZyxError, IndexError) as error:  # the latter of a tuple that has fewer parts with other numbers
         return type(error)
     return [(array.dtype, array.shape) for array in found]
 
