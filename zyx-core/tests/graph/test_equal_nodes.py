@@ -161,3 +161,13 @@ def test_the_dead_are_forgotten_and_the_living_are_not():
     del kept
     graph._forget_dead()
     assert graph._nodes == {}
+
+
+def test_what_was_longer_for_a_while_is_what_it_was():
+    graph = Graph()
+    half, whole = (graph.leaf((3,), dtype, "a", object()) for dtype in (dtypes.float16, dtypes.int16))
+    assert graph.cast(graph.cast(half, dtypes.float32), dtypes.float16) is half
+    assert graph.cast(graph.cast(whole, dtypes.int64), dtypes.int16) is whole
+    for node, between in (half, dtypes.bfloat16), (half, dtypes.int32), (whole, dtypes.uint32), (whole, dtypes.float32):
+        back = graph.cast(graph.cast(node, between), node.dtype)
+        assert back.sources[0].dtype is between

@@ -49,6 +49,13 @@ class TestSharing:
         scheduled = bench.check(*[bench.tanh(bench.normal(size)) for size in range(1, 8)])
         assert [len(launch) for launch in scheduled.launches] == [3, 3, 1]
 
+    @pytest.mark.parametrize(("rows", "count"), [(100, 1), (700, 2)])
+    def test_what_turns_much_over_has_a_launch_of_its_own_where_threads_share_memory(self, gpu, cpu, rows, count):
+        for bench, launches in (gpu, count), (cpu, 1):
+            turned = bench.graph.contiguous(bench.graph.permute(bench.normal(100, rows), (1, 0)))
+            scheduled = bench.check(turned, bench.tanh(bench.normal(7)))
+            assert len(scheduled.launches) == launches
+
     def test_products_of_matrices_scans_and_scatters_have_launches_of_their_own(self, bench):
         index = bench.leaf(np.zeros((2, 3), np.int64))
         outputs = [

@@ -229,3 +229,14 @@ def test_rows_that_only_change_places_are_read_where_they_lie(cpu):
     weights = graph.expand(graph.reshape(cpu.normal(300, 128), (1, 300, 128)), shape)
     product = cpu.sum(cpu.mul(graph.expand(rows, shape), weights), 2)
     assert kept(product) == {product}
+
+
+@pytest.mark.parametrize(("rows", "is_kept"), [(64, False), (512, True)])
+def test_what_lies_in_memory_is_rounded_once_for_products_that_use_it_often(cpu, rows, is_kept):
+    graph = cpu.graph
+    a, b = (
+        graph.cast(graph.cast(cpu.normal(*shape), dtypes.float16), dtypes.float32) for shape in ((rows, 64), (64, 64))
+    )
+    product = cpu.matmul(a, b)
+    kept = choose_materialised(topological([product]), [product])
+    assert [node.dtype for node in kept if isinstance(node, n.Cast)] == [dtypes.float16] * (2 if is_kept else 0)

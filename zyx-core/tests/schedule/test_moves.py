@@ -172,8 +172,14 @@ class TestBehind:
             moves = [Split(second, 2), Behind(f"{second}.1", first), Merge(f"{second}.1", first)]
             check(nests[name], apply_moves(nests[name], moves))
 
+    def test_what_a_sum_combines_over_changes_places_too(self, nests):
+        label = nests["matmul"].statements[0].reduced[0].label
+        moves = [Split(label, 2), Behind(f"{label}.1", f"{label}.0"), Merge(f"{label}.1", f"{label}.0")]
+        check(nests["matmul"], apply_moves(nests["matmul"], moves))
+
     def test_refusals(self, nests):
         refused(nests["softmax"], Behind("r0", "r1"), match="must both be free")
+        refused(nests["matmul"], Behind("r0", "r2"), match="must both be free")
         refused(nests["scan"], Behind("r1", "r0"), match="must both be free")
         refused(nests["tanh"], Behind("r0", "r0"), match="r0 cannot be behind itself")
 

@@ -104,6 +104,21 @@ class TestMatrixProducts:
         assert len(scheduled.parts) == 1
         assert len(scheduled.stored) == 2
 
+    def test_what_a_product_is_rounded_to_is_stored_in_its_place(self, bench):
+        graph = bench.graph
+        product = bench.matmul(bench.normal(24, 16), bench.normal(16, 20))
+        rounded = graph.cast(product, dtypes.float16)
+        total = bench.sum(graph.cast(rounded, dtypes.float32), 0)
+        centred = graph.binary(BinaryOp.SUB, graph.cast(rounded, dtypes.float32), bench.expand(total, 24, 20))
+        scheduled = bench.check(bench.sum(bench.mul(centred, centred), 0))
+        assert [node.dtype for node in scheduled.stored if node.shape == (24, 20)] == [dtypes.float16]
+
+    def test_a_product_that_is_needed_in_full_is_stored_in_full(self, bench):
+        product = bench.matmul(bench.normal(24, 16), bench.normal(16, 20))
+        rounded = bench.graph.cast(product, dtypes.float16)
+        scheduled = bench.check(bench.sum(product, 0), bench.sum(bench.graph.cast(rounded, dtypes.float32), 1))
+        assert dtypes.float16 not in [node.dtype for node in scheduled.stored if node.ndim == 3]
+
 
 class TestWhatIsKept:
     def test_contiguous_scan_and_scatter_are_kernels_of_their_own(self, bench):
@@ -384,6 +399,14 @@ def test_products_share_no_kernel_with_other_loops(bench):
 def test_a_product_takes_along_what_is_asked_for_of_each_of_its_elements(bench):
     product, other = bench.matmul(bench.normal(24, 16), bench.normal(16, 20)), bench.tanh(bench.normal(24, 20))
     assert parts(bench, bench.add(product, other), other) == parts(bench, bench.add(other, product), other) == 1
+
+
+@pytest.mark.parametrize(("rows", "count"), [(128, 1), (512, 2)])
+def test_what_is_large_is_stored_in_the_order_of_its_own_kernel(bench, rows, count):
+    turned = bench.tanh(bench.normal(128, rows))
+    other = bench.graph.contiguous(bench.graph.permute(turned, (1, 0)))
+    assert parts(bench, turned, other) == count
+    assert parts(bench, other) == 1
 
 
 def test_a_product_of_one_element_takes_what_follows_it_along(bench):

@@ -65,6 +65,26 @@ def stride_along(index: Expr, range_: Range) -> int | None:
     return step
 
 
+def step_along(index: Expr, range_: Range) -> int:
+    """Return how far `index` moves from most points of `range_` to the next; 0 if that differs.
+
+    Where two ranges were joined to `range_`, that is how far it moves along the inner one.
+    """
+    step = 0
+    for term, factor in index.terms if isinstance(index, e.Affine) else ((index, 1),):
+        inner = term.x if isinstance(term, e.Remainder) else term
+        if isinstance(inner, e.RangeRef) and inner.range is range_:
+            step += factor
+        elif term.free & range_.bit and not _is_slow(term, range_):
+            return 0
+    return step
+
+
+def _is_slow(term: Expr, range_: Range) -> bool:
+    """Whether `term` is the same for many neighbouring points of `range_`: a quotient of it."""
+    return isinstance(term, e.Quotient) and isinstance(term.x, e.RangeRef) and term.x.range is range_
+
+
 def reads_in(statement: Statement) -> list[e.Read]:
     """Return the reads of a statement, each once."""
     return [expr for expr in expressions_of(statement) if isinstance(expr, e.Read)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.graph import node as n
 from zyx.schedule.materialise import contraction_operands
+from zyx.schedule.region import is_turned
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ def _may_share(part: Part, info: DeviceInfo) -> bool:
     if any(contraction_operands(node) is not None for node in computed):
         return False
     reduced = [node for node in computed if isinstance(node, n.Reduce)]
-    if not reduced:
-        return True
+    if not reduced:  # elements that are far apart take tiles of local memory, of a schedule for these alone
+        return info.max_group_threads == 1 or not any(is_turned(part.region, node) for node in part.region.inputs)
     points = size_of(reduced[0].sources[0].shape)
     results = size_of(part.root.shape)
     if info.max_group_threads > 1 and info.meets_in_branches and points >= results * _POINTS_OF_A_THREAD:

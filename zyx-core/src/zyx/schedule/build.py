@@ -194,8 +194,11 @@ class _NestBuilder:
         if inside is None:
             return value
         fill = node.value if isinstance(node, n.Pad) else node.dtype.to_scalar(0)
-        if isinstance(value, e.Read) and fill == 0 and str(fill) != "-0.0":
-            return value  # a masked read gives 0 already
+        read = value
+        while isinstance(read, e.Convert):
+            read = read.x
+        if isinstance(read, e.Read) and fill == 0 and str(fill) != "-0.0":
+            return value  # a masked read gives 0 already, and that is converted to 0
         return pool.select(inside, value, pool.literal(fill, node.dtype))
 
     def _elementwise(self, node: Node, point: tuple[Expr, ...], mask: Expr | None) -> Expr | list[Key]:

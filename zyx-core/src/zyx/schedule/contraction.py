@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Scan, Store
 from zyx.ops import BinaryOp, ReduceOp
-from zyx.schedule.accesses import expressions_of, reads_in, serial_ranges, stride_along
+from zyx.schedule.accesses import expressions_of, reads_in, serial_ranges, step_along, stride_along
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,7 +177,8 @@ def _longest(ranges: Sequence[Range], stores: Sequence[Store]) -> Range:
 
 
 def _near(read: e.Read, side: Range, depth: Range) -> Range | None:
-    found = [range_ for range_ in (side, depth) if stride_along(read.index, range_) == 1]
+    steps = {range_: step_along(read.index, range_) for range_ in (side, depth)}
+    found = [range_ for range_, step in steps.items() if step == 1]
     return found[0] if len(found) == 1 else None
 
 

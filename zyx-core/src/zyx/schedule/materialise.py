@@ -5,11 +5,12 @@ Kept are
 1. what is asked for, `Contiguous`, `ToDevice` and `Scatter` nodes and scans, `Custom` nodes and what these read;
 2. every reduction;
 3. a node that costs something and is repeated by an `Expand` many times: it is computed once, not for every repetition;
-4. what a product of matrices multiplies, if it has to be computed at all; rounded, if that takes less memory; and if
-   rows of it lie in short pieces in memory, which would be put together again for every use of them;
-5. what is needed at several points, by one kept node or by several, if computing it again at each costs more than
+4. what a product of matrices multiplies, if it has to be computed at all; rounded, if that takes less memory, also of
+   what is in memory; and if rows of it lie in short pieces there, which would be put together again for every use;
+5. what a reduction is rounded to, if nothing else needs the reduction: less is stored than of the reduction itself;
+6. what is needed at several points, by one kept node or by several, if computing it again at each costs more than
    storing it and reading it back: see `zyx.schedule.repetition`;
-6. what a reduction combines, if that needs several other reductions at the same points: see `row_summaries`.
+7. what a reduction combines, if that needs several other reductions at the same points: see `row_summaries`.
 
 Everything else is computed where it is needed. What is kept becomes a kernel of its own, or part of one: see
 `zyx.schedule.partition`.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from zyx.graph import node as n
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 _ALWAYS = (n.Contiguous, n.ToDevice, n.Custom, n.Scatter, n.Scan, n.Reduce)
 _EXPANSION: Final = 4
 _EXPANDED_COST: Final = 4
-#: Rows of pieces of fewer elements are put together for products of so many numbers, if each is used so often.
+#: Rows of pieces of fewer elements are put together for products of so many numbers, if each is used so often; and
+#: what lies in memory is rounded for them.
 _LEAST_PIECE: Final = 64
 _LEAST_PRODUCTS: Final = 1 << 20
 _LEAST_USES: Final = 64
@@ -55,9 +58,34 @@ def choose_materialised(order: Sequence[Node], outputs: Sequence[Node]) -> set[N
             for operand in contraction_operands(node) or ():
                 _keep_operand(operand, kept)
                 _keep_in_pieces(operand, kept)
+    kept.update(_rounded(order, outputs))
     keep_repeated(order, kept)
     kept.update(row_summaries(order, kept))
     return kept
+
+
+def _rounded(order: Sequence[Node], outputs: Sequence[Node]) -> set[Node]:
+    """Return what reductions are converted to, of fewer bits, where they are needed for nothing else."""
+    casts: set[Node] = {node for node in order if isinstance(node, n.Cast) and node.storage is None}
+    casts = {node for node in casts if node.dtype.bits < node.sources[0].dtype.bits}
+    if not casts:
+        return casts
+    users = Counter(outputs)
+    for node in order:
+        if node.storage is None:
+            users.update(node.sources)
+    found = {cast: before_rounding(cast) for cast in casts}
+    return {cast for cast, below in found.items() if below is not cast and users[below] == 1 == users[cast.sources[0]]}
+
+
+def before_rounding(node: Node) -> Node:
+    """Return the reduction that `node` has the results of, converted to fewer bits, or `node` if it is no such."""
+    if not isinstance(node, n.Cast) or node.dtype.bits >= node.sources[0].dtype.bits:
+        return node
+    below = node.sources[0]
+    while isinstance(below, n.Reshape | n.Permute) and below.storage is None:
+        below = below.sources[0]
+    return below if isinstance(below, n.Reduce) and below.storage is None else node
 
 
 def row_summaries(order: Sequence[Node], kept: set[Node]) -> dict[Node, int]:
@@ -146,15 +174,16 @@ def _keep_expanded(node: Node, kept: set[Node]) -> None:
 
 def _keep_operand(operand: Node, kept: set[Node]) -> None:
     below = _below_movement(operand)
-    if is_source(below):
-        return
     # Of a chain of conversions the smallest result is stored: it is what a library takes for a factor, too.
     rounded, node = below, operand
     while node is not below:
         if isinstance(node, n.Cast) and _is_whole(node, below) and node.dtype.bits < rounded.dtype.bits:
             rounded = node
         node = node.sources[0]
-    kept.add(rounded)
+    if not is_source(below):
+        kept.add(rounded)
+    elif rounded is not below and size_of(operand.shape) >= _LEAST_PRODUCTS and _repetition(operand) >= _LEAST_USES:
+        kept.add(rounded)  # once, instead of for every use
 
 
 def _keep_in_pieces(operand: Node, kept: set[Node]) -> None:

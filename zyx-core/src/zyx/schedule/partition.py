@@ -3,7 +3,8 @@
 Every kept node (`zyx.schedule.materialise`) starts as a kernel of its own. Then, from the outputs to the sources,
 each kernel takes in what it reads, where that
 
-1. is needed at one point of the kernel's ranges only, once for each of its elements: nothing is computed twice;
+1. is needed at one point of the kernel's ranges only, once for each of its elements: nothing is computed twice; and is
+   stored, if it is large and has to be, in the order in which the kernel stores its results;
 2. does not tie two kernels into a circle;
 3. leaves enough to run in parallel: the ranges that all reductions taken in have around them (the kernel's *rows*)
    have as many points as the device needs, or as the kernel has elements, unless the whole kernel is small;
@@ -29,9 +30,9 @@ from zyx.graph import node as n
 from zyx.ir import expr as e
 from zyx.ir.pool import Pool
 from zyx.schedule.cost import STORE_COST, inline_cost
-from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
+from zyx.schedule.materialise import before_rounding, choose_materialised, contraction_operands, row_summaries
 from zyx.schedule.params import nodes_to_keep_apart
-from zyx.schedule.region import Region, follow
+from zyx.schedule.region import Region, follow, is_turned
 from zyx.schedule.scans import may_be_followed, ranges_of_scan
 from zyx.schedule.stages import rows_of, rows_wanted
 from zyx.shape import size_of
@@ -227,12 +228,12 @@ class _Grower:
         ranges = _ranges_of_one_point(region, node)
         if ranges is None or region.extent(ranges) > size_of(node.shape):
             return False
-        if is_stored and region.extent(ranges) < size_of(node.shape):
+        if is_stored and (region.extent(ranges) < size_of(node.shape) or is_turned(region, node)):
             return False
         is_reduced = any(view.reduced for view in views)
         if self._scan is not None and (isinstance(node, n.Reduce) or is_reduced):
             return False
-        if contraction_operands(node) is not None:
+        if contraction_operands(before_rounding(node)) is not None:
             return not is_reduced and self._takes_contraction(region, ranges)
         if isinstance(node, n.Reduce):
             return self._takes_row_value(region, node, ranges)

@@ -14,6 +14,7 @@
 9. A sum of several products of matrices, as gradients have it, becomes several sums: each is one that is known how to
    compute fast.
 10. Attention becomes one hand-written kernel, where warps multiply matrices (`zyx.schedule.attention`).
+11. There, what convolutions multiply is copied to where its channels lie side by side (`zyx.schedule.channels`).
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def prepare(
     users = _count_users(order, outputs)
     wanted = set(outputs)
     sorting = functools.partial(_sorted, graph, info=info, way=way) if way < 2 else None
-    helpers = Helpers(functools.partial(_reduction, graph, info=info), sorting)
+    summed = functools.partial(_reduction, graph, info=info)
+    helpers = Helpers(summed, sorting)
     has_windows = any(isinstance(node, n.Unslide) for node in order)
     has_weights = way == 0 and _may_attend(order, info)
     for node in order:
@@ -94,7 +96,7 @@ def prepare(
             new[node] = node
             continue
         sources = [new[source] for source in node.sources]
-        merged = sum_of_windows(graph, node, new, users) if has_windows and isinstance(node, n.Reduce) else None
+        merged = sum_of_windows(graph, node, new, users, summed) if has_windows and isinstance(node, n.Reduce) else None
         if has_weights and isinstance(node, n.Cast) and isinstance(node.sources[0], n.Reduce):
             merged = _attended(graph, node, new, users, info)
         current = merged or (sources[0] if isinstance(node, n.Alias) else rebuild(graph, node, sources))
@@ -219,8 +221,18 @@ def _reduction(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     """Return the reduction as it is to be computed: in its accumulator's type, and in two steps if that is better."""
     wide = accumulator(node.dtype)
     if wide is node.dtype or node.op not in (ReduceOp.SUM, ReduceOp.PROD):
-        return in_stages(graph, node, info)
+        return _laid_out(graph, node, info)
     total = graph.reduce(node.op, graph.cast(node.sources[0], wide), node.axes)
     if isinstance(total, n.Reduce):
-        total = in_stages(graph, total, info)
+        total = _laid_out(graph, total, info)
     return graph.cast(total, node.dtype)
+
+
+def _laid_out(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
+    """Return the reduction in two steps if that is better, or of factors that lie as warps take them."""
+    staged = in_stages(graph, node, info)
+    if staged is not node or not info.wmma or contraction_operands(node) is None:
+        return staged
+    from zyx.schedule.channels import channels_last  # for few devices
+
+    return channels_last(graph, node, info)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx.graph import node as n
 from zyx.schedule.movement import MOVEMENT, source_point
 from zyx.schedule.scans import point_of_root
+from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from zyx.ir.expr import Expr, Range
     from zyx.ir.pool import Pool
     from zyx.schedule.scans import ScanRanges
+
+#: Elements that are far apart take about as long as a launch, if they are so many.
+_SHORT_TURN: Final = 1 << 16
 
 
 class View(NamedTuple):
@@ -236,3 +240,18 @@ def _free(point: tuple[Expr, ...]) -> int:
     for index in point:
         free |= index.free
     return free
+
+
+def is_turned(region: Region, node: Node) -> bool:
+    """Whether a large `node` lies along another range of the results than these do: neighbours are far apart."""
+    axes = [axis for axis, size in enumerate(node.shape) if size > 1]
+    if size_of(node.shape) < _SHORT_TURN or not axes or not region.root_ranges:
+        return False
+    along = region.root_ranges[max(region.root_ranges)].bit
+    others = sum(range_.bit for range_ in region.root_ranges.values()) & ~along
+    return any(
+        any(view.point[axis].free & along for axis in axes)
+        and not view.point[axes[-1]].free & along
+        and view.point[axes[-1]].free & others
+        for view in region.views[node]
+    )

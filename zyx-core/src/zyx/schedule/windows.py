@@ -35,7 +35,13 @@ if TYPE_CHECKING:
     from zyx.shape import Shape
 
 
-def sum_of_windows(graph: Graph, node: n.Reduce, new: Mapping[Node, Node], users: Mapping[Node, int]) -> Node | None:
+def sum_of_windows(
+    graph: Graph,
+    node: n.Reduce,
+    new: Mapping[Node, Node],
+    users: Mapping[Node, int],
+    prepared: Callable[[n.Reduce], Node],
+) -> Node | None:
     """Return `node` as a sum of less, if it is a sum over windows that nobody else needs, else None.
 
     These are sums themselves, or they are further apart than one place.
@@ -45,6 +51,7 @@ def sum_of_windows(graph: Graph, node: n.Reduce, new: Mapping[Node, Node], users
         node: A reduction.
         new: What stands for the nodes below it in `graph`.
         users: How many nodes and callers need each node.
+        prepared: Returns the sum that it is given as it is to be computed.
     """
     chain: list[n.Reshape | n.Permute | n.Unslide] = []
     below = node.sources[0]
@@ -55,9 +62,9 @@ def sum_of_windows(graph: Graph, node: n.Reduce, new: Mapping[Node, Node], users
         return None
     is_sum = isinstance(below, n.Reduce) and below.storage is None and users[below] == 1
     if not is_sum or not isinstance(below, n.Reduce) or below.op is not ReduceOp.SUM:
-        rewriting = _Rewriting(graph, node, below.shape, (), chain[::-1])
+        rewriting = _Rewriting(graph, node, below.shape, (), chain[::-1], prepared)
         return rewriting.total(*rewriting.moved((new[below],))) if rewriting.divides else None
-    rewriting = _Rewriting(graph, node, below.shape, below.axes, chain[::-1])
+    rewriting = _Rewriting(graph, node, below.shape, below.axes, chain[::-1], prepared)
     product = new[below.sources[0]]
     if isinstance(product, n.Binary) and product.op is BinaryOp.MUL and product.storage is None:
         return rewriting.total(graph.binary(BinaryOp.MUL, *rewriting.moved(product.sources)))
@@ -78,12 +85,14 @@ class _Rewriting:
         shape: Shape,
         axes: tuple[int, ...],
         steps: list[n.Reshape | n.Permute | n.Unslide],
+        prepared: Callable[[n.Reduce], Node],
     ) -> None:
         self._graph = graph
         self._outer = outer
         self._shape = shape  # of the inner sum
         self._axes = axes  # that it sums over
         self._steps = steps
+        self._prepared = prepared
         self._divided = [number for number in range(len(steps)) if self._can_divide(number)]
 
     def _can_divide(self, number: int) -> bool:
@@ -173,6 +182,7 @@ class _Rewriting:
         first = outer.sources[0].ndim
         summed = (*outer.axes, *range(first, first + len(self._axes)))
         node = graph.reduce(ReduceOp.SUM, product, summed)
+        node = self._prepared(node) if isinstance(node, n.Reduce) else node
         strides = node.shape[first + len(self._axes) :]
         node = graph.reshape(node, (*node.shape[:first], *strides))
         order: list[int] = []

@@ -12,6 +12,7 @@ from zyx.errors import ScheduleError
 from zyx.ir.nest import Compute
 from zyx.schedule.arrays import local_bytes
 from zyx.schedule.estimate import estimate
+from zyx.schedule.heuristics.joined import join_sides
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small
 from zyx.schedule.heuristics.register_tiles import COST_ALONE, schedule_register_tiles
@@ -72,11 +73,15 @@ def _with_more_groups(nest: Nest, plan: Plan, info: DeviceInfo) -> Plan:
 
 def _schedule_group(plan: Plan, found: Contraction | None, info: DeviceInfo, *, can_meet: bool, is_alone: bool) -> None:
     """Schedule a nest for groups of threads, whose threads may meet."""
-    if can_meet and found is not None and schedule_tensor_cores(plan, found, info):
+    joined = plan.copy()
+    whole = None if found is None else join_sides(joined, found)
+    if can_meet and whole is not None and schedule_tensor_cores(joined, whole, info):
+        plan.become(joined)
         return
-    if is_alone and found is not None:
+    if is_alone and found is not None and whole is not None:
         tile = choose_thread_tile(found, info)
-        if schedule_register_tiles(plan, found, info, math.inf if tile is None else tile.cost):
+        if schedule_register_tiles(joined, whole, info, math.inf if tile is None else tile.cost):
+            plan.become(joined)
             return
         if tile is not None and tile.cost < COST_ALONE:
             schedule_thread_tile(plan, tile, info)

@@ -25,6 +25,16 @@ class Plan:
         self.nest = nest
         self.moves: list[Move] = []
 
+    def copy(self) -> Plan:
+        """Return another plan with the same moves so far."""
+        other = Plan(self.nest)
+        other.moves = [*self.moves]
+        return other
+
+    def become(self, other: Plan) -> None:
+        """Take the moves of `other`, which began as a copy."""
+        self.nest, self.moves = other.nest, other.moves
+
     def do(self, move: Move) -> None:
         """Apply `move`; if it does not apply, `ScheduleError` and nothing changes."""
         self.nest = move.apply(self.nest)

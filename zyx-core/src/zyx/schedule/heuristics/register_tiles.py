@@ -26,6 +26,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Kind
+from zyx.schedule.heuristics.joined import join_loops
 from zyx.schedule.heuristics.panels import stage_factor
 from zyx.schedule.heuristics.tiling import Block, Instruction, Tiling
 from zyx.schedule.heuristics.vectors import lanes_of
@@ -75,6 +76,7 @@ def schedule_register_tiles(plan: Plan, found: Contraction, info: DeviceInfo, be
     )  # what is past the end adds nothing, and is not written out
     depth = plan.split_masked(steps, _TURNED) if any(tiling.turned) else (steps,)
     kept, reduced = tiling.matrices.others
+    reduced, loop = join_loops(plan, reduced, loop)
     for range_ in kept:
         plan.mark(range_, Kind.GROUP)
     (rows, *of_rows), (columns, *of_columns) = sides

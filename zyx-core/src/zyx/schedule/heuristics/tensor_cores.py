@@ -36,6 +36,7 @@ from zyx.ir import expr as e
 from zyx.ir.nest import Kind
 from zyx.ir.wmma import WARP
 from zyx.schedule.fragments import factors_of
+from zyx.schedule.heuristics.joined import join_loops
 from zyx.schedule.heuristics.panels import stage_factor
 from zyx.schedule.heuristics.tiling import Block, Instruction, Tiling
 from zyx.schedule.moves import TensorCore
@@ -91,6 +92,7 @@ def schedule_tensor_cores(plan: Plan, found: Contraction, info: DeviceInfo) -> b
     sides = [_split_side(plan, tiling, block, number) for number in range(2)]
     loop, depth = plan.split(tiling.matrices.depth, block.depth)
     kept, reduced = tiling.matrices.others
+    reduced, loop = join_loops(plan, reduced, loop)
     for range_ in kept:
         plan.mark(range_, Kind.GROUP)
     inner = [range_ for side in sides for range_ in side.ranges]

@@ -185,7 +185,7 @@ def _tested_whole(nest: Nest, merged: Range, size: int) -> Nest:
 class Behind:
     """Put the range `inner` right behind `outer` in the loops and the values of all statements, as `Merge` needs them.
 
-    Both are free: no statement combines over them, nor goes over them in order.
+    Both are free, or a statement combines over both: none goes over them in order.
     """
 
     outer: str
@@ -195,7 +195,7 @@ class Behind:
         """Return the nest after the move.
 
         Raises:
-            ScheduleError: A statement has one of them only, or one of them is not free.
+            ScheduleError: A statement has, or combines over, one of them only, or goes over one in order.
         """
         first, second = find_range(nest, self.outer), find_range(nest, self.inner)
         if first is second:

@@ -101,7 +101,7 @@ def put_behind(nest: Nest, first: e.Range, second: e.Range) -> Nest:
     """Return `nest` with `second` right behind `first` in the loops and the values of all statements.
 
     Raises:
-        ScheduleError: A statement has only one of them, or combines or runs in order over one.
+        ScheduleError: A statement has only one of them, combines over one and not the other, or runs in order over one.
     """
     pool = nest.pool
     moved: dict[e.Value, e.Value] = {}
@@ -125,10 +125,13 @@ def put_behind(nest: Nest, first: e.Range, second: e.Range) -> Nest:
         if found:
             free = statement.order if isinstance(statement, Store) else statement.value.ranges
             serial = _in_order(statement)
-            if len(found) == 1 or any(range_ not in free or range_ in serial for range_ in found):
+            combined = isinstance(statement, Compute) and {first, second} <= {*statement.reduced}
+            if len(found) == 1 or not (combined or all(r in free and r not in serial for r in found)):
                 raise ScheduleError(f"{first} and {second} must both be free in {list(statement.order)}")
             result = replace(result, order=behind(result.order))
-            if not isinstance(result, Store):
+            if isinstance(result, Compute) and combined:
+                result = replace(result, reduced=behind(result.reduced))
+            elif not isinstance(result, Store):
                 value = e.Value(result.value.number, result.value.dtype, behind(result.value.ranges))
                 moved[result.value] = value
                 result = replace(result, value=value)
