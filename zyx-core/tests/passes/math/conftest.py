@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -113,15 +114,22 @@ def halves(x):
     return high, x - high
 
 
-def evaluate(op, *arrays, has_fma=True, has_uint64=True):
-    """Apply the decomposition of `op` to arrays, on a device with or without `Mad` that rounds once."""
-    kernel = elementwise(op, as_dtype(arrays[0].dtype), len(arrays[0]))
+@functools.lru_cache(maxsize=8)
+def decomposed(op, dtype, count, has_fma, has_uint64):
+    """What runs the decomposition of `op` on arrays of `count` elements; made once, for making it takes as long."""
+    kernel = elementwise(op, dtype, count)
     lowered = decompose_transcendentals(kernel, device(has_fma=has_fma, has_uint64=has_uint64))
     verify(lowered)
+    return functools.partial(run_fused, lowered) if has_fma else interpreter.Executable(lowered)
+
+
+def evaluate(op, *arrays, has_fma=True, has_uint64=True):
+    """Apply the decomposition of `op` to arrays, on a device with or without `Mad` that rounds once."""
+    run = decomposed(op, as_dtype(arrays[0].dtype), len(arrays[0]), has_fma, has_uint64)
     if has_fma:
-        return run_fused(lowered, arrays)
+        return run(arrays)
     result = np.zeros_like(arrays[0])
-    interpreter.run(lowered, [*arrays, result])
+    run([*arrays, result])
     return result
 
 
@@ -136,7 +144,7 @@ def ulps(got, exact):
         beyond = np.ldexp(exact.dtype.type(1), 2 - least_exponent)
         wide = np.where(np.isinf(got) & np.isfinite(exact), np.copysign(beyond, got), got.astype(exact.dtype))
         exponent = np.clip(np.frexp(exact)[1] - 1, least_exponent, 1 - least_exponent)
-        error = np.abs(wide - exact) / np.ldexp(exact.dtype.type(1), exponent - mantissa)
+        error = np.ldexp(np.abs(wide - exact), mantissa - exponent)
     is_same = (np.isnan(rounded) & np.isnan(got)) | ((rounded == got) & (np.signbit(rounded) == np.signbit(got)))
     must_be_same = ~np.isfinite(exact) | np.isnan(got) | (exact == 0) | (got == 0) & (rounded == 0)
     return np.where(is_same & ~np.isfinite(rounded), 0, np.where(must_be_same & ~is_same, np.inf, error))
