@@ -6,7 +6,7 @@ Indices have one column. Masks have one column or as many as there are lanes; No
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.ir.kernel import Define
     from zyx.semantics import Array
+
+
+_SIGNED: Final = np.dtype(np.int64)
+_UNSIGNED: Final = np.dtype(np.uint64)
 
 
 class OutOfBoundsError(Exception):
@@ -151,13 +155,16 @@ def check_bounds(positions: Array, length: int) -> None:
         OutOfBoundsError: One does.
     """
     if positions.size == 1:  # a thread, or all at one place
-        low = high = int(positions.item())
-    elif positions.size:
-        low, high = int(np.minimum.reduce(positions, axis=None)), int(np.maximum.reduce(positions, axis=None))
-    else:
+        if 0 <= int(positions.item()) < length:
+            return
+    elif not positions.size:
         return
-    if low < 0 or high >= length:
-        raise OutOfBoundsError(low if low < 0 else high, length)
+    else:  # without their sign, those below 0 lie above all others: one pass over them in the place of two
+        unsigned = positions.astype(_SIGNED, copy=False).view(_UNSIGNED)
+        if int(np.maximum.reduce(unsigned, axis=None)) < length:
+            return
+    low, high = int(positions.min()), int(positions.max())
+    raise OutOfBoundsError(low if low < 0 else high, length)
 
 
 def undefined(dtype: DType) -> np.generic:

