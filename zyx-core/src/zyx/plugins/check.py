@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pluggy
@@ -32,7 +33,6 @@ from zyx.settings.check import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import ModuleType
 
     from zyx.plugins.discover import Found
 
@@ -58,6 +58,22 @@ class _InfoHook:
     """The one hook that is called before the API version is known."""
 
     zyx_backend_info = staticmethod(hookspecs.zyx_backend_info)
+
+
+class _Hooks(pluggy.PluginManager):
+    """Looks only at what may be a hook: to look at an attribute without running it takes pluggy 20 us.
+
+    A plugin has dozens of others, such as the classes that its module imports.
+    """
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        is_of_module = isinstance(plugin, ModuleType) and not isinstance(vars(plugin).get(name), FunctionType)
+        if name not in HOOKS and (is_of_module or name.startswith("__")):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
+
+    def parse_hookspec_opts(self, specs: ModuleType | type, name: str) -> pluggy.HookspecOpts | None:
+        return super().parse_hookspec_opts(specs, name) if name in HOOKS else None
 
 
 def owners(
@@ -224,7 +240,7 @@ def _plain(kind: type[RecordT], given: RecordT) -> RecordT:
 def _hooks_of(specs: ModuleType | type, plugin: object, name: str, step: Step) -> pluggy.HookRelay:
     # A manager of its own for every plugin: calling a hook then reaches that plugin alone, and one that is refused
     # halfway through its registration leaves no trace beside the others.
-    manager = pluggy.PluginManager("zyx")
+    manager = _Hooks("zyx")
     manager.add_hookspecs(specs)
     try:
         manager.register(plugin, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_type_hints
 
@@ -72,8 +73,13 @@ class Checker:
         self._problems.append(f"{self._place(path)}: {f'key {path}: ' if path else ''}{text}")
 
 
-def fields_of(record: type) -> dict[str, FieldType]:
+def fields_of(record: type) -> Mapping[str, FieldType]:
     """Return the type of each configurable field of a dataclass or `msgspec.Struct`."""
+    return _fields_of(record)
+
+
+@functools.lru_cache(maxsize=64)  # evaluating annotations takes a millisecond, and each runtime asks again
+def _fields_of(record: type) -> Mapping[str, FieldType]:
     hints = get_type_hints(record, include_extras=True)
     if dataclasses.is_dataclass(record):
         names: Iterable[str] = [field.name for field in dataclasses.fields(record)]
