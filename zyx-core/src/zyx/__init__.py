@@ -297,6 +297,7 @@ if TYPE_CHECKING:
     from zyx import optim as optim
     from zyx.autograd import Tape, grad, value_and_grad
     from zyx.io import load, save
+    from zyx.jit.dims import Dim
     from zyx.tensor.control import (
         debug,
         empty_cache,
@@ -308,39 +309,39 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "DType", "Generator", "Tape", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__", "abs",
-    "acos", "acosh", "add", "all", "allclose", "aminmax", "any", "arange", "argmax", "argmin", "argsort", "array_equal",
-    "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "avg_pool", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "backends", "bernoulli", "bfloat16", "binary_cross_entropy", "binary_cross_entropy_with_logits",
-    "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bool",
-    "broadcast_arrays", "broadcast_to", "can_cast", "ceil", "celu", "chunk", "clip", "concat", "conv", "conv1d",
-    "conv2d", "conv3d", "conv_transpose", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "cos",
-    "cosh", "cosine_similarity", "count_nonzero", "cross", "cross_entropy", "cummax", "cummin", "cumprod", "cumsum",
-    "cumulative_prod", "cumulative_sum", "debug", "default_device", "default_generator", "deg2rad", "device",
-    "device_info", "devices", "diag", "diagonal", "diff", "divide", "dot", "dropout", "e", "einsum", "elu", "empty",
-    "empty_cache", "empty_like", "equal", "erf", "erfinv", "errors", "exp", "exp2", "expand_dims", "explain_device",
-    "explain_plan", "expm1", "eye", "finfo", "flatten", "flip", "float16", "float32", "float64", "floor",
-    "floor_divide", "fmod", "frac", "from_dlpack", "from_numpy", "full", "full_like", "gather", "gelu",
-    "glorot_uniform", "grad", "greater", "greater_equal", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "hypot",
-    "iinfo", "implicit_casts", "index_select", "inf", "int8", "int16", "int32", "int64", "isclose", "isdtype",
-    "isfinite", "isinf", "isnan", "jit", "kaiming_normal", "kaiming_uniform", "kl_div", "l1_loss", "leaky_relu", "lerp",
-    "less", "less_equal", "linspace", "load", "log", "log1p", "log2", "log10", "log_softmax", "logaddexp",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "logsumexp", "manual_seed", "masked_fill",
-    "masked_select", "matmul", "matrix_power", "matrix_transpose", "max", "max_pool", "max_pool1d", "max_pool2d",
-    "max_pool3d", "max_pool_with_indices", "maximum", "mean", "median", "memory_stats", "meshgrid", "min", "minimum",
-    "mish", "moveaxis", "mse_loss", "multinomial", "multiply", "nan", "nan_to_num", "narrow", "negative", "newaxis",
-    "nextafter", "nll_loss", "nonzero", "norm", "normal", "normalize", "not_equal", "one_hot", "ones", "ones_like",
-    "outer", "pad", "permute_dims", "pi", "plot_dot_graph", "plot_dot_plan", "positive", "pow", "prelu", "prod",
-    "profile", "put", "put_along_axis", "quick_gelu", "rad2deg", "rand", "rand_like", "randint", "randn", "randn_like",
-    "randperm", "ravel", "realize", "reciprocal", "relu", "relu6", "remainder", "repeat", "reshape", "result_type",
-    "roll", "round", "rsqrt", "save", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "selu",
-    "set_implicit_casts", "set_training", "settings", "sigmoid", "sign", "signbit", "silu", "sin", "sinh",
-    "smooth_l1_loss", "softmax", "softmin", "softplus", "softsign", "sort", "split", "sqrt", "square", "squeeze",
-    "stack", "std", "std_mean", "subtract", "sum", "swapaxes", "synchronize", "take", "take_along_axis", "tan", "tanh",
-    "tensordot", "tile", "topk", "trace", "training", "transpose", "tri", "tril", "triplet_margin_loss", "triu",
-    "trunc", "uint8", "uint16", "uint32", "uint64", "unflatten", "unfold", "uniform", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "unstack", "value_and_grad", "var", "var_mean", "vecdot", "where", "windows",
-    "zeros", "zeros_like",
+    "DType", "Dim", "Generator", "Tape", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__",
+    "abs", "acos", "acosh", "add", "all", "allclose", "aminmax", "any", "arange", "argmax", "argmin", "argsort",
+    "array_equal", "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "avg_pool", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "backends", "bernoulli", "bfloat16", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "bool", "broadcast_arrays", "broadcast_to", "can_cast", "ceil", "celu",
+    "chunk", "clip", "concat", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cross",
+    "cross_entropy", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "debug",
+    "default_device", "default_generator", "deg2rad", "device", "device_info", "devices", "diag", "diagonal", "diff",
+    "divide", "dot", "dropout", "e", "einsum", "elu", "empty", "empty_cache", "empty_like", "equal", "erf", "erfinv",
+    "errors", "exp", "exp2", "expand_dims", "explain_device", "explain_plan", "expm1", "eye", "finfo", "flatten",
+    "flip", "float16", "float32", "float64", "floor", "floor_divide", "fmod", "frac", "from_dlpack", "from_numpy",
+    "full", "full_like", "gather", "gelu", "glorot_uniform", "grad", "greater", "greater_equal", "hardsigmoid",
+    "hardswish", "hardtanh", "huber_loss", "hypot", "iinfo", "implicit_casts", "index_select", "inf", "int8", "int16",
+    "int32", "int64", "isclose", "isdtype", "isfinite", "isinf", "isnan", "jit", "kaiming_normal", "kaiming_uniform",
+    "kl_div", "l1_loss", "leaky_relu", "lerp", "less", "less_equal", "linspace", "load", "log", "log1p", "log2",
+    "log10", "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid",
+    "logsumexp", "manual_seed", "masked_fill", "masked_select", "matmul", "matrix_power", "matrix_transpose", "max",
+    "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_with_indices", "maximum", "mean", "median",
+    "memory_stats", "meshgrid", "min", "minimum", "mish", "moveaxis", "mse_loss", "multinomial", "multiply", "nan",
+    "nan_to_num", "narrow", "negative", "newaxis", "nextafter", "nll_loss", "nonzero", "norm", "normal", "normalize",
+    "not_equal", "one_hot", "ones", "ones_like", "outer", "pad", "permute_dims", "pi", "plot_dot_graph",
+    "plot_dot_plan", "positive", "pow", "prelu", "prod", "profile", "put", "put_along_axis", "quick_gelu", "rad2deg",
+    "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "ravel", "realize", "reciprocal", "relu",
+    "relu6", "remainder", "repeat", "reshape", "result_type", "roll", "round", "rsqrt", "save", "scatter",
+    "scatter_add", "scatter_reduce", "searchsorted", "selu", "set_implicit_casts", "set_training", "settings",
+    "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "smooth_l1_loss", "softmax", "softmin", "softplus", "softsign",
+    "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "subtract", "sum", "swapaxes",
+    "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk", "trace", "training",
+    "transpose", "tri", "tril", "triplet_margin_loss", "triu", "trunc", "uint8", "uint16", "uint32", "uint64",
+    "unflatten", "unfold", "uniform", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack",
+    "value_and_grad", "var", "var_mean", "vecdot", "where", "windows", "zeros", "zeros_like",
 ]  # fmt: skip
 
 e: Final = math.e
@@ -352,6 +353,7 @@ pi: Final = math.pi
 __array_api_version__: Final = API_VERSIONS[-1]
 
 _LAZY: Final = {
+    "Dim": "zyx.jit.dims",
     "Tape": "zyx.autograd",
     "debug": "zyx.tensor.control",
     "empty_cache": "zyx.tensor.control",

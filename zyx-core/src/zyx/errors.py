@@ -15,6 +15,10 @@ class ShapeError(ZyxError, ValueError):
     """Shapes, axes or sizes do not fit together."""
 
 
+class DimError(ShapeError):
+    """A length is not as its `zyx.Dim` says, or the Dim itself makes no sense; the text has the name and bounds."""
+
+
 class DTypeError(ZyxError, TypeError):
     """A dtype is not accepted here, or two dtypes have no common one."""
 

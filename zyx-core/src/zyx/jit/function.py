@@ -19,7 +19,8 @@ What a call depends on, and how that is noticed:
    and so do the switches of `zyx.modes`. For each of these signatures, the function is traced at the first call, and
    once more where it turns out to look at numbers. ``ZYX_DEBUG=plan`` says when it is, and why. Sizes of tensors that
    change, and that follow one length, or two, are given to one trace for all lengths from the third one on, as far as
-   the function does the same at these (`zyx.jit.lengths`).
+   the function does the same at these (`zyx.jit.lengths`); from the first one on where they are
+   declared as of a `zyx.Dim` (`zyx.jit.dims`).
 2. Tensors that the function reads or assigns without being given them (parameters, moments of an optimiser, states of
    random generators). They are found by themselves: every call reads their present values and stores the new ones. If
    one has another shape, dtype or device by then, or is gone, the function is traced again.
@@ -65,8 +66,9 @@ from zyx.runtime.runtime import current
 from zyx.runtime.tracing import Tracing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from zyx.jit.dims import Declared, Dim
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
     from zyx.jit.lengths import Lengths, Served
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from zyx.shape import Shape
 
 _Key: TypeAlias = "tuple[Runtime, Structure, Structure, str]"
+_DimsOf: TypeAlias = "Mapping[str, Mapping[int, Dim]]"
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -183,7 +186,9 @@ class Jit(Generic[P, R]):
     Copies of it have traces of their own, and so have those that belong to copied objects.
     """
 
-    def __init__(self, function: Callable[P, R], static: str | Iterable[str] = ()) -> None:
+    def __init__(
+        self, function: Callable[P, R], static: str | Iterable[str] = (), lengths: _DimsOf | None = None
+    ) -> None:
         functools.update_wrapper(self, function, updated=())  # a module is a function, too, and its attributes its own
         _check(function)
         self._wrapped = function
@@ -193,6 +198,12 @@ class Jit(Generic[P, R]):
             from zyx.jit.static import StaticParameters  # of no use to most functions
 
             self._static_places = StaticParameters(function, self._static).places
+        self._lengths = lengths
+        self._declared = None
+        if lengths:
+            from zyx.jit.dims import DeclaredLengths
+
+            self._declared = DeclaredLengths(function, lengths).declared
         # A bound method is a function whose first argument is known, so that what that object has is looked at.
         is_bound = isinstance(function, types.MethodType)
         self._function: Callable[..., R] = function.__func__ if is_bound else function  # type: ignore[attr-defined]
@@ -213,6 +224,8 @@ class Jit(Generic[P, R]):
         if runtime.traces and runtime.tracing is not None:  # part of the function that is being traced
             return self._wrapped(*args, **kwargs)
         if runtime.observers.references and runtime.observers.are_recording:  # what it computes has to have a history
+            if self._declared is not None:
+                self._declared(self._bound, args, kwargs)
             return self._wrapped(*args, **kwargs)
         given: tuple[object, ...] = (*self._bound, *args) if self._bound else args
         tensors: list[Handle] = []
@@ -249,11 +262,12 @@ class Jit(Generic[P, R]):
                 static = self._static_places(self._bound, args, kwargs) if self._static_places else frozenset[int]()
                 alike = self._alike_to((runtime, like, *key[2:]))
                 shapes = tuple([tensor._node.shape for tensor in tensors])
-                if alike.lengths is not None or alike.has_other(shapes):
+                declared = self._declared and self._declared(self._bound, args, kwargs)
+                if declared or alike.lengths is not None or alike.has_other(shapes):
                     from zyx.jit.lengthy import Call  # of no use before
 
                     call = Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
-                    done = self._at_length((runtime, like, *key[2:]), alike, call, shapes)
+                    done = self._at_length((runtime, like, *key[2:]), alike, call, shapes, declared)
                     if done is not None:
                         if len(self._served) >= _MOST_SERVED:
                             self._served.clear()
@@ -294,14 +308,16 @@ class Jit(Generic[P, R]):
                 self._alike.pop(next(iter(self._alike)), None)
         return found
 
-    def _at_length(self, like: _Key, alike: _Alike, call: Call, shapes: tuple[Shape, ...]) -> tuple[R, Served] | None:
+    def _at_length(
+        self, like: _Key, alike: _Alike, call: Call, shapes: tuple[Shape, ...], declared: Declared | None
+    ) -> tuple[R, Served] | None:
         """Return what a call gives by a trace for sizes that vary; None if it is to have a trace of its own."""
         if call.runtime.planner.is_deterministic or GROUP in like[3]:
             return None  # other kernels add up in another order; and plans of several devices take buffers
         if alike.lengths is None:
             from zyx.jit.lengths import Lengths
 
-            alike.lengths = Lengths(call.numbers, alike.first)
+            alike.lengths = Lengths(call.numbers, shapes if declared else alike.first, declared)
             forget = functools.partial(_forget_alike, weakref.ref(self), like)
             objects = [*identities_in(like[1])]
             alike.ends = [weakref.ref(object_, forget) for object_ in objects]
@@ -352,10 +368,10 @@ class Jit(Generic[P, R]):
         return self if instance is None else types.MethodType(self, instance)
 
     def __copy__(self) -> Self:
-        return type(self)(self._wrapped, self._static)
+        return type(self)(self._wrapped, self._static, self._lengths)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return type(self)(copy.deepcopy(self._wrapped, memo), self._static)
+        return type(self)(copy.deepcopy(self._wrapped, memo), self._static, self._lengths)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         """Pickle as functions are, by name, if that is the name of this one; else with the function that it wraps."""
@@ -363,7 +379,7 @@ class Jit(Generic[P, R]):
         found: object = sys.modules.get(getattr(self, "__module__", ""))
         for part in name.split("."):
             found = getattr(found, part, None)
-        return name if found is self else (type(self), (self._wrapped, self._static))
+        return name if found is self else (type(self), (self._wrapped, self._static, self._lengths))
 
     def clear(self) -> None:
         """Forget all traces."""
@@ -407,13 +423,15 @@ def _check(function: object) -> None:
 
 
 @overload
-def jit(function: Callable[P, R], *, static: str | Iterable[str] = ()) -> Jit[P, R]: ...
+def jit(function: Callable[P, R], *, static: str | Iterable[str] = (), lengths: _DimsOf | None = None) -> Jit[P, R]: ...
 @overload
-def jit(*, static: str | Iterable[str] = ()) -> Callable[[Callable[P, R]], Jit[P, R]]: ...
+def jit(
+    *, static: str | Iterable[str] = (), lengths: _DimsOf | None = None
+) -> Callable[[Callable[P, R]], Jit[P, R]]: ...
 
 
 def jit(
-    function: Callable[P, R] | None = None, *, static: str | Iterable[str] = ()
+    function: Callable[P, R] | None = None, *, static: str | Iterable[str] = (), lengths: _DimsOf | None = None
 ) -> Jit[P, R] | Callable[[Callable[P, R]], Jit[P, R]]:
     """Return `function` as one that is traced once a signature and replayed from then on; see `zyx.jit.function`.
 
@@ -421,12 +439,17 @@ def jit(
         function: What is traced. Without it, a decorator is returned: ``@zyx.jit(static="depth")``.
         static: Names of parameters. Each value of a number that is given there has a trace of its own, and is that
             number while it is traced; no other argument counts differently for it.
+        lengths: Axes of arguments whose lengths change from call to call, by the name of the parameter:
+            ``@zyx.jit(lengths={"x": {0: zyx.Dim("n", 1, 8192)}})``. There is one trace for all of them from the first
+            call on. Of a parameter that is given several tensors, the axis of each is declared.
 
     Raises:
+        DimError: A Dim contradicts another one. When called: a length is not within its bounds, or axes of one Dim
+            have other lengths.
         TraceError: `function` is a generator, an async function, or cannot be called, or has no such parameter. When
             called: it reads the values of a tensor, is given a NumPy array or an iterator, changes a list or dict that
             is an argument, or returns an iterator or tensors in objects that are not looked into.
     """
     if function is None:
-        return functools.partial(Jit, static=static)
-    return Jit(function, static)
+        return functools.partial(Jit, static=static, lengths=lengths)
+    return Jit(function, static, lengths)

@@ -11,6 +11,9 @@
 All sizes that vary have to follow one length, or two (`zyx.jit.follow`). What a trace for many lengths is made with,
 and how it is known which those are, says `zyx.jit.sizes`; how it is run, `zyx.jit.lengthy`.
 
+Where it is declared which sizes vary (`zyx.jit.dims`), that is so from the first call on, and at no length there is
+another trace because it is run often.
+
 Where there is no such trace or plan, a length has a trace of its own, as has one that is run many times in succession,
 or very often. ``ZYX_DEBUG=plan`` says why.
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from zyx.graph.outline import Length
 from zyx.jit.follow import Followed, follow
 from zyx.jit.lengthy import Lengthy, key_of
 from zyx.jit.numbers import LookedAt, Numbers
@@ -29,6 +33,7 @@ from zyx.runtime.tracing import Tracing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from zyx.jit.dims import Declared
     from zyx.jit.lengthy import Bounded, Call
     from zyx.runtime.handle import Handle
     from zyx.shape import Shape
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
 #: Sets of sizes of calls that are alike otherwise, from which ways of following are found, and these.
 _MOST_ROWS: Final = 5
 _MOST_WAYS: Final = 4
+#: Sets of the sizes that were not declared to vary, each of which has traces of its own; the oldest go first.
+_MOST_BESIDE: Final = 16
 #: Traces of one way, for different numbers that are looked at, states of objects, and ranges of lengths.
 _MOST_TRACES: Final = 4
 #: Traces that turned out to be for one length alone, after which no more are made.
@@ -51,18 +58,20 @@ class Lengths:
     Args:
         numbers: Those of one of them.
         shapes: Of the tensors of another one.
+        declared: Which sizes vary, where that was declared.
 
     Attributes:
         looked_at: The places of numbers that the function looks at.
         made: How many traces were made.
     """
 
-    def __init__(self, numbers: Sequence[float], shapes: Sequence[Shape]) -> None:
+    def __init__(self, numbers: Sequence[float], shapes: Sequence[Shape], declared: Declared | None = None) -> None:
         self.looked_at: frozenset[int] = frozenset()
         self.made = 0
         self._first = [*map(key_of, numbers)]
         self._changed: set[int] = set()
         self._rows = [tuple([size for shape in shapes for size in shape])]
+        self._declared = declared
         self._ways: list[_Way] = []
 
     @property
@@ -108,6 +117,9 @@ class Lengths:
             lengths = way.followed.lengths_of(sizes)
             if lengths is not None:
                 return way, lengths
+        if self._declared is not None:
+            self._ways = [*self._ways, self._way_beside(sizes, self._declared)][-_MOST_BESIDE:]
+            return self._way(sizes)
         if len(self._rows) < _MOST_ROWS and len(self._ways) < _MOST_WAYS and sizes not in self._rows:
             self._rows.append(sizes)
             for rows in (self._rows, *([row, sizes] for row in self._rows[:-1])):
@@ -117,6 +129,15 @@ class Lengths:
                     self._ways[-1].saw(self._rows)
                     return self._way(sizes)
         return None, ()
+
+    def _way_beside(self, sizes: tuple[int, ...], declared: Declared) -> _Way:
+        """Return how sizes follow lengths that were declared, beside those that do not."""
+        numbers = [declared.number_of.get(place) for place in range(len(sizes))]
+        followed = [
+            Length(0, size) if number is None else Length.of({(number,): 1})
+            for size, number in zip(sizes, numbers, strict=True)
+        ]
+        return _Way(Followed(tuple(followed)), is_declared=True)
 
     def _trace(self, call: Call, way: _Way, lengths: tuple[int, ...]) -> tuple[Lengthy | None, Tracing | None]:
         """Trace the function for many lengths."""
@@ -130,13 +151,14 @@ class Lengths:
             made_at = [length + apart * (number + 7) for number, length in enumerate(lengths)]
             if len({*made_at}) < len(made_at):
                 made_at[-1] += 5
-            extent = Extent(made_at, numbers)
+            extent = Extent(made_at, numbers, () if self._declared is None else self._declared.most)
             remaining = iter(way.followed.sizes)
             shapes = [tuple([extent.made(next(remaining)) for _ in tensor._node.shape]) for tensor in call.tensors]
             tracing = Tracing(call.runtime, shapes)
             if call.runtime.trace.plans:
                 shown = " and ".join(map(str, lengths))
-                call.runtime.trace.traced(call.name, f"sizes of its arguments change; for lengths such as {shown}")
+                why = "sizes of its arguments change" if self._declared is None else "for lengths that were declared"
+                call.runtime.trace.traced(call.name, f"{why}; for lengths such as {shown}")
             try:
                 return Lengthy(call, extent, tracing), tracing
             except LookedAt:
@@ -149,7 +171,7 @@ class Lengths:
             except Exception as raised:  # noqa: BLE001  # it takes no stand-ins; or it fails anyway, with those of its own
                 way.pinned = _MOST_PINNED
                 error = raised
-        call.runtime.trace.unbounded(max(lengths), error)
+        call.runtime.trace.unbounded(max(lengths), error, "trace")
         return None, None
 
 
@@ -162,13 +184,13 @@ class _Way:
         pinned: How many turned out to be for one length, since one was of use.
     """
 
-    def __init__(self, followed: Followed) -> None:
+    def __init__(self, followed: Followed, *, is_declared: bool = False) -> None:
         self.followed = followed
-        self.way = Way(followed.sizes, ())
+        self.way = Way(followed.sizes, (), settles=not is_declared)
         self.traces: list[Lengthy] = []
         self.made = 0
         self.pinned = 0
-        self._seen: set[tuple[int, ...]] | None = set()
+        self._seen: set[tuple[int, ...]] | None = None if is_declared else set()
         self._served = 0
 
     def saw(self, rows: Iterable[tuple[int, ...]]) -> None:

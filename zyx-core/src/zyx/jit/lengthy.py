@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 #: thousands: to compile what a function computes takes a second, as much as some hundreds of runs over these.
 _MOST_POINTS: Final = 1 << 26
 _MOST_COPIED: Final = 1 << 20
+#: The same where it was declared that lengths vary: who says so wants nothing compiled later, as long as there is room.
+_MOST_DECLARED: Final = 1 << 28
 #: Lengths of which is remembered how a plan is run on them.
 _MOST_LENGTHS: Final = 1024
 
@@ -137,13 +139,15 @@ class Lengthy(Entry):
 
     def _made(self, lengths: tuple[int, ...], tensors: Sequence[Handle]) -> Bounded | None:
         runtime = self._runtime
-        bounds = bounds_of(self._sizes, self._computed, self._order, lengths, _MOST_POINTS, _MOST_COPIED)
+        most = self.extent.most
+        limits = (_MOST_DECLARED, _MOST_DECLARED) if most else (_MOST_POINTS, _MOST_COPIED)
+        bounds = bounds_of(self._sizes, self._computed, self._order, lengths, *limits, most)
         try:
             if bounds is None:
                 raise NoPrefixError("so many elements are better computed alone")
             return Bounded(self, bounds, is_packed=self._is_packed(tensors))
         except (NoPrefixError, ZyxError) as error:
-            runtime.trace.unbounded(max(bounds or lengths), error)
+            runtime.trace.unbounded(max(bounds or lengths), error, "trace")
             return None
 
     def _is_packed(self, tensors: Sequence[Handle]) -> bool:

@@ -49,9 +49,11 @@ class Extent:
         is_traced: Whether the trace is being made. Sizes that outlive it, in objects that the function changes, compute
             as the ints that they were.
         place: The line of the program where a size was looked at, if one was.
+        most: The greatest lengths there are, if it was declared what varies; None of those that have none.
     """
 
-    def __init__(self, lengths: Sequence[int], numbers: Numbers) -> None:
+    def __init__(self, lengths: Sequence[int], numbers: Numbers, most: Sequence[int | None] = ()) -> None:
+        self.most: Final = most
         self.lengths = tuple(lengths)
         self.numbers: Final = numbers
         self.is_traced = True

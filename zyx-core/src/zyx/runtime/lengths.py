@@ -82,6 +82,7 @@ class Way:
         served: What the graphs are that there are plans for, by greatest length and the places that have changed.
         latest: The length that was run last.
         in_succession: How often it was.
+        settles: Whether lengths get plans of their own when they are run often.
         runs: How often each length was that has no plan of its own.
     """
 
@@ -93,10 +94,13 @@ class Way:
     served: dict[tuple[int, frozenset[int]], Served] = field(default_factory=dict)
     latest: int | tuple[int, ...] = 0
     in_succession: int = 0
+    settles: bool = True
     runs: dict[int | tuple[int, ...], int] = field(default_factory=dict)
 
     def ran(self, length: int | tuple[int, ...]) -> bool:
         """Note a run; return whether the length has settled."""
+        if not self.settles:
+            return False
         self.in_succession = self.in_succession + 1 if length == self.latest else 1
         self.latest = length
         if len(self.runs) >= _MOST_COUNTED:
@@ -230,12 +234,16 @@ def bounds_of(
     lengths: Sequence[int],
     most_points: int = _MOST_POINTS,
     most_copied: int = _MOST_COPIED,
+    greatest: Sequence[int | None] = (),
 ) -> tuple[int, ...] | None:
     """Return the greatest lengths to plan for: the next powers of two, or as far as what is cut out goes.
 
+    `greatest` are the greatest lengths that there are, as far as they are known.
     None if a node has more than `most_points` elements at that, or what varies of leaves and results `most_copied`.
     """
     bounds = [max(LEAST_BOUND, 1 << (length - 1).bit_length()) for length in lengths]
+    for number, known in enumerate(greatest):
+        bounds[number] = bounds[number] if known is None else min(bounds[number], known)
     dims_of: dict[Node, Dims] = {}
     for node, dims, pairs in by_node(sizes, order):
         dims_of[node] = dims

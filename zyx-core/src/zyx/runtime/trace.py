@@ -166,10 +166,11 @@ class Trace:
             what = "this constant" if count == 1 else f"these {count} constants"
             self._write(f"{type(error).__name__}: {error}; next: a kernel for {what} alone")
 
-    def unbounded(self, bound: int, error: Exception) -> None:
-        """Show that there is no plan for lengths up to one, and why."""
+    def unbounded(self, bound: int, error: Exception, following: str = "plan") -> None:
+        """Show that there is no plan for lengths up to one, why, and whether a plan or a trace follows."""
         if self.bits & (PLAN | SCHEDULE | IR):
-            self._write(f"lengths up to {bound}: {type(error).__name__}: {error}; next: a plan for this length alone")
+            said = f"{type(error).__name__}: {error}"
+            self._write(f"lengths up to {bound}: {said}; next: a {following} for this length alone")
 
     def prepared_otherwise(self, error: Exception) -> None:
         """Show that the device takes a graph only with fewer hand-written kernels."""

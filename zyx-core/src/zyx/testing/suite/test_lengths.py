@@ -94,6 +94,43 @@ def test_jitted_lengths_up_to_512_share_traces_and_a_dozen_kernels(
             assert runtime.compiler.compiled - before <= (16 if name == "inner axis" and device.takes_fronts else 12)
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_declared_lengths_share_one_trace_from_the_first_call_on(
+    device: Device, open_again: Callable[[], Runtime], name: str
+) -> None:
+    function, meaning, shape_at = PROGRAMS[name]
+    runtime, runs = open_again(), []
+
+    def declared(x: Tensor) -> Tensor:
+        runs.append(x.ndim)
+        return function(x)
+
+    axis = shape_at(7).index(7)
+    jitted = zyx.jit(declared, lengths={"x": {axis: zyx.Dim("n", 2, 100)}})
+    with use(runtime):
+        before = runtime.compiler.compiled
+        for length in (20, 31, 2, 8, 17, 25, 33, 50, 65, 100, 99, 3):
+            x = operand(shape_at(length), length)
+            np.testing.assert_allclose(jitted(zyx.Tensor(x)).numpy(), meaning(x), rtol=1e-4, atol=1e-4)
+        with pytest.raises(zyx.errors.DimError, match="n is 101"):
+            jitted(zyx.Tensor(operand(shape_at(101), 1)))
+        if shares_kernels(device):
+            assert len(runs) == 1
+            assert runtime.compiler.compiled - before <= (12 if name == "inner axis" and device.takes_fronts else 6)
+
+
+def test_axes_of_three_dims_share_one_trace(device: Device, open_again: Callable[[], Runtime]) -> None:
+    a, b, c = (zyx.Dim(name, 2, 64) for name in "abc")
+    jitted = zyx.jit(lambda x, y: zyx.tanh(x) @ y, lengths={"x": {0: a, 1: b}, "y": {0: b, 1: c}})
+    with use(open_again()):
+        for rows, depth, columns in ((5, 6, 7), (8, 9, 10), (40, 12, 13), (7, 50, 63), (7, 7, 7), (64, 64, 64)):
+            x, y = operand((rows, depth), 1), operand((depth, columns), 2)
+            found = jitted(zyx.Tensor(x), zyx.Tensor(y))
+            np.testing.assert_allclose(found.numpy(), np.tanh(x) @ y, rtol=1e-3, atol=1e-3)
+        if shares_kernels(device):
+            assert len(jitted.traces) == 1
+
+
 def test_jitted_gradients_and_state_are_right_at_all_lengths(open_again: Callable[[], Runtime]) -> None:
     expected = np.linspace(-0.5, 0.5, 6, dtype=np.float32).reshape(3, 2)
     with use(open_again()):
