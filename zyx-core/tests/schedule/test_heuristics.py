@@ -205,6 +205,30 @@ def test_threads_keep_what_fits_of_a_row_and_load_some_of_longer_ones_at_a_time(
     assert sum(isinstance(op, k.Loop) for op in lower(chosen, "rows").ops) == loops
 
 
+@pytest.mark.parametrize(
+    ("depth", "is_combined", "by_rows"), [(17, False, True), (17, True, True), (60, False, False), (5, False, False)]
+)
+def test_large_results_of_short_sums_are_computed_row_by_row(device_with, depth, is_combined, by_rows):
+    """Not if the factors of all columns fill the cache that they are read from, nor if the results stay in it."""
+    bench = device_with(units=1, vector_bytes=16, lanes=(2, 4), cache_bytes=(1 << 10, 1 << 13))
+    columns = 120 if depth > 5 else 16
+    output = bench.matmul(bench.normal(90, depth), bench.normal(depth, columns))
+    if is_combined:
+        output = bench.add(output, bench.normal(90, columns))
+    (nest,) = bench.schedule(output).nests
+    found = find_contraction(nest)
+    assert found is not None
+    row, column = (range_.label for range_ in found.statement.value.ranges)
+    chosen, _ = choose_schedule(nest, bench.info)
+    order = [
+        r.label for r in chosen.statements[-1].order if chosen.kind(r) not in (Kind.GROUP, Kind.VECTOR, Kind.UNROLL)
+    ]
+    sides = [label.split(".")[0] for label in order]
+    assert sorted(sides) == sorted((row, column))
+    assert (sides == [row, column]) == by_rows
+    bench.check(output, run=bench.run_kernels, tolerance=1e-4)
+
+
 @pytest.mark.parametrize(("steps", "is_loop"), [(1, False), (3, True)])
 def test_what_takes_long_for_each_result_of_a_tile_is_written_once(device_with, steps, is_loop):
     """And not for each of its rows: the code of all of them takes longer to compile than the product."""
