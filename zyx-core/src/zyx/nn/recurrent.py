@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from zyx.dtype import float32
 from zyx.errors import ShapeError
@@ -28,6 +28,22 @@ if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
 
 State: TypeAlias = "tuple[Tensor, ...]"
+
+#: Steps whose inputs are multiplied by weights together; a power of two.
+_MOST_TOGETHER: Final = 32
+
+
+def _parts(length: int) -> list[tuple[int, int]]:
+    """Return where the parts of a sequence start and stop: of 32 steps, then of 16, 8 and so on.
+
+    Kernels are made for sizes: those of these few serve sequences of all lengths.
+    """
+    parts, start = [], 0
+    while start < length:
+        size = min(_MOST_TOGETHER, 1 << ((length - start).bit_length() - 1))
+        parts.append((start, start + size))
+        start += size
+    return parts
 
 
 class _Recurrent(Module):
@@ -129,14 +145,20 @@ class _Recurrent(Module):
     def _read(self, sequence: Tensor, state: State, suffix: str) -> tuple[Tensor, State]:
         """Return the outputs of one layer in one direction, and its last state."""
         weight, bias = getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}")
-        # All inputs in one product of matrices; what remains for each step is the part of the state.
-        given = linear(sequence, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}"))
-        length = sequence.shape[0]
-        outputs: list[Any] = [None] * length
-        for place in reversed(range(length)) if suffix.endswith("_reverse") else range(length):
-            state = self._step(given[place], state, weight, bias)
-            outputs[place] = state[0]
-        return stack(outputs), state
+        is_reverse = suffix.endswith("_reverse")
+        parts = _parts(sequence.shape[0])
+        outputs: list[Any] = [None] * len(parts)
+        for number in reversed(range(len(parts))) if is_reverse else range(len(parts)):
+            start, stop = parts[number]
+            # The inputs of a part in one product of matrices; what remains for each step is the part of the state.
+            inputs = sequence if len(parts) == 1 else sequence[start:stop].contiguous()
+            given = linear(inputs, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}"))
+            steps: list[Any] = [None] * (stop - start)
+            for place in reversed(range(stop - start)) if is_reverse else range(stop - start):
+                state = self._step(given[place], state, weight, bias)
+                steps[place] = state[0]
+            outputs[number] = stack(steps)
+        return outputs[0] if len(outputs) == 1 else concat([o.contiguous() for o in outputs]), state
 
     def describe(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"

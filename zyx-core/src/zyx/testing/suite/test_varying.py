@@ -58,6 +58,24 @@ def test_steps_of_a_recurrence_share_kernels_whatever_their_number(open_again: C
         assert runtime.compiler.compiled - before <= 8
 
 
+def test_layers_that_read_sequences_share_kernels_between_lengths(open_again: Callable[[], Runtime]) -> None:
+    x = np.random.default_rng(39).standard_normal((2, 39, 3)).astype(np.float32)
+    runtime = open_again()
+    with use(runtime):
+        network = zyx.nn.GRU(3, 4, batch_first=True)
+        expected = network(zyx.Tensor(x))[0].numpy()
+        for length in (36, 34, 33):
+            network(zyx.Tensor(x[:, :length]))[0].realize()
+        before = runtime.compiler.compiled
+        for length in (35, 37, 38):
+            found, last = network(zyx.Tensor(x[:, :length]))
+            zyx.realize(found, last)
+            # What was read before does not depend on what comes later.
+            np.testing.assert_allclose(found.numpy(), expected[:, :length], rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(last[0].numpy(), expected[:, length - 1], rtol=1e-4, atol=1e-5)
+        assert runtime.compiler.compiled - before <= 8
+
+
 T = TypeVar("T", "Tensor", "Array")
 
 
