@@ -155,6 +155,16 @@ def test_what_looks_at_the_length_itself_has_traces_of_its_own_and_says_so(inter
     assert "next: a trace for this length alone" in shown
 
 
+def test_a_function_that_cannot_follow_a_length_is_named(interpreter, capsys):
+    pooled = zyx.jit(lambda x: zyx.max_pool1d(x, 2), lengths={"x": {2: Dim("n", 4, 50)}})
+    with zyx.debug("plan"):
+        for length in (20, 23, 24):
+            assert pooled(zyx.ones((1, 2, length))).shape == (1, 2, length // 2)
+    shown = capsys.readouterr().err
+    assert "test_dims.py, line" in shown
+    assert "in max_pool1d, looks at the number of elements itself; next: a trace for this length alone" in shown
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.graph.outline import Length
 from zyx.jit.numbers import StandIn
 from zyx.runtime.handle import Handle
-from zyx.runtime.tracing import place_outside
+from zyx.runtime.tracing import function_called, place_outside
 from zyx.shape import VaryingSize
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Extent:
         numbers: What else varies.
         is_traced: Whether the trace is being made. Sizes that outlive it, in objects that the function changes, compute
             as the ints that they were.
-        place: The line of the program where a size was looked at, if one was.
+        place: The line of the program where a size was looked at, if one was, and the function of ours that did.
         most: The greatest lengths there are, if it was declared what varies; None of those that have none.
     """
 
@@ -79,7 +79,8 @@ class Extent:
     def look(self) -> None:
         """Note that the trace is for these lengths alone."""
         if self.is_traced and not self.place:
-            self.place = place_outside()
+            called = function_called()
+            self.place = place_outside() + (f", in {called}," if called else "")
         self.numbers.looked_at |= {_PLACE}
 
     def number(self, size: Length) -> StandIn:

@@ -168,3 +168,14 @@ def place_outside() -> str:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "zyx":
         frame = frame.f_back
     return f"{frame.f_code.co_filename}, line {frame.f_lineno}"
+
+
+def function_called() -> str:
+    """Return the name of the function of this package that the innermost frame outside called, "" if it is of `jit`."""
+    frame, found = sys._getframe(1), ""
+    while frame.f_back is not None and (module := frame.f_globals.get("__name__", "")).partition(".")[0] == "zyx":
+        name = frame.f_code.co_qualname
+        if not module.startswith("zyx.jit") and not name.endswith("__call__"):  # the object called says less
+            found = name
+        frame = frame.f_back
+    return found
