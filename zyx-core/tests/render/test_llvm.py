@@ -207,14 +207,38 @@ def test_what_is_masked_away_far_from_an_array_is_looked_up_in_it(shift, is_near
         %s = const {shift} : i64
         %m = mul %i, %c : i64
         %j = add %m, %s : i64
+        %t = const true : bool
         %f = const false : bool
-        %k = vectorize {", ".join(["%f"] * 16)} : boolx16
+        %k = vectorize {", ".join(["%t"] + ["%f"] * 15)} : boolx16
         %a = load %x[%j] if %k : f32x16
         store %o[%m] = %a
     """)
     (pointer,) = (line for line in lines if "getelementptr" in line and "%v0" in line)
     assert pointer.endswith("%v6") == is_near
     assert any("select i1" in line and line.endswith("i64 %v6, i64 0") for line in lines) != is_near
+
+
+@pytest.mark.parametrize(("length", "is_plain"), [(64, True), (16, True), (15, False)])
+def test_vectors_that_exist_whole_or_not_at_all_are_loaded_without_a_mask_of_lanes(length, is_plain):
+    """From the start of the array where they do not exist, if it is long enough for one."""
+    lines = written(f"""
+        kernel k
+        %x = global f32[{length}] readonly
+        %o = global f32[64]
+        %i = group 0 < 4 : i64
+        %c = const 16 : i64
+        %m = mul %i, %c : i64
+        %e = const 2 : i64
+        %f = lt %i, %e : bool
+        %k = vectorize {", ".join(["%f"] * 16)} : boolx16
+        %a = load %x[%m] if %k : f32x16
+        store %o[%m] = %a
+    """)
+    text = "\n".join(lines)
+    assert ("@llvm.masked.load" not in text) == is_plain
+    assert ("load <16 x float>, ptr" in text) == is_plain
+    assert any("select i1" in line and line.endswith("i64 %v4, i64 0") for line in lines) == is_plain
+    assert any("select i1" in line and line.endswith("<16 x float> zeroinitializer") for line in lines) == is_plain
 
 
 class TestBetween:

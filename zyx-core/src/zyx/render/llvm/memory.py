@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir import kernel as k
 from zyx.render.llvm.types import MEMORY, MEMORY_SUFFIX, VALUE, literal
 
 if TYPE_CHECKING:
-    from zyx.ir import kernel as k
     from zyx.ir.kernel import Type, ValueId
     from zyx.render.llvm.writer import Writer
 
@@ -28,7 +28,7 @@ def load(w: Writer, i: int, op: k.Load) -> None:
     if op.mask is None:
         pointer = w.address(i, op.source, op.index)
         w.lines.append(f"  {raw} = load {memory}, ptr {pointer}, align {size}")
-    elif op.type.lanes > 1 and w.array(op.source).lanes == 1:
+    elif op.type.lanes > 1 and w.array(op.source).lanes == 1 and not _is_whole(w, op):
         pointer = _masked_address(w, i, op)
         w.lines.append(
             f"  {raw} = call {memory} @llvm.masked.load.{MEMORY_SUFFIX[op.type]}.p0"
@@ -38,6 +38,20 @@ def load(w: Writer, i: int, op: k.Load) -> None:
         _load_element_where(w, i, op, raw)
     if raw is not name:
         w.lines.append(f"  {name} = icmp ne {memory} {raw}, {_zero(op.type)}")
+
+
+def _is_whole(w: Writer, op: k.Load) -> bool:
+    """Whether a mask has all lanes or none, and others can be read where it has none: the array is long enough.
+
+    On some processors without masks of lanes, loads under a mask take ten times as long as others.
+    """
+    return op.mask is not None and _only_item(w, op.mask) is not None and w.array(op.source).length >= op.type.lanes
+
+
+def _only_item(w: Writer, mask: ValueId) -> ValueId | None:
+    """Return what all lanes of a mask are, if that is one value."""
+    op = w.ops[mask]
+    return op.items[0] if isinstance(op, k.Vectorize) and len(set(op.items)) == 1 else None
 
 
 def _masked_address(w: Writer, i: int, op: k.Load) -> str:
@@ -70,7 +84,10 @@ def _load_slot(w: Writer, i: int, op: k.Load) -> None:
 
 
 def _load_element_where(w: Writer, i: int, op: k.Load, raw: str) -> None:
-    """Load an element under a mask without a branch: where the mask is false, element 0, which always exists."""
+    """Load an element under a mask without a branch: where the mask is false, element 0, which always exists.
+
+    Or neighbouring elements, if the mask has all of them or none: then the first ones.
+    """
     assert op.mask is not None
     memory, mask = MEMORY[op.type], w.typed(op.mask)
     if not w.array(op.source).length:  # so there is no element 0, and the mask is false
@@ -78,7 +95,11 @@ def _load_element_where(w: Writer, i: int, op: k.Load, raw: str) -> None:
         return
     lanes = w.type_of(op.mask).lanes
     exists = w.names[op.mask]
-    if lanes > 1:  # an element that is a vector: it exists if any lane is wanted
+    item = _only_item(w, op.mask)
+    if item is not None:
+        exists = w.names[item]
+        mask = f"i1 {exists}"
+    elif lanes > 1:  # an element that is a vector: it exists if any lane is wanted
         w.lines.append(f"  %o{i} = call i1 @llvm.vector.reduce.or.v{lanes}i1({mask})")
         exists = f"%o{i}"
     index_type = VALUE[w.type_of(op.index)]
