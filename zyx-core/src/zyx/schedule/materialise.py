@@ -156,7 +156,7 @@ def _repetition(node: Node) -> int:
     return top // max(1, shown)
 
 
-def _below_movement(node: Node) -> Node:
+def below_movement(node: Node) -> Node:
     """Return the first node below `node` that is more than movement and conversion."""
     while node.storage is None and isinstance(node, (*MOVEMENT, n.Cast, n.Alias)):
         node = node.sources[0]
@@ -173,7 +173,7 @@ def _keep_expanded(node: Node, kept: set[Node]) -> None:
 
 
 def _keep_operand(operand: Node, kept: set[Node]) -> None:
-    below = _below_movement(operand)
+    below = below_movement(operand)
     # Of a chain of conversions the smallest result is stored: it is what a library takes for a factor, too.
     rounded, node = below, operand
     while node is not below:
@@ -190,7 +190,7 @@ def _keep_in_pieces(operand: Node, kept: set[Node]) -> None:
     """Keep what makes rows of `operand` of pieces that lie apart: patches of images, for one."""
     if size_of(operand.shape) < _LEAST_PRODUCTS or _repetition(operand) < _LEAST_USES:
         return
-    whole = size_of(_below_movement(operand).shape)
+    whole = size_of(below_movement(operand).shape)
     while operand.storage is None and isinstance(operand, (*MOVEMENT, n.Cast)):
         if isinstance(operand, n.Reshape) and size_of(operand.shape) <= whole and _piece(operand) < _LEAST_PIECE:
             kept.add(operand)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zyx.graph import node as n
 
 if TYPE_CHECKING:
+    from zyx.graph.node import Node
     from zyx.ir.expr import Expr
     from zyx.ir.pool import Pool
     from zyx.shape import Shape
@@ -76,3 +77,18 @@ def reshape_point(pool: Pool, shape: Shape, target: Shape, point: tuple[Expr, ..
         position = pool.flatten(point[first:i], shape[first:i])
         result.extend(pool.unflatten(position, target[other:j]))
     return tuple(result)
+
+
+def runs_along(node: Node, axis: int) -> bool:
+    """Whether what `node` shows, moved and converted, has neighbours in memory along `axis`."""
+    from zyx.ir.pool import Pool  # a module of expressions: what moves nodes alone does without
+
+    pool = Pool()
+    ranges = [pool.range(size) for size in node.shape]
+    point: tuple[Expr, ...] = tuple(map(pool.ref, ranges))
+    while node.storage is None and isinstance(node, (*MOVEMENT, n.Cast)):
+        if not isinstance(node, n.Cast):
+            point, _ = source_point(pool, node, point)
+        (node,) = node.sources
+    inner = [index for index, size in zip(point, node.shape, strict=True) if size > 1]
+    return bool(inner) and inner[-1].free == ranges[axis].bit

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.graph import node as n
 from zyx.ops import identity
-from zyx.schedule.materialise import contraction_operands
+from zyx.schedule.materialise import below_movement, contraction_operands
+from zyx.schedule.movement import runs_along
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ _COLUMNS_OF_A_GROUP: Final = 8
 #: Results of a product of matrices that a group has, about, and how deep the shortest part of a product is.
 _RESULTS_OF_A_GROUP: Final = 1 << 12
 _SHORTEST_DEPTH: Final = 1 << 9
+#: Most rows for which threads share each column of a product, and how many columns keep a unit busy.
+FEW_ROWS: Final = 8
+COLUMNS_OF_A_UNIT: Final = 4
 #: Groups that a unit should have of products of matrices.
 _PRODUCTS_OF_A_UNIT: Final = 2
 
@@ -138,7 +142,7 @@ def _in_depth(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     depth = math.prod(shape[axis] for axis in node.axes)
     groups = -(-size_of(node.shape) // _RESULTS_OF_A_GROUP)
     blocks = min(info.units * _PRODUCTS_OF_A_UNIT // groups, depth // _SHORTEST_DEPTH)
-    if info.max_group_threads == 1 or blocks < 2:
+    if info.max_group_threads == 1 or blocks < 2 or _has_few_rows(node, info):
         return node
     axis = max(node.axes, key=lambda axis: (shape[axis], -axis))
     whole = next((axis for axis in node.axes if blocks <= 2 * shape[axis] <= 8 * blocks), None)
@@ -158,6 +162,16 @@ def _in_depth(graph: Graph, node: n.Reduce, info: DeviceInfo) -> Node:
     bounds = [(blocks * length if a == axis else 0, size) for a, size in enumerate(shape)]
     rest = graph.reduce(node.op, _of_factors(graph, node, lambda x: graph.shrink(x, bounds)), node.axes)
     return graph.binary(node.op.binary, total, rest)
+
+
+def _has_few_rows(node: n.Reduce, info: DeviceInfo) -> bool:
+    """Whether the columns are lines of memory, enough for all units, and the rows few: threads share each line then."""
+    rows = min((size for size in node.shape if size > 1), default=1)
+    operands = contraction_operands(node)
+    if operands is None or len(node.axes) > 1 or not 1 < rows <= FEW_ROWS:
+        return False
+    columns = max(operands, key=lambda operand: size_of(below_movement(operand).shape))
+    return size_of(node.shape) // rows >= COLUMNS_OF_A_UNIT * info.units and runs_along(columns, node.axes[0])
 
 
 def _blocks(graph: Graph, x: Node, axis: int, shape: Sequence[int]) -> Node:

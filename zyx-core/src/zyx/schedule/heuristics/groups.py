@@ -12,6 +12,7 @@ from zyx.errors import ScheduleError
 from zyx.ir.nest import Compute
 from zyx.schedule.arrays import local_bytes
 from zyx.schedule.estimate import estimate
+from zyx.schedule.heuristics.few_rows import schedule_few_rows
 from zyx.schedule.heuristics.joined import join_sides
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small
@@ -73,6 +74,8 @@ def _with_more_groups(nest: Nest, plan: Plan, info: DeviceInfo) -> Plan:
 
 def _schedule_group(plan: Plan, found: Contraction | None, info: DeviceInfo, *, can_meet: bool, is_alone: bool) -> None:
     """Schedule a nest for groups of threads, whose threads may meet."""
+    if can_meet and is_alone and found is not None and schedule_few_rows(plan, found, info):
+        return
     joined = plan.copy()
     whole = None if found is None else join_sides(joined, found)
     if can_meet and whole is not None and schedule_tensor_cores(joined, whole, info):

@@ -81,7 +81,7 @@ def share_reductions(plan: Plan, info: DeviceInfo, *, is_alone: bool) -> bool:
     if column is not None:
         can_stand = len(info.max_group_shape) > 1
         return can_stand and _share_columns(plan, parallel, column, shared, info, is_alone=is_alone)
-    return _share_rows(plan, parallel, shared, info, is_alone=is_alone)
+    return share_rows(plan, parallel, shared, info, is_alone=is_alone)
 
 
 def common_ranges(nest: Nest) -> list[Range]:
@@ -163,7 +163,7 @@ def _column(nest: Nest, parallel: Sequence[Range], shared: Sequence[Range]) -> R
 # ---- rows
 
 
-def _share_rows(
+def share_rows(
     plan: Plan, parallel: Sequence[Range], shared: Sequence[Range], info: DeviceInfo, *, is_alone: bool
 ) -> bool:
     """Let the threads of a group share each row, or each of several; return whether that is worth it."""
@@ -171,7 +171,7 @@ def _share_rows(
     longest = max(range_.size for range_ in shared)
     if longest < _FEWEST_POINTS:
         return False
-    lanes = {range_: _lanes(plan.nest, range_, info) for range_ in shared}
+    lanes = {range_: lanes_along(plan.nest, range_, info) for range_ in shared}
     steps = max(-(-range_.size // lanes[range_]) for range_ in shared)
     most = previous_power(min(info.max_group_threads, info.max_group_shape[0]))
     most = most if is_alone else min(most, _THREADS)
@@ -209,7 +209,7 @@ def _threads_of_a_row(nest: Nest, steps: int, rows: int, most: int, info: Device
     return min(max(threads, min(info.warp_size, next_power(steps))), most)
 
 
-def _lanes(nest: Nest, range_: Range, info: DeviceInfo) -> int:
+def lanes_along(nest: Nest, range_: Range, info: DeviceInfo) -> int:
     """Return how many elements a thread takes at a time along a range: 1 if not all of them lie side by side."""
     concerned = [statement for statement in nest.statements if range_ in statement.order]
     lanes = min(lanes_of(statement, info) for statement in concerned)
