@@ -38,6 +38,17 @@ def test_softmax_keeps_what_several_loops_over_a_row_need(cpu):
     ]
 
 
+def test_sums_over_square_images_in_groups_read_along_the_rows(cpu):
+    """Axes of the groups are others than those of the result: one that has the size of both may be either's."""
+    x = cpu.normal(2, 3, 9, 9)
+    total = cpu.graph.reduce(ReduceOp.SUM, cpu.graph.reshape(x, (2, 3, 1, 9, 9)), (2, 3, 4))
+    nest = nest_of(cpu, cpu.add(x, cpu.graph.reshape(total, (2, 3, 1, 1))))
+    assert [line.split(" |")[0] for line in lines(nest)[1:]] == [
+        "v0[r0, r1] = sum(r2, r3) of p1[(r0*243 + r1*81 + r2*9 + r3)]",
+        "p0[(r0*243 + r1*81 + r2*9 + r3)] = (p1[(r0*243 + r1*81 + r2*9 + r3)] + v0[r0, r1])",
+    ]
+
+
 def test_a_value_that_is_stored_and_needed_is_computed_once(cpu):
     x = cpu.normal(3, 4)
     y = cpu.add(x, x)

@@ -237,11 +237,9 @@ class _NestBuilder:
             outer |= index.free
         inner = 0
         below = list(point)
-        reduced = []
-        for axis in node.axes:
-            range_ = self._region.bound_range(node.sources[0].shape[axis], outer | inner, axis)
+        reduced = self._region.bound_ranges(node.sources[0].shape, node.axes, outer)
+        for axis, range_ in zip(node.axes, reduced, strict=True):
             inner |= range_.bit
-            reduced.append(range_)
             below[axis] = self._pool.ref(range_)
         key: Key = (node.sources[0], tuple(below), mask)
         if key not in self._memo:

@@ -18,7 +18,7 @@ from zyx.schedule.scans import point_of_root
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from zyx.graph.node import Node
     from zyx.ir.expr import Expr, Range
@@ -101,17 +101,28 @@ class Region:
         self.all_ranges.append(range_)
         return range_
 
-    def bound_range(self, size: int, used: int, axis: int) -> Range:
-        """Return a range to reduce an axis with: one of that size which is not `used` around it, else a new one.
+    def bound_ranges(self, shape: Sequence[int], axes: Sequence[int], used: int) -> list[Range]:
+        """Return a range to reduce each axis with: of its size and not `used` around it, a new one if there is none.
 
-        Sharing ranges lets a row be read under one name by everything that runs over it. The root's own range of the
-        same axis is the best choice.
+        Sharing ranges lets a row be read under one name by everything that runs over it. The root's own ranges of the
+        same axes are the best choice, if it has them all; else axes take ranges in their order. Of axes of one size,
+        as in square images, one that took its own and one that took what is left would be read the wrong way round.
         """
-        candidates = [r for r in self.all_ranges if r.size == size and not r.bit & used]
-        own = self.root_ranges.get(axis)
-        if own in candidates:
+        free = [r for r in self.all_ranges if not r.bit & used]
+        own = [self.root_ranges[axis] for axis in axes if axis in self.root_ranges]
+        if len(own) == len(axes) and all(
+            r in free and r.size == shape[axis] for r, axis in zip(own, axes, strict=True)
+        ):
             return own
-        return candidates[0] if candidates else self.new_range(size)
+        bound: list[Range] = []
+        for axis in axes:
+            range_ = next((r for r in free if r.size == shape[axis]), None)
+            if range_ is None:
+                range_ = self.new_range(shape[axis])
+            else:
+                free.remove(range_)
+            bound.append(range_)
+        return bound
 
 
 def follow(
@@ -191,8 +202,7 @@ def views_below(region: Region, node: Node, view: View) -> list[tuple[Node, View
             outer = _free(view.point) | (0 if needed is None else needed.free)
             inside = list(view.point)
             inner = 0
-            for axis in axes:
-                range_ = region.bound_range(node.sources[0].shape[axis], outer | inner, axis)
+            for axis, range_ in zip(axes, region.bound_ranges(node.sources[0].shape, axes, outer), strict=True):
                 inner |= range_.bit
                 inside[axis] = pool.ref(range_)
             return [(node.sources[0], View(tuple(inside), needed, outer | inner, inner))]
