@@ -11,8 +11,8 @@ import pytest
 
 import zyx
 from zyx.errors import SharingError
+from zyx.functions import sharing
 from zyx.runtime.runtime import use
-from zyx.tensor import sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

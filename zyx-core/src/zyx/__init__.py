@@ -36,9 +36,7 @@ from zyx.dtype import (
     uint64,
 )
 from zyx.dtype import bool_ as bool
-from zyx.jit import jit
-from zyx.modes import implicit_casts, set_implicit_casts, set_training, training
-from zyx.tensor.activations import (
+from zyx.functions.activations import (
     celu,
     elu,
     gelu,
@@ -61,7 +59,7 @@ from zyx.tensor.activations import (
     softplus,
     softsign,
 )
-from zyx.tensor.arithmetic import (
+from zyx.functions.arithmetic import (
     add,
     bitwise_and,
     bitwise_invert,
@@ -89,8 +87,8 @@ from zyx.tensor.arithmetic import (
     remainder,
     subtract,
 )
-from zyx.tensor.choosing import allclose, array_equal, clip, isclose, lerp, masked_fill, nan_to_num, where
-from zyx.tensor.conv import (
+from zyx.functions.choosing import allclose, array_equal, clip, isclose, lerp, masked_fill, nan_to_num, where
+from zyx.functions.conv import (
     conv,
     conv1d,
     conv2d,
@@ -100,37 +98,9 @@ from zyx.tensor.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from zyx.tensor.creation import (
-    arange,
-    asarray,
-    empty,
-    empty_like,
-    eye,
-    from_dlpack,
-    from_numpy,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    tri,
-    zeros,
-    zeros_like,
-)
-from zyx.tensor.cumulative import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff
-from zyx.tensor.devices import (
-    backends,
-    default_device,
-    device,
-    device_info,
-    devices,
-    explain_device,
-    realize,
-    settings,
-    synchronize,
-)
-from zyx.tensor.einsum import einsum
-from zyx.tensor.elementwise import (
+from zyx.functions.cumulative import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff
+from zyx.functions.einsum import einsum
+from zyx.functions.elementwise import (
     abs,
     acos,
     acosh,
@@ -177,12 +147,11 @@ from zyx.tensor.elementwise import (
     tanh,
     trunc,
 )
-from zyx.tensor.generator import Generator, default_generator, manual_seed
-from zyx.tensor.info import array_namespace_info as __array_namespace_info__
-from zyx.tensor.info import astype, can_cast, finfo, iinfo, isdtype, result_type
-from zyx.tensor.joining import chunk, concat, meshgrid, pad, repeat, roll, split, stack, tile, unstack
-from zyx.tensor.linalg import cross, dot, matmul, matrix_power, outer, tensordot, trace, vecdot
-from zyx.tensor.losses import (
+from zyx.functions.info import array_namespace_info as __array_namespace_info__
+from zyx.functions.info import astype, can_cast, finfo, iinfo, isdtype, result_type
+from zyx.functions.joining import chunk, concat, meshgrid, pad, repeat, roll, split, stack, tile, unstack
+from zyx.functions.linalg import cross, dot, matmul, matrix_power, outer, tensordot, trace, vecdot
+from zyx.functions.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cross_entropy,
@@ -194,7 +163,7 @@ from zyx.tensor.losses import (
     smooth_l1_loss,
     triplet_margin_loss,
 )
-from zyx.tensor.movement import (
+from zyx.functions.movement import (
     broadcast_arrays,
     broadcast_to,
     diag,
@@ -217,7 +186,7 @@ from zyx.tensor.movement import (
     unfold,
     windows,
 )
-from zyx.tensor.pooling import (
+from zyx.functions.pooling import (
     avg_pool,
     avg_pool1d,
     avg_pool2d,
@@ -228,20 +197,7 @@ from zyx.tensor.pooling import (
     max_pool3d,
     max_pool_with_indices,
 )
-from zyx.tensor.random import (
-    bernoulli,
-    dropout,
-    multinomial,
-    normal,
-    rand,
-    rand_like,
-    randint,
-    randn,
-    randn_like,
-    randperm,
-    uniform,
-)
-from zyx.tensor.reduction import (
+from zyx.functions.reduction import (
     all,
     aminmax,
     any,
@@ -262,7 +218,7 @@ from zyx.tensor.reduction import (
     var,
     var_mean,
 )
-from zyx.tensor.selection import (
+from zyx.functions.selection import (
     gather,
     index_select,
     masked_select,
@@ -276,7 +232,7 @@ from zyx.tensor.selection import (
     take,
     take_along_axis,
 )
-from zyx.tensor.sorting import (
+from zyx.functions.sorting import (
     argsort,
     median,
     searchsorted,
@@ -287,8 +243,51 @@ from zyx.tensor.sorting import (
     unique_inverse,
     unique_values,
 )
+from zyx.jit import jit
+from zyx.modes import implicit_casts, set_implicit_casts, set_training, training
+from zyx.tensor.creation import (
+    arange,
+    asarray,
+    empty,
+    empty_like,
+    eye,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    tri,
+    zeros,
+    zeros_like,
+)
+from zyx.tensor.devices import (
+    backends,
+    default_device,
+    device,
+    device_info,
+    devices,
+    explain_device,
+    realize,
+    settings,
+    synchronize,
+)
+from zyx.tensor.generator import Generator, default_generator, manual_seed
+from zyx.tensor.random import (
+    bernoulli,
+    dropout,
+    multinomial,
+    normal,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    randperm,
+    uniform,
+)
 from zyx.tensor.tensor import API_VERSIONS, Tensor
-from zyx.tensor.weights import glorot_uniform, kaiming_normal, kaiming_uniform
 from zyx.version import __version__
 
 if TYPE_CHECKING:
@@ -307,6 +306,7 @@ if TYPE_CHECKING:
         plot_dot_plan,
         profile,
     )
+    from zyx.tensor.weights import glorot_uniform, kaiming_normal, kaiming_uniform
 
 __all__ = [
     "DType", "Dim", "Generator", "Tape", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__",
@@ -358,7 +358,10 @@ _LAZY: Final = {
     "debug": "zyx.tensor.control",
     "empty_cache": "zyx.tensor.control",
     "explain_plan": "zyx.tensor.control",
+    "glorot_uniform": "zyx.tensor.weights",
     "grad": "zyx.autograd",
+    "kaiming_normal": "zyx.tensor.weights",
+    "kaiming_uniform": "zyx.tensor.weights",
     "load": "zyx.io",
     "memory_stats": "zyx.tensor.control",
     "plot_dot_graph": "zyx.tensor.control",

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from zyx.functions.reduction import first_place
+from zyx.functions.term import Term
 from zyx.ops import ReduceOp
 from zyx.schedule.accesses import reads_in
-from zyx.tensor.reduction import first_place
-from zyx.tensor.term import Term
 
 
 def points_read(scheduled, leaf) -> int:

@@ -1,64 +1,8 @@
 """Tensors whose values are computed by the NumPy oracle, so that these tests are about tensors and nothing below."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-import numpy as np
 import pytest
-
-from zyx import dtype as dtypes
-from zyx.graph.evaluate import evaluate
-from zyx.graph.verify import verify
-from zyx.runtime.runtime import Runtime, use
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from zyx.backend import Device
-    from zyx.graph import Node
-    from zyx.runtime.handle import Handle
-
-
-class OracleRuntime(Runtime):
-    """Keeps values as NumPy arrays, and checks every graph that it computes."""
-
-    @property
-    def default_device(self) -> str:
-        return "oracle:0"
-
-    def device_name(self, name: str | None) -> str:
-        return "oracle:0" if name is None else name
-
-    def device(self, name: str | None = None) -> Device:
-        return super().device("interpreter" if name is None or name.startswith("oracle") else name)
-
-    def upload(self, array: np.ndarray, device: str) -> Node:
-        if self.tracing is not None:
-            return super().upload(array, device)
-        return self.graph.leaf(array.shape, dtypes.as_dtype(array.dtype), device, np.array(array, order="C"))
-
-    def realize(self, handles: Sequence[Handle]) -> None:
-        if self.tracing is not None:
-            return
-        nodes = [handle._node for handle in handles if handle._node.storage is None]
-        verify(nodes)
-        for node, value in zip(nodes, evaluate(nodes), strict=True):
-            assert value.shape == node.shape
-            assert value.dtype == node.dtype.numpy
-            node.storage = value
-        for handle in handles:
-            self.current_node(handle)
-
-    def download(self, handle: Handle) -> np.ndarray:
-        if self.tracing is not None:
-            raise self.tracing.refusal(handle)
-        self.realize([handle])
-        return np.array(handle._node.storage)
 
 
 @pytest.fixture(autouse=True)
-def oracle() -> Iterator[OracleRuntime]:
-    """Make the oracle the current runtime."""
-    with use(OracleRuntime()) as runtime:
-        yield runtime
+def _oracle(oracle):
+    """Make the oracle the current runtime of every test."""

@@ -5,7 +5,7 @@ import pytest
 
 import zyx
 from zyx.errors import DTypeError, ShapeError, SharingError
-from zyx.tensor import sharing
+from zyx.functions import sharing
 
 DATA = np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]], np.float32)
 

@@ -9,9 +9,9 @@ import pytest
 
 import zyx
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions.term import Term
 from zyx.graph.evaluate import threefry2x32
 from zyx.tensor.random import _unit
-from zyx.tensor.term import Term
 
 N = 20000
 

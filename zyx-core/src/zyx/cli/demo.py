@@ -24,12 +24,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from zyx import io, nn, optim
 from zyx.autograd import Tape
 from zyx.errors import SettingsError
+from zyx.functions.losses import cross_entropy
 from zyx.jit import Jit, jit
 from zyx.plugins.choose import choose_device
 from zyx.runtime.plan import LaunchStep
 from zyx.runtime.runtime import current
 from zyx.tensor.generator import manual_seed
-from zyx.tensor.losses import cross_entropy
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -16,16 +16,16 @@ from safetensors.numpy import save_file
 
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError
+from zyx.functions.operands import is_tensor
 from zyx.io.header import DTYPES, read_header
 from zyx.runtime.lazy import file_of, leaf_of_file
 from zyx.runtime.runtime import current
-from zyx.tensor.operands import is_tensor
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from zyx.tensor.operands import Array
+    from zyx.functions.operands import Array
 
 
 def load_safetensors(

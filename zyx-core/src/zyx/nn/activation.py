@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.dtype import float32
+from zyx.functions import activations
+from zyx.functions.elementwise import tanh
+from zyx.functions.operands import require
 from zyx.nn import initial
 from zyx.nn.module import Module
-from zyx.tensor import activations
-from zyx.tensor.elementwise import tanh
-from zyx.tensor.operands import require
 
 if TYPE_CHECKING:
     from zyx.dtype import DTypeLike

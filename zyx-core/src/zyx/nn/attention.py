@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from zyx.dtype import float32
 from zyx.errors import ShapeError
+from zyx.functions.choosing import where
+from zyx.functions.joining import concat, pad
+from zyx.functions.operands import require
 from zyx.nn import initial
 from zyx.nn.functional.attention import attend
 from zyx.nn.functional.linear import linear
 from zyx.nn.linear import Linear
 from zyx.nn.module import Module, call
-from zyx.tensor.choosing import where
 from zyx.tensor.creation import tri, zeros
-from zyx.tensor.joining import concat, pad
-from zyx.tensor.operands import require
 
 if TYPE_CHECKING:
     from zyx.dtype import DTypeLike

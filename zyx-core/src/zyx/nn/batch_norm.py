@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from zyx.dtype import float32, int64
 from zyx.errors import ShapeError
+from zyx.functions.operands import require
 from zyx.nn import initial
 from zyx.nn.functional.normalization import batch_norm
 from zyx.nn.module import Module
-from zyx.tensor.operands import require
 
 if TYPE_CHECKING:
     from zyx.dtype import DTypeLike

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from zyx.dtype import float32
 from zyx.errors import ShapeError
+from zyx.functions.activations import relu, sigmoid
+from zyx.functions.elementwise import tanh
+from zyx.functions.joining import chunk
+from zyx.functions.operands import require
 from zyx.nn import initial
 from zyx.nn.functional.linear import linear
 from zyx.nn.module import Module
-from zyx.tensor.activations import relu, sigmoid
 from zyx.tensor.creation import zeros
-from zyx.tensor.elementwise import tanh
-from zyx.tensor.joining import chunk
-from zyx.tensor.operands import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 from zyx.dtype import float32
 from zyx.errors import ShapeError
+from zyx.functions.conv import conv, conv_transpose
+from zyx.functions.joining import pad
+from zyx.functions.movement import spread
 from zyx.nn import initial
 from zyx.nn.module import Module
-from zyx.tensor.conv import conv, conv_transpose
-from zyx.tensor.joining import pad
-from zyx.tensor.movement import spread
 
 if TYPE_CHECKING:
     from zyx.dtype import DTypeLike
-    from zyx.tensor.conv import Padding, Sizes
+    from zyx.functions.conv import Padding, Sizes
     from zyx.tensor.tensor import Tensor
 
 _PADDING_MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "replicate", "circular": "circular"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.errors import ShapeError
+from zyx.functions.operands import require
 from zyx.nn.module import Module
 from zyx.tensor.creation import ones
-from zyx.tensor.operands import require
 from zyx.tensor.random import dropout
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.dtype import float32
+from zyx.functions.movement import flatten, unflatten
 from zyx.nn import initial
 from zyx.nn.functional.linear import bilinear, linear
 from zyx.nn.module import Module
-from zyx.tensor.movement import flatten, unflatten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

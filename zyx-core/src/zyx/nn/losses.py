@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zyx.functions import losses
 from zyx.nn.module import Module
-from zyx.tensor import losses
 
 if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor

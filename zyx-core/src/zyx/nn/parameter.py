@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zyx.dtype import as_dtype
+from zyx.functions.ingest import node_from_data
+from zyx.functions.operands import is_tensor
 from zyx.graph import node as n
 from zyx.runtime.runtime import current
 from zyx.tensor.convert import numpy
-from zyx.tensor.ingest import node_from_data
-from zyx.tensor.operands import is_tensor
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from zyx.functions.movement import spread
+from zyx.functions.pooling import avg_pool, max_pool
 from zyx.nn.functional.resizing import adaptive_avg_pool, interpolate
 from zyx.nn.module import Module
-from zyx.tensor.movement import spread
-from zyx.tensor.pooling import avg_pool, max_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.tensor.conv import Padding, Sizes
+    from zyx.functions.conv import Padding, Sizes
     from zyx.tensor.tensor import Tensor
 
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from zyx.dtype import float32
 from zyx.errors import ShapeError
+from zyx.functions.joining import concat, stack
+from zyx.functions.operands import require
 from zyx.nn import initial
 from zyx.nn.cells import check_nonlinearity, gru_step, lstm_step, rnn_step
 from zyx.nn.functional.linear import linear
 from zyx.nn.module import Module
 from zyx.tensor.creation import zeros
-from zyx.tensor.joining import concat, stack
-from zyx.tensor.operands import require
 from zyx.tensor.random import dropout
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ import numpy as np
 
 from zyx.dtype import as_dtype, float32
 from zyx.errors import ShapeError
+from zyx.functions.activations import gelu, relu
+from zyx.functions.operands import require
 from zyx.nn.attention import MultiheadAttention
 from zyx.nn.containers import ModuleList
 from zyx.nn.dropout import Dropout
 from zyx.nn.linear import Linear
 from zyx.nn.module import Module, call
 from zyx.nn.normalization import LayerNorm
-from zyx.tensor.activations import gelu, relu
-from zyx.tensor.operands import require
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

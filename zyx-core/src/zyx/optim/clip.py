@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.errors import GradientError, ShapeError
-from zyx.tensor.operands import is_tensor, wrap
-from zyx.tensor.term import Term
+from zyx.functions.operands import is_tensor, wrap
+from zyx.functions.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,12 +30,12 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError, GradientError, ShapeError, StateError
+from zyx.functions.operands import is_tensor
+from zyx.functions.term import Term
 from zyx.graph import node as n
 from zyx.optim.schedules import Schedule
 from zyx.tensor.loading import LoadReport, load_into
-from zyx.tensor.operands import is_tensor
 from zyx.tensor.tensor import Tensor
-from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,9 +10,9 @@ from zyx.optim.optimizer import Optimizer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from zyx.functions.term import Term
     from zyx.optim.optimizer import LearningRate
     from zyx.tensor.tensor import Tensor
-    from zyx.tensor.term import Term
 
 
 class RMSprop(Optimizer):

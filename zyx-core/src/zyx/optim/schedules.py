@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from zyx.dtype import float32
 from zyx.errors import ShapeError
-from zyx.tensor.arithmetic import maximum, minimum
-from zyx.tensor.choosing import where
-from zyx.tensor.elementwise import cos
+from zyx.functions.arithmetic import maximum, minimum
+from zyx.functions.choosing import where
+from zyx.functions.elementwise import cos
 
 if TYPE_CHECKING:
     from collections.abc import Callable

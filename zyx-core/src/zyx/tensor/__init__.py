@@ -1,1 +1,1 @@
-"""The tensor and its functions, one file a family; `zyx` has them all."""
+"""The tensor that users hold: its class, its making and its leaving; `zyx` has them all."""

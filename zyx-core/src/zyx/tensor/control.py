@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from zyx.functions.operands import require
 from zyx.modes import Undo, set_shown
 from zyx.runtime.runtime import current
-from zyx.tensor.operands import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,9 +12,9 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError, SharingError
-from zyx.tensor import sharing
-from zyx.tensor.joining import join_terms
-from zyx.tensor.operands import Array, require, term_of, wrap
+from zyx.functions import sharing
+from zyx.functions.joining import join_terms
+from zyx.functions.operands import Array, require, term_of, wrap
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -17,19 +17,19 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import DType, as_dtype
 from zyx.errors import DTypeError, ShapeError, SharingError
+from zyx.functions import sharing
+from zyx.functions.ingest import node_from_data
+from zyx.functions.operands import is_tensor, require, wrap
+from zyx.functions.term import Term
 from zyx.runtime.runtime import current
-from zyx.tensor import sharing
-from zyx.tensor.ingest import node_from_data
-from zyx.tensor.operands import is_tensor, require, wrap
 from zyx.tensor.tensor import Tensor
-from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.dtype import DTypeLike, Scalar
+    from zyx.functions.operands import Array
     from zyx.shape import Shape
-    from zyx.tensor.operands import Array
 
 
 def asarray(

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, ValuesView
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, overload
 
+from zyx.functions.operands import require
 from zyx.runtime.runtime import current
-from zyx.tensor.operands import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

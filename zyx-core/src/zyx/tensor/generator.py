@@ -22,11 +22,11 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
+from zyx.functions.term import Term
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.lifetime import lineage
 from zyx.runtime.runtime import current
 from zyx.tensor.tensor import Tensor
-from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
     from zyx.dtype import DType

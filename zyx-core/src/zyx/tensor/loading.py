@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zyx.errors import StateError
-from zyx.tensor.ingest import node_from_data
-from zyx.tensor.operands import is_tensor
+from zyx.functions.ingest import node_from_data
+from zyx.functions.operands import is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,12 +15,12 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions.operands import require, term_of, wrap
+from zyx.functions.sorting import places_in, sort_order
+from zyx.functions.term import Term
 from zyx.modes import training as is_training
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.tensor.generator import draw, owner
-from zyx.tensor.operands import require, term_of, wrap
-from zyx.tensor.sorting import places_in, sort_order
-from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`Tensor`: what users hold. The class is a table: each method is a function of this package.
+"""`Tensor`: what users hold. The class is a table: each method is a function of `zyx.functions`.
 
     x.exp()          elementwise.exp(x)             zyx.exp(x)
     x + y            arithmetic.add(x, y)           zyx.add(x, y)
@@ -15,16 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from zyx.dtype import DType, as_dtype
 from zyx.errors import DTypeError, SettingsError, ShapeError
-from zyx.ops import BinaryOp
-from zyx.runtime.handle import Handle
-from zyx.runtime.lazy import file_of, leaf_of_file
-from zyx.runtime.runtime import current
-from zyx.shape import Shape, as_shape, size_of
-from zyx.tensor import (
+from zyx.functions import (
     activations,
     arithmetic,
     choosing,
-    convert,
     cumulative,
     elementwise,
     index_assignment,
@@ -37,7 +31,13 @@ from zyx.tensor import (
     selection,
     sorting,
 )
-from zyx.tensor.ingest import node_from_data
+from zyx.functions.ingest import node_from_data
+from zyx.ops import BinaryOp
+from zyx.runtime.handle import Handle
+from zyx.runtime.lazy import file_of, leaf_of_file
+from zyx.runtime.runtime import current
+from zyx.shape import Shape, as_shape, size_of
+from zyx.tensor import convert
 
 if TYPE_CHECKING:
     import os

@@ -4,19 +4,7 @@ Names and meanings are PyTorch's, but for ``axis`` in place of ``dim``, and for 
 different lengths; see `scaled_dot_product_attention`.
 """
 
-from zyx.nn.functional.attention import scaled_dot_product_attention
-from zyx.nn.functional.embedding import embedding
-from zyx.nn.functional.linear import bilinear, linear
-from zyx.nn.functional.normalization import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
-from zyx.nn.functional.resizing import (
-    adaptive_avg_pool,
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-    interpolate,
-)
-from zyx.nn.functional.rotary import rope, rope_tables
-from zyx.tensor.activations import (
+from zyx.functions.activations import (
     celu,
     elu,
     gelu,
@@ -39,7 +27,7 @@ from zyx.tensor.activations import (
     softplus,
     softsign,
 )
-from zyx.tensor.conv import (
+from zyx.functions.conv import (
     conv,
     conv1d,
     conv2d,
@@ -49,9 +37,9 @@ from zyx.tensor.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from zyx.tensor.elementwise import tanh
-from zyx.tensor.joining import pad
-from zyx.tensor.losses import (
+from zyx.functions.elementwise import tanh
+from zyx.functions.joining import pad
+from zyx.functions.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cross_entropy,
@@ -63,7 +51,7 @@ from zyx.tensor.losses import (
     smooth_l1_loss,
     triplet_margin_loss,
 )
-from zyx.tensor.pooling import (
+from zyx.functions.pooling import (
     avg_pool,
     avg_pool1d,
     avg_pool2d,
@@ -74,9 +62,21 @@ from zyx.tensor.pooling import (
     max_pool3d,
     max_pool_with_indices,
 )
+from zyx.functions.reduction import cosine_similarity, normalize
+from zyx.functions.selection import one_hot
+from zyx.nn.functional.attention import scaled_dot_product_attention
+from zyx.nn.functional.embedding import embedding
+from zyx.nn.functional.linear import bilinear, linear
+from zyx.nn.functional.normalization import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
+from zyx.nn.functional.resizing import (
+    adaptive_avg_pool,
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    interpolate,
+)
+from zyx.nn.functional.rotary import rope, rope_tables
 from zyx.tensor.random import dropout
-from zyx.tensor.reduction import cosine_similarity, normalize
-from zyx.tensor.selection import one_hot
 
 __all__ = [
     "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool",

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError
-from zyx.tensor.linalg import matmul
-from zyx.tensor.operands import require, term_of, wrap
+from zyx.functions.linalg import matmul
+from zyx.functions.operands import require, term_of, wrap
 from zyx.tensor.random import dropout
 
 if TYPE_CHECKING:
+    from zyx.functions.term import Term
     from zyx.tensor.tensor import Tensor
-    from zyx.tensor.term import Term
 
 
 def scaled_dot_product_attention(

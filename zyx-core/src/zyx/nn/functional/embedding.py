@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.errors import DTypeError, ShapeError
-from zyx.tensor.choosing import where
-from zyx.tensor.operands import require
-from zyx.tensor.selection import take
+from zyx.functions.choosing import where
+from zyx.functions.operands import require
+from zyx.functions.selection import take
 
 if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor

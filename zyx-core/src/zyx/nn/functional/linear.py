@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.errors import ShapeError
-from zyx.tensor.linalg import matmul, tensordot
-from zyx.tensor.movement import matrix_transpose
-from zyx.tensor.operands import require
+from zyx.functions.linalg import matmul, tensordot
+from zyx.functions.movement import matrix_transpose
+from zyx.functions.operands import require
 
 if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor

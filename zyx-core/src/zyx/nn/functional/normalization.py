@@ -13,14 +13,14 @@ from zyx import dtype as dtypes
 from zyx import modes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
-from zyx.tensor.operands import require, term_of, wrap
+from zyx.functions.operands import require, term_of, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx.functions.term import Term
     from zyx.shape import Shape
     from zyx.tensor.tensor import Tensor
-    from zyx.tensor.term import Term
 
 
 def layer_norm(

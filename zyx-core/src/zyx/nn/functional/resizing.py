@@ -12,17 +12,17 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import ShapeError
-from zyx.tensor.linalg import tensordot
-from zyx.tensor.movement import moveaxis, spread
-from zyx.tensor.operands import float_dtype, require, wrap
-from zyx.tensor.pooling import avg_pool
-from zyx.tensor.selection import take
+from zyx.functions.linalg import tensordot
+from zyx.functions.movement import moveaxis, spread
+from zyx.functions.operands import float_dtype, require, wrap
+from zyx.functions.pooling import avg_pool
+from zyx.functions.selection import take
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.tensor.conv import Sizes
-    from zyx.tensor.operands import Array
+    from zyx.functions.conv import Sizes
+    from zyx.functions.operands import Array
     from zyx.tensor.tensor import Tensor
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}

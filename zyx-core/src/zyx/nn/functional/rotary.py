@@ -8,8 +8,8 @@ import numpy as np
 
 from zyx.dtype import as_dtype, float32
 from zyx.errors import ShapeError
-from zyx.tensor.joining import concat
-from zyx.tensor.operands import require
+from zyx.functions.joining import concat
+from zyx.functions.operands import require
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:

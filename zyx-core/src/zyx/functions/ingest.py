@@ -10,8 +10,8 @@ from zyx import dtype as dtypes
 from zyx import semantics
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
-from zyx.tensor import sharing
-from zyx.tensor.operands import Array, is_tensor
+from zyx.functions import sharing
+from zyx.functions.operands import Array, is_tensor
 
 if TYPE_CHECKING:
     from zyx.dtype import DType, Scalar

@@ -1,7 +1,7 @@
 """Sums of products in Einstein's notation, ``einsum("bij,bjk->bik", x, y)``.
 
 Operands are combined from left to right; a letter is summed over as soon as no later operand has it, so each step is a
-matrix product at most. Dtypes are those of `zyx.tensor.linalg`.
+matrix product at most. Dtypes are those of `zyx.functions.linalg`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ShapeError
-from zyx.tensor.linalg import factors
-from zyx.tensor.movement import diagonal
-from zyx.tensor.operands import term_of, wrap
+from zyx.functions.linalg import factors
+from zyx.functions.movement import diagonal
+from zyx.functions.operands import term_of, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.tensor.operands import Operand
-    from zyx.tensor.tensor import Tensor
-    from zyx.tensor.term import Term
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
+    from zyx.functions.term import Term
 
 #: What axes are named with; the module `string` costs more than it saves.
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

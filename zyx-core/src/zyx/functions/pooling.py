@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.errors import ShapeError
+from zyx.functions.conv import check_fits, paddings
+from zyx.functions.movement import slide_windows, spread
+from zyx.functions.operands import float_dtype, term_of, wrap
+from zyx.functions.term import Term
 from zyx.ops import ReduceOp, identity
-from zyx.tensor.conv import check_fits, paddings
-from zyx.tensor.movement import slide_windows, spread
-from zyx.tensor.operands import float_dtype, term_of, wrap
-from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.tensor.conv import Padding, Sizes
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
+    from zyx.functions.conv import Padding, Sizes
 
 
 def _windows(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
-from zyx.tensor.operands import require, term_of, wrap
-from zyx.tensor.term import Term, expand_to
+from zyx.functions.operands import require, term_of, wrap
+from zyx.functions.term import Term, expand_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
 
 
 def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:

@@ -14,9 +14,9 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx.dtype import as_dtype, promote, promote_scalar
 from zyx.errors import DTypeError
+from zyx.functions.term import Term, broadcast_shapes, expand_to
 from zyx.modes import implicit_casts
 from zyx.runtime.handle import Handle
-from zyx.tensor.term import Term, broadcast_shapes, expand_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from zyx.dtype import DType, Scalar
+    from zyx.functions import Tensor
     from zyx.graph import Node
-    from zyx.tensor.tensor import Tensor
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Operand: TypeAlias = "Tensor | Array | np.generic | Scalar"
@@ -144,7 +144,7 @@ def with_arrays(operands: Sequence[object], what: str) -> list[Any]:
     """
     if not any(isinstance(operand, list | tuple) for operand in operands):
         return list(operands)
-    from zyx.tensor.ingest import has_dtype, host_array
+    from zyx.functions.ingest import has_dtype, host_array
 
     dtype = common_dtype([operand for operand in operands if not isinstance(operand, list | tuple)], what)
     result: list[Any] = []

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from zyx.errors import DTypeError, IndexRangeError, ShapeError
+from zyx.functions.ingest import host_array
+from zyx.functions.operands import Array, is_tensor
 from zyx.shape import VaryingSize, as_size
-from zyx.tensor.ingest import host_array
-from zyx.tensor.operands import Array, is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from zyx.functions import Tensor
     from zyx.shape import Shape
-    from zyx.tensor.tensor import Tensor
 
 
 _APART: Final = (slice, type(None), type(Ellipsis))

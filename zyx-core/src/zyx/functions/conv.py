@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.errors import ShapeError
-from zyx.tensor.movement import slide_windows, spread
-from zyx.tensor.operands import common_dtype, first_tensor, node_of, require, wrap
-from zyx.tensor.term import Term
+from zyx.functions.movement import slide_windows, spread
+from zyx.functions.operands import common_dtype, first_tensor, node_of, require, wrap
+from zyx.functions.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
 
 Sizes: TypeAlias = "int | Sequence[int]"
 Padding: TypeAlias = "int | Sequence[int] | Sequence[tuple[int, int]] | str"

@@ -13,18 +13,18 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import ShapeError
-from zyx.tensor.joining import join_terms
-from zyx.tensor.movement import diagonal
-from zyx.tensor.operands import align, common_dtype, first_tensor, node_of, require, term_of, wrap
-from zyx.tensor.reduction import sum_dtype
-from zyx.tensor.term import Term, broadcast_shapes
+from zyx.functions.joining import join_terms
+from zyx.functions.movement import diagonal
+from zyx.functions.operands import align, common_dtype, first_tensor, node_of, require, term_of, wrap
+from zyx.functions.reduction import sum_dtype
+from zyx.functions.term import Term, broadcast_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType, DTypeLike
-    from zyx.tensor.operands import Operand
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
 
 
 def factors(operands: Sequence[Operand], what: str, dtype: DTypeLike | None = None) -> tuple[Tensor, list[Term], DType]:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from zyx.backend import MemoryPool
     from zyx.backend.sharing import SupportsSharing
     from zyx.dtype import DType
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Array
     from zyx.graph import Node
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.runtime import Runtime
     from zyx.shape import Shape
-    from zyx.tensor.operands import Array
-    from zyx.tensor.tensor import Tensor
 
 #: Kinds of devices, and of numbers, in DLPack.
 HOST: Final = (1, 0)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
-from zyx.tensor.formulas import is_finite
-from zyx.tensor.info import finfo
-from zyx.tensor.operands import (
+from zyx.functions.formulas import is_finite
+from zyx.functions.info import finfo
+from zyx.functions.operands import (
     NUMBERS,
     align,
     by_float_formula_of,
@@ -25,13 +25,13 @@ from zyx.tensor.operands import (
     with_arrays,
     wrap,
 )
-from zyx.tensor.reduction import all as all_of
-from zyx.tensor.term import broadcast_shapes, expand_to
+from zyx.functions.reduction import all as all_of
+from zyx.functions.term import broadcast_shapes, expand_to
 
 if TYPE_CHECKING:
     from zyx.dtype import Scalar
-    from zyx.tensor.operands import Operand
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
 
 
 def where(condition: Operand, x: Operand, y: Operand) -> Tensor:

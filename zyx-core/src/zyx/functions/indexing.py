@@ -13,18 +13,18 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
-from zyx.tensor.index_key import Key, inside, is_whole, read_key
-from zyx.tensor.operands import require, term_of, wrap
-from zyx.tensor.term import Term
+from zyx.functions.index_key import Key, inside, is_whole, read_key
+from zyx.functions.operands import require, term_of, wrap
+from zyx.functions.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zyx.functions import Tensor
+    from zyx.functions.index_key import Range
+    from zyx.functions.operands import Array
     from zyx.graph import Node
     from zyx.shape import Shape
-    from zyx.tensor.index_key import Range
-    from zyx.tensor.operands import Array
-    from zyx.tensor.tensor import Tensor
 
 
 def getitem(x: Tensor, key: object) -> Tensor:

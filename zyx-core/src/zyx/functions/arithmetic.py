@@ -1,7 +1,7 @@
 """Functions of two operands: arithmetic, comparison, logic, bits; and the operators that stand for them.
 
-Operands broadcast and are promoted, see `zyx.tensor.operands`. Each function takes tensors, NumPy arrays and numbers,
-at least one tensor among them. Integer division and remainder follow Python's signs; by zero both give 0.
+Operands broadcast and are promoted, see `zyx.functions.operands`. Each function takes tensors, NumPy arrays and
+numbers, at least one tensor among them. Integer division and remainder follow Python's signs; by zero both give 0.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from weakref import ref
 
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError
+from zyx.functions.formulas import copy_sign, is_finite
+from zyx.functions.operands import NUMBERS, OPERANDS, align, is_operand, is_tensor, require, term_of, with_arrays, wrap
+from zyx.functions.term import broadcast_shapes, expand_to
 from zyx.graph.node import Binary
 from zyx.ops import BinaryOp
 from zyx.runtime.handle import MAX_DEPTH, Handle
-from zyx.tensor.formulas import copy_sign, is_finite
-from zyx.tensor.operands import NUMBERS, OPERANDS, align, is_operand, is_tensor, require, term_of, with_arrays, wrap
-from zyx.tensor.term import broadcast_shapes, expand_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.tensor.operands import Operand
-    from zyx.tensor.tensor import Tensor
-    from zyx.tensor.term import Term
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
+    from zyx.functions.term import Term
 
 _new: Final = object.__new__
 _BOOL: Final = dtypes.bool_

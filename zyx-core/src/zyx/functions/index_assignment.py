@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
-from zyx.tensor.index_key import is_whole, read_key
-from zyx.tensor.indexing import cut, flat_index, pool_axes, pooling_order
-from zyx.tensor.ingest import node_from_data
-from zyx.tensor.operands import is_operand, is_tensor, node_of, require, term_of
-from zyx.tensor.term import Term, expand_to
+from zyx.functions.index_key import is_whole, read_key
+from zyx.functions.indexing import cut, flat_index, pool_axes, pooling_order
+from zyx.functions.ingest import node_from_data
+from zyx.functions.operands import is_operand, is_tensor, node_of, require, term_of
+from zyx.functions.term import Term, expand_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx.functions import Tensor
+    from zyx.functions.index_key import Key, Range
     from zyx.graph import Node
-    from zyx.tensor.index_key import Key, Range
-    from zyx.tensor.tensor import Tensor
 
 
 def setitem(x: Tensor, key: object, value: object) -> None:

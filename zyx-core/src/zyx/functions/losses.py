@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, TypeAlias
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
-from zyx.tensor import formulas
-from zyx.tensor.operands import align, float_dtype, require, term_of, wrap
+from zyx.functions import formulas
+from zyx.functions.operands import align, float_dtype, require, term_of, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zyx.dtype import DType
-    from zyx.tensor.operands import Operand
-    from zyx.tensor.tensor import Tensor
-    from zyx.tensor.term import Term
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
+    from zyx.functions.term import Term
 
 Reduction: TypeAlias = str
 

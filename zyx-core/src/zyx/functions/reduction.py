@@ -16,17 +16,17 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions import formulas
+from zyx.functions.operands import align, float_dtype, require, term_of, wrap
+from zyx.functions.term import Term
 from zyx.graph import node as n
 from zyx.ops import ReduceOp, identity
-from zyx.tensor import formulas
-from zyx.tensor.operands import align, float_dtype, require, term_of, wrap
-from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType, DTypeLike
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
 
 AxisLike: TypeAlias = "int | tuple[int, ...] | list[int] | None"
 
@@ -270,7 +270,7 @@ def mean(
 
 def _variance(term: Term, axes: Sequence[int], correction: float) -> tuple[Term, Term]:
     """Return variance and mean."""
-    from zyx.tensor.deviations import squared_deviations  # which most programs do without
+    from zyx.functions.deviations import squared_deviations  # which most programs do without
 
     count = formulas.count(term, axes)
     spread = squared_deviations(term, axes) / shapes.as_float(count - correction if count > correction else 0)

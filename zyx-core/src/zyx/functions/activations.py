@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
-from zyx.tensor import formulas
-from zyx.tensor.operands import by_float_formula, by_float_formula_of, float_dtype, require, term_of, wrap
+from zyx.functions import formulas
+from zyx.functions.operands import by_float_formula, by_float_formula_of, float_dtype, require, term_of, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.tensor.operands import Operand
-    from zyx.tensor.tensor import Tensor
-    from zyx.tensor.term import Term
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
+    from zyx.functions.term import Term
 
 SELU_SCALE = 1.0507009873554805  # Klambauer et al., "Self-normalizing neural networks", 2017
 SELU_ALPHA = 1.6732632423543772

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from zyx.functions.term import Term, signed_of
 from zyx.ops import BinaryOp
 from zyx.shape import as_float
-from zyx.tensor.term import Term, signed_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

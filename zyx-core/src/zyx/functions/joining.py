@@ -10,17 +10,17 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
-from zyx.tensor.index_key import inside
-from zyx.tensor.movement import as_sizes, expand_dims, narrow, reshape
-from zyx.tensor.operands import common_dtype, first_tensor, is_tensor, node_of, require, term_of, wrap
-from zyx.tensor.term import Term
+from zyx.functions.index_key import inside
+from zyx.functions.movement import as_sizes, expand_dims, narrow, reshape
+from zyx.functions.operands import common_dtype, first_tensor, is_tensor, node_of, require, term_of, wrap
+from zyx.functions.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import Scalar
-    from zyx.tensor.operands import Operand
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
 
 
 def join_terms(terms: Sequence[Term], axis: int) -> Term:

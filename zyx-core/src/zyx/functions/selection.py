@@ -14,17 +14,17 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions.index_key import located
+from zyx.functions.operands import is_tensor, node_of, require, term_of, wrap
+from zyx.functions.term import Term
 from zyx.ops import ReduceOp, identity
-from zyx.tensor.index_key import located
-from zyx.tensor.operands import is_tensor, node_of, require, term_of, wrap
-from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DTypeLike, Scalar
-    from zyx.tensor.operands import Array
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Array
 
 IndexLike: TypeAlias = "Tensor | Array | Sequence[int] | int"
 

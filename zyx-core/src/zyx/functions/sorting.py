@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
+from zyx.functions.operands import common_dtype, node_of, require, term_of, wrap
+from zyx.functions.term import Term
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.shape import size_of
-from zyx.tensor.operands import common_dtype, node_of, require, term_of, wrap
-from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
-    from zyx.tensor.operands import Operand
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
 
 
 def ordered_keys(term: Term, *, descending: bool) -> tuple[Term, int]:

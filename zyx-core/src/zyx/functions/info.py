@@ -9,13 +9,13 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx.dtype import DType, Kind, as_dtype, promote
 from zyx.errors import DTypeError
+from zyx.functions.operands import is_operand, is_tensor, require, wrap
 from zyx.runtime.runtime import current
-from zyx.tensor.operands import is_operand, is_tensor, require, wrap
 
 if TYPE_CHECKING:
     from zyx.dtype import DTypeLike
-    from zyx.tensor.operands import Operand
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
 
 
 class FloatInfo(NamedTuple):

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zyx.functions.formulas import count, is_finite, mean
 from zyx.shape import VaryingSize, as_float
-from zyx.tensor.formulas import count, is_finite, mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.tensor.term import Term
+    from zyx.functions.term import Term
 
 
 def squared_deviations(x: Term, axes: Sequence[int]) -> Term:

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError
-from zyx.ops import UnaryOp
-from zyx.runtime.handle import Handle
-from zyx.tensor.formulas import copy_sign, is_finite, magnitude, odd, sign_bit
-from zyx.tensor.operands import (
+from zyx.functions.formulas import copy_sign, is_finite, magnitude, odd, sign_bit
+from zyx.functions.operands import (
     align,
     by_float_formula,
     by_float_formula_of,
@@ -23,12 +21,14 @@ from zyx.tensor.operands import (
     term_of,
     wrap,
 )
-from zyx.tensor.term import Term, signed_of
+from zyx.functions.term import Term, signed_of
+from zyx.ops import UnaryOp
+from zyx.runtime.handle import Handle
 
 if TYPE_CHECKING:
     from zyx.dtype import Scalar
-    from zyx.tensor.operands import Operand
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
 
 LN_2: Final = math.log(2)
 LOG10_E: Final = 0.4342944819032518

@@ -8,16 +8,16 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import ShapeError
+from zyx.functions.joining import concat
+from zyx.functions.operands import require, term_of, wrap
+from zyx.functions.reduction import sum_dtype
+from zyx.functions.term import Term
 from zyx.ops import ReduceOp, identity
-from zyx.tensor.joining import concat
-from zyx.tensor.operands import require, term_of, wrap
-from zyx.tensor.reduction import sum_dtype
-from zyx.tensor.term import Term
 
 if TYPE_CHECKING:
     from zyx.dtype import DTypeLike
-    from zyx.tensor.operands import Operand
-    from zyx.tensor.tensor import Tensor
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
 
 
 def _axis(x: Tensor, axis: int | None, what: str) -> int:
