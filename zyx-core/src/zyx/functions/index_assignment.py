@@ -5,7 +5,7 @@ Nothing is changed in place as far as anybody can see: other tensors computed fr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
@@ -15,13 +15,17 @@ from zyx.functions.indexing import cut, flat_index, pool_axes, pooling_order
 from zyx.functions.ingest import node_from_data
 from zyx.functions.operands import is_operand, is_tensor, node_of, require, term_of
 from zyx.functions.term import Term, expand_to
+from zyx.graph import node as n
+from zyx.graph.places import written_at
+from zyx.shape import VaryingSize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.functions import Tensor
-    from zyx.functions.index_key import Key, Range
+    from zyx.functions.index_key import Key
     from zyx.graph import Node
+    from zyx.graph.places import Box
 
 
 def setitem(x: Tensor, key: object, value: object) -> None:
@@ -43,7 +47,7 @@ def setitem(x: Tensor, key: object, value: object) -> None:
         mask = mask.reshape((*mask.shape, *[1] * (len(base.shape) - len(mask.shape)))).expand(base.shape)
         result = mask.where(Term(base.graph, new).expand(base.shape), base)
     else:
-        parsed = read_key(key, base.shape)
+        parsed = read_key(key, tensor)
         result = _replaced(base, parsed, new, tensor)
     tensor.runtime.assign(tensor, result.node)
 
@@ -88,8 +92,8 @@ def _fits_behind(mask: Tensor, value: Node, base: Term) -> bool:
 
 
 def _replaced(base: Term, key: Key, value: Node, like: Tensor) -> Term:
-    region_shape = tuple(r.size for r in key.ranges)
-    boxed = cut(base, key.ranges).reshape(key.box_shape)
+    region_shape = tuple(box.size for box in key.boxes)
+    boxed = cut(base, key.boxes).reshape(key.box_shape)
     if not key.lookup:
         new = Term(base.graph, _broadcast(value, key.box_shape, base))
     else:
@@ -105,7 +109,7 @@ def _replaced(base: Term, key: Key, value: Node, like: Tensor) -> Term:
         order = pooling_order(len(key.box_shape), axes, place)
         turned = Term(base.graph, written).reshape([key.box_shape[axis] for axis in order])
         new = turned.permute(sorted(range(len(order)), key=order.__getitem__))
-    return _put_back(base, key.ranges, new.reshape(region_shape))
+    return _put_back(base, key.boxes, new.reshape(region_shape))
 
 
 def _broadcast(value: Node, shape: tuple[int, ...], base: Term) -> Node:
@@ -120,32 +124,52 @@ def _broadcast(value: Node, shape: tuple[int, ...], base: Term) -> Node:
     return expand_to(base.graph, value, shape)
 
 
-def _put_back(base: Term, ranges: Sequence[Range], region: Term) -> Term:
-    """Return `base` with the positions of `ranges` replaced by `region`."""
-    if is_whole(ranges, base.shape):
+def _put_back(base: Term, boxes: Sequence[Box], region: Term) -> Term:
+    """Return `base` with the positions of `boxes` replaced by `region`.
+
+    What lies in memory, or was written to like that, is written to: nothing but the region, where the memory is its
+    tensor's alone. Of what is computed, the rest is computed with the region in its place.
+    """
+    if is_whole(boxes, base.shape):
         return region
-    if any(not r.size for r in ranges):
+    if any(not box.size for box in boxes):
         return base
-    placed = _spread_out(region, ranges, base.shape)
+    is_given = any(isinstance(box.start, n.Node) for box in boxes)
+    if is_given or (_is_written_to(base.node) and not _varies(base.shape, boxes)):
+        return Term(base.graph, written_at(base.graph, base.node, boxes, region.node))
+    placed = _spread_out(region, boxes, base.shape)
     everywhere = base.graph.const(True, dtypes.bool_, base.node.device, region.shape)
-    inside = _spread_out(Term(base.graph, everywhere), ranges, base.shape)
+    inside = _spread_out(Term(base.graph, everywhere), boxes, base.shape)
     return inside.where(placed, base)
 
 
-def _spread_out(region: Term, ranges: Sequence[Range], shape: tuple[int, ...]) -> Term:
-    """Return `region` at the positions of `ranges` in a tensor of `shape`, and 0 elsewhere: `cut` backward."""
+def _varies(shape: tuple[int, ...], boxes: Sequence[Box]) -> bool:
+    """Whether a size stands in for one of many."""
+    return any(isinstance(size, VaryingSize) for size in (*shape, *(part for box in boxes for part in box)))
+
+
+def _is_written_to(node: Node) -> bool:
+    """Whether `node` lies in memory, or did before parts of it were written to."""
+    while node.storage is None and isinstance(node, n.Reshape | n.Scatter) and 0 not in node.shape:
+        node = node.sources[0]
+    return node.storage is not None or type(node) is n.Leaf
+
+
+def _spread_out(region: Term, boxes: Sequence[Box], shape: tuple[int, ...]) -> Term:
+    """Return `region` at the positions of `boxes` in a tensor of `shape`, and 0 elsewhere: `cut` backward."""
     graph, node = region.graph, region.node
-    strided = [axis for axis, r in enumerate(ranges) if abs(r.step) > 1]
+    strided = [axis for axis, box in enumerate(boxes) if abs(box.step) > 1]
     if strided:
         window = node.ndim
         node = graph.reshape(node, (*node.shape, 1))
         for axis in strided:
-            r = ranges[axis]
-            node = graph.unslide(node, axis, window, (r.size - 1) * abs(r.step) + 1, abs(r.step))
+            box = boxes[axis]
+            node = graph.unslide(node, axis, window, (box.size - 1) * abs(box.step) + 1, abs(box.step))
         node = graph.reshape(node, node.shape[:-1])
-    spread = Term(graph, node).flip([axis for axis, r in enumerate(ranges) if r.step < 0])
+    spread = Term(graph, node).flip([axis for axis, box in enumerate(boxes) if box.step < 0])
     widths = []
-    for r, extent, size in zip(ranges, spread.shape, shape, strict=True):
-        first = min(r.start, r.start + (r.size - 1) * r.step)
+    for box, extent, size in zip(boxes, spread.shape, shape, strict=True):
+        start = cast("int", box.start)
+        first = min(start, start + (box.size - 1) * box.step)
         widths.append((first, size - first - extent))
     return spread.pad(widths)

@@ -2,8 +2,9 @@
 
 A key is read in two steps, which `indexing` and `index_assignment` then carry out:
 
-1. **box**: integers, slices, ``...`` and None. Each axis of `x` gets a range (start, stop, step); then axes of
-   integers go, and None puts axes of size 1 in. This alone is movement of elements, nothing is looked up.
+1. **box**: integers, slices, ``...`` and None. Each axis of `x` gets a box (start, size, step); then axes of
+   integers go, and None puts axes of size 1 in. This alone is movement of elements, nothing is looked up. While a
+   function is traced, a start may be a node: a number among its arguments, or a tensor (`zyx.graph.places`).
 2. **lookup**: arrays of integers, and masks, which are turned into the places where they hold. All of them broadcast,
    and pick one element for each of theirs.
 
@@ -21,15 +22,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from zyx import dtype as dtypes
 from zyx.errors import DTypeError, IndexRangeError, ShapeError
 from zyx.functions.ingest import host_array
 from zyx.functions.operands import Array, is_tensor
+from zyx.graph import node as n
+from zyx.graph.given import VaryingNumber
+from zyx.graph.places import Box
+from zyx.ops import BinaryOp
 from zyx.shape import VaryingSize, as_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zyx.functions import Tensor
+    from zyx.graph import Node
     from zyx.shape import Shape
 
 
@@ -40,32 +47,24 @@ _BASIC: Final = (int, *_APART)
 """What is no array."""
 
 
-class Range(NamedTuple):
-    """What is kept of one axis: `size` positions from `start` on, `step` (which may be negative) apart."""
-
-    start: int
-    size: int
-    step: int
-
-
 class Key(NamedTuple):
     """A key that was read.
 
     Attributes:
-        ranges: One for each axis of the tensor.
+        boxes: One for each axis of the tensor.
         box_shape: The shape after the box: without axes of integers, with new axes.
         lookup: Axis of `box_shape` and index, for each array.
         place: The axis of the result where those of the lookup begin: 0, or in place of the indexed ones.
     """
 
-    ranges: tuple[Range, ...]
+    boxes: tuple[Box, ...]
     box_shape: Shape
     lookup: tuple[tuple[int, Tensor | Array], ...]
     place: int
 
 
-def read_key(key: object, shape: Shape) -> Key:
-    """Return what `key` does to a tensor of `shape`.
+def read_key(key: object, like: Tensor) -> Key:
+    """Return what `key` does to a tensor such as `like`.
 
     Masks that are tensors, and integer tensors used as slice bounds, are read.
 
@@ -74,15 +73,16 @@ def read_key(key: object, shape: Shape) -> Key:
         ShapeError: A mask that does not match its axes, or a step of 0.
         DTypeError: Something that is no index.
     """
+    shape, device = like.node.shape, like.node.device
     items = _without_ellipsis([_item(part) for part in (key if isinstance(key, tuple) else (key,))], shape)
-    ranges: list[Range] = []
+    boxes: list[Box] = []
     box_shape: list[int] = []
     lookup: list[tuple[int, Tensor | Array]] = []
     advanced_at: list[int] = []  # positions in the key, to see whether these stand side by side
     before_first = 0  # axes of the result that lie before the first of them
     has_array = not all([isinstance(item, _BASIC) for item in items])
     for position, item in enumerate(items):
-        axis = len(ranges)
+        axis = len(boxes)
         if has_array and not isinstance(item, _APART):
             if not advanced_at:
                 before_first = len(box_shape)
@@ -92,14 +92,18 @@ def read_key(key: object, shape: Shape) -> Key:
         elif item is Ellipsis:
             continue
         elif isinstance(item, int):
-            ranges.append(Range(inside(item, axis, shape[axis]), 1, 1))
+            given: object = item  # what stands in for an int is one to `isinstance`
+            if isinstance(given, VaryingNumber):
+                boxes.append(Box(given.place(axis, shape[axis], device), 1))
+            else:
+                boxes.append(Box(inside(item, axis, shape[axis]), 1))
         elif isinstance(item, slice):
-            ranges.append(_range(item, axis, shape[axis]))
-            box_shape.append(ranges[-1].size)
+            boxes.append(_box(item, axis, shape[axis], like))
+            box_shape.append(boxes[-1].size)
         elif is_tensor(item) or item.dtype != np.bool_:
             index = item if is_tensor(item) else located(item, axis, shape[axis])
             lookup.append((len(box_shape), index))
-            ranges.append(Range(0, shape[axis], 1))
+            boxes.append(Box(0, shape[axis]))
             box_shape.append(shape[axis])
         else:
             covered = shape[axis : axis + item.ndim]
@@ -109,10 +113,10 @@ def read_key(key: object, shape: Shape) -> Key:
                 box_shape.append(1)
             for places, size in zip(np.nonzero(item), covered, strict=True) if item.ndim else ():
                 lookup.append((len(box_shape), places))
-                ranges.append(Range(0, size, 1))
+                boxes.append(Box(0, size))
                 box_shape.append(size)
     apart = bool(advanced_at) and advanced_at[-1] - advanced_at[0] + 1 != len(advanced_at)
-    return Key(tuple(ranges), tuple(box_shape), tuple(lookup), 0 if apart else before_first)
+    return Key(tuple(boxes), tuple(box_shape), tuple(lookup), 0 if apart else before_first)
 
 
 def _item(part: object) -> Any:  # noqa: ANN401  # what follows tells the kinds apart
@@ -126,6 +130,8 @@ def _item(part: object) -> Any:  # noqa: ANN401  # what follows tells the kinds 
             return part.numpy()
         if not part.node.dtype.is_integer:
             raise DTypeError(f"a tensor used as an index is of integers or bools, not {part.node.dtype}")
+        return part
+    if isinstance(part, VaryingNumber) and isinstance(part, int):
         return part
     if not isinstance(part, np.ndarray):
         try:
@@ -190,11 +196,19 @@ def located(index: Array, axis: int, size: int) -> Array:
     return np.where(places < 0, places + size, places)
 
 
-def _range(item: slice, axis: int, size: int) -> Range:
+def _box(item: slice, axis: int, size: int, like: Tensor) -> Box:
     if isinstance(size, VaryingSize) or isinstance(item.start, VaryingSize) or isinstance(item.stop, VaryingSize):
-        found = _varying_range(item, size)
+        found = _varying_box(item, size)
         if found is not None:
             return found
+    if item.step in (None, 1):
+        given: tuple[Node, int] | None = None
+        if isinstance(item.start, VaryingNumber):
+            given = item.start.box(item.stop, size, like.node.device)
+        elif is_tensor(item.start) and like.runtime.tracing is not None:
+            given = _box_of_tensors(item.start, item.stop, size)
+        if given is not None:
+            return Box(*given)
     try:
         positions = range(*item.indices(size))
     except ValueError as error:
@@ -202,22 +216,50 @@ def _range(item: slice, axis: int, size: int) -> Range:
     except TypeError as error:
         raise DTypeError(f"bounds and step of a slice are integers or None: {item}") from error
     if len(positions) <= 1:
-        return Range(positions.start if positions else 0, len(positions), 1)
-    return Range(positions.start, len(positions), positions.step)
+        return Box(positions.start if positions else 0, len(positions))
+    return Box(positions.start, len(positions), positions.step)
 
 
-def _varying_range(item: slice, size: int) -> Range | None:
-    """Return the range of a slice among whose bounds are sizes that vary; None if its step is not 1, nor a plain -1."""
+def _box_of_tensors(start: Tensor, stop: object, size: int) -> tuple[Node, int] | None:
+    """Return the start and the size of a slice between two tensors that are a number apart; None of others.
+
+    What they hold is not known while a function is traced: places outside read as 0 and are not written to.
+    """
+    first, more = _apart(start.node)
+    last, behind = _apart(stop.node) if is_tensor(stop) else (None, 0)
+    count = behind - more
+    if first is not last or first.ndim or not first.dtype.is_integer or not 0 < count <= size:
+        return None
+    return start.runtime.graph.cast(start.node, dtypes.int64 if first.dtype.bits > 32 else dtypes.int32), count
+
+
+def _apart(node: Node) -> tuple[Node, int]:
+    """Return what an integer is the sum of: a node, and numbers that are added to it."""
+    total = 0
+    while True:
+        match node:
+            case n.Binary(op=BinaryOp.ADD, sources=(x, n.Const(value=value))):
+                node, total = x, total + int(value)
+            case n.Binary(op=BinaryOp.ADD, sources=(n.Const(value=value), x)):
+                node, total = x, total + int(value)
+            case n.Binary(op=BinaryOp.SUB, sources=(x, n.Const(value=value))):
+                node, total = x, total - int(value)
+            case _:
+                return node, total
+
+
+def _varying_box(item: slice, size: int) -> Box | None:
+    """Return the box of a slice among whose bounds are sizes that vary; None if its step is not 1, nor a plain -1."""
     bounds = [bound for bound in (item.start, item.stop) if bound is not None]
     if item.step == -1 and not bounds:
-        return Range(size - 1, size, -1)
+        return Box(size - 1, size, -1)
     if item.step not in (None, 1) or not all([isinstance(bound, int) for bound in bounds]):
         return None
     first, end = (
         default if bound is None else min(max(bound + size if bound < 0 else bound, 0), size)
         for bound, default in ((item.start, 0), (item.stop, size))
     )
-    return Range(first, end - first, 1) if first < end else Range(0, 0, 1)
+    return Box(first, end - first) if first < end else Box(0, 0)
 
 
 def _check_mask(mask: Array, axis: int, covered: Shape) -> None:
@@ -227,6 +269,6 @@ def _check_mask(mask: Array, axis: int, covered: Shape) -> None:
         )
 
 
-def is_whole(ranges: Iterable[Range], shape: Shape) -> bool:
-    """Tell whether `ranges` keep everything as it is."""
-    return all([r == (0, size, 1) for r, size in zip(ranges, shape, strict=True)])
+def is_whole(boxes: Iterable[Box], shape: Shape) -> bool:
+    """Tell whether `boxes` keep everything as it is."""
+    return all([box == (0, size, 1) for box, size in zip(boxes, shape, strict=True)])

@@ -6,7 +6,7 @@ end; reads outside give 0, and writes outside are dropped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from zyx.errors import ShapeError
 from zyx.functions.index_key import Key, inside, is_whole, read_key
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.term import Term
+from zyx.graph import node as n
+from zyx.graph.places import Box, box_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.functions import Tensor
-    from zyx.functions.index_key import Range
     from zyx.functions.operands import Array
     from zyx.graph import Node
     from zyx.shape import Shape
@@ -46,8 +47,8 @@ def getitem(x: Tensor, key: object) -> Tensor:
             box = graph.shrink(node, ((start, start + 1), *[(0, size) for size in shape[1:]]))
             return tensor.like(graph.reshape(box, shape[1:]))
     term = term_of(x, "indexing")
-    parsed = read_key(key, term.shape)
-    boxed = cut(term, parsed.ranges).reshape(parsed.box_shape)
+    parsed = read_key(key, x)
+    boxed = cut(term, parsed.boxes).reshape(parsed.box_shape)
     return wrap(look_up(boxed, parsed, x).node, x)
 
 
@@ -63,26 +64,31 @@ def iterate(x: Tensor) -> Iterator[Tensor]:
     return (getitem(x, i) for i in range(shape[0]))
 
 
-def cut(term: Term, ranges: Sequence[Range]) -> Term:
-    """Return the positions that `ranges` name, in their order; no axis goes."""
-    if is_whole(ranges, term.shape):
+def cut(term: Term, boxes: Sequence[Box]) -> Term:
+    """Return the positions that `boxes` name, in their order; no axis goes."""
+    if is_whole(boxes, term.shape):
         return term
-    bounds = []
-    for r in ranges:
-        last = r.start + (r.size - 1) * r.step
-        bounds.append((min(r.start, last), max(r.start, last) + 1) if r.size else (0, 0))
+    for axis, box in enumerate(boxes):
+        if isinstance(box.start, n.Node):
+            term = Term(term.graph, box_at(term.graph, term.node, axis, box))
+            boxes = [*boxes[:axis], Box(0, box.size), *boxes[axis + 1 :]]
+    bounds: list[tuple[int, int]] = []
+    for at, size, step in boxes:
+        start = cast("int", at)  # those that are nodes are done
+        last = start + (size - 1) * step
+        bounds.append((min(start, last), max(start, last) + 1) if size else (0, 0))
     term = term.shrink(bounds)
-    if all([r.step == 1 for r in ranges]):
+    if all([box.step == 1 for box in boxes]):
         return term
-    term = term.flip([axis for axis, r in enumerate(ranges) if r.step < 0])
-    strided = [axis for axis, r in enumerate(ranges) if abs(r.step) > 1]
+    term = term.flip([axis for axis, box in enumerate(boxes) if box.step < 0])
+    strided = [axis for axis, box in enumerate(boxes) if abs(box.step) > 1]
     if not strided:
         return term
     # A step is a slide of windows of one element.
     window = len(term.shape)
     node = term.reshape((*term.shape, 1)).node
     for axis in strided:
-        node = term.graph.slide(node, axis, window, ranges[axis].size, abs(ranges[axis].step))
+        node = term.graph.slide(node, axis, window, boxes[axis].size, abs(boxes[axis].step))
     return Term(term.graph, term.graph.reshape(node, node.shape[:-1]))
 
 

@@ -20,9 +20,20 @@ if TYPE_CHECKING:
 
 
 class Number(Leaf):
-    """A scalar, of shape ()."""
+    """A scalar, of shape ().
 
-    __slots__ = ()
+    Attributes:
+        most: Of a place among others, its greatest value; 0 is the least. Kernels keep to these bounds whatever they
+            are given, and whoever gives it keeps to them, too. None of a number that may be any.
+    """
+
+    __slots__ = ("most",)
+
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: tuple[()] = (), *, most: int | None = None
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.most = most
 
 
 class Front(Leaf):
@@ -48,3 +59,24 @@ class Box(Leaf):
         super().__init__(shape, dtype, device, ())
         self.data = data
         self.start = start
+
+
+class VaryingNumber:
+    """What stands in for a number among the arguments of a traced function, which kernels are to be given."""
+
+    __slots__ = ()
+
+    def place(self, axis: int, size: int, device: str) -> Node:
+        """Return the place along an axis of `size` that it is as an index, a node of rank 0.
+
+        Raises:
+            IndexRangeError: It is outside, now; later, the call in which it is raises it.
+        """
+        raise NotImplementedError
+
+    def box(self, stop: object, size: int, device: str) -> tuple[Node, int] | None:
+        """Return the start, a node of rank 0, and the size of a slice from it to `stop` along an axis of `size`.
+
+        None if the size changes with it, or if the slice reaches over an end: then its values have to be looked at.
+        """
+        raise NotImplementedError

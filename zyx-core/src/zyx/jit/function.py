@@ -12,8 +12,9 @@ What a call depends on, and how that is noticed:
 1. Arguments. Tensors count by shape, dtype and device; their values may change. Lists, tuples, dicts, deques,
    dataclasses and classes derived from them are looked into, to any depth, for tensors and for all the rest, and
    results come back as what they were. Floats and ints that change, and that only tensors and other numbers are
-   computed with, are given to one trace for all of them (`zyx.jit.numbers`); a number that the function looks at, by a
-   comparison, as an index or a size, counts by its value, as do those of the parameters that are `static`. Every other
+   computed with, or that are indices of tensors, are given to one trace for all of them (`zyx.jit.numbers`); a number
+   that the function looks at, by a comparison or as a size, counts by its value, as do those of the parameters that
+   are `static`. Every other
    argument, the object of a method among them, counts by its type, its exact value (1 is not 1.0, 0.0 is not -0.0) and
    what it holds now: items, attributes, what these hold, and so on (`zyx.jit.exact_key`). So does the default device,
    and so do the switches of `zyx.modes`. For each of these signatures, the function is traced at the first call, and
@@ -58,12 +59,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from zyx import modes
-from zyx.errors import TraceError
+from zyx.errors import IndexRangeError, TraceError
 from zyx.jit.exact_key import exact_key, identities_in
 from zyx.jit.structure import take_apart
 from zyx.runtime.devices import GROUP
 from zyx.runtime.runtime import current
-from zyx.runtime.tracing import Tracing
+from zyx.runtime.tracing import Tracing, Unfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -235,6 +236,7 @@ class Jit(Generic[P, R]):
         tracing: Tracing | None = None  # kept here, since it keeps what was found until the first run
         pattern: _Pattern | None = None  # of calls that differ from this one in numbers alone
         shared: _Key | None = None  # the key of the trace for all of these, where there is one, or is to be
+        is_unfit = False  # whether that trace is for others, but not for this call
         numbers: list[float] = []
         while True:
             with runtime.lock:
@@ -244,7 +246,11 @@ class Jit(Generic[P, R]):
                     for entry in kept.entries:  # another thread may have been first
                         outside = entry.found(tensors)
                         if outside is not None:
-                            return entry.run(tensors, outside, numbers)  # type: ignore[no-any-return]
+                            try:
+                                return entry.run(tensors, outside, numbers)  # type: ignore[no-any-return]
+                            except Unfit:
+                                is_unfit = True
+                                break
                 elif pattern is None and (served := self._served.get(key)) is not None:
                     again = served.run(tensors)
                     if again is not None:
@@ -257,6 +263,9 @@ class Jit(Generic[P, R]):
                         tracing = None
                         traced.settle()
                         return results  # type: ignore[no-any-return]
+            if is_unfit:
+                shared, is_unfit = None, False
+                continue
             if pattern is None:
                 like = take_apart((given, kwargs) if kwargs else given, [], numbers)
                 static = self._static_places(self._bound, args, kwargs) if self._static_places else frozenset[int]()
@@ -291,6 +300,8 @@ class Jit(Generic[P, R]):
                 traced = Entry(self._function, given, kwargs, tensors, tracing, runtime, stand_ins)
             except LookedAt:
                 pattern.looked_at = stand_ins.looked_at
+            except IndexRangeError:  # of this call, and of no others
+                raise
             except Exception:  # noqa: BLE001  # the function takes no stand-ins, or the device no numbers; or it fails anyway
                 pattern.looked_at = frozenset(range(len(numbers)))
             shared = pattern.shared_key(numbers)

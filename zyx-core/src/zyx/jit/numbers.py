@@ -4,9 +4,15 @@
     def step(x, rate): return x - rate * x.sin()        one trace for all rates from the second one on
 
 While the function is traced, something stands in for such a number. It computes with tensors, whose graph then has a
-number to be given in place of a constant, and with other numbers by ``+ - * /``. Whatever else is asked of it (which
-is larger? is it 0? what is it as text, as an index, as the number that it is?) it answers as the number of this call,
-and notes that it was *looked at*: the trace depends on its value then, and is made anew with the number itself.
+number to be given in place of a constant, and with other numbers by ``+ - * / // %``. As an index of a tensor, and as
+both ends of a slice of always the same length, it is a place that kernels are given:
+
+    x[i], x[i : i + 3], x[i] = y        one trace for all i that lie within, and an error for others
+    x[i : i + 3]                        of an i for which the slice reaches over an end: a trace for that i alone
+
+Whatever else is asked of it (which is larger? is it 0? what is it as text, as the number that it is?) it answers as the
+number of this call, and notes that it was *looked at*: the trace depends on its value then, and is made anew with the
+number itself.
 """
 
 from __future__ import annotations
@@ -14,8 +20,12 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from zyx.graph.given import Number
+from zyx import dtype as dtypes
+from zyx.errors import IndexRangeError
+from zyx.graph.given import Number, VaryingNumber
+from zyx.graph.outline import Length
 from zyx.runtime.handle import Handle
+from zyx.runtime.tracing import Unfit
 from zyx.shape import VaryingSize
 
 if TYPE_CHECKING:
@@ -24,6 +34,8 @@ if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.graph import Graph, Node
     from zyx.shape import Shape
+
+    Formula = Callable[[Sequence[float]], float]
 
 
 class Use(NamedTuple):
@@ -55,6 +67,7 @@ class Numbers:
         self.uses: list[Use] = []
         self._expected: Final = looked_at
         self._place = 0
+        self._places: dict[object, Number] = {}
 
     def check(self) -> None:
         """Raise `LookedAt` if more numbers were looked at than was known."""
@@ -69,25 +82,37 @@ class Numbers:
         self._place += 1
         if place in self.looked_at:
             return value
-        return StandIn(self, value, frozenset((place,)), operator.itemgetter(place))
+        polynomial = Length.of({(place,): 1}) if type(value) is int else None
+        return StandIn(self, value, frozenset((place,)), operator.itemgetter(place), polynomial)
+
+    def place(self, key: object, formula: Formula, most: int, device: str) -> Number:
+        """Return what kernels are given for a place from 0 to `most`; the same one for an equal key."""
+        known = self._places.get((key, most, device))
+        if known is None:
+            dtype = dtypes.int32 if most <= dtypes.int32.max else dtypes.int64
+            known = self._places[key, most, device] = Number((), dtype, device, most=most)
+            self.uses.append(Use(known, formula))
+        return known
 
 
-class StandIn:
+class StandIn(VaryingNumber):
     """Stands in for a number; see the module. To ``isinstance`` it is one."""
 
-    __slots__ = ("_formula", "_leaves", "_numbers", "_places", "_value")
+    __slots__ = ("_formula", "_leaves", "_numbers", "_places", "_polynomial", "_value")
 
     def __init__(
         self,
         numbers: Numbers,
         value: float,
         places: frozenset[int],
-        formula: Callable[[Sequence[float]], float],
+        formula: Formula,
+        polynomial: Length | None = None,
     ) -> None:
         self._numbers = numbers
         self._value = value
         self._places = places
         self._formula = formula
+        self._polynomial = polynomial  # of an int: what it is of those among the arguments, if it is that
         self._leaves: dict[tuple[DType, str], Number] = {}
 
     def as_constant(self, graph: Graph, dtype: DType, device: str, shape: Shape) -> Node:
@@ -103,6 +128,42 @@ class StandIn:
         self._numbers.looked_at |= self._places
         return self._value
 
+    def place(self, axis: int, size: int, device: str) -> Node:
+        formula = self._formula
+
+        def located(values: Sequence[float]) -> int:
+            index = int(formula(values))
+            if not -size <= index < size:
+                raise IndexRangeError(f"index {index} is out of range for axis {axis} of size {size}")
+            return index if index >= 0 else index + size
+
+        if isinstance(size, VaryingSize) or not size:
+            return operator.index(self)  # type: ignore[return-value]  # looked at; it is an index then
+        if not -size <= self._value < size:
+            raise IndexRangeError(f"index {self._value} is out of range for axis {axis} of size {size}")
+        return self._numbers.place((self._polynomial or self, size), located, size - 1, device)
+
+    def box(self, stop: object, size: int, device: str) -> tuple[Node, int] | None:
+        last = stop._polynomial if type(stop) is StandIn else Length(0, stop) if type(stop) is int else None
+        if self._polynomial is None or last is None or isinstance(size, VaryingSize):
+            return None
+        length = last + -self._polynomial
+        start, count = int(self._value), length.terms.get((), 0)
+        behind = size if start < 0 else 0  # they count from the end, both of them
+        if length.varies or not 0 < count <= size or not -behind <= start <= size - count - behind:
+            return None
+        if behind and start + count >= 0:
+            return None  # the end would count from the front
+        formula, most = self._formula, size - count
+
+        def first(values: Sequence[float]) -> int:
+            begin = int(formula(values)) + behind
+            if not 0 <= begin <= most - bool(behind):
+                raise Unfit
+            return begin
+
+        return self._numbers.place((self._polynomial, count, size, behind), first, most, device), count
+
     def combined(self, op: Callable[[Any, Any], Any], other: object, *, is_left: bool) -> object:
         """Return ``self op other``, or ``other op self``."""
         if isinstance(other, Handle):
@@ -113,8 +174,10 @@ class StandIn:
         if kind is StandIn:
             value, theirs = other._value, other._formula  # type: ignore[attr-defined]  # a stand-in
             places = self._places | other._places  # type: ignore[attr-defined]
+            polynomial = other._polynomial  # type: ignore[attr-defined]
         elif kind is float or kind is int:
             value, places = other, self._places
+            polynomial = Length(0, other) if kind is int else None  # type: ignore[arg-type]  # it is one
 
             def theirs(values: Sequence[float]) -> float:
                 return other  # type: ignore[return-value]  # a number
@@ -123,7 +186,12 @@ class StandIn:
             return op(self.look(), other) if is_left else op(other, self.look())
         left, right = (mine, theirs) if is_left else (theirs, mine)
         result = op(self._value, value) if is_left else op(value, self._value)
-        return StandIn(self._numbers, result, places, lambda values: op(left(values), right(values)))
+        combine = _OF_POLYNOMIALS.get(op)
+        if self._polynomial is None or polynomial is None or combine is None:
+            polynomial = None
+        else:
+            polynomial = combine(*((self._polynomial, polynomial) if is_left else (polynomial, self._polynomial)))
+        return StandIn(self._numbers, result, places, lambda values: op(left(values), right(values)), polynomial)
 
     __class__ = property(lambda self: type(self._value))  # as other proxies have it
 
@@ -132,7 +200,8 @@ class StandIn:
 
     def __neg__(self) -> StandIn:
         formula = self._formula
-        return StandIn(self._numbers, -self._value, self._places, lambda values: -formula(values))
+        polynomial = None if self._polynomial is None else -self._polynomial
+        return StandIn(self._numbers, -self._value, self._places, lambda values: -formula(values), polynomial)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # NumPy's protocol
         import numpy as np
@@ -158,13 +227,19 @@ def _looking(name: str) -> Callable[..., object]:
     return method
 
 
-for _name in ("add", "sub", "mul", "truediv"):
+#: What is a polynomial of polynomials.
+_OF_POLYNOMIALS: Final[dict[object, Callable[[Length, Length], Length]]] = {
+    operator.add: operator.add,
+    operator.sub: lambda left, right: left + -right,
+    operator.mul: operator.mul,
+}
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
     _op = getattr(operator, _name)
     setattr(StandIn, f"__{_name}__", _combining(_op, is_left=True))
     setattr(StandIn, f"__r{_name}__", _combining(_op, is_left=False))
 _LOOKING: Final = (
     "lt", "le", "gt", "ge", "eq", "ne", "hash", "bool", "int", "float", "complex", "repr", "str", "format", "round",
-    "trunc", "floor", "ceil", "abs", "pos", "floordiv", "rfloordiv", "mod", "rmod", "divmod", "rdivmod", "pow", "rpow",
+    "trunc", "floor", "ceil", "abs", "pos", "divmod", "rdivmod", "pow", "rpow",
     "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift", "rshift", "rrshift", "invert",
 )  # fmt: skip
 for _name in _LOOKING:

@@ -19,7 +19,7 @@ from zyx.runtime.lengths import Lengths
 from zyx.runtime.places import Copy, Launched, place_temporaries
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
 from zyx.runtime.varying import Varying
-from zyx.schedule.arrange import arrange, donate
+from zyx.schedule.arrange import arrange, donate, link_by_link
 from zyx.schedule.build import build_nest
 from zyx.schedule.custom import CustomKernel
 from zyx.schedule.division import Division
@@ -195,7 +195,7 @@ class _Making:
                 )
                 wanted = dict(zip(outputs, prepared, strict=True))
                 offers = {wanted[node]: old for node, old in self._donations.items() if node in wanted}
-                return wanted, self._kernels(prepared, device, offers if may_donate else {})
+                return wanted, self._kernels(prepared, device, link_by_link(offers) if may_donate else {})
             except Planner.refusals as error:
                 if way + 1 == ways:
                     raise
@@ -366,10 +366,12 @@ class _Making:
     def _with_buffers(self, wanted: Sequence[Node], leaves: Sequence[Node], actions: Sequence[Launched | Copy]) -> Plan:
         numbers: dict[Node, int] = {leaf: number for number, leaf in enumerate(leaves)}
         slices: list[Slice] = []
+        for node, old in self._donated.items():
+            while old in self._donated:
+                old = self._donated[old]
+            numbers[node] = numbers[old]
         for node in dict.fromkeys(wanted):
-            if node in self._donated:
-                numbers[node] = numbers[self._donated[node]]
-            elif node not in numbers:
+            if node not in numbers:
                 numbers[node] = len(leaves) + len(slices)
                 slices.append(self._slice(node))
         temporaries = place_temporaries(numbers, len(leaves) + len(slices), actions, self._slice)

@@ -47,6 +47,10 @@ class SupportsTraceKey(Protocol):
         """
 
 
+class Unfit(Exception):  # nothing is wrong
+    """A trace for all numbers is not for those of a call: the call has a trace of its own."""
+
+
 class Argument(NamedTuple):
     """One tensor among the arguments of the function: what stands for it."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.graph import node as n
+from zyx.schedule.cost import is_source
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.region import is_turned
 from zyx.shape import size_of
@@ -124,6 +125,8 @@ def donate(launches: Sequence[Sequence[Part]], donations: dict[Node, Node], kept
                 old = donations.get(node)
                 if old is None or old in kept or old in accepted.values():
                     continue
+                if not is_source(old) and old not in accepted:
+                    continue  # what was written to before is elsewhere
                 later = [p for after in launches[number + 1 :] for p in after]
                 beside = [p for p in launch if p is not part]
                 if any(old in p.region.inputs for p in (*later, *beside)) or not _reads_same_element(part, node, old):
@@ -133,14 +136,34 @@ def donate(launches: Sequence[Sequence[Part]], donations: dict[Node, Node], kept
     return accepted
 
 
+def link_by_link(offers: Mapping[Node, Node]) -> dict[Node, Node]:
+    """Return `offers`, where a buffer is written to in several places each of these over the one before.
+
+    q = p with y at 3;  r = q with z at 5       r may be stored over p: so may q, and r over q
+    """
+    linked = dict(offers)
+    for node, old in offers.items():
+        links: dict[Node, Node] = {}
+        current = node
+        while isinstance(current, n.Scatter) and current.storage is None:
+            base = current.sources[0]
+            while isinstance(base, n.Reshape) and base.storage is None:
+                base = base.sources[0]
+            links[current] = base
+            current = base
+        if current is old:
+            linked.update(links)
+    return linked
+
+
 def _reads_same_element(part: Part, node: Node, old: Node) -> bool:
     """Whether `part` reads `old` only where it stores `node`, and only to compute `node`."""
-    views = part.region.views
+    views, pool = part.region.views, part.region.pool
     if old not in views:
         return True
-    (point,) = {view.point for view in views[node]} if len(views[node]) else (None,)
-    if len({view.point for view in views[node]}) != 1 or any(
-        view.point != point or view.mask is not None for view in views[old]
+    elements = {pool.flatten(view.point, node.shape) for view in views[node]}
+    if len(elements) != 1 or any(
+        pool.flatten(view.point, old.shape) not in elements or view.mask is not None for view in views[old]
     ):
         return False
     # Every way from the old value to what is stored must lead through the new one.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from zyx import dtype as dtypes
 from zyx.graph import node as n
 from zyx.graph.given import Box, Front, Number
+from zyx.graph.places import is_distinct
 from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
 from zyx.ops import BinaryOp
@@ -155,7 +156,9 @@ class _NestBuilder:
         node, point, mask = key
         pool = self._pool
         if isinstance(node, Number):
-            return pool.number(self._params[node])
+            if node.most is None:
+                return pool.number(self._params[node])
+            return pool.convert(clamped_start(pool, self._params[node], node.most), node.dtype)
         if isinstance(node, Box):
             return self._of_box(node, point, mask)
         if node in self._region.inputs and not isinstance(node, n.Const | n.Iota):
@@ -292,6 +295,8 @@ class _NestBuilder:
             index = pool.select(negative, pool.binary(BinaryOp.ADD, wide, pool.literal(size, wide.dtype)), wide)
         position = pool.convert(index, e.INDEX)
         mask = pool.both(pool.non_negative(position), pool.less(position, size))
+        if mask is None:
+            return position, None  # as where the index is a coordinate behind a place
         if is_short:
             # Also where the mask does not hold the position is within, so that what is computed from it is known to
             # fit 32 bits: there are devices that have no others. The greater of it and 0 comes first: of the other
@@ -327,7 +332,8 @@ class _NestBuilder:
         value = self._at((updates, below.point, None))
         flat = self._pool.affine(list(zip(at, strides_of(node.shape), strict=True)))
         order = self._ranges(below.around)
-        serial = tuple(range_ for range_ in order if range_.bit & below.point[node.axis].free)
+        along = 0 if is_distinct(index, node.axis) else below.point[node.axis].free
+        serial = tuple(range_ for range_ in order if range_.bit & along)
         others = tuple(range_ for range_ in order if range_ not in serial)
         param = self._params[node]
         self._statements.append(Store(param, flat, value, inside, (*others, *serial), node.op, serial))

@@ -41,7 +41,8 @@ def in_phases(nest: Nest, info: DeviceInfo, *, deterministic: bool) -> list[Nest
     base, updates = nest.statements
     if not isinstance(base, Store) or not isinstance(updates, Store) or base.param is not updates.param:
         return [nest]
-    small = _SMALL_FOR_THREADS if info.max_group_threads > 1 else _SMALL
+    is_there = _stores_what_is_there(base)
+    small = 0 if is_there else _SMALL_FOR_THREADS if info.max_group_threads > 1 else _SMALL
     if work_of(base) + work_of(updates) <= small:
         return [nest]
     is_exact = not updates.param.dtype.is_float or not deterministic
@@ -55,7 +56,7 @@ def in_phases(nest: Nest, info: DeviceInfo, *, deterministic: bool) -> list[Nest
         order = tuple(sorted(updates.order, key=lambda range_: range_.number))
         updates = replace(updates, order=order, serial=(), atomic=True)
     nests = [_of_one(nest, updates)]
-    return nests if _stores_what_is_there(base) else [_of_one(nest, base), *nests]
+    return nests if is_there else [_of_one(nest, base), *nests]
 
 
 def combines_indivisibly(info: DeviceInfo, op: ReduceOp | None, dtype: DType) -> bool:

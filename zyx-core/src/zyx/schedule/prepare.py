@@ -170,14 +170,16 @@ def _count_users(order: Sequence[Node], outputs: Sequence[Node]) -> Counter[Node
 def _same_elements(node: Node, users: Mapping[Node, int]) -> Node:
     """Return the node that `node` is another shape of, if others need that too: one buffer is enough for all.
 
-    Or if it is a product of matrices: no kernel that finds the places of its points by dividing takes that in.
+    Or if it is a product of matrices: no kernel that finds the places of its points by dividing takes that in. Or if
+    parts of it were written to: it is where these are.
     """
     below = node
     is_shared = users[node] > 1
     while isinstance(below, n.Reshape | n.Alias) and below.storage is None and 0 not in below.shape:
         below = below.sources[0]
         is_shared = is_shared or users[below] > 1
-    return below if is_shared or contraction_operands(below) is not None else node
+    is_below = is_shared or isinstance(below, n.Scatter) or contraction_operands(below) is not None
+    return below if is_below else node
 
 
 def _with_buffer(graph: Graph, node: Node) -> Node:

@@ -6,6 +6,8 @@
     one order, by threads
     one update of places that are      where(index == place, base op update, base)
     all the same besides
+    replacing, at places that are      as it is: they are written in any order
+    plainly apart
     the last of several updates stays  winner = scatter of the updates' numbers by max;  where(winner >= 0,
                                        updates[winner], base)
     int8, which the device does not    cast(scatter of int32)
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zyx import dtype as dtypes
 from zyx.dtype import accumulator
 from zyx.graph import node as n
+from zyx.graph.places import is_distinct
 from zyx.ops import BinaryOp, ReduceOp, identity
 from zyx.schedule.phases import combines_indivisibly
 from zyx.schedule.segments import by_segments, from_start
@@ -87,7 +90,7 @@ def in_parallel(graph: Graph, node: n.Scatter, info: DeviceInfo, helpers: Helper
     if index.shape[node.axis] == 1:
         return _where_it_falls(graph, node) if isinstance(base, n.Const) else node
     if node.op is None:
-        return _last_of_each(graph, node, info) if has_threads else node
+        return _last_of_each(graph, node, info) if has_threads and not is_distinct(index, node.axis) else node
     wide = accumulator(node.dtype) if node.op in (ReduceOp.SUM, ReduceOp.PROD) else node.dtype
     if wide is node.dtype and has_threads and size_of(index.shape) > _FEW_TO_REPLACE:
         wide = _combined_as(node.op, node.dtype, info)
