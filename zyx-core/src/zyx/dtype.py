@@ -322,9 +322,15 @@ def promote_scalar(dtype: DType, value: Scalar) -> DType:
         return float32
     if dtype.is_bool:
         dtype = int64
+    if not hasattr(type(value), "as_constant"):  # what stands in for one checks the number of every call
+        check_fits(value, dtype)
+    return dtype
+
+
+def check_fits(value: Scalar, dtype: DType) -> None:
+    """Raise `DTypeError` unless an integer type can hold `value`."""
     if not dtype.min <= value <= dtype.max:
         raise DTypeError(f"{value} does not fit {dtype} ({dtype.min} to {dtype.max}); cast the array with .astype(...)")
-    return dtype
 
 
 def accumulator(dtype: DType) -> DType:

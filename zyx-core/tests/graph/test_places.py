@@ -24,7 +24,7 @@ def _values(outputs: list[n.Node], given: dict[n.Node, np.ndarray]) -> list[np.n
 def test_a_box_at_a_place_is_the_slice_there(place: int) -> None:
     graph = Graph()
     x, start = graph.leaf(DATA.shape, dtypes.float32, DEVICE), graph.leaf((), dtypes.int32, DEVICE)
-    (found,) = _values([box_at(graph, x, 1, Box(start, 2))], {x: DATA, start: np.array(place, np.int32)})
+    (found,) = _values([box_at(graph, x, 1, start, 2)], {x: DATA, start: np.array(place, np.int32)})
     np.testing.assert_array_equal(found, DATA[:, place : place + 2])
 
 

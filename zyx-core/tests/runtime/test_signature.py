@@ -24,6 +24,20 @@ def case_of(seed):
     return random_case(Seeded(seed), OPTIONS)
 
 
+def _apart(node: n.Node) -> list[object]:
+    """What of a node is apart from the rest of the key: values, and where boxes of computed values begin."""
+    match node:
+        case n.Const():
+            return [*node.attributes]
+        case n.Shrink(bounds=pairs) | n.Pad(widths=pairs):
+            if 0 in node.shape or 0 in node.sources[0].shape:
+                return []
+            sizes = zip(pairs, node.shape, node.sources[0].shape, strict=True)
+            return [pair[0] for pair, size, other in sizes if size != other]
+        case _:
+            return []
+
+
 def test_a_key_names_all_nodes_in_topological_order():
     for seed in SEEDS:
         outputs = case_of(seed).outputs
@@ -31,8 +45,7 @@ def test_a_key_names_all_nodes_in_topological_order():
         assert order == topological(outputs), seed
         assert leaves == [node for node in order if isinstance(node, n.Leaf)], seed
         assert len(key.structure) == len(order) + 1, seed
-        constants = [node for node in order if isinstance(node, n.Const)]
-        assert list(key.constants) == [value for node in constants for value in node.attributes], seed
+        assert list(key.constants) == [value for node in order for value in _apart(node)], seed
 
 
 def test_keys_are_equal_where_the_printed_graphs_are():
@@ -93,8 +106,8 @@ ATTRIBUTES = {
     n.Custom: {"kernel": ("one", "another"), "output": (0, 1)},
 }
 SOURCES = {n.Const: 0, n.Iota: 0, n.Leaf: 0, n.Binary: 2, n.Where: 3, n.Gather: 2, n.Scatter: 3, n.Custom: 3}
-#: Shape, dtype and device of a node with two operands element by element are those of its operands; of a slice of what
-#: lies in memory, dtype and device are.
+#: Shape, dtype and device of a node with two operands element by element are those of its operands; of a slice and of
+#: what is padded, dtype and device are.
 FOLLOWS = {n.Binary}
 KINDS = [kind for _, kind in inspect.getmembers(n, inspect.isclass) if issubclass(kind, n.Node) and kind is not n.Node]
 
@@ -125,7 +138,7 @@ def test_a_key_tells_apart_whatever_a_kernel_depends_on(kind):
     others = [key_of(kind, **{name: values[1]}) for name, values in ATTRIBUTES[kind].items() if values is not None]
     if kind not in FOLLOWS:
         others.append(key_of(kind, shape=(4, 1)))
-    if kind not in FOLLOWS | {n.Shrink}:
+    if kind not in FOLLOWS | {n.Shrink, n.Pad}:
         others += [key_of(kind, dtype=zyx.int32), key_of(kind, device="two:0")]
     for number in range(SOURCES.get(kind, 1)):
         for stored in (True, False):
@@ -137,7 +150,9 @@ def test_a_key_tells_apart_whatever_a_kernel_depends_on(kind):
             ):
                 sources = [leaf() for _ in range(SOURCES.get(kind, 1))]
                 sources[number] = plain
-                if kind is not n.Shrink or stored:  # where a slice begins is apart if it is one of what lies in memory
+                if (
+                    kind is not n.Shrink or stored
+                ):  # where a slice begins is said otherwise if it is of what is computed
                     assert key_of(kind, sources=tuple(sources)) == same
                 sources[number] = other
                 others.append(key_of(kind, sources=tuple(sources)))
@@ -148,13 +163,17 @@ def test_a_key_tells_apart_whatever_a_kernel_depends_on(kind):
     assert len(set(others)) >= len(others) / 2  # a leaf that is stored has the key of one that is not
 
 
-def test_where_a_slice_begins_is_apart_only_if_it_is_one_of_what_lies_in_memory():
+@pytest.mark.parametrize("stored", [True, False])
+def test_where_a_slice_begins_and_where_padding_puts_its_source_are_apart(stored):
     bounds = ((0, 1), (0, 2)), ((1, 2), (0, 2))
-    for stored in (True, False):
-        data = leaf(stored=stored)
-        keys = [signature([n.Shrink((1, 2), zyx.float32, "one:0", (data,), each)])[0] for each in bounds]
-        assert keys[0] != keys[1]
-        assert (keys[0].structure == keys[1].structure) is stored
+    widths = ((0, 1), (2, 3)), ((1, 0), (2, 3))
+    data = leaf(stored=stored)
+    slices = [n.Shrink((1, 2), zyx.float32, "one:0", (data,), each) for each in bounds]
+    padded = [n.Pad((3, 7), zyx.float32, "one:0", (data,), each, 0.0) for each in widths]
+    for nodes in (slices, padded):
+        first, second = (signature([node])[0] for node in nodes)
+        assert first != second
+        assert first.structure == second.structure
 
 
 def test_a_key_says_which_operand_is_which_and_what_is_asked_for():

@@ -179,12 +179,32 @@ def test_slices_that_begin_elsewhere_compile_two_kernels(lab, function):
     assert lab.compiler.compiled <= 2
 
 
-def test_a_slice_of_what_is_computed_is_a_part_of_its_kernel(lab):
-    array = np.arange(40, dtype=np.float32)
-    for start in range(5):
-        result = (zyx.Tensor(array) * 2.0)[start : start + 3]
-        np.testing.assert_array_equal(result.numpy(), array[start : start + 3] * 2)
-    assert all(not step.given for plan in lab._plans.values() for step in plan.steps)
+PLACES = {
+    "a slice of what is computed": lambda x, i: (x * 2)[i : i + 3],
+    "a slice along two axes": lambda x, i: (x * 2)[i : i + 2, i % 3 : i % 3 + 2],
+    "a position that is assigned to": lambda x, i: _assigned(x * 2, i),
+    "positions of what lies in memory": lambda x, i: _assigned(x, (slice(None), i % 4)),
+    "a box of what lies in memory": lambda x, i: _assigned(x, (slice(i + 1, i + 3), slice(i % 3, i % 3 + 2))),
+    "a roll": lambda x, i: (np if isinstance(x, np.ndarray) else zyx).roll(x, i + 1, 0),
+    "what is padded": lambda x, i: (np if isinstance(x, np.ndarray) else zyx).pad(x * 2, ((i, 12 - i), (1, 2))),
+}
+
+
+def _assigned(x, key):
+    x = x.copy() if isinstance(x, np.ndarray) else x
+    x[key] = 7
+    return x
+
+
+@pytest.mark.parametrize("what", PLACES)
+def test_places_are_given_to_one_kernel(lab, what):
+    array = np.arange(48, dtype=np.float32).reshape(12, 4)
+    counts = []
+    for i in range(8):
+        result = PLACES[what](zyx.Tensor(array).realize(), i)
+        np.testing.assert_array_equal(result.numpy(), PLACES[what](array, i))
+        counts.append(lab.compiler.compiled)
+    assert counts[1:] == counts[1:2] * 7
 
 
 def test_a_loop_over_batches_of_what_lies_in_memory_compiles_nothing_after_the_second(lab):

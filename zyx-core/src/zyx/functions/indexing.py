@@ -70,7 +70,7 @@ def cut(term: Term, boxes: Sequence[Box]) -> Term:
         return term
     for axis, box in enumerate(boxes):
         if isinstance(box.start, n.Node):
-            term = Term(term.graph, box_at(term.graph, term.node, axis, box))
+            term = Term(term.graph, box_at(term.graph, term.node, axis, box.start, box.size))
             boxes = [*boxes[:axis], Box(0, box.size), *boxes[axis + 1 :]]
     bounds: list[tuple[int, int]] = []
     for at, size, step in boxes:

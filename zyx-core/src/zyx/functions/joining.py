@@ -11,9 +11,14 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.index_key import inside
+from zyx.functions.indexing import cut
 from zyx.functions.movement import as_sizes, expand_dims, narrow, reshape
 from zyx.functions.operands import common_dtype, first_tensor, is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
+from zyx.graph.given import VaryingNumber
+from zyx.graph.places import Box
+from zyx.runtime.handle import Handle
+from zyx.shape import VaryingSize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,12 +202,30 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
     for place, distance in zip(axes, shifts, strict=True):
-        i = shapes.normalize_axis(place, len(term.shape))
-        size = term.shape[i]
-        cut = inside(-distance, i, size) if -size <= -distance < size else -distance % size if size else 0
-        if cut:
-            term = join_terms([term.narrow(i, cut, size), term.narrow(i, 0, cut)], i)
+        term = _rolled(term, shapes.normalize_axis(place, len(term.shape)), distance)
     return wrap(term.node, x)
+
+
+def _rolled(term: Term, axis: int, shift: int) -> Term:
+    """Return a slice of `term` twice in succession: where it begins is all that differs between two shifts."""
+    size = term.shape[axis]
+    if not size:
+        return term
+    if isinstance(size, VaryingSize):
+        first = inside(-shift, axis, size) if -size <= -shift < size else -shift % size
+        return join_terms([term.narrow(axis, first, size), term.narrow(axis, 0, first)], axis) if first else term
+    before, behind = term.shape[:axis], term.shape[axis + 1 :]
+    twice = term.reshape((*before, 1, size, *behind)).expand((*before, 2, size, *behind))
+    start: object = -shift % size  # what stands in for an int is one to `isinstance`
+    if isinstance(start, Handle):
+        start = term.graph.cast(start._node, dtypes.int32 if size <= dtypes.int32.max else dtypes.int64)
+    elif isinstance(start, VaryingNumber):
+        start = start.place(axis, size, term.node.device)
+    elif not start:
+        return term
+    boxes = [Box(0, n) for n in term.shape]
+    boxes[axis] = Box(start, size)  # type: ignore[arg-type]  # an int or a node
+    return cut(twice.reshape((*before, 2 * size, *behind)), boxes)
 
 
 def meshgrid(*tensors: Tensor, indexing: str = "xy") -> list[Tensor]:

@@ -10,6 +10,8 @@ from zyx import shape as shapes
 from zyx.errors import ShapeError
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.term import Term, expand_to
+from zyx.graph.given import VaryingNumber
+from zyx.graph.places import box_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -234,6 +236,9 @@ def narrow(x: Tensor, axis: int, start: int, length: int) -> Tensor:
     term = term_of(x, "narrow")
     axis = shapes.normalize_axis(axis, len(term.shape))
     size = term.shape[axis]
+    given: object = start  # what stands in for an int is one to `isinstance`
+    if isinstance(given, VaryingNumber) and (found := given.box(start + length, size, term.node.device)) is not None:
+        return wrap(box_at(term.graph, term.node, axis, *found), x)
     first = start + size if start < 0 else start
     if not 0 <= first <= first + length <= size:
         raise ShapeError(f"narrow: {length} positions from {start} do not lie within axis {axis} of size {size}")

@@ -17,6 +17,7 @@ from zyx.errors import DTypeError, ShapeError
 from zyx.functions.index_key import located
 from zyx.functions.operands import is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
+from zyx.graph.given import VaryingNumber
 from zyx.ops import ReduceOp, identity
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ def index_term(index: IndexLike, size: int, axis: int, like: Tensor, what: str) 
         if not index.node.dtype.is_integer:
             raise DTypeError(f"{what}: an index is of integers, not {index.node.dtype}")
         return term_of(index, what)
+    given: object = index  # what stands in for an int is one to `isinstance`
+    if isinstance(given, VaryingNumber) and isinstance(given, int):
+        return Term(like.runtime.graph, given.place(axis, size, like.node.device))
     array = np.asarray(index)
     if not array.size:
         array = array.astype(np.int64)

@@ -1,6 +1,6 @@
 """Boxes that begin at a place which is a value, and what is known of such places where they are indices.
 
-    box_at(x, 0, Box(p, 3))             x[p : p + 3]: a gather by a coordinate and p
+    box_at(x, 0, p, 3)                  x[p : p + 3]: a gather by a coordinate and p
     written_at(x, [Box(p, 3)], y)       x with x[p : p + 3] = y: a scatter to such places
 
 Such an index is a sum of coordinates, each times a constant, and of what is the same everywhere. That is found again
@@ -20,6 +20,7 @@ from zyx.shape import strides_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx.dtype import Scalar
     from zyx.graph.graph import Graph
     from zyx.graph.node import Node
 
@@ -41,10 +42,23 @@ class Box(NamedTuple):
     step: int = 1
 
 
-def box_at(graph: Graph, x: Node, axis: int, box: Box) -> Node:
-    """Return the places of a box along one axis of `x`."""
-    shape = (*x.shape[:axis], box.size, *x.shape[axis + 1 :])
-    return graph.gather(x, _coordinate(graph, shape, axis, box, x.device), axis)
+def box_at(graph: Graph, x: Node, axis: int, start: Node, size: int) -> Node:
+    """Return so many places from `start` on along one axis of `x`."""
+    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    coordinate = graph.iota(shape, axis, start.dtype, x.device)
+    first = graph.expand(graph.reshape(start, (1,) * x.ndim), shape)
+    return graph.gather(x, graph.binary(BinaryOp.ADD, coordinate, first), axis)
+
+
+def padded_at(graph: Graph, x: Node, axis: int, size: int, start: Node, value: Scalar) -> Node:
+    """Return `x` from a place on along one axis of so many, with `value` before and behind it."""
+    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    coordinate = graph.iota(shape, axis, start.dtype, x.device)
+    index = graph.binary(BinaryOp.SUB, coordinate, graph.expand(graph.reshape(start, (1,) * x.ndim), shape))
+    zero, end = (graph.const(end, start.dtype, x.device, shape) for end in (0, x.shape[axis]))
+    is_there = graph.binary(BinaryOp.AND, graph.binary(BinaryOp.LE, zero, index), graph.binary(BinaryOp.LT, index, end))
+    found = graph.gather(x, graph.where(is_there, index, zero), axis)
+    return graph.where(is_there, found, graph.const(value, x.dtype, x.device, shape))
 
 
 def written_at(graph: Graph, x: Node, boxes: Sequence[Box], region: Node) -> Node:
@@ -55,35 +69,31 @@ def written_at(graph: Graph, x: Node, boxes: Sequence[Box], region: Node) -> Nod
     first, end = partial[0], partial[-1] + 1
     outer, inner, behind = x.shape[:first], x.shape[first:end], x.shape[end:]
     sizes = region.shape[first:end]
-    place: Node | None = None
+    dtype = dtypes.int32 if prod(inner) <= dtypes.int32.max else dtypes.int64
+    # One number says where it begins, as far as that is known: plans that differ in it alone are found to be one.
+    every = graph.reshape(graph.iota((prod(inner),), 0, dtype, x.device), inner)
+    place = graph.shrink(every, [(0, size) for size in sizes])
+    start = 0
     for axis, (box, step) in enumerate(zip(boxes[first:end], strides_of(inner), strict=True)):
-        dtype = dtypes.int32 if prod(inner) <= dtypes.int32.max else dtypes.int64
-        coordinate = graph.cast(_coordinate(graph, sizes, axis, box, x.device), dtype)
-        if step != 1:
-            coordinate = graph.binary(BinaryOp.MUL, coordinate, graph.const(step, dtype, x.device, sizes))
-        place = coordinate if place is None else graph.binary(BinaryOp.ADD, place, coordinate)
-    assert place is not None
+        if box.step != 1:
+            coordinate = graph.iota(sizes, axis, dtype, x.device)
+            factor = graph.const((box.step - 1) * step, dtype, x.device, sizes)
+            place = graph.binary(BinaryOp.ADD, place, graph.binary(BinaryOp.MUL, coordinate, factor))
+        if isinstance(box.start, n.Node):
+            given = graph.cast(box.start, dtype)
+            if step != 1:
+                given = graph.binary(BinaryOp.MUL, given, graph.const(step, dtype, x.device))
+            given = graph.expand(graph.reshape(given, (1,) * len(sizes)), sizes)
+            place = graph.binary(BinaryOp.ADD, place, given)
+        else:
+            start += box.start * step
+    place = graph.binary(BinaryOp.ADD, place, graph.const(start, dtype, x.device, sizes))
     count = prod(sizes)
     index = graph.reshape(place, (*[1] * len(outer), count, *[1] * len(behind)))
     index = graph.expand(index, (*outer, count, *behind))
     pooled = graph.reshape(x, (*outer, prod(inner), *behind))
     updates = graph.reshape(region, (*outer, count, *behind))
     return graph.reshape(graph.scatter(pooled, index, updates, len(outer)), x.shape)
-
-
-def _coordinate(graph: Graph, shape: Sequence[int], axis: int, box: Box, device: str) -> Node:
-    """Return the places of a box along `axis`, over `shape`."""
-    shape = tuple(shape)
-    start = box.start if isinstance(box.start, n.Node) else None
-    dtype = dtypes.int32 if start is None else start.dtype
-    coordinate = graph.iota(shape, axis, dtype, device)
-    if box.step != 1:
-        coordinate = graph.binary(BinaryOp.MUL, coordinate, graph.const(box.step, dtype, device, shape))
-    if start is None:
-        first = graph.const(box.start, dtype, device, shape)  # type: ignore[arg-type]  # a number
-    else:
-        first = graph.expand(graph.reshape(start, (1,) * len(shape)), shape)
-    return graph.binary(BinaryOp.ADD, coordinate, first)
 
 
 def is_distinct(index: Node, axis: int) -> bool:
@@ -113,13 +123,17 @@ def _factors(node: Node, depth: int) -> dict[int, int] | None:
     match node:
         case n.Iota(axis=axis):
             return {axis: 1}
+        case n.Shrink(sources=(below,)):
+            return _factors(below, depth + 1)
+        case n.Reshape(sources=(n.Iota(ndim=1),)):
+            return dict(enumerate(strides_of(node.shape)))
         case n.Expand() if prod(node.sources[0].shape) == 1:
             return {}
         case n.Cast() if node.dtype.is_integer:
             return _factors(node.sources[0], depth + 1)
         case n.Binary(op=BinaryOp.MUL, sources=(x, n.Const(value=value))):
-            below = _factors(x, depth + 1)
-            return None if below is None else {axis: factor * int(value) for axis, factor in below.items()}
+            left = _factors(x, depth + 1)
+            return None if left is None else {axis: factor * int(value) for axis, factor in left.items()}
         case n.Binary(op=BinaryOp.ADD, sources=(x, y)):
             left, right = _factors(x, depth + 1), _factors(y, depth + 1)
             if left is None or right is None:

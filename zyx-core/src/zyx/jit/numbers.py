@@ -21,6 +21,7 @@ import operator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from zyx import dtype as dtypes
+from zyx.dtype import check_fits
 from zyx.errors import IndexRangeError
 from zyx.graph.given import Number, VaryingNumber
 from zyx.graph.outline import Length
@@ -119,8 +120,20 @@ class StandIn(VaryingNumber):
         """Return a node that is this number, converted to `dtype`, over `shape`; see `Graph.const`."""
         leaf = self._leaves.get((dtype, device))
         if leaf is None:
-            leaf = self._leaves[dtype, device] = Number((), dtype, device, ())
-            self._numbers.uses.append(Use(leaf, self._formula))
+            formula = self._formula
+            if dtype.is_integer and type(self._value) is int:
+
+                def fitting(values: Sequence[float]) -> float:
+                    value = formula(values)
+                    if not dtype.min <= value <= dtype.max:
+                        raise Unfit  # the call's own trace has the error, or compares with what is beyond
+                    return value
+
+                check_fits(self._value, dtype)
+                self._numbers.uses.append(Use(leaf := Number((), dtype, device), fitting))
+            else:
+                self._numbers.uses.append(Use(leaf := Number((), dtype, device), formula))
+            self._leaves[dtype, device] = leaf
         return graph.expand(graph.reshape(leaf, (1,) * len(shape)), shape)
 
     def look(self) -> float:
@@ -141,7 +154,7 @@ class StandIn(VaryingNumber):
             return operator.index(self)  # type: ignore[return-value]  # looked at; it is an index then
         if not -size <= self._value < size:
             raise IndexRangeError(f"index {self._value} is out of range for axis {axis} of size {size}")
-        return self._numbers.place((self._polynomial or self, size), located, size - 1, device)
+        return self._numbers.place((self._polynomial or formula, size), located, size - 1, device)
 
     def box(self, stop: object, size: int, device: str) -> tuple[Node, int] | None:
         last = stop._polynomial if type(stop) is StandIn else Length(0, stop) if type(stop) is int else None
@@ -196,6 +209,7 @@ class StandIn(VaryingNumber):
     __class__ = property(lambda self: type(self._value))  # as other proxies have it
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # whatever numbers have
+        getattr(type(self._value), name)  # or there is no such attribute, whatever the number
         return getattr(self.look(), name)
 
     def __neg__(self) -> StandIn:

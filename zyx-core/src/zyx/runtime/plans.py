@@ -85,6 +85,7 @@ class Plans(Devices):
             self._plans.move_to_end(given.key)
             return known, given.values
         has_own = bool(placed) or self.planner.is_deterministic  # other kernels add up in another order
+        has_own = has_own or (given is not None and given.is_moved)
         bounded = None if has_own else self._bounded_plan(nodes, leaves, order, key)
         if bounded is not None:
             self._keep_plan(key, bounded)

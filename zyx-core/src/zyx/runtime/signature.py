@@ -3,8 +3,8 @@
 A key says everything that a plan depends on: each node's class, attributes, shape, dtype, device and sources by
 position, as far as one does not follow from the others, and which nodes are asked for. Buffers are named by position
 only. Keys are compared as a whole, so a plan is never taken for another's. The values of constants are apart from the
-rest, as are the starts of slices of what lies in memory: graphs that differ in them alone can share plans whose
-kernels are given them, see `zyx.runtime.varying`.
+rest, as are the starts of slices, and the places of what is padded: graphs that differ in them alone can share plans
+whose kernels are given them, see `zyx.runtime.varying`.
 
 A graph of a single operation on what lies in memory, which programs that compute each tensor by itself are made of, has
 a short key besides, among those of the operations on leaves of one shape, dtype and device:
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zyx.graph.node import Binary, Const, Leaf, Shrink, Unary
+from zyx.graph.node import Binary, Const, Leaf, Pad, Shrink, Unary
 from zyx.runtime.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -29,10 +29,20 @@ if TYPE_CHECKING:
 
 
 class Key(NamedTuple):
-    """What a plan depends on: the values of constants, where slices of what lies in memory begin, and all else."""
+    """What a plan depends on: the values of constants, where slices begin, and all else."""
 
     structure: Hashable
     constants: tuple[Hashable, ...]
+
+
+def partial_axes(node: Shrink | Pad) -> list[int]:
+    """Return the axes of which a box takes a part, or that it is a part of: where it begins matters."""
+    whole = node.sources[0].shape
+    if 0 in node.shape or 0 in whole:
+        return []
+    if type(node) is Pad:
+        return [axis for axis, widths in enumerate(node.widths) if any(widths)]
+    return [axis for axis, size in enumerate(node.shape) if size != whole[axis]]
 
 
 def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
@@ -92,9 +102,16 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
                 if type(node) is Const:
                     entries.append((Const, node.shape, node.dtype.name, node.device))
                     constants += node.attributes
-                elif type(node) is Shrink and sources[0].storage is not None:
-                    entries.append((Shrink, node.shape, position[sources[0]]))
-                    constants.append(node.bounds)
+                elif type(node) is Shrink:
+                    (source,) = sources
+                    entries.append((Shrink, node.shape, position[source]))
+                    if source.storage is not None:
+                        constants.append(node.bounds)
+                    else:
+                        constants += [node.bounds[axis][0] for axis in partial_axes(node)]
+                elif type(node) is Pad:
+                    entries.append((Pad, node.attributes[1], node.shape, position[sources[0]]))
+                    constants += [node.widths[axis][0] for axis in partial_axes(node)]
                 elif sources or node.attributes:
                     places = map(place_of, sources)
                     entries.append((type(node), node.attributes, node.shape, node.dtype.name, node.device, *places))

@@ -2,7 +2,7 @@
 
     x * 0.1                     a plan whose kernel has 0.1 in it
     x * 0.2, x * 0.3, ...       the same structure with another constant: one plan for all, whose kernel takes a number
-    x[:10], x[10:20], ...       of what lies in memory: so does the start of a slice
+    x[:10], x[10:20], ...       so does the start of a slice, along each axis of what is computed
 
 A constant that has not changed stays a part of the kernels. So do the first few of those that kernels of their own are
 much faster for, such as small exponents and divisors of integers.
@@ -12,22 +12,27 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.given import Box, Number
+from zyx.graph.places import box_at, padded_at
 from zyx.graph.rebuild import rebuild
+from zyx.graph.walk import topological
 from zyx.ops import BinaryOp
-from zyx.runtime.signature import Key
+from zyx.runtime.signature import Key, partial_axes
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
-    from zyx.dtype import DType, Scalar
+    from zyx.dtype import Scalar
     from zyx.graph.node import Node
+
+#: A constant; a slice of what lies in memory; or an axis of another slice.
+Hole: TypeAlias = "tuple[Node, int | None]"
 
 #: Structures that are remembered.
 _MOST: Final = 1024
@@ -65,29 +70,36 @@ class Given:
         key: Of the plan, for all values.
         places: Which of the graph's constants these are.
         values: Their values, in the same order.
+        is_moved: Whether one of them says where something begins, which a length could seem to do as well.
     """
 
     key: Key
     places: tuple[int, ...]
     values: tuple[Scalar, ...]
+    is_moved: bool
 
     def over_numbers(self, outputs: Sequence[Node], order: Sequence[Node]) -> tuple[list[Node], list[Node]]:
         """Return `outputs` over numbers in place of these constants, and the numbers; `order` is the whole graph."""
         graph = Graph()
-        constants = _constants_of(order)
-        numbers: dict[Node, Number] = {}
-        for place in self.places:
-            numbers[constants[place]] = Number((), _dtype(constants[place]), constants[place].device, ())
+        holes = _holes_in(order)
+        numbers = {holes[place]: _number_for(holes[place]) for place in self.places}
         new: dict[Node, Node] = {}
         for node in order:
-            if node in numbers and isinstance(node, n.Shrink):
-                new[node] = Box(node.shape, node.dtype, node.device, node.sources[0], numbers[node])
-            elif node in numbers:
-                new[node] = graph.expand(graph.reshape(numbers[node], (1,) * node.ndim), node.shape)
-            elif node.storage is not None or not node.sources:
+            given = numbers.get((node, None))
+            if node.storage is not None:
                 new[node] = node
+            elif isinstance(node, n.Shrink):
+                (source,) = node.sources
+                if given is not None:
+                    new[node] = Box(node.shape, node.dtype, node.device, source, given)
+                else:
+                    new[node] = _shrunk(graph, node, new[source], numbers)
+            elif isinstance(node, n.Pad):
+                new[node] = _padded(graph, node, new[node.sources[0]], numbers)
+            elif given is not None:
+                new[node] = graph.expand(graph.reshape(given, (1,) * node.ndim), node.shape)
             else:
-                new[node] = rebuild(graph, node, [new[source] for source in node.sources])
+                new[node] = rebuild(graph, node, [new[source] for source in node.sources]) if node.sources else node
         return [new[node] for node in outputs], list(numbers.values())
 
 
@@ -130,8 +142,10 @@ class Varying:
             return None
         places = tuple(sorted(found.changed))
         others = (value for place, value in enumerate(key.constants) if place not in found.changed)
-        constants = _constants_of(order)
-        return Given(Key(key.structure, (places, *others)), places, tuple(_value(constants[place]) for place in places))
+        holes = _holes_in(order)
+        given = tuple(_value(*holes[place]) for place in places)
+        is_moved = any(not isinstance(holes[place][0], n.Const) for place in places)
+        return Given(Key(key.structure, (places, *others)), places, given, is_moved)
 
     def _first(self, key: Key, order: Sequence[Node], *, is_traced: bool) -> _Structure:
         everything = range(len(key.constants))
@@ -148,27 +162,59 @@ class Varying:
                 found.is_baked = True
 
 
-def _constants_of(order: Sequence[Node]) -> list[n.Const | n.Shrink]:
-    """Return the constants of a graph and its slices of what lies in memory, in the order of `Key.constants`."""
-    return [
-        node
-        for node in order
-        if node.storage is None
-        and (isinstance(node, n.Const) or (isinstance(node, n.Shrink) and node.sources[0].storage is not None))
-    ]
+def _holes_in(order: Sequence[Node]) -> list[Hole]:
+    """Return what `Key.constants` are the values of, in their order."""
+    holes: list[Hole] = []
+    for node in order:
+        if node.storage is None:
+            if isinstance(node, n.Const) or (isinstance(node, n.Shrink) and node.sources[0].storage is not None):
+                holes.append((node, None))
+            elif isinstance(node, n.Shrink | n.Pad):
+                holes += [(node, axis) for axis in partial_axes(node)]
+    return holes
 
 
-def _dtype(node: n.Const | n.Shrink) -> DType:
-    """Return the dtype of the number in place of a constant or slice."""
+def _number_for(hole: Hole) -> Number:
+    """Return what stands for a hole in the graph that kernels are made of."""
+    node, axis = hole
     if isinstance(node, n.Const):
-        return node.dtype
-    return dtypes.int32 if size_of(node.sources[0].shape) <= dtypes.int32.max else dtypes.int64
+        return Number((), node.dtype, node.device)
+    most = size_of(node.sources[0].shape)
+    if axis is not None:
+        most = abs(node.sources[0].shape[axis] - node.shape[axis])
+    dtype = dtypes.int32 if most < dtypes.int32.max // 2 else dtypes.int64
+    return Number((), dtype, node.device, most=None if axis is None else most)
 
 
-def _value(node: n.Const | n.Shrink) -> Scalar:
-    """Return the value of a constant, or the number of the element where a slice begins."""
+def _shrunk(graph: Graph, node: n.Shrink, source: Node, numbers: Mapping[Hole, Number]) -> Node:
+    """Return a box of `source` that begins at numbers, along the axes that have one."""
+    given = {axis: number for axis in range(node.ndim) if (number := numbers.get((node, axis))) is not None}
+    bounds = [(0, source.shape[axis]) if axis in given else pair for axis, pair in enumerate(node.bounds)]
+    result = graph.shrink(source, bounds)
+    for axis, number in given.items():
+        result = box_at(graph, result, axis, number, node.shape[axis])
+    return result
+
+
+def _padded(graph: Graph, node: n.Pad, source: Node, numbers: Mapping[Hole, Number]) -> Node:
+    """Return `source` at places that are numbers, along the axes that have one, in the padding of `node`."""
+    given = {axis: number for axis in range(node.ndim) if (number := numbers.get((node, axis))) is not None}
+    widths = [(0, 0) if axis in given else pair for axis, pair in enumerate(node.widths)]
+    result = graph.pad(source, widths, node.value)
+    for axis, number in given.items():
+        result = padded_at(graph, result, axis, node.shape[axis], number, node.value)
+    return result
+
+
+def _value(node: Node, axis: int | None) -> Scalar:
+    """Return the value of a constant, or where a slice begins: the number of its first element, or that of an axis."""
     if isinstance(node, n.Const):
         return node.value
+    if isinstance(node, n.Pad):
+        return node.widths[axis or 0][0]
+    assert isinstance(node, n.Shrink)
+    if axis is not None:
+        return node.bounds[axis][0]
     return sum(low * step for (low, _), step in zip(node.bounds, strides_of(node.sources[0].shape), strict=True))
 
 
@@ -178,7 +224,7 @@ def _better_known(order: Sequence[Node]) -> tuple[int, ...]:
     Exponents, divisors of integers, and what coordinates are combined with, which become parts of indices and masks.
     """
     place_of: dict[Node, int] = {
-        node: place for place, node in enumerate(_constants_of(order)) if isinstance(node, n.Const)
+        node: place for place, (node, _) in enumerate(_holes_in(order)) if isinstance(node, n.Const)
     }
     found: set[int] = set()
     coordinates: set[Node] = set()
@@ -190,6 +236,8 @@ def _better_known(order: Sequence[Node]) -> tuple[int, ...]:
         elif not coordinates.isdisjoint(node.sources) and all(s in coordinates or s in place_of for s in node.sources):
             coordinates.add(node)
             found.update(place_of[source] for source in node.sources if source in place_of)
+        elif isinstance(node, n.Scatter):  # its places are those of what is written to, position by position
+            found.difference_update(place_of[below] for below in topological([node.sources[1]]) if below in place_of)
         elif isinstance(node, n.Binary) and node.sources[1] in place_of:
             if node.op in _FASTER_BY_SECOND or (node.op in _FASTER_BY_INTEGER and node.dtype.is_integer):
                 found.add(place_of[node.sources[1]])
