@@ -30,12 +30,14 @@ def qr(a: Array, mode: Literal["reduced", "complete"]) -> tuple[Array, Array]:
 
 def svd(a: Array, full_matrices: bool) -> tuple[Array, Array, Array]:
     """Return U, the singular values, greatest first, and V transposed."""
+    _refuse_nan(a, "SVD")
     u, s, vh = np.linalg.svd(a, full_matrices=full_matrices)
     return u, s, vh
 
 
 def svdvals(a: Array) -> tuple[Array]:
     """Return the singular values, greatest first."""
+    _refuse_nan(a, "SVD")
     return (np.linalg.svd(a, compute_uv=False),)
 
 
@@ -71,17 +73,20 @@ def slogdet(a: Array) -> tuple[Array, Array]:
 def cofactors(a: Array) -> tuple[Array]:
     """Return ``det(a) * inv(a).T`` of square matrices, of singular ones, too: the slope of the determinant.
 
-    Of a = U diag(s) V it is det(U) det(V) U diag(product of the other s) V.
+    Of a = U diag(s) V it is det(U) det(V) U diag(product of the other s) V. What is not finite gives NaN.
     """
-    u, s, vh = np.linalg.svd(a)
+    is_finite = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
+    u, s, vh = np.linalg.svd(np.where(is_finite, a, 0))
     before = np.cumprod(np.concatenate([np.ones_like(s[..., :1]), s[..., :-1]], axis=-1), axis=-1)
     after = np.cumprod(np.concatenate([np.ones_like(s[..., :1]), s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
     turns = np.linalg.det(u) * np.linalg.det(vh)
-    return ((u * (before * after)[..., None, :] @ vh) * turns[..., None, None],)
+    found = (u * (before * after)[..., None, :] @ vh) * turns[..., None, None]
+    return (np.where(is_finite, found, np.nan).astype(a.dtype),)
 
 
 def pinv(a: Array, rtol: Array) -> tuple[Array]:
     """Return pseudo-inverses; singular values up to `rtol` times the greatest count as 0."""
+    _refuse_nan(a, "SVD")
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     largest = s.max(axis=-1, keepdims=True, initial=0.0)
     counts = s > rtol[..., None] * largest
@@ -148,7 +153,7 @@ def expm(a: Array) -> tuple[Array]:
 
 
 def _refuse_nan(a: Array, what: str) -> None:
-    """Raise as LAPACK does for NaN; which of its versions loop instead, or return zeros.
+    """Raise as LAPACK does for NaN: some of its versions do not, for infinity no version does everywhere.
 
     Raises:
         LinAlgError: A number is not finite.

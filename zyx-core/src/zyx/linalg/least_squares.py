@@ -77,7 +77,11 @@ def tolerance(a: Term, rtol: float | Tensor | None, like: Tensor, what: str) -> 
     elif isinstance(rtol, bool) or not (is_tensor(rtol) or isinstance(rtol, int | float | np.generic)):
         raise DTypeError(f"{what}: rtol is a number or a tensor, not {rtol!r}")
     term = Term(a.graph, node_of(rtol, a.dtype, like)).detach()
-    if broadcast_shapes(term.shape, shape) != shape:
+    try:
+        fits = broadcast_shapes(term.shape, shape) == shape
+    except ShapeError:
+        fits = False
+    if not fits:
         raise ShapeError(f"{what}: rtol of shape {term.shape} does not broadcast to one number a matrix, {shape}")
     return term.expand(shape)
 
