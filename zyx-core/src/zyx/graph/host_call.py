@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from zyx.errors import GradientError, LinAlgError, ShapeError
+from zyx.graph.node import Custom
+from zyx.graph.walk import topological
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DType
     from zyx.graph.graph import Graph
-    from zyx.graph.node import Custom, Node
+    from zyx.graph.node import Node
     from zyx.shape import Shape
 
 Array: TypeAlias = "npt.NDArray[Any]"
@@ -61,6 +63,7 @@ class HostCall:
             DeviceError: The inputs, of which there is at least one, lie on different devices.
         """
         sources = tuple(inputs)
+        graph.calls_host = True
         return [graph.custom(self, sources, number, *output) for number, output in enumerate(self.outputs)]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -90,3 +93,18 @@ class HostCall:
         if self.gradient is None:
             raise GradientError(f"{self.name} has no gradient, and lies between the target and a source; detach it")
         return self.gradient(graph, node, upstream)
+
+
+def outputs_beside(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """Return what the host gives while it computes `nodes` and somebody may read: all outputs of its calls.
+
+    Each would take another call if it were not stored now. What nobody has a handle of dies with the graph.
+    """
+    wanted = set(nodes)
+    found: dict[Node, None] = {}
+    for node in topological(nodes):
+        if isinstance(node, Custom) and node.storage is None and isinstance(node.kernel, HostCall):
+            for output in graph.living_outputs(node, node.kernel.outputs):
+                if output.storage is None and output not in wanted and 0 not in output.shape:
+                    found[output] = None
+    return list(found)
