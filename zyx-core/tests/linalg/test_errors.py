@@ -77,6 +77,11 @@ def test_what_is_no_tensor(name):
         ("matrix_norm", {"keepdims": 2}, "matrix_norm: keepdims is True or False, not 2"),
         ("vector_norm", {"ord": "fro"}, "vector_norm: ord is a number, not 'fro'"),
         ("vector_norm", {"axis": 2}, "2"),
+        ("vector_norm", {"ord": np.nan}, "vector_norm: ord is a number, not nan"),
+        ("trace", {"offset": "a"}, "trace: offset is an integer, not 'a'"),
+        ("diagonal", {"offset": 1.0}, "diagonal: offset is an integer, not 1.0"),
+        ("pinv", {"rtol": -0.1}, "pinv: rtol is a part of the greatest singular value, at least 0, not -0.1"),
+        ("matrix_rank", {"rtol": np.nan}, "matrix_rank: rtol is .* not nan"),
         ("pinv", {"rtol": "small"}, "pinv: rtol is a number or a tensor, not 'small'"),
         ("matrix_rank", {"rtol": True}, "matrix_rank: rtol is a number or a tensor, not True"),
     ],
@@ -114,6 +119,22 @@ def test_outer_products_are_of_vectors():
     for first, second in (((2, 2), (2,)), ((2,), ()), ((), (2,))):
         with pytest.raises(ShapeError, match=r"outer: x\d has shape \(.*; vectors have one axis"):
             linalg.outer(zyx.zeros(first), zyx.zeros(second))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "axis"),
+    [((3,), (1,), -1), ((1,), (3,), -1), ((2,), (2,), -1), ((3, 2), (2,), 0), ((3,), (), 0)],
+)
+def test_cross_products_are_of_three_elements_each(first, second, axis):
+    with pytest.raises(ShapeError, match=r"cross: vectors have 3 elements, axis .* of \(.*\) has"):
+        linalg.cross(zyx.zeros(first), zyx.zeros(second), axis=axis)
+
+
+@pytest.mark.parametrize("axes", [1.0, True, "ab", (1,), None, -1, ((0,), (0, 1)), ((0, 0), (0, 0)), ((5,), (0,))])
+def test_axes_of_tensor_products(axes):
+    with pytest.raises(ShapeError):
+        linalg.tensordot(zyx.zeros(2, 3), zyx.zeros(2, 3), axes=axes)
+    assert linalg.tensordot(zyx.zeros(2, 3), zyx.zeros(3, 2), axes=np.int64(1)).shape == (2, 2)
 
 
 SINGULAR = {

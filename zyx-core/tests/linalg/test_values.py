@@ -104,6 +104,17 @@ def test_what_singular_values_decide(dtype, batch, shape):
     assert np.array_equal(rank.numpy(), np.full(batch, min(shape)))
 
 
+def test_numbers_of_numpy_are_numbers():
+    x = zyx.Tensor([[3.0, 0.0], [0.0, 1e-3]])
+    assert linalg.matrix_rank(x, rtol=np.float32(0.1)).item() == 1
+    assert linalg.matrix_rank(x, rtol=np.array(0.1)).item() == 1
+    assert linalg.matrix_rank(zyx.stack([x, x]), rtol=np.array([0.1, 1e-5])).tolist() == [1, 2]
+    assert linalg.vector_norm(x, ord=np.int64(1)).item() == np.float32(3.001)
+    assert linalg.matrix_norm(x, ord=np.float64(2)).item() == 3
+    assert linalg.matrix_power(x, np.int32(2)).tolist()[0] == [9, 0]
+    assert linalg.trace(x, offset=np.int64(0)).item() == np.float32(3.001)
+
+
 def test_small_singular_values_count_as_nothing():
     a = np.diag([1.0, 1e-3, 1e-20])
     x = zyx.Tensor(np.stack([a, 2 * a]))

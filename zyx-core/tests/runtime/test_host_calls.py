@@ -155,6 +155,15 @@ def test_a_jitted_function_goes_on_after_a_call_that_failed():
     assert np.isfinite(state.numpy()).all()
 
 
+def test_numbers_that_change_from_call_to_call():
+    x = zyx.Tensor(np.diag([1.0, 0.1, 0.01]))
+    for rtol, rank in ((0.5, 1), (0.05, 2), (0.005, 3), (0.2, 1), (0.02, 2), (0.002, 3)):
+        inverse = zyx.linalg.pinv(x, rtol=rtol).numpy()
+        assert np.linalg.matrix_rank(inverse) == rank
+        batch = zyx.linalg.pinv(zyx.stack([x, x]), rtol=rtol).numpy()
+        assert np.array_equal(batch, np.stack([inverse, inverse]))
+
+
 def test_what_is_between_two_calls():
     x = zyx.Tensor(np.diag([1.0, 2.0, 4.0]))
     inverse = zyx.linalg.inv(x * 2)

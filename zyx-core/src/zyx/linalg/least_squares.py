@@ -69,13 +69,15 @@ def tolerance(a: Term, rtol: float | Tensor | None, like: Tensor, what: str) -> 
 
     Raises:
         DTypeError: `rtol` is no number or tensor.
-        ShapeError: It does not broadcast.
+        ShapeError: It does not broadcast, or is a number below 0 or NaN.
     """
     shape = a.shape[:-2]
     if rtol is None:
         rtol = max(a.shape[-2:]) * _EPSILON[a.dtype]
-    elif isinstance(rtol, bool) or not (is_tensor(rtol) or isinstance(rtol, int | float | np.generic)):
+    elif isinstance(rtol, bool) or not (is_tensor(rtol) or isinstance(rtol, int | float | np.generic | np.ndarray)):
         raise DTypeError(f"{what}: rtol is a number or a tensor, not {rtol!r}")
+    elif not (is_tensor(rtol) or np.all(rtol >= 0)):
+        raise ShapeError(f"{what}: rtol is a part of the greatest singular value, at least 0, not {rtol!r}")
     term = Term(a.graph, node_of(rtol, a.dtype, like)).detach()
     try:
         fits = broadcast_shapes(term.shape, shape) == shape

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.operands import Array, first_tensor, node_of, require, wrap
@@ -194,6 +196,17 @@ def reciprocal_differences(values: Term) -> Term:
 def as_term(x: Tensor) -> Term:
     """Return the term of a tensor."""
     return Term(x.runtime.graph, x.node)
+
+
+def integer(value: object, what: str, name: str) -> int:
+    """Return an argument that is an integer.
+
+    Raises:
+        DTypeError: It is something else, a bool among others.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise DTypeError(f"{what}: {name} is an integer, not {value!r}")
+    return value if isinstance(value, int) else int(value)
 
 
 def is_flag(value: Any, what: str, name: str) -> bool:  # noqa: ANN401  # whatever a caller gives

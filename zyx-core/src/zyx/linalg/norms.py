@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from zyx import dtype as dtypes
@@ -103,10 +104,16 @@ def vector_norm(
         ShapeError: No such axis, or the greatest or least magnitude of none is asked for.
     """
     tensor = _floats(x, "vector_norm")
-    if isinstance(ord, bool) or not isinstance(ord, int | float):
-        raise DTypeError(f"vector_norm: ord is a number, not {ord!r}")
+    order = _order(ord)
     axes = shapes.normalize_axes(axis, tensor.node.ndim)
-    return norm(tensor, float(ord), axes, keepdims=is_flag(keepdims, "vector_norm", "keepdims"))
+    return norm(tensor, order, axes, keepdims=is_flag(keepdims, "vector_norm", "keepdims"))
+
+
+def _order(value: object) -> float:
+    """Return the order of a norm of vectors, any number but NaN."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
+        raise DTypeError(f"vector_norm: ord is a number, not {value!r}")
+    return float(value)
 
 
 def _floats(x: object, what: str) -> Tensor:

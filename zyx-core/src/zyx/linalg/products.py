@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from zyx.errors import DTypeError, ShapeError
+from zyx.errors import ShapeError
 from zyx.functions import linalg as products
 from zyx.functions import movement
 from zyx.functions.joining import join_terms
 from zyx.functions.linalg import cross, matmul, tensordot, vecdot
 from zyx.functions.movement import matrix_transpose
-from zyx.functions.operands import require, wrap
+from zyx.functions.operands import common_dtype, require, wrap
 from zyx.linalg import lapack
-from zyx.linalg.matrices import as_term, call, check_matrices, identity, matrices, transposed
+from zyx.linalg.matrices import as_term, call, check_matrices, identity, integer, matrices, transposed
 from zyx.linalg.solving import inverse
 
 if TYPE_CHECKING:
@@ -54,9 +52,11 @@ def outer(x1: Operand, x2: Operand, /) -> Tensor:
         DTypeError: No common dtype.
         ShapeError: Not one axis each.
     """
+    common_dtype((x1, x2), "outer")
     for name, x in (("x1", x1), ("x2", x2)):
-        if np.ndim(x) != 1 if not hasattr(x, "ndim") else x.ndim != 1:
-            raise ShapeError(f"outer: {name} has shape {getattr(x, 'shape', ())}; vectors have one axis")
+        shape = getattr(x, "shape", ())  # numbers have none
+        if len(shape) != 1:
+            raise ShapeError(f"outer: {name} has shape {shape}; vectors have one axis")
     return products.outer(x1, x2)
 
 
@@ -64,20 +64,22 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> T
     """Return the sums of a diagonal of the matrices ``(..., M, N)``; dtypes as for `zyx.sum`.
 
     Raises:
+        DTypeError: `offset` is no integer.
         ShapeError: Fewer than two axes.
     """
     check_matrices(require(x, "trace").node.shape, "trace")
-    return products.trace(x, offset, dtype=dtype)
+    return products.trace(x, integer(offset, "trace", "offset"), dtype=dtype)
 
 
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     """Return a diagonal of the matrices ``(..., M, N)`` as the last axis; `offset` > 0 lies above the main one.
 
     Raises:
+        DTypeError: `offset` is no integer.
         ShapeError: Fewer than two axes.
     """
     check_matrices(require(x, "diagonal").node.shape, "diagonal")
-    return movement.diagonal(x, offset)
+    return movement.diagonal(x, integer(offset, "diagonal", "offset"))
 
 
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
@@ -93,14 +95,13 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
         LinAlgError: When the values are read: a matrix is singular, and `n` negative.
     """
     check_matrices(require(x, "matrix_power").node.shape, "matrix_power", square=True)
-    if isinstance(n, bool) or not isinstance(n, int | np.integer):
-        raise DTypeError(f"matrix_power: n is an integer, not {n!r}")
-    if n == 0:
+    power = integer(n, "matrix_power", "n")
+    if power == 0:
         term = as_term(x)
         return wrap(identity(term, term.shape[-1]).node, x)
-    if n < 0:
+    if power < 0:
         x = wrap(inverse(as_term(matrices(x, "matrix_power with a negative n", square=True))).node, x)
-    return products.matrix_power(x, abs(int(n)))
+    return products.matrix_power(x, abs(power))
 
 
 def expm(x: Tensor, /) -> Tensor:

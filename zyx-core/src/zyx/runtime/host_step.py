@@ -56,19 +56,18 @@ class HostStep:
             LinAlgError: The call found no result. Nothing is stored then.
         """
         started = time.perf_counter()
-        results = self.call.run([_read(_buffer(buffers, place), place) for place in self.reads])
+        results = self.call.run([_read(buffers[place.buffer], place) for place in self.reads])
         for place, result in zip(self.writes, results, strict=True):
-            _write(np.ascontiguousarray(result, place.dtype.numpy), _buffer(buffers, place))
+            target = buffers[place.buffer]
+            assert isinstance(target, Buffer)  # numbers are given, not made
+            _write(np.ascontiguousarray(result, place.dtype.numpy), target)
         trace.called(self, time.perf_counter() - started)
 
 
-def _buffer(buffers: Sequence[Buffer | Scalar], place: Place) -> Buffer:
-    buffer = buffers[place.buffer]
-    assert isinstance(buffer, Buffer)  # numbers by value are operands of arithmetic alone
-    return buffer
-
-
-def _read(buffer: Buffer, place: Place) -> Array:
+def _read(buffer: Buffer | Scalar, place: Place) -> Array:
+    """Return the values of a buffer, or the number that the plan is given in place of one."""
+    if not isinstance(buffer, Buffer):
+        return np.full(place.shape, buffer, place.dtype.numpy)
     array = np.empty(place.shape, place.dtype.numpy)
     if buffer.raw is not None and array.size:
         buffer.wait()
