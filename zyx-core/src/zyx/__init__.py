@@ -8,7 +8,7 @@
     print(y.numpy())
 
 Names are the Array API's first, then NumPy's, then PyTorch's; most functions are methods of tensors, too. Importing zyx
-opens no device and loads no driver; `nn`, `optim` and `io` are imported when they are first used.
+opens no device and loads no driver; `linalg`, `nn`, `optim` and `io` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx import errors
-from zyx import numpy_threads as _numpy_threads  # noqa: F401  # before anything that imports NumPy
 from zyx import settings as _settings  # noqa: F401  # the package, which must not take the place of the function later
 from zyx.dtype import (
     DType,
@@ -292,6 +291,7 @@ from zyx.version import __version__
 
 if TYPE_CHECKING:
     from zyx import io as io
+    from zyx import linalg as linalg
     from zyx import nn as nn
     from zyx import optim as optim
     from zyx.autograd import Tape, grad, value_and_grad
@@ -371,7 +371,7 @@ _LAZY: Final = {
     "value_and_grad": "zyx.autograd",
 }
 """Names that are imported when they are first used, and where from."""
-_MODULES: Final = ("io", "nn", "optim")
+_MODULES: Final = ("io", "linalg", "nn", "optim")
 
 
 def __getattr__(name: str) -> object:

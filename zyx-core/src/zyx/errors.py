@@ -6,6 +6,11 @@ value, the limit and the name concerned, and says what to do next.
 
 from __future__ import annotations
 
+from zyx import numpy_threads  # noqa: F401  # before NumPy is imported
+
+# isort: split
+import numpy as np
+
 
 class ZyxError(Exception):
     """Base class of all errors of zyx."""
@@ -17,6 +22,13 @@ class ShapeError(ZyxError, ValueError):
 
 class DimError(ShapeError):
     """A length is not as its `zyx.Dim` says, or the Dim itself makes no sense; the text has the name and bounds."""
+
+
+class LinAlgError(ZyxError, np.linalg.LinAlgError):
+    """A matrix has no such decomposition, inverse or solution: it is singular, or not positive definite, for one.
+
+    It is NumPy's error of that name, too, and so a `ValueError`.
+    """
 
 
 class DTypeError(ZyxError, TypeError):

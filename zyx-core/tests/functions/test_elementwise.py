@@ -1,6 +1,8 @@
 """Functions of one operand against NumPy, over dtypes, shapes and special values."""
 
+import builtins
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -92,6 +94,27 @@ def test_rounding_goes_to_even_at_any_size():
     x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 8388607.5, 8388608.5, 4503599627370495.5, 4503599627370496.5, 1e300])
     assert (zyx.round(zyx.Tensor(x)).numpy() == np.round(x)).all()
     assert np.signbit(zyx.round(zyx.Tensor([-0.3, -0.0])).numpy()).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("decimals", range(-21, 3))
+def test_rounding_integers_to_tens(dtype, decimals):
+    limits = np.iinfo(dtype)
+    few = np.unique(np.clip(np.arange(-160, 300, 5), max(limits.min, -160), min(limits.max, 300)))
+    ends = [limits.min, limits.min + 1, limits.max // 2, limits.max - 7, limits.max]
+    halves = [sign * (5 * 10**k + by) for k in range(20) for sign in (1, -1) for by in (-1, 0, 1)]
+    values = [int(v) for v in few] + [int(v) for v in (*ends, *halves) if limits.min <= v <= limits.max]
+    found = zyx.round(zyx.Tensor(np.array(values, dtype)), decimals)
+    assert found.dtype.name == dtype
+    unit = 10 ** max(0, -decimals)
+    wanted = [builtins.round(Fraction(value, unit)) * unit for value in values]  # halves to even, exactly
+    assert found.tolist() == [(w - limits.min) % (1 << limits.bits) + limits.min for w in wanted]
+
+
+def test_rounding_integers_is_as_numpy_does_it():
+    assert zyx.round(zyx.Tensor([155, 145, -155, 999, 4]), -1).tolist() == [160, 140, -160, 1000, 0]
+    x = np.arange(-1000, 1000)
+    assert np.array_equal(zyx.round(zyx.Tensor(x), -2).numpy(), np.round(x, -2))
 
 
 def test_rounding_to_decimals():

@@ -402,14 +402,38 @@ def trunc(x: Tensor) -> Tensor:
 
 
 def round(x: Tensor, decimals: int = 0) -> Tensor:  # the Array API's name
-    """Round to `decimals` digits after the point, halves to the even neighbour."""
+    """Round to `decimals` digits after the point, halves to the even neighbour.
+
+    Negative `decimals` round to tens, hundreds and so on, integers as well, whose dtype stays: what it does not hold
+    wraps, as 130 does, to which 127 of int8 is rounded.
+    """
     t = _number(x, "round")
     if not t.dtype.is_float:
-        return wrap(t.node, x)
+        return wrap((t if decimals >= 0 else _round_integers(t, 10**-decimals)).node, x)
     if not decimals:
         return wrap(_round_half_even(t).node, x)
     scale = 10.0**decimals
     return by_float_formula(x, "round", lambda t: _round_half_even(t * scale) / scale)
+
+
+def _round_integers(t: Term, unit: int) -> Term:
+    """Round integers to multiples of `unit`, an even number, halves to the even multiple."""
+    greatest, half = int(t.dtype.max), unit // 2
+    if half > greatest:
+        return t.like(0)
+    is_held = unit <= greatest
+    count = t / t.like(unit) if is_held else t.like(0)
+    whole = count * unit if is_held else count
+    rest = t - whole
+    is_odd = (count & t.like(1)) != 0
+    bits = t.dtype.bits
+    step = unit if is_held else (unit + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+    up = (rest > half) | ((rest == half) & is_odd)
+    found = up.where(whole + t.like(step), whole)
+    if int(t.dtype.min) == 0:
+        return found
+    down = (rest < -half) | ((rest == -half) & is_odd)
+    return down.where(whole - t.like(step), found)
 
 
 def _round_half_even(t: Term) -> Term:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
@@ -126,6 +128,7 @@ def tensordot(x: Operand, y: Operand, *, axes: int | tuple[Sequence[int], Sequen
         ShapeError: Paired axes of different sizes, or more pairs than axes.
     """
     like, (a, b), target = factors((x, y), "tensordot")
+    axes = _checked_axes(axes)
     if isinstance(axes, int):
         if not 0 <= axes <= min(len(a.shape), len(b.shape)):
             raise ShapeError(f"tensordot: {axes} axes of {a.shape} and {b.shape}")
@@ -145,6 +148,15 @@ def tensordot(x: Operand, y: Operand, *, axes: int | tuple[Sequence[int], Sequen
     return wrap(result.cast(target).reshape(kept).node, like)
 
 
+def _checked_axes(axes: object) -> int | tuple[Sequence[int], Sequence[int]]:
+    """Return what `tensordot` is given as `axes`, of which the numbers are still to be compared with the operands."""
+    if isinstance(axes, int | np.integer) and not isinstance(axes, bool):
+        return int(axes)
+    if isinstance(axes, list | tuple) and len(axes) == 2:
+        return axes[0], axes[1]
+    raise ShapeError(f"tensordot: axes is a number of axes or two sequences of them, not {axes!r}")
+
+
 def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the sum of a diagonal of the matrices in the last two axes; dtypes as for `sum`."""
     term = term_of(diagonal(x, offset), "trace")
@@ -161,8 +173,11 @@ def cross(x: Operand, y: Operand, *, axis: int = -1) -> Tensor:
     """
     like, (a, b) = align((x, y), "cross")
     place = shapes.normalize_axis(axis, len(a.shape))
-    if a.shape[place] != 3:
-        raise ShapeError(f"cross: vectors have 3 elements, axis {axis} of {a.shape} has {a.shape[place]}")
+    for operand in (x, y):  # not what they were broadcast to
+        shape = (1,) * len(a.shape) + tuple(getattr(operand, "shape", ()))
+        size = shape[len(shape) - len(a.shape) + place]
+        if size != 3:
+            raise ShapeError(f"cross: vectors have 3 elements, axis {axis} of {shape[len(a.shape) :]} has {size}")
 
     def turned(v: Term, by: int) -> Term:
         return join_terms([v.narrow(place, by, 3), v.narrow(place, 0, by)], place)

@@ -19,6 +19,7 @@ from zyx import dtype as dtypes
 from zyx import ops, semantics
 from zyx.errors import TraceError, UnsupportedError
 from zyx.graph import node as n
+from zyx.graph.host_call import HostCall
 from zyx.graph.walk import topological
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def evaluate(
     Args:
         nodes: What to compute, together: what they share is computed once.
         leaf_values: Gives the values of a node that has a storage other than a NumPy array, or of a leaf that has none.
-        custom: Runs a hand-written kernel on the values of its sources.
+        custom: Runs a hand-written kernel on the values of its sources; what the host computes needs none.
         exact: Floats are float64 throughout; results of float nodes are float64.
 
     Raises:
@@ -89,6 +90,8 @@ def _given(node: n.Node, leaf_values: Callable[[n.Node], Array] | None) -> Array
 def _run_custom(
     node: n.Custom, sources: Sequence[Array], custom: Callable[[n.Custom, Sequence[Array]], Array] | None
 ) -> Array:
+    if isinstance(node.kernel, HostCall):
+        return node.kernel.run(sources)[node.output]  # of float64 where its sources are
     if custom is None:
         raise UnsupportedError(f"{node} runs the hand-written kernel {node.kernel}; pass `custom` to run it")
     return custom(node, sources)

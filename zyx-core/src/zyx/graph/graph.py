@@ -49,6 +49,7 @@ class Graph:
         # each death, as `weakref.WeakValueDictionary` is, would take longer than to make the node.
         self._nodes: dict[object, weakref.ref[n.Node]] = {}
         self._most = _LEAST_FORGOTTEN
+        self.calls_host = False  # whether there ever was a `HostCall`; see `zyx.graph.host_call`
 
     def _intern(self, node: n.Node) -> n.Node:
         sources = node.sources
@@ -404,6 +405,17 @@ class Graph:
         """Return output number `output` of a hand-written `kernel`, which is hashable."""
         check_devices("custom kernel", *sources)
         return self._intern(n.Custom(shape, dtype, sources[0].device, sources, kernel, output))
+
+    def living_outputs(self, node: n.Custom, outputs: Sequence[tuple[Shape, DType]]) -> list[n.Node]:
+        """Return those outputs of the kernel of `node` that are still alive, given the shapes and dtypes of all."""
+        found: list[n.Node] = []
+        for number, (shape, dtype) in enumerate(outputs):
+            key = (n.Custom, (node.kernel, number), shape, dtype.name, node.device, *map(id, node.sources))
+            known = self._nodes.get(key)
+            other = None if known is None else known()
+            if other is not None:
+                found.append(other)
+        return found
 
 
 def computed_leaf(node: n.Node, storage: object) -> n.Leaf:

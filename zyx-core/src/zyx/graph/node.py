@@ -25,7 +25,7 @@
     Contiguous  the same values, in a buffer of their own
     ToDevice    the same values, elsewhere
     Alias       the same values, as a node of its own; gradients pass it or, if detached, end there
-    Custom      one output of a kernel that a user wrote
+    Custom      one output of a kernel written by hand, or of a function that the host calls
 
 A node never changes, except that `storage` is set once its values lie in memory; from then on whatever reads the node
 reads that. `Graph` makes the nodes, equal ones only once, and checks them; do not call the constructors.
@@ -476,7 +476,7 @@ class Alias(Node):
 
 
 class Custom(Node):
-    """Output number `output` of `kernel`, a hand-written kernel that is given the sources."""
+    """Output number `output` of `kernel`, which is given the sources: one written by hand, or a `HostCall`."""
 
     __slots__ = ("kernel", "output")
 

@@ -24,6 +24,7 @@ By kind; "the source" is the first one:
 16. `RandomBits`: of a state uint32[4], words uint32 or uint64.
 17. `Contiguous`, `ToDevice`, `Alias`: shape and dtype of the source.
 18. `Sort`: int32 of uint32 or uint64 with no more bits than these have, and at most as many places as the axis has.
+19. `Custom`: if the host computes it, shape and dtype of that output of the call.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from zyx import ops
 from zyx.errors import VerifyError
 from zyx.graph import node as n
 from zyx.graph.given import Box, Front, Number
+from zyx.graph.host_call import HostCall
 from zyx.graph.printer import format_node
 from zyx.graph.walk import topological
 from zyx.shape import size_of
@@ -124,6 +126,10 @@ def _checks(node: n.Node) -> Iterable[tuple[int, bool, str]]:
         case n.Contiguous() | n.ToDevice() | n.Alias():
             source = node.sources[0]
             yield 17, node.shape == source.shape and node.dtype is source.dtype, "shape and dtype of the source"
+        case n.Custom(kernel=HostCall() as call):
+            yield 1, bool(node.sources), "a call of the host reads something"
+            fits = 0 <= node.output < len(call.outputs) and call.outputs[node.output] == (node.shape, node.dtype)
+            yield 19, fits, f"output {node.output} of {call!r} is another one"
         case n.Sort():
             source = node.sources[0]
             fits = source.dtype in (dtypes.uint32, dtypes.uint64) and 1 <= node.bits <= source.dtype.bits

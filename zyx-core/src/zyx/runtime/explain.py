@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.graph.dot import quoted
 from zyx.ir.count import count
 from zyx.runtime.compiler import Compiler
+from zyx.runtime.host_step import HostStep
 from zyx.runtime.lazy import Unread, read_slices_only
 from zyx.runtime.plan import CopyStep
 from zyx.runtime.planner import Planner
@@ -106,6 +107,15 @@ def _value(number: int, node: Node) -> Json:
 def _step(step: Step, kernels: Mapping[Program, Kernel]) -> Json:
     if isinstance(step, CopyStep):
         return {"kind": "copy", "reads": [step.source], "writes": [step.target]}
+    if isinstance(step, HostStep):
+        return {
+            "kind": "call",
+            "name": f"{step.call!r}",
+            "device": step.device,
+            "reads": [place.buffer for place in step.reads],
+            "writes": [place.buffer for place in step.writes],
+            "bytes": step.bytes_moved,
+        }
     kernel = kernels.get(step.program)
     described: Json = {
         "kind": "launch",

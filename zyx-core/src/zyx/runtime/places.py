@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Device, Program
+    from zyx.graph.host_call import HostCall
     from zyx.graph.node import Node
     from zyx.runtime.plan import Slice
 
@@ -35,6 +36,21 @@ class Launched:
 
 
 @dataclass(frozen=True, slots=True)
+class Hosted:
+    """A call of a function of the host.
+
+    Attributes:
+        call: The function.
+        device: Where its inputs and outputs lie.
+        buffers: The nodes of its outputs, then of its inputs.
+    """
+
+    call: HostCall
+    device: Device
+    buffers: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """A copy of `source`'s buffer to that of `target`."""
 
@@ -42,8 +58,11 @@ class Copy:
     target: Node
 
 
+Action: TypeAlias = Launched | Hosted | Copy
+
+
 def place_temporaries(
-    numbers: dict[Node, int], base: int, actions: Sequence[Launched | Copy], slice_of: Callable[[Node], Slice]
+    numbers: dict[Node, int], base: int, actions: Sequence[Action], slice_of: Callable[[Node], Slice]
 ) -> list[Slice]:
     """Number the remaining nodes, from `base` on; a node takes over the memory of one that is not needed any more."""
     last_use: dict[Node, int] = {}
@@ -91,5 +110,5 @@ def _misfit(have: int, wanted: int) -> tuple[bool, int]:
     return (have < wanted, abs(have - wanted))
 
 
-def _touched(action: Launched | Copy) -> tuple[Node, ...]:
+def _touched(action: Action) -> tuple[Node, ...]:
     return (action.source, action.target) if isinstance(action, Copy) else action.buffers

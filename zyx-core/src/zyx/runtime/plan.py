@@ -1,4 +1,4 @@
-"""What is done to compute a graph: a list of launches and copies over numbered buffers.
+"""What is done to compute a graph: a list of launches, copies and calls of the host over numbered buffers.
 
     buffers 0 .. inputs-1               given: the graph's leaves; some may be numbers, which are given by value
     then outputs                        asked for, allocated for every run
@@ -19,6 +19,7 @@ from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
 from zyx.modes import shown
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
 from zyx.runtime.copying import copy_buffer
+from zyx.runtime.host_step import HostStep
 from zyx.runtime.trace import SINGLE, TIMED
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class CopyStep:
     target: int
 
 
-Step: TypeAlias = LaunchStep | CopyStep
+Step: TypeAlias = LaunchStep | HostStep | CopyStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,16 @@ class Plan:
     def launches(self) -> int:
         """Number of kernels that one run launches."""
         return sum(isinstance(step, LaunchStep) for step in self.steps)
+
+    @property
+    def copies(self) -> int:
+        """Number of buffers that one run copies to another pool."""
+        return sum(isinstance(step, CopyStep) for step in self.steps)
+
+    @property
+    def calls(self) -> int:
+        """Number of functions of the host that one run calls."""
+        return sum(isinstance(step, HostStep) for step in self.steps)
 
     @property
     def devices(self) -> set[Device]:
@@ -134,6 +145,7 @@ class Plan:
 
         Raises:
             BackendError: A step was refused. What was queued before it runs; nothing that it computes is kept.
+            LinAlgError: The host found no result, likewise.
         """
         buffers = [*leaves, *self.allocate(memory, self.outputs)]
         if self.temporaries:
@@ -185,6 +197,8 @@ class Plan:
                 if trace.launches:
                     target.wait()
                     trace.copied(source.pool.name, target.pool.name, target.nbytes, started)
+            elif isinstance(step, HostStep):
+                step.run(buffers, trace)
             else:
                 _launch(step, buffers, trace)
 
@@ -202,7 +216,7 @@ class Plan:
             self._whole = self.steps[0]
             return True
         devices = self.devices
-        if len(devices) != 1 or any(isinstance(step, CopyStep) for step in self.steps):
+        if len(devices) != 1 or not all(isinstance(step, LaunchStep) for step in self.steps):
             return False
         (device,) = devices
         if not isinstance(device, SupportsCapture):

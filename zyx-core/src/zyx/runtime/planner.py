@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import AllocationError, ScheduleError, ShapeError, VerifyError
 from zyx.graph import Graph
 from zyx.graph import node as n
+from zyx.graph.host_call import HostCall
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
 from zyx.ir.nest import params_of
 from zyx.runtime.compiler import REFUSALS
+from zyx.runtime.host_step import HostStep, Place
 from zyx.runtime.lengths import Lengths
-from zyx.runtime.places import Copy, Launched, place_temporaries
+from zyx.runtime.places import Copy, Hosted, Launched, place_temporaries
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
 from zyx.runtime.varying import Varying
 from zyx.schedule.arrange import arrange, donate, link_by_link
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from zyx.ir.nest import Nest
     from zyx.runtime.candidates import Candidates
     from zyx.runtime.compiler import Compiler
+    from zyx.runtime.places import Action
     from zyx.schedule.partition import Part
 
 #: Points of a statement: what takes a day on the fastest of devices. What is multiplied in memory stays far below.
@@ -149,13 +152,13 @@ class _Making:
 
     def make(self, outputs: Sequence[Node], leaves: Sequence[Node]) -> Plan:
         """Return the plan; see `Planner.make`."""
-        actions: list[Launched | Copy] = []
+        actions: list[Action] = []
         targets: dict[Node, Node] = {}  # a ToDevice node -> the leaf that stands for its result
         wanted = self._on_device(outputs, targets, actions)
         shared = self._shared
         actions = [
             replace(action, buffers=tuple(shared.get(node, node) for node in action.buffers))
-            if isinstance(action, Launched)
+            if isinstance(action, Launched | Hosted)
             else action
             for action in actions
         ]
@@ -164,9 +167,7 @@ class _Making:
     def _device_of(self, name: str) -> Device:
         return self._placed.get(name) or self._device_by_name(name)
 
-    def _on_device(
-        self, outputs: Sequence[Node], targets: dict[Node, Node], actions: list[Launched | Copy]
-    ) -> list[Node]:
+    def _on_device(self, outputs: Sequence[Node], targets: dict[Node, Node], actions: list[Action]) -> list[Node]:
         """Plan `outputs`, what they need from other devices first; return the nodes whose buffers hold their values."""
         order = topological(outputs)
         transfers = [node for node in order if isinstance(node, n.ToDevice) and node.storage is None]
@@ -184,7 +185,7 @@ class _Making:
 
     def _computed(
         self, outputs: Sequence[Node], device: Device, *, may_donate: bool
-    ) -> tuple[dict[Node, Node], list[Launched]]:
+    ) -> tuple[dict[Node, Node], list[Launched | Hosted]]:
         """Return the nodes whose buffers hold the values of a device's outputs, and the launches that compute them."""
         order = topological(outputs)
         ways = ways_of(order, device.info)
@@ -207,7 +208,7 @@ class _Making:
         outputs: Sequence[Node],
         order: Sequence[Node],
         targets: dict[Node, Node],
-        actions: list[Launched | Copy],
+        actions: list[Action],
     ) -> list[Node]:
         """Replace transfers by leaves, planning what they transfer, innermost first; return the outputs over these."""
         new: dict[Node, Node] = {}
@@ -229,7 +230,7 @@ class _Making:
                 new[node] = rebuild(self._graph, node, sources)
         return [new[node] for node in outputs]
 
-    def _kernels(self, outputs: Sequence[Node], device: Device, offers: Mapping[Node, Node]) -> list[Launched]:
+    def _kernels(self, outputs: Sequence[Node], device: Device, offers: Mapping[Node, Node]) -> list[Launched | Hosted]:
         """Return the launches that compute those of `outputs` that are not there yet, compiled.
 
         What a device refuses in every schedule is divided: launches into their kernels, these into what could be
@@ -245,8 +246,8 @@ class _Making:
             launches = division.launches(arrange(self._parts(order, outputs, device, division.apart), device.info))
             donated = donate(launches, dict(offers), set(outputs))
             current: Sequence[Part] = ()
-            started: list[tuple[Sequence[Part], _Started]] = []
-            kernels: list[Launched] = []
+            started: list[tuple[Sequence[Part], _Started | Hosted]] = []
+            kernels: list[Launched | Hosted] = []
             try:
                 drawn: list[_Drawn] = []
                 for current in launches:
@@ -257,11 +258,14 @@ class _Making:
                     current = launch.parts
                     started += [(current, kernel) for kernel in self._started(launch, one, device)]
                 for current, kernel in started:  # noqa: B007  # for what is said of one that fails
+                    if isinstance(kernel, Hosted):
+                        kernels.append(kernel)
+                        continue
                     program = self._compiler.result(kernel.program)
                     numbers = kernel.numbers, kernel.starts
                     kernels.append(Launched(device, program, kernel.buffers, kernel.stored, *numbers))
             except Planner.refusals as error:
-                if is_shared and any(kernel.starts for _, kernel in started):
+                if is_shared and any(isinstance(kernel, _Started) and kernel.starts for _, kernel in started):
                     is_shared = False
                     self._compiler.trace.unshared(error)
                 elif division.divide(current, device.info):
@@ -313,7 +317,7 @@ class _Making:
         phases = in_phases(nests[0], device.info, deterministic=self._is_deterministic) if len(nests) == 1 else []
         return _Drawn(parts, phases or nests, node_of)
 
-    def _started(self, drawn: _Drawn, shared: Shared, device: Device) -> list[_Started]:
+    def _started(self, drawn: _Drawn, shared: Shared, device: Device) -> Sequence[_Started | Hosted]:
         """Return what computes a launch: one kernel, or several that follow each other."""
         if not drawn.nests:
             return [self._custom(drawn.parts, device)]
@@ -346,16 +350,18 @@ class _Making:
         program = self._compiler.start(nests, name, device)
         return _Started(device, program, buffers, drawn.stored, numbers, starts)
 
-    def _custom(self, parts: Sequence[Part], device: Device) -> _Started:
-        """Return the launch of a hand-written kernel; outputs that nobody needs get a buffer all the same."""
+    def _custom(self, parts: Sequence[Part], device: Device) -> _Started | Hosted:
+        """Return the launch of a hand-written kernel, or a call of the host; outputs that nobody needs have buffers."""
         root = parts[0].root
         assert isinstance(root, n.Custom)
         custom = root.kernel
-        assert isinstance(custom, CustomKernel)
+        assert isinstance(custom, CustomKernel | HostCall)
         outputs = {part.root.output: part.root for part in parts if isinstance(part.root, n.Custom)}
         stored: list[Node] = []
         for number, (shape, dtype) in enumerate(custom.outputs):
             stored.append(outputs.get(number) or self._graph.leaf(shape, dtype, root.device))
+        if isinstance(custom, HostCall):
+            return Hosted(custom, device, (*stored, *root.sources))
         program = self._customs.get((custom.kernel, device))
         if program is None:
             program = self._customs[custom.kernel, device] = self._compiler.start_kernel(custom.kernel, device)
@@ -363,7 +369,7 @@ class _Making:
 
     # ---- buffers
 
-    def _with_buffers(self, wanted: Sequence[Node], leaves: Sequence[Node], actions: Sequence[Launched | Copy]) -> Plan:
+    def _with_buffers(self, wanted: Sequence[Node], leaves: Sequence[Node], actions: Sequence[Action]) -> Plan:
         numbers: dict[Node, int] = {leaf: number for number, leaf in enumerate(leaves)}
         slices: list[Slice] = []
         for node, old in self._donated.items():
@@ -379,6 +385,10 @@ class _Making:
         for action in actions:
             if isinstance(action, Copy):
                 steps.append(CopyStep(numbers[action.source], numbers[action.target]))
+            elif isinstance(action, Hosted):
+                places = [Place(numbers[node], node.shape, node.dtype) for node in action.buffers]
+                count = len(action.call.outputs)
+                steps.append(HostStep(action.call, action.device.name, tuple(places[count:]), tuple(places[:count])))
             else:
                 args = tuple(numbers[node] for node in action.buffers)
                 moved = sum(size_of(node.shape) * node.dtype.itemsize for node in action.buffers)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zyx.backend.device import SupportsTiming
 from zyx.errors import ScheduleError
+from zyx.runtime.plan import LaunchStep
 from zyx.schedule import fallback
 from zyx.schedule.estimate import estimate
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from zyx.backend import Argument, Device, Event, Program
+    from zyx.graph.host_call import HostCall
     from zyx.ir.nest import Nest
-    from zyx.runtime.plan import LaunchStep
+    from zyx.runtime.host_step import HostStep
     from zyx.schedule.estimate import Estimate
 
 #: Launches of a program whose times are kept, for the median.
@@ -50,6 +52,7 @@ class KernelTime:
         instructions: By kind, by the estimate.
         groups: Of one launch, by the estimate.
         is_generated: Whether it is a kernel of ours, not a library's.
+        is_host: Whether it is a function of the host, such as NumPy's LAPACK; its copies are in the time.
     """
 
     name: str
@@ -66,13 +69,14 @@ class KernelTime:
     instructions: dict[str, float]
     groups: int
     is_generated: bool
+    is_host: bool
 
 
 @dataclass(slots=True)
 class _Launches:
     """Those of one program."""
 
-    step: LaunchStep
+    step: LaunchStep | HostStep
     count: int = 0
     seconds: float = 0.0
     times: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_TIMES))
@@ -91,7 +95,7 @@ class Profile:
     """Times launches, by program; iterate over it, or print it, when the stretch is over."""
 
     def __init__(self) -> None:
-        self._launches: dict[Program, _Launches] = {}
+        self._launches: dict[Program | HostCall, _Launches] = {}
         self._sources: dict[Future[Program], _Source] = {}
 
     def started(self, future: Future[Program], nests: Sequence[Nest], device: Device, schedule: int) -> None:
@@ -108,11 +112,18 @@ class Profile:
             started = time.perf_counter()
             pool.sync_events([device.launch(step.program, args)])
             seconds = time.perf_counter() - started
-        launches = self._launches.setdefault(step.program, _Launches(step))
+        self._note(step.program, step, seconds)
+        return pool.completed()
+
+    def called(self, step: HostStep, seconds: float) -> None:
+        """Note the time of a call of the host, with its copies."""
+        self._note(step.call, step, seconds)
+
+    def _note(self, what: Program | HostCall, step: LaunchStep | HostStep, seconds: float) -> None:
+        launches = self._launches.setdefault(what, _Launches(step))
         launches.count += 1
         launches.seconds += seconds
         launches.times.append(seconds)
-        return pool.completed()
 
     def kernels(self) -> list[KernelTime]:
         """Return the programs that were launched, those that took most time first."""
@@ -121,7 +132,7 @@ class Profile:
             for future, source in self._sources.items()
             if future.done() and future.exception() is None
         }
-        rows = [_row(launches, sources.get(program)) for program, launches in self._launches.items()]
+        rows = [_row(launches, sources.get(what)) for what, launches in self._launches.items()]  # type: ignore[arg-type]  # a call of the host has no source
         return sorted(rows, key=lambda row: -row.seconds)
 
     def as_json(self) -> dict[str, Any]:
@@ -146,7 +157,7 @@ class Profile:
         for row in kernels:
             expected = "" if row.expected_s is None else duration(row.expected_s)
             ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-            bound = row.bound or ("" if row.is_generated else "a library")
+            bound = row.bound or ("" if row.is_generated else "the host" if row.is_host else "a library")
             share = f"{100 * row.seconds / total:.0f} %"
             one, all_ = duration(row.measured_s), duration(row.seconds)
             moved = size(int(row.bytes))
@@ -168,8 +179,8 @@ def _row(launches: _Launches, source: _Source | None) -> KernelTime:
     measured = statistics.median(launches.times)
     expected = _together(found)
     return KernelTime(
-        name=step.program.name,
-        device=step.device.name,
+        name=step.program.name if isinstance(step, LaunchStep) else f"{step.call!r}",
+        device=step.device.name if isinstance(step, LaunchStep) else step.device,
         what="" if source is None else _last_statement(source.nests[-1]),
         launches=launches.count,
         seconds=launches.seconds,
@@ -181,7 +192,8 @@ def _row(launches: _Launches, source: _Source | None) -> KernelTime:
         levels=_added([each.bytes for each in found]),
         instructions=_added([each.instructions for each in found]),
         groups=sum(each.groups for each in found),
-        is_generated=source is not None or bool(step.program.source),
+        is_generated=isinstance(step, LaunchStep) and (source is not None or bool(step.program.source)),
+        is_host=not isinstance(step, LaunchStep),
     )
 
 

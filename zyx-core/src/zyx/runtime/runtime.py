@@ -322,6 +322,10 @@ class Runtime(Plans):
                     given[node] = buffer
         remaining = [node for node in nodes if node not in given] if given else nodes
         if remaining:
+            if self.graph.calls_host:
+                from zyx.graph.host_call import outputs_beside
+
+                remaining = [*remaining, *outputs_beside(self.graph, remaining)]
             for number, buffer in enumerate(self._computed(remaining)):
                 remaining[number].storage = buffer
         for node, buffer in given.items():

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zyx.plugins.opening import OpenedBackends
     from zyx.plugins.state import BackendReport
     from zyx.runtime.buffer import Buffer
+    from zyx.runtime.host_step import HostStep
     from zyx.runtime.plan import LaunchStep, Plan, Step
     from zyx.runtime.profile import Profile
     from zyx.schedule.moves import Move
@@ -121,7 +122,7 @@ class Trace:
         if self.bits & PLAN:
             size = sum(slice_.nbytes for slice_ in plan.temporaries)
             self._write(
-                f"plan of {plan.launches} launches and {len(plan.steps) - plan.launches} copies, "
+                f"plan of {plan.launches} launches{_calls(plan)} and {plan.copies} copies, "
                 f"{size} bytes of temporaries, made in {seconds * 1e3:.1f} ms"
             )
             for step in plan.steps:
@@ -255,6 +256,13 @@ class Trace:
             speed = rate(nbytes / seconds, "B/s")
             self._write(f"copy {source} -> {target}: {seconds * 1e6:.1f} us, {nbytes} bytes, {speed}")
 
+    def called(self, step: HostStep, seconds: float) -> None:
+        """Note a call of the host that is over, with its copies, in the profile if there is one, and show its time."""
+        if self.profile is not None:
+            self.profile.called(step, seconds)
+        if self.bits & LAUNCHES:
+            self._write(f"{step.call!r} for {step.device}: {seconds * 1e6:.1f} us, copies {step.bytes_moved} bytes")
+
     # ---- memory
 
     def allocated(self, pool: MemoryPool, nbytes: int) -> None:
@@ -278,12 +286,20 @@ class Trace:
             self._write(f"[{pool.name}] deallocate {nbytes} -> free {pool.free_bytes} B")
 
 
+def _calls(plan: Plan) -> str:
+    return f", {plan.calls} calls of the host" if plan.calls else ""
+
+
 def _in_words(step: Step) -> str:
     """Return a line about a step of a plan, whose buffers have numbers."""
+    from zyx.runtime.host_step import HostStep
     from zyx.runtime.plan import CopyStep
 
     if isinstance(step, CopyStep):
         return f"copy: buffer {step.source} -> buffer {step.target}"
+    if isinstance(step, HostStep):
+        read, written = (", ".join(str(place.buffer) for place in places) for places in (step.reads, step.writes))
+        return f"call {step.call!r} for {step.device}: {read} -> {written}; {step.bytes_moved} bytes"
     read = ", ".join(str(number) for number in step.args if number not in step.written)
     written = ", ".join(map(str, step.written))
     return (

@@ -1,0 +1,110 @@
+"""What the host computes with a library of its own, as a node of the graph: decompositions of matrices by LAPACK.
+
+    %0: f32[8, 3, 3] = leaf on cuda:0
+    %1: f32[8, 3, 3] = custom %0, kernel=host cholesky (LAPACK), output=0
+
+It is a `Custom` node whose kernel is a `HostCall`, and as lazy as any other: where a plan comes to it, the inputs are
+copied to the host, the function is called, and its results are copied to the device, which goes on with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from zyx.errors import GradientError, LinAlgError, ShapeError
+from zyx.graph.node import Custom
+from zyx.graph.walk import topological
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    import numpy.typing as npt
+
+    from zyx.dtype import DType
+    from zyx.graph.graph import Graph
+    from zyx.graph.node import Node
+    from zyx.shape import Shape
+
+Array: TypeAlias = "npt.NDArray[Any]"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HostCall:
+    """A function of the host, with what it gives. Two that are equal compute the same.
+
+    Attributes:
+        name: What it does, for people.
+        library: What does it, for people.
+        function: From arrays of the shapes and dtypes of the inputs, then the parameters, to the outputs. It is pure,
+            and must not change the arrays.
+        outputs: Shape and dtype of each output.
+        parameters: What the function is given behind the arrays.
+        gradient: From the graph, the node of one output and the gradient at that to the gradients at the inputs; None
+            if it has none.
+    """
+
+    name: str
+    library: str
+    function: Callable[..., Sequence[Array]]
+    outputs: tuple[tuple[Shape, DType], ...]
+    parameters: tuple[Hashable, ...] = ()
+    gradient: Callable[[Graph, Custom, Node], Sequence[Node | None]] | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"host {self.name} ({self.library})"
+
+    def apply(self, graph: Graph, inputs: Sequence[Node]) -> list[Node]:
+        """Return the nodes of the outputs.
+
+        Raises:
+            DeviceError: The inputs, of which there is at least one, lie on different devices.
+        """
+        sources = tuple(inputs)
+        graph.calls_host = True
+        return [graph.custom(self, sources, number, *output) for number, output in enumerate(self.outputs)]
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Return the outputs.
+
+        Raises:
+            LinAlgError: The function found no result.
+            ShapeError: It gave other shapes than it says.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                found = [np.asarray(array) for array in self.function(*inputs, *self.parameters)]
+        except np.linalg.LinAlgError as error:
+            shapes = " and ".join(str(list(array.shape)) for array in inputs)
+            raise LinAlgError(f"{self.name} of {shapes}: {error}") from error
+        if [array.shape for array in found] != [shape for shape, _ in self.outputs]:
+            given = [array.shape for array in found]
+            raise ShapeError(f"{self!r} gave arrays of shapes {given}, not {[shape for shape, _ in self.outputs]}")
+        return found
+
+    def backward(self, graph: Graph, node: Custom, upstream: Node) -> Sequence[Node | None]:
+        """Return the gradients at the inputs.
+
+        Raises:
+            GradientError: It has none.
+        """
+        if self.gradient is None:
+            raise GradientError(f"{self.name} has no gradient, and lies between the target and a source; detach it")
+        return self.gradient(graph, node, upstream)
+
+
+def outputs_beside(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """Return what the host gives while it computes `nodes` and somebody may read: all outputs of its calls.
+
+    Each would take another call if it were not stored now. What nobody has a handle of dies with the graph.
+    """
+    wanted = set(nodes)
+    found: dict[Node, None] = {}
+    for node in topological(nodes):
+        if isinstance(node, Custom) and node.storage is None and isinstance(node.kernel, HostCall):
+            for output in graph.living_outputs(node, node.kernel.outputs):
+                if output.storage is None and output not in wanted and 0 not in output.shape:
+                    found[output] = None
+    return list(found)

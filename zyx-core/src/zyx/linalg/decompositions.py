@@ -1,0 +1,367 @@
+"""Decompositions of matrices, all by LAPACK on the host, with their gradients as formulas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from zyx.errors import GradientError, ShapeError
+from zyx.functions.joining import join_terms
+from zyx.functions.operands import wrap
+from zyx.linalg import lapack
+from zyx.linalg.matrices import (
+    as_term,
+    call,
+    column_scaled,
+    distance,
+    is_flag,
+    lower,
+    matrices,
+    product,
+    reciprocal_differences,
+    row_scaled,
+    symmetric,
+    tensors,
+    transposed,
+    upper,
+)
+from zyx.linalg.solving import solved
+
+if TYPE_CHECKING:
+    from zyx.functions import Tensor
+    from zyx.functions.term import Term
+
+__all__ = [
+    "EighResult",
+    "LUResult",
+    "QRResult",
+    "SVDResult",
+    "cholesky",
+    "eigh",
+    "eigvalsh",
+    "lu",
+    "qr",
+    "svd",
+    "svdvals",
+]
+
+
+class QRResult(NamedTuple):
+    """``x = Q @ R``: Q has orthonormal columns, R is upper triangular."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues, least first, and eigenvectors, the columns, in the same order."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class SVDResult(NamedTuple):
+    """``x = U @ diag(S) @ Vh``: columns of U and rows of Vh are orthonormal, S is not negative, greatest first."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class LUResult(NamedTuple):
+    """``x = P @ L @ U``: P permutes rows, L is lower triangular with 1 on its diagonal, U is upper triangular."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+# ---- Cholesky
+
+
+def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
+    """Return the factors of symmetric positive definite matrices.
+
+    Args:
+        x: ``(..., M, M)``, float32 or float64. The triangle above the diagonal is not read.
+        upper: Whether the factor is u of ``x = u.T @ u`` instead of l of ``x = l @ l.T``.
+
+    Returns:
+        ``(..., M, M)``. The gradient is that of symmetric `x`, and symmetric.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Not square.
+        LinAlgError: When the values are read: a matrix is not positive definite.
+    """
+    a = as_term(matrices(x, "cholesky", square=True))
+    factor = _cholesky(a)
+    return wrap((transposed(factor) if is_flag(upper, "cholesky", "upper") else factor).node, x)
+
+
+def _cholesky(a: Term) -> Term:
+    """Return l; gradient: Murray, "Differentiation of the Cholesky decomposition", 2016, equation 10."""
+
+    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
+        factor = _cholesky(sources[0])
+        inner = lower(product(transposed(factor), lower(g)))
+        inner = (distance(inner) == 0).where(inner * 0.5, inner)
+        turned = transposed(factor)
+        left = solved(turned, inner)  # l^-T @ inner
+        return (symmetric(transposed(solved(turned, transposed(left)))),)  # ... @ l^-1
+
+    return call("cholesky", lapack.cholesky, (a,), (a.shape,), gradient)[0]
+
+
+# ---- QR
+
+
+def qr(x: Tensor, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
+    """Return orthonormal Q and upper triangular R with ``x = Q @ R``.
+
+    Args:
+        x: ``(..., M, N)``, float32 or float64.
+        mode: "reduced", with K = min(M, N), or "complete", with K = M.
+
+    Returns:
+        Q ``(..., M, K)`` and R ``(..., K, N)``. Gradients need the first min(M, N) columns to be independent.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Fewer than two axes, or another mode.
+        GradientError: For a gradient of the complete mode if M > N: the columns of Q that are added are not unique.
+    """
+    a = as_term(matrices(x, "qr"))
+    if mode not in ("reduced", "complete"):
+        raise ShapeError(f"qr: mode is 'reduced' or 'complete', not {mode!r}")
+    return QRResult(*tensors(_qr(a, mode), x))
+
+
+def _qr(a: Term, mode: str) -> list[Term]:
+    """Return Q and R.
+
+    Gradient: Roberts and Roberts, "QR and LQ decomposition matrix backpropagation algorithms for square, wide, and deep
+    matrices and their software implementation", 2020.
+    """
+    *batch, m, n = a.shape
+    k = m if mode == "complete" else min(m, n)
+
+    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
+        if k > n:
+            raise GradientError(
+                f"qr of {a.shape} in mode 'complete' has no gradient: columns of Q beyond {n} are not unique; use "
+                "mode='reduced'"
+            )
+        source = sources[0]
+        q, r = _qr(source, mode)
+        last = len(g.shape) - 1
+        at_q = g if output == 0 else None
+        at_r = g if output == 1 else None
+        if k == n:
+            return (_qr_deep(q, r, at_q, at_r),)
+        # x = [first, rest], r = [square, q.T @ rest]
+        rest = source.narrow(last, k, n)
+        square = r.narrow(last, 0, k)
+        if at_r is None:
+            first = _qr_deep(q, square, at_q, None)
+            return (first.pad([(0, 0)] * last + [(0, n - k)]),)
+        behind = at_r.narrow(last, k, n)
+        first = _qr_deep(q, square, product(rest, transposed(behind)), at_r.narrow(last, 0, k))
+        return (join_terms([first, product(q, behind)], last),)
+
+    return call("qr", lapack.qr, (a,), ((*batch, m, k), (*batch, k, n)), gradient, mode)
+
+
+def _qr_deep(q: Term, r: Term, at_q: Term | None, at_r: Term | None) -> Term:
+    """Return the gradient at matrices of at least as many rows as columns; r is square."""
+    inner: Term | None = None
+    if at_r is not None:
+        inner = product(r, transposed(upper(at_r)))
+    if at_q is not None:
+        turned = product(transposed(at_q), q)
+        inner = -turned if inner is None else inner - turned
+    assert inner is not None
+    mirrored = lower(inner) + transposed(lower(inner, -1))
+    total = product(q, mirrored)
+    if at_q is not None:
+        total = total + at_q
+    return transposed(solved(r, transposed(total)))
+
+
+# ---- singular values
+
+
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
+    """Return singular values and vectors, with ``x = U[..., :K] @ diag(S) @ Vh[..., :K, :]`` and K = min(M, N).
+
+    Args:
+        x: ``(..., M, N)``, float32 or float64.
+        full_matrices: Whether U and Vh are square. Gradients of theirs beyond K are undefined, so these need False
+            unless `x` is square.
+
+    Returns:
+        U ``(..., M, M)`` or ``(..., M, K)``, S ``(..., K)``, Vh ``(..., N, N)`` or ``(..., K, N)``. Signs of the
+        vectors are as LAPACK has them. Gradients of U and Vh are not finite where singular values are equal, and those
+        of matrices that are not square where one is 0.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Fewer than two axes.
+        LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+        GradientError: For a gradient of U or Vh, if these have more than K vectors.
+    """
+    a = as_term(matrices(x, "svd"))
+    return SVDResult(*tensors(_svd(a, is_flag(full_matrices, "svd", "full_matrices")), x))
+
+
+def _svd(a: Term, is_full: bool) -> list[Term]:
+    """Return U, S and Vh; gradient: Townsend, "Differentiating the singular value decomposition", 2016, section 3."""
+    *batch, m, n = a.shape
+    k = min(m, n)
+    rows, columns = (m, n) if is_full else (k, k)
+
+    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
+        if is_full and m != n and output != 1:
+            raise GradientError(
+                f"svd of {a.shape} has no gradient of its {'U' if output == 0 else 'Vh'}, since vectors beyond {k} are "
+                "not unique; use full_matrices=False"
+            )
+        source = sources[0]
+        u, s, vh = _svd(source, False)
+        if output == 1:
+            return (product(column_scaled(u, g), vh),)
+        factors = reciprocal_differences(s * s)
+        vectors, upstream = (u, g) if output == 0 else (transposed(vh), transposed(g))
+        inner = product(transposed(vectors), upstream)
+        inner = factors * (inner - transposed(inner))
+        if output == 0:
+            total = product(product(u, column_scaled(inner, s)), vh)
+            if m > k:
+                beyond = column_scaled(upstream - product(u, product(transposed(u), upstream)), s.reciprocal())
+                total = total + product(beyond, vh)
+            return (total,)
+        total = product(product(u, row_scaled(inner, s)), vh)
+        if n > k:
+            beyond = upstream - product(vectors, product(vh, upstream))
+            total = total + product(column_scaled(u, s.reciprocal()), transposed(beyond))
+        return (total,)
+
+    shapes = ((*batch, m, rows), (*batch, k), (*batch, columns, n))
+    return call("svd", lapack.svd, (a,), shapes, gradient, is_full)
+
+
+def svdvals(x: Tensor, /) -> Tensor:
+    """Return the singular values, ``(..., min(M, N))``, greatest first, of ``(..., M, N)``.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Fewer than two axes.
+        LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+    """
+    return wrap(singular_values(as_term(matrices(x, "svdvals"))).node, x)
+
+
+def singular_values(a: Term) -> Term:
+    """Return the singular values, greatest first."""
+
+    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
+        u, _, vh = _svd(sources[0], False)
+        return (product(column_scaled(u, g), vh),)
+
+    *batch, m, n = a.shape
+    return call("svdvals", lapack.svdvals, (a,), ((*batch, min(m, n)),), gradient)[0]
+
+
+# ---- eigenvalues
+
+
+def eigh(x: Tensor, /) -> EighResult:
+    """Return the eigenvalues, ``(..., M)``, and eigenvectors, ``(..., M, M)``, of symmetric matrices ``(..., M, M)``.
+
+    The triangle above the diagonal is not read. Signs of the vectors are as LAPACK has them. Gradients are those of
+    symmetric `x`, and symmetric; those of the vectors are not finite where eigenvalues are equal.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Not square.
+        LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+    """
+    return EighResult(*tensors(_eigh(as_term(matrices(x, "eigh", square=True))), x))
+
+
+def _eigh(a: Term) -> list[Term]:
+    """Return eigenvalues and eigenvectors; gradient: Giles 2008, section 2.3.3 (see `zyx.linalg.solving`)."""
+
+    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
+        values, vectors = _eigh(sources[0])
+        turned = transposed(vectors)
+        if output == 0:
+            return (product(column_scaled(vectors, g), turned),)
+        inner = reciprocal_differences(values) * product(turned, g)
+        return (symmetric(product(product(vectors, inner), turned)),)
+
+    return call("eigh", lapack.eigh, (a,), (a.shape[:-1], a.shape), gradient)
+
+
+def eigvalsh(x: Tensor, /) -> Tensor:
+    """Return the eigenvalues, ``(..., M)``, least first, of symmetric matrices ``(..., M, M)``; see `eigh`.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Not square.
+        LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+    """
+
+    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
+        _, vectors = _eigh(sources[0])
+        return (product(column_scaled(vectors, g), transposed(vectors)),)
+
+    a = as_term(matrices(x, "eigvalsh", square=True))
+    return wrap(call("eigvalsh", lapack.eigvalsh, (a,), (a.shape[:-1],), gradient)[0].node, x)
+
+
+# ---- LU
+
+
+def lu(x: Tensor, /) -> LUResult:
+    """Return P, L and U with ``x = P @ L @ U``, by elimination with partial pivoting on the host.
+
+    Args:
+        x: ``(..., M, N)``, float32 or float64. With K = min(M, N):
+
+    Returns:
+        P ``(..., M, M)``, L ``(..., M, K)``, U ``(..., K, N)``. Gradients of L and U need the first K rows of
+        ``P.T @ x`` to have an inverse in their first K columns, and M = N; that of P is 0.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Fewer than two axes.
+        GradientError: For a gradient of matrices that are not square.
+    """
+    return LUResult(*tensors(_lu(as_term(matrices(x, "lu"))), x))
+
+
+def _lu(a: Term) -> list[Term]:
+    """Return P, L and U.
+
+    Gradient: with F = strictly lower part of ``L.T @ gL`` + upper part of ``gU @ U.T``, that at `a` is
+    ``P @ L^-T @ F @ U^-T``: Lin, "Differentiating the LU decomposition", 2022, equation 1.
+    """
+    *batch, m, n = a.shape
+    k = min(m, n)
+
+    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term | None]:
+        if output == 0:
+            return (None,)
+        if m != n:
+            raise GradientError(f"lu of {a.shape} has no gradient here: only that of square matrices is known")
+        p, left, right = _lu(sources[0])
+        inner = (
+            lower(product(transposed(left), lower(g, -1)), -1)
+            if output == 1
+            else upper(product(upper(g), transposed(right)))
+        )
+        found = solved(transposed(left), inner)
+        found = transposed(solved(right, transposed(found)))
+        return (product(p, found),)
+
+    return call("lu", lapack.lu, (a,), ((*batch, m, m), (*batch, m, k), (*batch, k, n)), gradient, library="NumPy")

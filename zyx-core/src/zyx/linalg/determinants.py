@@ -1,0 +1,82 @@
+"""Determinants, by LU with partial pivoting on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from zyx.functions.operands import wrap
+from zyx.linalg import lapack
+from zyx.linalg.matrices import as_term, call, matrices, product, tensors, transposed
+from zyx.linalg.solving import inverse
+
+if TYPE_CHECKING:
+    from zyx.functions import Tensor
+    from zyx.functions.term import Term
+
+__all__ = ["SlogdetResult", "det", "slogdet"]
+
+
+class SlogdetResult(NamedTuple):
+    """Determinants as ``sign * exp(logabsdet)``.
+
+    Attributes:
+        sign: 1, -1, or 0 of singular matrices.
+        logabsdet: Logarithm of the magnitude; minus infinity of singular matrices.
+    """
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+def _determinant(a: Term) -> Term:
+    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
+        return (_cofactors(sources[0]) * g.reshape((*g.shape, 1, 1)),)
+
+    return call("det", lapack.det, (a,), (a.shape[:-2],), gradient)[0]
+
+
+def _cofactors(a: Term) -> Term:
+    """Return ``det(a) * inv(a).T``, of singular matrices, too; gradients, which are second ones, need the inverse.
+
+    With C the cofactors, X the inverse and E a change of `a`, that of C is ``trace(X @ E) * C - X.T @ E.T @ C``.
+    """
+
+    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
+        a = sources[0]
+        turned, own = transposed(inverse(a)), _cofactors(a)
+        last = len(g.shape) - 1
+        along = (g * own).sum((last - 1, last))
+        return (turned * along - product(product(own, transposed(g)), turned),)
+
+    return call("cofactors", lapack.cofactors, (a,), (a.shape,), gradient)[0]
+
+
+def det(x: Tensor, /) -> Tensor:
+    """Return the determinants, ``(...)``, of square matrices ``(..., M, M)``, by LU on the host; 1 of those of no rows.
+
+    The gradient is right at singular matrices, too; second ones need the inverse.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Not square.
+    """
+    return wrap(_determinant(as_term(matrices(x, "det", square=True))).node, x)
+
+
+def slogdet(x: Tensor, /) -> SlogdetResult:
+    """Return sign and logarithm of the determinants, ``(...)`` each, of square matrices ``(..., M, M)``.
+
+    The gradient of the logarithm is the transpose of the inverse; that of the sign is 0.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Not square.
+        LinAlgError: When a gradient at a singular matrix is read.
+    """
+    a = as_term(matrices(x, "slogdet", square=True))
+
+    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term | None]:
+        return (None if output == 0 else transposed(inverse(sources[0])) * g.reshape((*g.shape, 1, 1)),)
+
+    sign, logarithm = tensors(call("slogdet", lapack.slogdet, (a,), (a.shape[:-2],) * 2, gradient), x)
+    return SlogdetResult(sign, logarithm)

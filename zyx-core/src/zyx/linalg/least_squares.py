@@ -1,0 +1,172 @@
+"""What singular values decide: rank, pseudo-inverse, and the closest solution of equations that have none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx.errors import DTypeError, ShapeError
+from zyx.functions.operands import is_tensor, node_of, wrap
+from zyx.functions.reduction import drop_axes
+from zyx.functions.term import Term, broadcast_shapes
+from zyx.linalg import lapack
+from zyx.linalg.decompositions import singular_values
+from zyx.linalg.matrices import as_term, call, check_matrices, identity, matrices, pair, product, tensors, transposed
+from zyx.linalg.solving import common_batch
+
+if TYPE_CHECKING:
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
+
+__all__ = ["LstsqResult", "lstsq", "matrix_rank", "pinv"]
+
+
+#: Distance from 1 to the next greater number.
+_EPSILON: Final = {dtypes.float32: 2.0**-23, dtypes.float64: 2.0**-52}
+
+
+class LstsqResult(NamedTuple):
+    """What comes closest to solving equations, and how close that is; each is computed when it is read.
+
+    Attributes:
+        solution: ``(..., N, K)``, of the least norm where there are several.
+        residuals: ``(..., K)``, sums of squares of what is left.
+        rank: ``(...)``, int64.
+        singular_values: ``(..., min(M, N))``, greatest first.
+    """
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+def _pseudo_inverse(a: Term, rtol: Term) -> Term:
+    """Return the pseudo-inverse.
+
+    With P the result and E a change of `a` that keeps its rank, that of P is
+    ``-P @ E @ P + P @ P.T @ E.T @ (I - a @ P) + (I - P @ a) @ E.T @ P.T @ P``: Golub and Pereyra, "The differentiation
+    of pseudo-inverses and nonlinear least squares problems whose variables separate", 1973, theorem 4.3.
+    """
+
+    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term, None]:
+        a, rtol = sources
+        p = _pseudo_inverse(a, rtol)
+        pt, gt = transposed(p), transposed(g)
+        left = identity(a, a.shape[-2]) - product(a, p)
+        right = identity(a, a.shape[-1]) - product(p, a)
+        inner = product(product(left, gt), product(p, pt)) + product(product(product(pt, p), gt), right)
+        return inner - product(product(pt, g), pt), None
+
+    shape = (*a.shape[:-2], a.shape[-1], a.shape[-2])
+    return call("pinv", lapack.pinv, (a, rtol), (shape,), gradient)[0]
+
+
+def tolerance(a: Term, rtol: float | Tensor | None, like: Tensor, what: str) -> Term:
+    """Return the relative tolerance of the matrices `a`, one for each.
+
+    Raises:
+        DTypeError: `rtol` is no number or tensor.
+        ShapeError: It does not broadcast, or is a number below 0 or NaN.
+    """
+    shape = a.shape[:-2]
+    if rtol is None:
+        rtol = max(a.shape[-2:]) * _EPSILON[a.dtype]
+    elif isinstance(rtol, bool) or not (is_tensor(rtol) or isinstance(rtol, int | float | np.generic | np.ndarray)):
+        raise DTypeError(f"{what}: rtol is a number or a tensor, not {rtol!r}")
+    elif not (is_tensor(rtol) or np.all(rtol >= 0)):
+        raise ShapeError(f"{what}: rtol is a part of the greatest singular value, at least 0, not {rtol!r}")
+    term = Term(a.graph, node_of(rtol, a.dtype, like)).detach()
+    try:
+        fits = broadcast_shapes(term.shape, shape) == shape
+    except ShapeError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"{what}: rtol of shape {term.shape} does not broadcast to one number a matrix, {shape}")
+    return term.expand(shape)
+
+
+def counted(values: Term, rtol: Term) -> Term:
+    """Return how many of the singular values `values` are greater than `rtol` times the greatest, which is first."""
+    axis = len(values.shape) - 1
+    if not values.shape[axis]:
+        return Term(values.graph, values.graph.const(0, dtypes.int64, values.node.device, values.shape[:-1]))
+    least = values.narrow(axis, 0, 1) * rtol.reshape((*rtol.shape, 1))
+    return drop_axes((values > least).cast(dtypes.int64).sum((axis,)), (axis,), keepdims=False)
+
+
+def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
+    """Return how many singular values are greater than `rtol` times the greatest, int64, for each matrix.
+
+    Args:
+        x: ``(..., M, N)``, float32 or float64.
+        rtol: As `zyx.linalg.pinv` takes it.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Fewer than two axes, or `rtol` does not broadcast.
+        LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+    """
+    a = as_term(matrices(x, "matrix_rank"))
+    return wrap(counted(singular_values(a), tolerance(a, rtol, x, "matrix_rank")).node, x)
+
+
+def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
+    """Return the pseudo-inverses of Moore and Penrose, by singular values on the host.
+
+    Args:
+        x: ``(..., M, N)``, float32 or float64.
+        rtol: Singular values up to so much of the greatest count as 0; a number, or a tensor ``(...)`` that broadcasts.
+            None is ``max(M, N)`` times the distance from 1 to the next greater number of the dtype.
+
+    Returns:
+        ``(..., N, M)``. Gradients are those at matrices of the same rank.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Fewer than two axes, or `rtol` does not broadcast.
+        LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+    """
+    a = as_term(matrices(x, "pinv"))
+    return wrap(_pseudo_inverse(a, tolerance(a, rtol, x, "pinv")).node, x)
+
+
+def lstsq(x1: Operand, x2: Operand, /, *, rtol: float | Tensor | None = None) -> LstsqResult:
+    """Return x that makes ``x1 @ x - x2`` least in the sum of its squares; of several, the one of the least norm.
+
+    It is ``pinv(x1) @ x2``.
+
+    Args:
+        x1: ``(..., M, N)``, float32 or float64.
+        x2: ``(..., M, K)``, or ``(M,)``, one right side. The axes in front broadcast.
+        rtol: As `pinv` takes it.
+
+    Raises:
+        DTypeError: Neither float32 nor float64.
+        ShapeError: Another number of rows, or the axes in front do not broadcast.
+        LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+    """
+    like, a, b = pair(x1, x2, "lstsq")
+    check_matrices(a.shape, "lstsq", name="x1")
+    if not b.shape:
+        raise ShapeError(f"lstsq: x2 has shape {b.shape}; right sides are (M,) or (..., M, K)")
+    is_vector = len(b.shape) == 1
+    if is_vector:
+        b = b.reshape((*b.shape, 1))
+    if a.shape[-2] != b.shape[-2]:
+        raise ShapeError(
+            f"lstsq: x1 of shape {a.shape} has {a.shape[-2]} rows, x2 of shape {b.shape} has {b.shape[-2]}; they must "
+            "be as many"
+        )
+    common_batch(a.shape, b.shape, "lstsq", ("x1", "x2"))
+    each = tolerance(a, rtol, like, "lstsq")
+    found = product(_pseudo_inverse(a, each), b)
+    left = product(a, found) - b
+    axis = len(left.shape) - 2
+    squares = drop_axes((left * left).sum((axis,)), (axis,), keepdims=False)
+    if is_vector:
+        found, squares = found.reshape(found.shape[:-1]), squares.reshape(squares.shape[:-1])
+    values = singular_values(a)
+    return LstsqResult(*tensors((found, squares, counted(values, each), values), like))

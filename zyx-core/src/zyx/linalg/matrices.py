@@ -1,0 +1,220 @@
+"""What the functions of this package check, and the formulas over matrices that their gradients are written in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx.errors import DTypeError, ShapeError
+from zyx.functions.operands import Array, first_tensor, node_of, require, wrap
+from zyx.functions.term import Term, broadcast_shapes
+from zyx.graph.host_call import HostCall
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from zyx.dtype import DType
+    from zyx.functions import Tensor
+    from zyx.functions.operands import Operand
+    from zyx.graph import Graph
+    from zyx.graph.node import Custom, Node
+    from zyx.shape import Shape
+
+    # From the inputs of a call, the number of an output, and the gradient at it, to the gradients at the inputs.
+    Gradient = Callable[[tuple[Term, ...], int, Term], Sequence[Term | None]]
+
+
+# ---- checks
+
+
+def matrices(x: object, what: str, *, square: bool = False, name: str = "x") -> Tensor:
+    """Return `x`, a tensor of matrices of float32 or float64.
+
+    Args:
+        x: What a function was given as `name`.
+        what: The function.
+        square: Whether they are square.
+        name: The argument, for errors.
+
+    Raises:
+        DTypeError: No tensor, or another dtype.
+        ShapeError: Fewer than two axes, or not square.
+    """
+    tensor = require(x, what)
+    _check_dtype(tensor.node.dtype, what, name)
+    check_matrices(tensor.node.shape, what, square=square, name=name)
+    return tensor
+
+
+def check_matrices(shape: Shape, what: str, *, square: bool = False, name: str = "x") -> None:
+    """Raise `ShapeError` unless `shape` is that of matrices, square ones if `square`."""
+    if len(shape) < 2:
+        raise ShapeError(f"{what}: {name} has shape {shape}; matrices have at least two axes, (..., M, N)")
+    if square and shape[-1] != shape[-2]:
+        raise ShapeError(
+            f"{what}: {name} has shape {shape}, matrices of {shape[-2]} x {shape[-1]}; they must be square, (..., M, M)"
+        )
+
+
+def pair(x1: Operand, x2: Operand, what: str) -> tuple[Tensor, Term, Term]:
+    """Return a tensor of two operands, and both as terms of their common dtype, which is float32 or float64.
+
+    Raises:
+        DTypeError: No tensor among them, or another dtype.
+    """
+    from zyx.functions.operands import common_dtype
+
+    like = first_tensor((x1, x2), what)
+    dtype = common_dtype((x1, x2), what)
+    _check_dtype(dtype, what, "what the operands are promoted to")
+    graph = like.runtime.graph
+    a, b = (Term(graph, node_of(x, dtype, like)) for x in (x1, x2))
+    return like, a, b
+
+
+def _check_dtype(dtype: DType, what: str, name: str) -> None:
+    if dtype not in (dtypes.float32, dtypes.float64):
+        raise DTypeError(
+            f"{what} is computed in float32 or float64, and {name} is {dtype}; convert it: .astype(zyx.float32)"
+        )
+
+
+# ---- calls of the host
+
+
+def call(
+    name: str,
+    function: Callable[..., Sequence[Array]],
+    inputs: Sequence[Term],
+    shapes: Sequence[Shape],
+    gradient: Gradient,
+    *parameters: Hashable,
+    library: str = "LAPACK",
+) -> list[Term]:
+    """Return the outputs, of the dtype of the first input, of a function that the host is to call.
+
+    Args:
+        name: What it does, for people.
+        function: See `HostCall`.
+        inputs: What it is given.
+        shapes: Of the outputs.
+        gradient: Its gradient, in terms.
+        parameters: What it is given besides.
+        library: What computes it.
+    """
+    graph, dtype = inputs[0].graph, inputs[0].dtype
+
+    def backward(graph: Graph, node: Custom, upstream: Node) -> list[Node | None]:
+        sources = tuple(Term(graph, source) for source in node.sources)
+        found = gradient(sources, node.output, Term(graph, upstream))
+        return [None if term is None else term.node for term in found]
+
+    made = HostCall(name, library, function, tuple((shape, dtype) for shape in shapes), parameters, backward)
+    return [Term(graph, node) for node in made.apply(graph, [term.node for term in inputs])]
+
+
+def tensors(terms: Sequence[Term], like: Tensor) -> list[Tensor]:
+    """Return terms as tensors that belong where `like` does."""
+    return [wrap(term.node, like) for term in terms]
+
+
+# ---- formulas
+
+
+def transposed(a: Term) -> Term:
+    """Return matrices with rows and columns exchanged."""
+    last = len(a.shape) - 1
+    return a.permute([*range(last - 1), last, last - 1])
+
+
+def product(a: Term, b: Term) -> Term:
+    """Return the matrix product; the axes in front broadcast."""
+    *front, m, k = a.shape
+    n = b.shape[-1]
+    batch = broadcast_shapes(tuple(front), b.shape[:-2])
+    turned = transposed(b)
+    left = a.reshape((*front, m, 1, k)).expand((*batch, m, n, k))
+    right = turned.reshape((*b.shape[:-2], 1, n, k)).expand((*batch, m, n, k))
+    return (left * right).sum((len(batch) + 2,)).reshape((*batch, m, n))
+
+
+def distance(a: Term) -> Term:
+    """Return how far above the diagonal each element of matrices is, int32, below it negative; axes in front are 1."""
+    last = len(a.shape) - 1
+    return a.iota(last, dtypes.int32) - a.iota(last - 1, dtypes.int32)
+
+
+def lower(a: Term, k: int = 0) -> Term:
+    """Return matrices with 0 above diagonal `k`."""
+    return (distance(a) <= k).where(a, 0.0)
+
+
+def upper(a: Term, k: int = 0) -> Term:
+    """Return matrices with 0 below diagonal `k`."""
+    return (distance(a) >= k).where(a, 0.0)
+
+
+def identity(like: Term, rows: int, columns: int | None = None) -> Term:
+    """Return 1 on the diagonal and 0 elsewhere, with the axes in front, dtype and place of `like`."""
+    shape = (*like.shape[:-2], rows, rows if columns is None else columns)
+    graph = like.graph
+    zero = Term(graph, graph.const(0, like.dtype, like.node.device, shape))
+    if not size_of(shape):
+        return zero
+    return (distance(zero) == 0).where(zero.like(1), zero)
+
+
+def symmetric(a: Term) -> Term:
+    """Return the mean of square matrices and their transposes."""
+    return (a + transposed(a)) * 0.5
+
+
+def column_scaled(a: Term, factors: Term) -> Term:
+    """Return matrices with each column times a factor: ``a @ diag(factors)``."""
+    return a * factors.reshape((*factors.shape[:-1], 1, factors.shape[-1]))
+
+
+def row_scaled(a: Term, factors: Term) -> Term:
+    """Return matrices with each row times a factor: ``diag(factors) @ a``."""
+    return a * factors.reshape((*factors.shape, 1))
+
+
+def reciprocal_differences(values: Term) -> Term:
+    """Return ``1 / (values[j] - values[i])`` at row i, column j, and 0 on the diagonal."""
+    count = values.shape[-1]
+    shape = (*values.shape[:-1], count, count)
+    row = values.reshape((*values.shape[:-1], count, 1)).expand(shape)
+    column = values.reshape((*values.shape[:-1], 1, count)).expand(shape)
+    between = column - row
+    on_diagonal = (distance(between) == 0).expand(shape)
+    return on_diagonal.where(0.0, on_diagonal.where(1.0, between).reciprocal())
+
+
+def as_term(x: Tensor) -> Term:
+    """Return the term of a tensor."""
+    return Term(x.runtime.graph, x.node)
+
+
+def integer(value: object, what: str, name: str) -> int:
+    """Return an argument that is an integer.
+
+    Raises:
+        DTypeError: It is something else, a bool among others.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise DTypeError(f"{what}: {name} is an integer, not {value!r}")
+    return value if isinstance(value, int) else int(value)
+
+
+def is_flag(value: Any, what: str, name: str) -> bool:  # noqa: ANN401  # whatever a caller gives
+    """Return a keyword that is True or False.
+
+    Raises:
+        DTypeError: It is something else.
+    """
+    if not isinstance(value, bool):
+        raise DTypeError(f"{what}: {name} is True or False, not {value!r}")
+    return value
