@@ -45,8 +45,8 @@ BROKEN: Final = {
     BackendState.FAILED,
 }
 
-#: Tests of texts, of tox and of the mutation run: the same whatever the default device is, so run once.
-WITHOUT_DEVICE: Final = ("test_documents.py", "test_emitters.py", "test_matrix.py", "test_planted.py")
+#: Tests of texts, of tox, of the record and of the mutation run: the same whatever the default device is, so run once.
+WITHOUT_DEVICE: Final = ("test_documents.py", "test_emitters.py", "test_matrix.py", "test_planted.py", "test_record.py")
 
 #: What makes drivers compile in haste where tests are of zyx and of what is around kernels, by environments. Where
 #: kernels are what is tested, drivers optimise: two thirds of the time of PoCL, a fifth of that of LLVM for Vulkan on a
