@@ -21,6 +21,7 @@ from zyx.functions.operands import (
     is_tensor,
     node_of,
     require,
+    require_real,
     term_of,
     with_arrays,
     wrap,
@@ -86,6 +87,7 @@ def lerp(x: Operand, y: Operand, weight: Operand) -> Tensor:
 def nan_to_num(x: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """Return `x` with NaN replaced by `nan`, and infinities by `posinf`, `neginf` or the greatest finite numbers."""
     t = term_of(x, "nan_to_num")
+    require_real(t.dtype, "nan_to_num")
     if not t.dtype.is_float:
         return wrap(t.node, x)
     limits = finfo(t.dtype)

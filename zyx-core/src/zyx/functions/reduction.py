@@ -47,8 +47,8 @@ def drop_axes(term: Term, axes: Sequence[int], *, keepdims: bool) -> Term:
 
 
 def sum_dtype(dtype: DType) -> DType:
-    """Return the dtype of sums and products: floats as they are, integers and bools with 64 bits."""
-    if dtype.is_float:
+    """Return the dtype of sums and products: floats and complex numbers stay, integers and bools have 64 bits."""
+    if dtype.is_inexact:
         return dtype
     return dtypes.uint64 if dtype.is_unsigned else dtypes.int64
 
@@ -246,7 +246,7 @@ def _place(x: Tensor, op: ReduceOp, axis: int | None, what: str, *, keepdims: bo
 
 def _result_dtype(term: Term, dtype: DTypeLike | None, what: str) -> DType:
     target = float_dtype(term.dtype) if dtype is None else as_dtype(dtype)
-    if not target.is_float:
+    if not target.is_inexact:
         raise DTypeError(f"{what} gives floating-point numbers, not {target}")
     return target
 
