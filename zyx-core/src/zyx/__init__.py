@@ -111,7 +111,6 @@ from zyx.functions.conv import (
     conv_transpose3d,
 )
 from zyx.functions.cumulative import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff
-from zyx.functions.einsum import einsum
 from zyx.functions.elementwise import (
     abs,
     acos,
@@ -307,6 +306,7 @@ if TYPE_CHECKING:
     from zyx import nn as nn
     from zyx import optim as optim
     from zyx.autograd import Tape, grad, value_and_grad
+    from zyx.functions.einsum import einsum
     from zyx.io import load, save
     from zyx.jit.dims import Dim
     from zyx.tensor.control import (
@@ -369,6 +369,7 @@ _LAZY: Final = {
     "Dim": "zyx.jit.dims",
     "Tape": "zyx.autograd",
     "debug": "zyx.tensor.control",
+    "einsum": "zyx.functions.einsum",
     "empty_cache": "zyx.tensor.control",
     "explain_plan": "zyx.tensor.control",
     "glorot_uniform": "zyx.tensor.weights",

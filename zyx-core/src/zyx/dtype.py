@@ -179,13 +179,18 @@ class DType:
             case Kind.COMPLEX:
                 raise DTypeError(f"{self} has no greatest value: complex numbers have no order")
 
-    def to_scalar(self, value: Scalar) -> Scalar:
+    def to_scalar(self, value: Number) -> Scalar:
         """Return `value` as this type holds it: integers wrap, floats round once, any nonzero value is True.
 
         Complex types hold pairs of their `part`, which is what numbers are made for.
+
+        Raises:
+            DTypeError: A complex number, which is two.
         """
         if self is float32 and type(value) is float:  # far the most frequent
             return _to_float32(value)
+        if isinstance(value, complex):
+            raise DTypeError(f"{value} is complex and does not fit {self}; cast the array with .astype(...)")
         if self.kind is Kind.FLOAT and self.bits < 64:
             is_rounded = isinstance(value, int) and not -_ALL_EXACT <= value <= _ALL_EXACT
             value = _to_float64_to_odd(int(value)) if is_rounded else float(value)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.autograd.accumulate import sum_of
 from zyx.autograd.rules import NO_GRADIENT, RULES
 from zyx.errors import GradientError
-from zyx.graph.node import Alias, Const, Leaf
+from zyx.graph.node import Alias, Complex, Const, Leaf
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ def check_source(name: str, node: Node) -> None:
     """Raise `GradientError`, calling the node `name`, unless gradients can be taken at `node`."""
     if not node.dtype.is_inexact:
         raise GradientError(f"{name} is {node}, not of a float dtype, so it has no gradient; cast it before it is used")
+    if isinstance(node, Complex) and all(isinstance(part, Const) for part in node.sources):
+        node = node.sources[0]  # a complex constant is two
     if isinstance(node, Const):
         raise GradientError(
             f"{name} is a constant, {node.dtype}{list(node.shape)} filled with {node.value}, and all equal constants "

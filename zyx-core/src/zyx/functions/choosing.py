@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
+from zyx.functions import complex_numbers
 from zyx.functions.formulas import is_finite
 from zyx.functions.info import finfo
 from zyx.functions.operands import (
@@ -27,7 +28,7 @@ from zyx.functions.operands import (
     wrap,
 )
 from zyx.functions.reduction import all as all_of
-from zyx.functions.term import broadcast_shapes, expand_to
+from zyx.functions.term import Term, broadcast_shapes, expand_to
 
 if TYPE_CHECKING:
     from zyx.dtype import Scalar
@@ -104,7 +105,8 @@ def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, *, e
     like, (a, b) = align(with_arrays((x, y), "isclose"), "isclose", floating=True)
     wide = dtypes.accumulator(a.dtype)
     a, b = a.cast(wide), b.cast(wide)
-    close = ((a - b).abs() <= b.abs() * rtol + atol) & is_finite(b)
+    size = complex_numbers.magnitude if wide.is_complex else Term.abs
+    close = (size(a - b) <= size(b) * rtol + atol) & is_finite(size(b))
     close = close | (a == b)
     if equal_nan:
         close = close | (a.is_nan() & b.is_nan())
@@ -123,6 +125,6 @@ def array_equal(x: Operand, y: Operand, *, equal_nan: bool = False) -> bool:
         return False
     like, (a, b) = align((x, y), "array_equal")
     same = a == b
-    if equal_nan and a.dtype.is_float:
+    if equal_nan and a.dtype.is_inexact:
         same = same | (a.is_nan() & b.is_nan())
     return bool(all_of(wrap(same.node, like)))

@@ -16,7 +16,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
-from zyx.functions import formulas
+from zyx.functions import complex_numbers, formulas
 from zyx.functions.operands import align, float_dtype, require, term_of, wrap
 from zyx.functions.term import Term
 from zyx.graph import node as n
@@ -273,7 +273,11 @@ def _variance(term: Term, axes: Sequence[int], correction: float) -> tuple[Term,
     from zyx.functions.deviations import squared_deviations  # which most programs do without
 
     count = formulas.count(term, axes)
-    spread = squared_deviations(term, axes) / shapes.as_float(count - correction if count > correction else 0)
+    parts = complex_numbers.parts(term) if term.dtype.is_complex else (term,)
+    total = squared_deviations(parts[0], axes)
+    for part in parts[1:]:
+        total = total + squared_deviations(part, axes)
+    spread = total / shapes.as_float(count - correction if count > correction else 0)
     return spread, formulas.mean(term, axes)
 
 
@@ -290,7 +294,7 @@ def var(
     """Return the variance along `axis`: the sum of squared distances from the mean, over the count less `correction`.
 
     Where that is not positive, the result is NaN (or infinity, if the elements differ). Integers and bools give
-    float32. `ddof` is NumPy's name for `correction`.
+    float32; of complex numbers the distances are magnitudes. `ddof` is NumPy's name for `correction`.
     """
     if out is not None:
         _refuse(out, "var")
@@ -326,7 +330,8 @@ def var_mean(
     target = _result_dtype(term, dtype, "var")
     axes = shapes.normalize_axes(axis, len(term.shape))
     spread, centre = _variance(term.cast(dtypes.accumulator(target)), axes, correction)
-    parts = (drop_axes(part.cast(target), axes, keepdims=keepdims) for part in (spread, centre))
+    both = spread.cast(target.part), centre.cast(target)
+    parts = (drop_axes(part, axes, keepdims=keepdims) for part in both)
     return tuple(wrap(part.node, x) for part in parts)  # type: ignore[return-value]  # of two
 
 
@@ -369,9 +374,11 @@ def norm(x: Tensor, ord: float = 2.0, axis: AxisLike = None, *, keepdims: bool =
     """Return the vector norm along `axis`: ``sum(|x| ** ord) ** (1 / ord)``.
 
     `ord` may also be infinity (greatest magnitude), minus infinity (least) or 0 (how many are not 0). At a zero vector
-    the gradient is 0. Integers and bools are computed as float32.
+    the gradient is 0. Integers and bools are computed as float32; of complex numbers it is the norm of magnitudes.
     """
     term = term_of(x, "norm")
+    if term.dtype.is_complex:
+        term = complex_numbers.magnitude(term)
     target = float_dtype(term.dtype)
     axes = shapes.normalize_axes(axis, len(term.shape))
     wide = term.cast(dtypes.accumulator(target))

@@ -101,8 +101,6 @@ class Graph:
         if dtype.is_complex:
             parts = (value.real, value.imag) if type(value) is complex else (value, 0.0)
             return self.complex(*(self.const(part, dtype.part, device, shape) for part in parts))
-        if type(value) is complex:
-            raise DTypeError(f"{value} is complex and does not fit {dtype}; cast the array with .astype(...)")
         if type(value) not in _NUMBERS and (node_of := getattr(type(value), "as_constant", None)) is not None:
             return node_of(value, self, dtype, device, shape)  # type: ignore[no-any-return]
         value = dtype.to_scalar(value)
@@ -462,9 +460,8 @@ class Graph:
     def custom(self, kernel: object, sources: tuple[n.Node, ...], output: int, shape: Shape, dtype: DType) -> n.Node:
         """Return output number `output` of a hand-written `kernel`, which is hashable."""
         check_devices("custom kernel", *sources)
-        for x in (*sources, dtype):
-            if (x if isinstance(x, dtypes.DType) else x.dtype).is_complex:
-                raise DTypeError(f"custom kernel: kernels have no complex numbers, such as {x}; see zyx.view_as_real")
+        if dtype.is_complex or any([x.dtype.is_complex for x in sources]):
+            raise DTypeError(f"custom kernel {kernel!r}: kernels have no complex numbers; see zyx.view_as_real")
         return self._intern(n.Custom(shape, dtype, sources[0].device, sources, kernel, output))
 
 
