@@ -71,6 +71,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Scalar | Tensor) -> Tensor:
 def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # the Array API's
     """Return `x` bounded by `min` below and `max` above, where given; NaN stays NaN, and bounds nothing."""
     result = require(x, "clip")
+    require_real(result.node.dtype, "clip")
     if min is not None:
         like, (value, bound) = align((result, min), "clip")
         result = wrap((value < bound).where(bound, value).node, like)

@@ -17,7 +17,7 @@ from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions import complex_numbers, formulas
-from zyx.functions.operands import align, float_dtype, require, term_of, wrap
+from zyx.functions.operands import align, float_dtype, require, require_real, term_of, wrap
 from zyx.functions.term import Term
 from zyx.graph import node as n
 from zyx.ops import ReduceOp, identity
@@ -86,6 +86,7 @@ def prod(
 
 def _extreme(x: Tensor, op: ReduceOp, axis: AxisLike, what: str, *, keepdims: bool) -> Tensor:
     term = term_of(x, what)
+    require_real(term.dtype, what)
     axes = shapes.normalize_axes(axis, len(term.shape))
     check_not_empty(term, axes, what)
     return wrap(drop_axes(term.reduce(op, axes), axes, keepdims=keepdims).node, x)
@@ -229,6 +230,7 @@ def _is_permuted(node: n.Node) -> bool:
 
 def _place(x: Tensor, op: ReduceOp, axis: int | None, what: str, *, keepdims: bool) -> Tensor:
     term = term_of(x, what)
+    require_real(term.dtype, what)
     shape = term.shape
     if axis is None:
         term, place = term.reshape((shapes.size_of(shape),)), 0
@@ -349,7 +351,8 @@ def std_mean(
     axes = shapes.normalize_axes(axis, len(term.shape))
     spread, centre = _variance(term.cast(dtypes.accumulator(target)), axes, correction)
     root = formulas.safe_sqrt(spread)
-    parts = (drop_axes(part.cast(target), axes, keepdims=keepdims) for part in (root, centre))
+    both = root.cast(target.part), centre.cast(target)
+    parts = (drop_axes(part, axes, keepdims=keepdims) for part in both)
     return tuple(wrap(part.node, x) for part in parts)  # type: ignore[return-value]  # of two
 
 

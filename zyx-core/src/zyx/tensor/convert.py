@@ -14,7 +14,7 @@ from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError, SharingError
 from zyx.functions import sharing
 from zyx.functions.joining import join_terms
-from zyx.functions.operands import Array, require, term_of, wrap
+from zyx.functions.operands import Array, require, require_real, term_of, wrap
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -77,7 +77,12 @@ def to_int(x: Tensor) -> int:
 
 
 def to_float(x: Tensor) -> float:
-    """Return the one element."""
+    """Return the one element.
+
+    Raises:
+        DTypeError: It is complex.
+    """
+    require_real(require(x, "float").node.dtype, "float")
     return float(item(x))
 
 
