@@ -134,6 +134,15 @@ def test_values_go_to_other_libraries_and_back():
     assert zyx.complex(zyx.Tensor([1.0]), zyx.Tensor([2.0])).tolist() == [1 + 2j]
 
 
+def test_files_have_what_their_format_has(tmp_path):
+    zyx.save(tmp_path / "a.safetensors", {"a": zyx.Tensor([1j + 2])})
+    loaded = zyx.load(tmp_path / "a.safetensors")["a"]
+    assert loaded.dtype is zyx.complex64
+    assert (loaded * 2).tolist() == [2j + 4]
+    with pytest.raises(DTypeError, match="complex128, which safetensors lacks"):
+        zyx.save(tmp_path / "b.safetensors", {"a": loaded.astype(zyx.complex128)})
+
+
 def test_promotion_is_the_array_apis():
     assert zyx.result_type(zyx.float64, zyx.complex64) is zyx.complex128
     assert zyx.result_type(zyx.int64, zyx.complex64) is zyx.complex64
