@@ -162,18 +162,6 @@ from zyx.functions.info import array_namespace_info as __array_namespace_info__
 from zyx.functions.info import astype, can_cast, finfo, iinfo, isdtype, result_type
 from zyx.functions.joining import chunk, concat, meshgrid, pad, repeat, roll, split, stack, tile, unstack
 from zyx.functions.linalg import cross, dot, matmul, matrix_power, outer, tensordot, trace, vecdot
-from zyx.functions.losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    nll_loss,
-    smooth_l1_loss,
-    triplet_margin_loss,
-)
 from zyx.functions.movement import (
     broadcast_arrays,
     broadcast_to,
@@ -196,17 +184,6 @@ from zyx.functions.movement import (
     unflatten,
     unfold,
     windows,
-)
-from zyx.functions.pooling import (
-    avg_pool,
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    max_pool,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-    max_pool_with_indices,
 )
 from zyx.functions.reduction import (
     all,
@@ -307,6 +284,29 @@ if TYPE_CHECKING:
     from zyx import optim as optim
     from zyx.autograd import Tape, grad, value_and_grad
     from zyx.functions.einsum import einsum
+    from zyx.functions.losses import (
+        binary_cross_entropy,
+        binary_cross_entropy_with_logits,
+        cross_entropy,
+        huber_loss,
+        kl_div,
+        l1_loss,
+        mse_loss,
+        nll_loss,
+        smooth_l1_loss,
+        triplet_margin_loss,
+    )
+    from zyx.functions.pooling import (
+        avg_pool,
+        avg_pool1d,
+        avg_pool2d,
+        avg_pool3d,
+        max_pool,
+        max_pool1d,
+        max_pool2d,
+        max_pool3d,
+        max_pool_with_indices,
+    )
     from zyx.io import load, save
     from zyx.jit.dims import Dim
     from zyx.tensor.control import (
@@ -366,6 +366,25 @@ pi: Final = math.pi
 __array_api_version__: Final = API_VERSIONS[-1]
 
 _LAZY: Final = {
+    "binary_cross_entropy": "zyx.functions.losses",
+    "binary_cross_entropy_with_logits": "zyx.functions.losses",
+    "cross_entropy": "zyx.functions.losses",
+    "huber_loss": "zyx.functions.losses",
+    "kl_div": "zyx.functions.losses",
+    "l1_loss": "zyx.functions.losses",
+    "mse_loss": "zyx.functions.losses",
+    "nll_loss": "zyx.functions.losses",
+    "smooth_l1_loss": "zyx.functions.losses",
+    "triplet_margin_loss": "zyx.functions.losses",
+    "avg_pool": "zyx.functions.pooling",
+    "avg_pool1d": "zyx.functions.pooling",
+    "avg_pool2d": "zyx.functions.pooling",
+    "avg_pool3d": "zyx.functions.pooling",
+    "max_pool": "zyx.functions.pooling",
+    "max_pool1d": "zyx.functions.pooling",
+    "max_pool2d": "zyx.functions.pooling",
+    "max_pool3d": "zyx.functions.pooling",
+    "max_pool_with_indices": "zyx.functions.pooling",
     "Dim": "zyx.jit.dims",
     "Tape": "zyx.autograd",
     "debug": "zyx.tensor.control",

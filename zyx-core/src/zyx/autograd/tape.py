@@ -91,8 +91,8 @@ class Tape:
 
         Raises:
             GradientError: `target` is no tensor or was not made inside the block; it or a source is not of a float
-                or complex dtype; a source is a constant; `target` has several elements and no upstream; or an operation on the way
-                has no gradient.
+                or complex dtype; a source is a constant; `target` has several elements and no upstream; or an operation
+                on the way has no gradient.
         """
         if not isinstance(target, Handle):
             raise GradientError(
