@@ -78,8 +78,8 @@ def test_numpy_takes_a_dtype(dtype):
 
 
 def test_kinds_are_numpys_letters_in_the_order_of_promotion():
-    assert [kind.value for kind in dtypes.Kind] == ["b", "u", "i", "f"]
-    for dtype in dtypes.ALL:
+    assert [kind.value for kind in dtypes.Kind] == ["b", "u", "i", "f", "c"]
+    for dtype in (*dtypes.ALL, *dtypes.COMPLEX):
         if dtype is not dtypes.bfloat16:
             assert dtype.kind == dtype.numpy.kind
         assert dtype.kind not in "USVOMm"  # as scikit-learn asks

@@ -22,6 +22,8 @@ from zyx import settings as _settings  # noqa: F401  # the package, which must n
 from zyx.dtype import (
     DType,
     bfloat16,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -87,6 +89,16 @@ from zyx.functions.arithmetic import (
     subtract,
 )
 from zyx.functions.choosing import allclose, array_equal, clip, isclose, lerp, masked_fill, nan_to_num, where
+from zyx.functions.complex_numbers import (
+    angle,
+    complex,
+    conj,
+    imag,
+    is_complex,
+    real,
+    view_as_complex,
+    view_as_real,
+)
 from zyx.functions.conv import (
     conv,
     conv1d,
@@ -98,7 +110,6 @@ from zyx.functions.conv import (
     conv_transpose3d,
 )
 from zyx.functions.cumulative import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff
-from zyx.functions.einsum import einsum
 from zyx.functions.elementwise import (
     abs,
     acos,
@@ -150,18 +161,6 @@ from zyx.functions.info import array_namespace_info as __array_namespace_info__
 from zyx.functions.info import astype, can_cast, finfo, iinfo, isdtype, result_type
 from zyx.functions.joining import chunk, concat, meshgrid, pad, repeat, roll, split, stack, tile, unstack
 from zyx.functions.linalg import cross, dot, matmul, matrix_power, outer, tensordot, trace, vecdot
-from zyx.functions.losses import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    cross_entropy,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    nll_loss,
-    smooth_l1_loss,
-    triplet_margin_loss,
-)
 from zyx.functions.movement import (
     broadcast_arrays,
     broadcast_to,
@@ -184,17 +183,6 @@ from zyx.functions.movement import (
     unflatten,
     unfold,
     windows,
-)
-from zyx.functions.pooling import (
-    avg_pool,
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    max_pool,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-    max_pool_with_indices,
 )
 from zyx.functions.reduction import (
     all,
@@ -295,6 +283,30 @@ if TYPE_CHECKING:
     from zyx import nn as nn
     from zyx import optim as optim
     from zyx.autograd import Tape, grad, value_and_grad
+    from zyx.functions.einsum import einsum
+    from zyx.functions.losses import (
+        binary_cross_entropy,
+        binary_cross_entropy_with_logits,
+        cross_entropy,
+        huber_loss,
+        kl_div,
+        l1_loss,
+        mse_loss,
+        nll_loss,
+        smooth_l1_loss,
+        triplet_margin_loss,
+    )
+    from zyx.functions.pooling import (
+        avg_pool,
+        avg_pool1d,
+        avg_pool2d,
+        avg_pool3d,
+        max_pool,
+        max_pool1d,
+        max_pool2d,
+        max_pool3d,
+        max_pool_with_indices,
+    )
     from zyx.io import load, save
     from zyx.jit.dims import Dim
     from zyx.tensor.control import (
@@ -310,38 +322,39 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DType", "Dim", "Generator", "Tape", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__",
-    "abs", "acos", "acosh", "add", "all", "allclose", "aminmax", "any", "arange", "argmax", "argmin", "argsort",
-    "array_equal", "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "avg_pool", "avg_pool1d",
+    "abs", "acos", "acosh", "add", "all", "allclose", "aminmax", "angle", "any", "arange", "argmax", "argmin",
+    "argsort", "array_equal", "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "avg_pool", "avg_pool1d",
     "avg_pool2d", "avg_pool3d", "backends", "bernoulli", "bfloat16", "binary_cross_entropy",
     "binary_cross_entropy_with_logits", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or",
     "bitwise_right_shift", "bitwise_xor", "bool", "broadcast_arrays", "broadcast_to", "can_cast", "ceil", "celu",
-    "chunk", "clip", "concat", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "copysign", "cos", "cosh", "cosine_similarity", "count_nonzero", "cross",
-    "cross_entropy", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "debug",
-    "default_device", "default_generator", "deg2rad", "device", "device_info", "devices", "diag", "diagonal", "diff",
-    "divide", "dot", "dropout", "e", "einsum", "elu", "empty", "empty_cache", "empty_like", "equal", "erf", "erfinv",
-    "errors", "exp", "exp2", "expand_dims", "explain_device", "explain_plan", "expm1", "eye", "finfo", "flatten",
-    "flip", "float16", "float32", "float64", "floor", "floor_divide", "fmod", "frac", "from_dlpack", "from_numpy",
-    "full", "full_like", "gather", "gelu", "glorot_uniform", "grad", "greater", "greater_equal", "hardsigmoid",
-    "hardswish", "hardtanh", "huber_loss", "hypot", "iinfo", "implicit_casts", "index_select", "inf", "int8", "int16",
-    "int32", "int64", "isclose", "isdtype", "isfinite", "isinf", "isnan", "jit", "kaiming_normal", "kaiming_uniform",
-    "kl_div", "l1_loss", "leaky_relu", "lerp", "less", "less_equal", "linspace", "load", "log", "log1p", "log2",
-    "log10", "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid",
-    "logsumexp", "manual_seed", "masked_fill", "masked_select", "matmul", "matrix_power", "matrix_transpose", "max",
-    "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_with_indices", "maximum", "mean", "median",
-    "memory_stats", "meshgrid", "min", "minimum", "mish", "moveaxis", "mse_loss", "multinomial", "multiply", "nan",
-    "nan_to_num", "narrow", "negative", "newaxis", "nextafter", "nll_loss", "nonzero", "norm", "normal", "normalize",
-    "not_equal", "one_hot", "ones", "ones_like", "outer", "pad", "permute_dims", "pi", "plot_dot_graph",
-    "plot_dot_plan", "positive", "pow", "prelu", "prod", "profile", "put", "put_along_axis", "quick_gelu", "rad2deg",
-    "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "ravel", "realize", "reciprocal", "relu",
-    "relu6", "remainder", "repeat", "reshape", "result_type", "roll", "round", "rsqrt", "save", "scatter",
-    "scatter_add", "scatter_reduce", "searchsorted", "selu", "set_implicit_casts", "set_training", "settings",
-    "sigmoid", "sign", "signbit", "silu", "sin", "sinh", "smooth_l1_loss", "softmax", "softmin", "softplus", "softsign",
-    "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "subtract", "sum", "swapaxes",
-    "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk", "trace", "training",
-    "transpose", "tri", "tril", "triplet_margin_loss", "triu", "trunc", "uint8", "uint16", "uint32", "uint64",
-    "unflatten", "unfold", "uniform", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack",
-    "value_and_grad", "var", "var_mean", "vecdot", "where", "windows", "zeros", "zeros_like",
+    "chunk", "clip", "complex", "complex64", "complex128", "concat", "conj", "conv", "conv1d", "conv2d", "conv3d",
+    "conv_transpose", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "cos", "cosh",
+    "cosine_similarity", "count_nonzero", "cross", "cross_entropy", "cummax", "cummin", "cumprod", "cumsum",
+    "cumulative_prod", "cumulative_sum", "debug", "default_device", "default_generator", "deg2rad", "device",
+    "device_info", "devices", "diag", "diagonal", "diff", "divide", "dot", "dropout", "e", "einsum", "elu", "empty",
+    "empty_cache", "empty_like", "equal", "erf", "erfinv", "errors", "exp", "exp2", "expand_dims", "explain_device",
+    "explain_plan", "expm1", "eye", "finfo", "flatten", "flip", "float16", "float32", "float64", "floor",
+    "floor_divide", "fmod", "frac", "from_dlpack", "from_numpy", "full", "full_like", "gather", "gelu",
+    "glorot_uniform", "grad", "greater", "greater_equal", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "hypot",
+    "iinfo", "imag", "implicit_casts", "index_select", "inf", "int8", "int16", "int32", "int64", "is_complex",
+    "isclose", "isdtype", "isfinite", "isinf", "isnan", "jit", "kaiming_normal", "kaiming_uniform", "kl_div", "l1_loss",
+    "leaky_relu", "lerp", "less", "less_equal", "linspace", "load", "log", "log1p", "log2", "log10", "log_softmax",
+    "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "logsumexp", "manual_seed",
+    "masked_fill", "masked_select", "matmul", "matrix_power", "matrix_transpose", "max", "max_pool", "max_pool1d",
+    "max_pool2d", "max_pool3d", "max_pool_with_indices", "maximum", "mean", "median", "memory_stats", "meshgrid", "min",
+    "minimum", "mish", "moveaxis", "mse_loss", "multinomial", "multiply", "nan", "nan_to_num", "narrow", "negative",
+    "newaxis", "nextafter", "nll_loss", "nonzero", "norm", "normal", "normalize", "not_equal", "one_hot", "ones",
+    "ones_like", "outer", "pad", "permute_dims", "pi", "plot_dot_graph", "plot_dot_plan", "positive", "pow", "prelu",
+    "prod", "profile", "put", "put_along_axis", "quick_gelu", "rad2deg", "rand", "rand_like", "randint", "randn",
+    "randn_like", "randperm", "ravel", "real", "realize", "reciprocal", "relu", "relu6", "remainder", "repeat",
+    "reshape", "result_type", "roll", "round", "rsqrt", "save", "scatter", "scatter_add", "scatter_reduce",
+    "searchsorted", "selu", "set_implicit_casts", "set_training", "settings", "sigmoid", "sign", "signbit", "silu",
+    "sin", "sinh", "smooth_l1_loss", "softmax", "softmin", "softplus", "softsign", "sort", "split", "sqrt", "square",
+    "squeeze", "stack", "std", "std_mean", "subtract", "sum", "swapaxes", "synchronize", "take", "take_along_axis",
+    "tan", "tanh", "tensordot", "tile", "topk", "trace", "training", "transpose", "tri", "tril", "triplet_margin_loss",
+    "triu", "trunc", "uint8", "uint16", "uint32", "uint64", "unflatten", "unfold", "uniform", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values", "unstack", "value_and_grad", "var", "var_mean", "vecdot",
+    "view_as_complex", "view_as_real", "where", "windows", "zeros", "zeros_like",
 ]  # fmt: skip
 
 e: Final = math.e
@@ -353,9 +366,29 @@ pi: Final = math.pi
 __array_api_version__: Final = API_VERSIONS[-1]
 
 _LAZY: Final = {
+    "binary_cross_entropy": "zyx.functions.losses",
+    "binary_cross_entropy_with_logits": "zyx.functions.losses",
+    "cross_entropy": "zyx.functions.losses",
+    "huber_loss": "zyx.functions.losses",
+    "kl_div": "zyx.functions.losses",
+    "l1_loss": "zyx.functions.losses",
+    "mse_loss": "zyx.functions.losses",
+    "nll_loss": "zyx.functions.losses",
+    "smooth_l1_loss": "zyx.functions.losses",
+    "triplet_margin_loss": "zyx.functions.losses",
+    "avg_pool": "zyx.functions.pooling",
+    "avg_pool1d": "zyx.functions.pooling",
+    "avg_pool2d": "zyx.functions.pooling",
+    "avg_pool3d": "zyx.functions.pooling",
+    "max_pool": "zyx.functions.pooling",
+    "max_pool1d": "zyx.functions.pooling",
+    "max_pool2d": "zyx.functions.pooling",
+    "max_pool3d": "zyx.functions.pooling",
+    "max_pool_with_indices": "zyx.functions.pooling",
     "Dim": "zyx.jit.dims",
     "Tape": "zyx.autograd",
     "debug": "zyx.tensor.control",
+    "einsum": "zyx.functions.einsum",
     "empty_cache": "zyx.tensor.control",
     "explain_plan": "zyx.tensor.control",
     "glorot_uniform": "zyx.tensor.weights",

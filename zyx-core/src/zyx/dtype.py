@@ -1,9 +1,11 @@
 """Element types, and which type two of them make together.
 
-Thirteen types. Names are the Array API's, plus `float16` and `bfloat16`, which compute in float32 and round after every
-operation. Promotion follows the Array API's table; what that leaves open is settled here:
+Thirteen types that kernels know, `ALL`, and two of complex numbers, `COMPLEX`, which are pairs of these (`zyx.pairs`).
+Names are the Array API's, plus `float16` and `bfloat16`, which compute in float32 and round after every operation.
+Promotion follows the Array API's table; what that leaves open is settled here:
 
-* integer with float: the float;
+* integer with float or complex: the latter;
+* float with complex: the complex type whose parts hold the float;
 * float16 with bfloat16: float32, the least type that holds both;
 * uint64 with a signed integer: an error, since no integer type holds both.
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Scalar: TypeAlias = bool | int | float
+Number: TypeAlias = bool | int | float | complex
 
 _FLOAT32: Final = struct.Struct("<f")
 _UINT32: Final = struct.Struct("<I")
@@ -39,6 +42,7 @@ class Kind(enum.StrEnum):
     UINT = "u"
     INT = "i"
     FLOAT = "f"
+    COMPLEX = "c"
 
 
 _ORDER: Final = {kind: place for place, kind in enumerate(Kind)}
@@ -95,6 +99,23 @@ class DType:
         return self.kind is Kind.FLOAT
 
     @cached_property
+    def is_complex(self) -> bool:
+        """Whether this is complex64 or complex128."""
+        return self.kind is Kind.COMPLEX
+
+    @cached_property
+    def is_inexact(self) -> bool:
+        """Whether this is a floating-point or complex type: what gradients exist for."""
+        return self.kind in (Kind.FLOAT, Kind.COMPLEX)
+
+    @cached_property
+    def part(self) -> DType:
+        """The type of the real and the imaginary part; a type that is not complex itself."""
+        if self.kind is not Kind.COMPLEX:
+            return self
+        return float32 if self.bits == 64 else float64
+
+    @cached_property
     def is_integer(self) -> bool:
         """Whether this is a signed or unsigned integer type (not bool)."""
         return self.kind in (Kind.INT, Kind.UINT)
@@ -140,6 +161,8 @@ class DType:
                 return -(1 << (self.bits - 1))
             case Kind.FLOAT:
                 return -float("inf")
+            case Kind.COMPLEX:
+                raise DTypeError(f"{self} has no least value: complex numbers have no order")
 
     @cached_property
     def max(self) -> Scalar:
@@ -153,11 +176,21 @@ class DType:
                 return (1 << (self.bits - 1)) - 1
             case Kind.FLOAT:
                 return float("inf")
+            case Kind.COMPLEX:
+                raise DTypeError(f"{self} has no greatest value: complex numbers have no order")
 
-    def to_scalar(self, value: Scalar) -> Scalar:
-        """Return `value` as this type holds it: integers wrap, floats round once, any nonzero value is True."""
+    def to_scalar(self, value: Number) -> Scalar:
+        """Return `value` as this type holds it: integers wrap, floats round once, any nonzero value is True.
+
+        Complex types hold pairs of their `part`, which is what numbers are made for.
+
+        Raises:
+            DTypeError: A complex number, which is two.
+        """
         if self is float32 and type(value) is float:  # far the most frequent
             return _to_float32(value)
+        if isinstance(value, complex):
+            raise DTypeError(f"{value} is complex and does not fit {self}; cast the array with .astype(...)")
         if self.kind is Kind.FLOAT and self.bits < 64:
             is_rounded = isinstance(value, int) and not -_ALL_EXACT <= value <= _ALL_EXACT
             value = _to_float64_to_odd(int(value)) if is_rounded else float(value)
@@ -175,6 +208,8 @@ class DType:
                     value = _to_float32_to_odd(value)
                 with np.errstate(over="ignore"):
                     return float(np.asarray(value).astype(self.numpy))
+            case Kind.COMPLEX:
+                return self.part.to_scalar(value)
 
     def wrap(self, value: int) -> int:
         """Return the integer congruent to `value` modulo 2**bits that this integer type holds."""
@@ -234,24 +269,29 @@ float16: Final = DType("float16", "f16", Kind.FLOAT, 16)
 bfloat16: Final = DType("bfloat16", "bf16", Kind.FLOAT, 16)
 float32: Final = DType("float32", "f32", Kind.FLOAT, 32)
 float64: Final = DType("float64", "f64", Kind.FLOAT, 64)
+complex64: Final = DType("complex64", "c64", Kind.COMPLEX, 64)
+complex128: Final = DType("complex128", "c128", Kind.COMPLEX, 128)
 
 ALL: Final = (
     bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64,
 )  # fmt: skip
+COMPLEX: Final = (complex64, complex128)
 FLOATS: Final = tuple(t for t in ALL if t.is_float)
 INTEGERS: Final = tuple(t for t in ALL if t.is_integer)
-BY_NAME: Final = {t.name: t for t in ALL}
+BY_NAME: Final = {t.name: t for t in (*ALL, *COMPLEX)}
 BY_SHORT: Final = {t.short: t for t in ALL}
-_BY_NUMPY: Final = {np.dtype(t.name): t for t in ALL if t is not bfloat16}
+_BY_NUMPY: Final = {np.dtype(t.name): t for t in (*ALL, *COMPLEX) if t is not bfloat16}
 _SIGNED: Final = {8: int8, 16: int16, 32: int32, 64: int64}
 
-DTypeLike: TypeAlias = "DType | str | type[bool] | type[int] | type[float] | np.dtype[np.generic] | type[np.generic]"
+DTypeLike: TypeAlias = (
+    "DType | str | type[bool] | type[int] | type[float] | type[complex] | np.dtype[np.generic] | type[np.generic]"
+)
 
 
 def as_dtype(given: DTypeLike) -> DType:
-    """Return the type that `given` names: one of ours, a name, a NumPy type, or Python's bool, int or float.
+    """Return the type that `given` names: one of ours, a name, a NumPy type, or one of Python's.
 
-    Python's types mean the defaults: bool, int64, float32.
+    Python's types mean the defaults: bool, int64, float32, complex64.
 
     Raises:
         DTypeError: Nothing of that name.
@@ -266,6 +306,8 @@ def as_dtype(given: DTypeLike) -> DType:
         return int64
     elif given is float:
         return float32
+    elif given is complex:
+        return complex64
     else:
         found = _of_numpy(np.dtype(given))
     if found is None:
@@ -293,7 +335,7 @@ def promote(x: DType, y: DType) -> DType:
             if low.bits == 64:
                 raise DTypeError(f"no integer type holds both {low} and {high}; cast one of them with .astype(...)")
             return _SIGNED[low.bits * 2]
-        return high
+        return complex128 if low is float64 else high
     if low.bits != high.bits:
         return low if low.bits > high.bits else high
     return float32  # float16 with bfloat16: the one pair of equal kind and size
@@ -308,15 +350,23 @@ def promote_all(dtypes: Iterable[DType]) -> DType:
     return result
 
 
-def promote_scalar(dtype: DType, value: Scalar) -> DType:
+def complex_of(dtype: DType) -> DType:
+    """Return the complex type whose parts hold `dtype`: complex128 of float64, else complex64; complex ones as is."""
+    return promote(dtype, complex64)
+
+
+def promote_scalar(dtype: DType, value: Number) -> DType:
     """Return the type of an operation of an array of `dtype` with the Python scalar `value`.
 
-    The array's type, unless the scalar is of a later family: then the default of that family, int64 or float32.
+    The array's type, unless the scalar is of a later family: then the default of that family, int64 or float32, or the
+    complex type whose parts hold the array's.
 
     Raises:
         DTypeError: An integer that `dtype` cannot hold, or int64 beside an array of bools.
     """
-    if isinstance(value, bool) or dtype.is_float:
+    if isinstance(value, complex):
+        return complex_of(dtype)
+    if isinstance(value, bool) or dtype.is_inexact:
         return dtype
     if isinstance(value, float):
         return float32

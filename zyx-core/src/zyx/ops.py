@@ -11,6 +11,8 @@ Semantics are pinned here once, for all backends, passes and interpreters:
   bfloat16 round after every operation.
 * Casts to integers truncate and saturate, NaN becomes 0; between integers they wrap; to bool they test for nonzero.
 * bool knows `NOT`, `AND`, `OR`, `XOR`, `MAX` (or), `MIN` (and), comparisons and casts.
+* Complex numbers, which no kernel has (`zyx.pairs`), know what is analytic, and whether two are equal. Special cases
+  are those of C99, annex G, but that `MUL` is the plain formula and `DIV` is Smith's.
 """
 
 from __future__ import annotations
@@ -127,6 +129,11 @@ _BOOL_BINARY: Final = _BITWISE | COMPARISONS | {BinaryOp.MAX, BinaryOp.MIN}
 _INTEGER_BINARY: Final = frozenset(BinaryOp)
 _FLOAT_BINARY: Final = frozenset(BinaryOp) - _BITWISE - _SHIFTS
 
+_COMPLEX_UNARY: Final = _FLOAT_UNARY - {UnaryOp.ABS, UnaryOp.FLOOR, UnaryOp.TRUNC, UnaryOp.ERF}
+_COMPLEX_BINARY: Final = frozenset(
+    {BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV, BinaryOp.POW, BinaryOp.EQ, BinaryOp.NE}
+)
+
 TRANSCENDENTAL: Final = frozenset(
     {
         UnaryOp.EXP, UnaryOp.EXP2, UnaryOp.EXPM1, UnaryOp.LOG, UnaryOp.LOG2, UnaryOp.LOG1P,
@@ -139,6 +146,8 @@ def unary_ops(dtype: DType) -> frozenset[UnaryOp]:
     """Return the unary operations that exist for `dtype`."""
     if dtype.is_bool:
         return _LOGIC_UNARY
+    if dtype.is_complex:
+        return _COMPLEX_UNARY
     return _FLOAT_UNARY if dtype.is_float else _INTEGER_UNARY
 
 
@@ -146,6 +155,8 @@ def binary_ops(dtype: DType) -> frozenset[BinaryOp]:
     """Return the binary operations that exist for operands of `dtype`."""
     if dtype.is_bool:
         return _BOOL_BINARY
+    if dtype.is_complex:
+        return _COMPLEX_BINARY
     return _FLOAT_BINARY if dtype.is_float else _INTEGER_BINARY
 
 

@@ -85,7 +85,7 @@ def unary_function(op: UnaryOp, dtype: DType) -> UnaryFunction:
     if op not in unary_ops(dtype):
         raise KeyError(f"{op.value} is not defined for {dtype}")
     if op in _WIDE_UNARY:
-        return _through_unary(_WIDE_UNARY[op], dtype, dtypes.float64)
+        return _through_unary(_WIDE_UNARY[op], dtype, dtypes.complex128 if dtype.is_complex else dtypes.float64)
     return _through_unary(_UNARY[op], dtype, dtypes.accumulator(dtype))
 
 
@@ -98,6 +98,8 @@ def binary_function(op: BinaryOp, dtype: DType) -> BinaryFunction:
     """
     if op not in binary_ops(dtype):
         raise KeyError(f"{op.value} is not defined for {dtype}")
+    if dtype.is_complex:
+        return _COMPARE.get(op) or (np.power if op is BinaryOp.POW else _FLOAT[op])
     if not dtype.is_float:
         return _INTEGER[op]
     if op in _COMPARE:

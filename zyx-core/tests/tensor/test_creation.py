@@ -71,7 +71,6 @@ def test_nested_tensors_are_read():
         ([[1, 2], [3]], ShapeError, r"row \[0\] has 2 elements, row \[1\] has 1 elements"),
         ([[[1], [2]], [[3], [4, 5]]], ShapeError, r"row \[1\]\[0\] has 1 elements, row \[1\]\[1\] has 2 elements"),
         ([1, [2]], ShapeError, r"row \[0\] has no elements, being a number, row \[1\] has 1 elements"),
-        ([1j], DTypeError, "no complex dtypes"), (np.ones(2, complex), DTypeError, "no complex dtypes"),
         ("text", DTypeError, "numbers"),
         ([None], DTypeError, "NumPy's object"), ([2**70], DTypeError, "NumPy's object"),
         (2**70, DTypeError, "does not fit int64"),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.autograd.accumulate import sum_of
 from zyx.autograd.rules import NO_GRADIENT, RULES
 from zyx.errors import GradientError
-from zyx.graph.node import Alias, Const, Leaf
+from zyx.graph.node import Alias, Complex, Const, Leaf
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -41,18 +41,23 @@ def gradient(
     It goes through nodes that have storage: their sources are their history. A source that the target does not depend
     on has the gradient 0; the gradient at a source that depends on another one is also part of the other's.
 
+    The gradient at a complex number ``x + iy`` of a real target L is ``dL/dx + i dL/dy``, the direction in which L
+    grows fastest, as PyTorch has it; JAX has the conjugate. `upstream` is of the same kind: the result for a
+    holomorphic function f is ``upstream * conj(f')``. Within, gradients are the conjugates, so that the rules of real
+    functions are those of holomorphic ones; they change at this border.
+
     Args:
         graph: Makes the nodes.
-        target: What to differentiate; of a float dtype.
-        sources: Nodes of float dtypes.
+        target: What to differentiate; of a float or complex dtype.
+        sources: Nodes of float or complex dtypes.
         upstream: The gradient at `target`, of its shape and dtype; 1 if it is None and `target` has one element.
         history: For leaves, the node whose values they hold: gradients go on there.
 
     Raises:
-        GradientError: Not floats; no upstream for a target of another size, or one that does not fit; a source is a
-            constant; the target's history is lost; or a node on the way has no rule.
+        GradientError: Not floats; no upstream for a target that is complex or of another size, or one that does not
+            fit; a source is a constant; the target's history is lost; or a node on the way has no rule.
     """
-    if not target.dtype.is_float:
+    if not target.dtype.is_inexact:
         raise GradientError(f"the target {target} is not of a float dtype, so it has no gradient")
     for position, source in enumerate(sources):
         check_source(f"source {position}", source)
@@ -60,19 +65,22 @@ def gradient(
         raise GradientError(
             f"how the target {target} was computed is forgotten; compute it inside the block of a live Tape"
         )
-    parts: dict[Node, list[Node]] = {target: [_seed(graph, target) if upstream is None else _checked(upstream, target)]}
+    start = _seed(graph, target) if upstream is None else graph.conjugate(_checked(upstream, target))
+    parts: dict[Node, list[Node]] = {target: [start]}
     order = ancestors(target, history)
     found = _propagate(graph, order, set(sources), parts, history)
     return [
-        found[source] if source in found else graph.const(0, source.dtype, source.device, source.shape)
+        graph.conjugate(found[source]) if source in found else graph.const(0, source.dtype, source.device, source.shape)
         for source in sources
     ]
 
 
 def check_source(name: str, node: Node) -> None:
     """Raise `GradientError`, calling the node `name`, unless gradients can be taken at `node`."""
-    if not node.dtype.is_float:
+    if not node.dtype.is_inexact:
         raise GradientError(f"{name} is {node}, not of a float dtype, so it has no gradient; cast it before it is used")
+    if isinstance(node, Complex) and all(isinstance(part, Const) for part in node.sources):
+        node = node.sources[0]  # a complex constant is two
     if isinstance(node, Const):
         raise GradientError(
             f"{name} is a constant, {node.dtype}{list(node.shape)} filled with {node.value}, and all equal constants "
@@ -103,7 +111,7 @@ def _reached_from(node: Node, history: Mapping[Node, Node]) -> tuple[Node, ...]:
         return (history[node],) if node in history else ()
     if type(node) in NO_GRADIENT or (isinstance(node, Alias) and node.detached):
         return ()
-    return tuple(source for source in node.sources if source.dtype.is_float)
+    return tuple(source for source in node.sources if source.dtype.is_inexact)
 
 
 def _propagate(
@@ -141,6 +149,11 @@ def _seed(graph: Graph, target: Node) -> Node:
     if size_of(target.shape) != 1:
         raise GradientError(
             f"the target has shape {target.shape}, not one element; sum it up, or give the gradient at it as `upstream`"
+        )
+    if target.dtype.is_complex:
+        raise GradientError(
+            f"the target is {target.dtype}, and what grows or falls is a real number; take its real part or its "
+            "magnitude, or give the gradient at it as `upstream`"
         )
     return graph.const(1, target.dtype, target.device, target.shape)
 

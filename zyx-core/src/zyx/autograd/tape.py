@@ -80,16 +80,19 @@ class Tape:
         led to would otherwise start from the beginning. It may be called any number of times, inside the block or after
         it.
 
+        At a complex number ``x + iy`` the gradient is ``dL/dx + i dL/dy``, as PyTorch has it: to subtract it descends.
+        JAX has its conjugate.
+
         Args:
-            target: A tensor of one element, made inside the block.
+            target: A tensor of one element, real unless there is an `upstream`, made inside the block.
             sources: A tensor, or lists, tuples and dicts of tensors; None stays None. The gradient with respect to one
                 that `target` does not depend on is 0.
             upstream: The gradient at `target`, of its shape, dtype and device; then it may have any shape.
 
         Raises:
             GradientError: `target` is no tensor or was not made inside the block; it or a source is not of a float
-                dtype; a source is a constant; `target` has several elements and no upstream; or an operation on the way
-                has no gradient.
+                or complex dtype; a source is a constant; `target` has several elements and no upstream; or an operation
+                on the way has no gradient.
         """
         if not isinstance(target, Handle):
             raise GradientError(

@@ -21,6 +21,7 @@ def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[
 
         grad(lambda x: (x * x).sum())(x)    # 2 * x
         grad(grad(f))(x)                    # the second derivative, of a scalar
+        grad(lambda z: (abs(z) ** 2).sum())(z)    # 2 * z: of complex numbers dL/dx + i dL/dy, as `Tape.gradient` says
 
     Args:
         f: Returns a tensor of one element.

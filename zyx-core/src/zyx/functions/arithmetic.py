@@ -12,7 +12,18 @@ from weakref import ref
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError
 from zyx.functions.formulas import copy_sign, is_finite
-from zyx.functions.operands import NUMBERS, OPERANDS, align, is_operand, is_tensor, require, term_of, with_arrays, wrap
+from zyx.functions.operands import (
+    OPERANDS,
+    REALS,
+    align,
+    is_operand,
+    is_tensor,
+    require,
+    require_real,
+    term_of,
+    with_arrays,
+    wrap,
+)
 from zyx.functions.term import broadcast_shapes, expand_to
 from zyx.graph.node import Binary
 from zyx.ops import BinaryOp
@@ -27,6 +38,8 @@ if TYPE_CHECKING:
 
 _new: Final = object.__new__
 _BOOL: Final = dtypes.bool_
+#: Up to this exponent a whole power of a complex number is a product, as it is in NumPy.
+_MOST_FACTORS: Final = 100
 _OF_BOOLS: Final = {BinaryOp.ADD: BinaryOp.OR, BinaryOp.MUL: BinaryOp.AND}
 """What these do to two bools, as in NumPy."""
 
@@ -45,10 +58,10 @@ def operate(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
                     shape = broadcast_shapes(first.shape, second.shape)
                     first, second = expand_to(graph, first, shape), expand_to(graph, second, shape)
                 return x.like(graph.binary(op, first, second))
-        elif first.dtype.is_float and isinstance(y, NUMBERS):
+        elif first.dtype.is_float and isinstance(y, REALS):
             number = runtime.graph.const(y, first.dtype, first.device, first.shape)
             return x.like(runtime.graph.binary(op, first, number))
-    elif isinstance(y, Handle) and isinstance(x, NUMBERS):
+    elif isinstance(y, Handle) and isinstance(x, REALS):
         runtime = y.runtime
         second = runtime.current_node(y)
         if second.dtype.is_float:
@@ -70,7 +83,7 @@ def _compare(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
         return operate(op, x, y)
     node = other.node
     held = dtypes.int64 if node.dtype.is_bool else node.dtype
-    if held.is_float or held.min <= number <= held.max:
+    if held.is_inexact or held.min <= number <= held.max:
         return operate(op, x, y)
     right_is_greater = (number > 0) is not is_left
     holds = right_is_greater if op in (BinaryOp.LT, BinaryOp.LE) else op is BinaryOp.NE
@@ -109,7 +122,7 @@ def divide(x: Operand, y: Operand, rounding_mode: str | None = None) -> Tensor:
     """
     match rounding_mode:
         case None:
-            if (is_tensor(x) and x.node.dtype.is_float) or (is_tensor(y) and y.node.dtype.is_float):
+            if (is_tensor(x) and x.node.dtype.is_inexact) or (is_tensor(y) and y.node.dtype.is_inexact):
                 return operate(BinaryOp.DIV, x, y)  # whatever the other is, they meet in a float
             like, (left, right) = align((x, y), "divide", floating=True)
             return wrap((left / right).node, like)
@@ -117,6 +130,7 @@ def divide(x: Operand, y: Operand, rounding_mode: str | None = None) -> Tensor:
             return floor_divide(x, y)
         case "trunc":
             like, (left, right) = align((x, y), "divide")
+            require_real(left.dtype, "divide with a rounding mode")
             quotient = left / right
             return wrap((quotient.trunc() if quotient.dtype.is_float else quotient).node, like)
         case _:
@@ -134,6 +148,7 @@ def _python_remainder(x: Term, y: Term) -> Term:
 def remainder(x: Operand, y: Operand) -> Tensor:
     """Return ``x % y`` with the sign of `y`, as Python has it. By zero: NaN for floats, 0 for integers."""
     like, (left, right) = align((x, y), "remainder")
+    require_real(left.dtype, "remainder")
     rest = _python_remainder(left, right)
     if rest.dtype.is_integer:
         return wrap(rest.node, like)
@@ -143,12 +158,14 @@ def remainder(x: Operand, y: Operand) -> Tensor:
 def fmod(x: Operand, y: Operand) -> Tensor:
     """Return the remainder with the sign of `x`, as C has it."""
     like, (left, right) = align((x, y), "fmod")
+    require_real(left.dtype, "fmod")
     return wrap(left.modulo(right).node, like)
 
 
 def floor_divide(x: Operand, y: Operand) -> Tensor:
     """Return ``x // y``, rounded down. By zero: infinity or NaN for floats, 0 for integers."""
     like, (left, right) = align((x, y), "floor_divide")
+    require_real(left.dtype, "floor_divide")
     if left.dtype.is_unsigned:
         return wrap((left / right).node, like)
     if left.dtype.is_integer:
@@ -171,7 +188,7 @@ def pow(x: Operand, y: Operand) -> Tensor:  # the Array API's name
 
     Whole exponents up to 3 are products, 0.5 is a square root and -1 a reciprocal, when given as Python numbers.
     """
-    if isinstance(x, Handle) and isinstance(y, NUMBERS) and not isinstance(y, bool):
+    if isinstance(x, Handle) and isinstance(y, REALS) and not isinstance(y, bool):
         base = term_of(x, "pow")
         if base.dtype.is_integer and isinstance(y, float):
             base = base.cast(dtypes.float32)
@@ -182,13 +199,28 @@ def pow(x: Operand, y: Operand) -> Tensor:  # the Array API's name
             power = base * base
         elif y == 3:
             power = base * base * base
-        elif y == 0.5 and base.dtype.is_float:
+        elif y == 0.5 and base.dtype.is_inexact:
             power = base.sqrt()
-        elif y == -1 and base.dtype.is_float:
+        elif y == -1 and base.dtype.is_inexact:
             power = base.reciprocal()
+        elif base.dtype.is_complex and y == int(y) and 0 <= abs(y) <= _MOST_FACTORS:
+            power = _whole_power(base, int(y))
         if power is not None and not base.dtype.is_bool:
             return wrap(power.node, require(x, "pow"))
     return operate(BinaryOp.POW, x, y)
+
+
+def _whole_power(base: Term, exponent: int) -> Term:
+    """Return a whole power by squaring, which is closer than by logarithms."""
+    if exponent < 0:
+        return _whole_power(base, -exponent).reciprocal()
+    result: Term | None = None
+    while exponent:
+        if exponent & 1:
+            result = base if result is None else result * base
+        exponent >>= 1
+        base = base * base if exponent else base
+    return base.like(1.0) if result is None else result
 
 
 def maximum(x: Operand, y: Operand) -> Tensor:
@@ -239,7 +271,7 @@ def greater_equal(x: Operand, y: Operand) -> Tensor:
 
 def _bits(op: BinaryOp, x: Operand, y: Operand, what: str) -> Tensor:
     like, (left, right) = align((x, y), what)
-    if left.dtype.is_float:
+    if left.dtype.is_inexact:
         raise DTypeError(f"{what} takes integers or bools, not {left.dtype}")
     return wrap(left.binary(op, right).node, like)
 
@@ -272,7 +304,7 @@ def bitwise_right_shift(x: Operand, y: Operand) -> Tensor:
 def bitwise_invert(x: Tensor) -> Tensor:
     """Return ``~x`` of integers or bools."""
     term = term_of(x, "bitwise_invert")
-    if term.dtype.is_float:
+    if term.dtype.is_inexact:
         raise DTypeError(f"bitwise_invert takes integers or bools, not {term.dtype}")
     return wrap((~term).node, x)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
+from zyx.functions import complex_numbers
 from zyx.functions.formulas import is_finite
 from zyx.functions.info import finfo
 from zyx.functions.operands import (
@@ -21,12 +22,13 @@ from zyx.functions.operands import (
     is_tensor,
     node_of,
     require,
+    require_real,
     term_of,
     with_arrays,
     wrap,
 )
 from zyx.functions.reduction import all as all_of
-from zyx.functions.term import broadcast_shapes, expand_to
+from zyx.functions.term import Term, broadcast_shapes, expand_to
 
 if TYPE_CHECKING:
     from zyx.dtype import Scalar
@@ -69,6 +71,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Scalar | Tensor) -> Tensor:
 def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # the Array API's
     """Return `x` bounded by `min` below and `max` above, where given; NaN stays NaN, and bounds nothing."""
     result = require(x, "clip")
+    require_real(result.node.dtype, "clip")
     if min is not None:
         like, (value, bound) = align((result, min), "clip")
         result = wrap((value < bound).where(bound, value).node, like)
@@ -86,6 +89,7 @@ def lerp(x: Operand, y: Operand, weight: Operand) -> Tensor:
 def nan_to_num(x: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """Return `x` with NaN replaced by `nan`, and infinities by `posinf`, `neginf` or the greatest finite numbers."""
     t = term_of(x, "nan_to_num")
+    require_real(t.dtype, "nan_to_num")
     if not t.dtype.is_float:
         return wrap(t.node, x)
     limits = finfo(t.dtype)
@@ -102,7 +106,8 @@ def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, *, e
     like, (a, b) = align(with_arrays((x, y), "isclose"), "isclose", floating=True)
     wide = dtypes.accumulator(a.dtype)
     a, b = a.cast(wide), b.cast(wide)
-    close = ((a - b).abs() <= b.abs() * rtol + atol) & is_finite(b)
+    size = complex_numbers.magnitude if wide.is_complex else Term.abs
+    close = (size(a - b) <= size(b) * rtol + atol) & is_finite(size(b))
     close = close | (a == b)
     if equal_nan:
         close = close | (a.is_nan() & b.is_nan())
@@ -121,6 +126,6 @@ def array_equal(x: Operand, y: Operand, *, equal_nan: bool = False) -> bool:
         return False
     like, (a, b) = align((x, y), "array_equal")
     same = a == b
-    if equal_nan and a.dtype.is_float:
+    if equal_nan and a.dtype.is_inexact:
         same = same | (a.is_nan() & b.is_nan())
     return bool(all_of(wrap(same.node, like)))

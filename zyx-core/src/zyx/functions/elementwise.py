@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError
-from zyx.functions.formulas import copy_sign, is_finite, magnitude, odd, sign_bit
+from zyx.functions import complex_numbers
+from zyx.functions.formulas import copy_sign, hypotenuse, is_finite, magnitude, odd, polar_angle, sign_bit
 from zyx.functions.operands import (
     align,
     by_float_formula,
     by_float_formula_of,
     float_dtype,
     require,
+    require_real,
     term_of,
     wrap,
 )
@@ -38,7 +40,7 @@ def _float_unary(op: UnaryOp, x: object) -> Tensor:
     tensor = x if isinstance(x, Handle) else require(x, op._value_)  # `value` is two calls
     runtime = tensor.runtime
     node = runtime.current_node(tensor)
-    if not node.dtype.is_float:
+    if not node.dtype.is_inexact:
         node = runtime.graph.cast(node, float_dtype(node.dtype))
     return tensor.like(runtime.graph.unary(op, node))  # type: ignore[return-value]  # `Tensor` is the one class of handles
 
@@ -65,7 +67,12 @@ def log(x: Tensor, base: float | None = None) -> Tensor:
     """Return the logarithm of `x`: natural, or to a positive `base`."""
     if base is None:
         return _float_unary(UnaryOp.LOG, x)
-    return by_float_formula(x, "log", lambda t: t.unary(UnaryOp.LOG2) * (1.0 / math.log2(base)))
+    scale = 1.0 / math.log2(base)
+
+    def formula(t: Term) -> Term:
+        return t.unary(UnaryOp.LOG2) * scale
+
+    return by_float_formula(x, "log", formula, formula)
 
 
 def log2(x: Tensor) -> Tensor:
@@ -75,7 +82,11 @@ def log2(x: Tensor) -> Tensor:
 
 def log10(x: Tensor) -> Tensor:
     """Return the logarithm to base 10, to 2.2 ulp."""
-    return by_float_formula(x, "log10", lambda t: t.log() * LOG10_E)
+
+    def formula(t: Term) -> Term:
+        return t.log() * LOG10_E
+
+    return by_float_formula(x, "log10", formula, formula)
 
 
 def log1p(x: Tensor) -> Tensor:
@@ -90,7 +101,11 @@ def sqrt(x: Tensor) -> Tensor:
 
 def rsqrt(x: Tensor) -> Tensor:
     """Return ``1 / sqrt(x)``."""
-    return by_float_formula(x, "rsqrt", lambda t: t.sqrt().reciprocal())
+
+    def formula(t: Term) -> Term:
+        return t.sqrt().reciprocal()
+
+    return by_float_formula(x, "rsqrt", formula, formula)
 
 
 def reciprocal(x: Tensor) -> Tensor:
@@ -131,17 +146,19 @@ def cos(x: Tensor) -> Tensor:
 
 def tan(x: Tensor) -> Tensor:
     """Return the tangent of an angle in radians, to 3.5 ulp."""
-    return by_float_formula(x, "tan", lambda t: t.unary(UnaryOp.SIN) / t.unary(UnaryOp.COS))
+    return by_float_formula(x, "tan", lambda t: t.unary(UnaryOp.SIN) / t.unary(UnaryOp.COS), complex_numbers.tan)
 
 
 def asin(x: Tensor) -> Tensor:
     """Return the angle, -pi/2 to pi/2, whose sine is `x`, to 2.5 ulp; NaN outside -1 to 1."""
-    return by_float_formula(x, "asin", lambda t: 2.0 * (t / (((1.0 - t) * (1.0 + t)).sqrt() + 1.0)).atan())
+    return by_float_formula(
+        x, "asin", lambda t: 2.0 * (t / (((1.0 - t) * (1.0 + t)).sqrt() + 1.0)).atan(), complex_numbers.asin
+    )
 
 
 def acos(x: Tensor) -> Tensor:
     """Return the angle, 0 to pi, whose cosine is `x`, to 2.3 ulp; NaN outside -1 to 1."""
-    return by_float_formula(x, "acos", lambda t: 2.0 * ((1.0 - t) / (1.0 + t)).sqrt().atan())
+    return by_float_formula(x, "acos", lambda t: 2.0 * ((1.0 - t) / (1.0 + t)).sqrt().atan(), complex_numbers.acos)
 
 
 def atan(x: Tensor) -> Tensor:
@@ -151,19 +168,7 @@ def atan(x: Tensor) -> Tensor:
 
 def atan2(y: Operand, x: Operand) -> Tensor:
     """Return the angle, -pi to pi, of the point (x, y); signed zeros and infinities as in C."""
-
-    def formula(y: Term, x: Term) -> Term:
-        height, width = magnitude(y), magnitude(x)
-        steep = height > width
-        large, small = steep.where(height, width), steep.where(width, height)
-        both_infinite = (small == math.inf) & (large == math.inf)
-        ratio = both_infinite.where(1.0, small) / (both_infinite | (large == 0)).where(1.0, large)
-        angle = ratio.atan()
-        angle = steep.where(math.pi / 2 - angle, angle)
-        angle = sign_bit(x).where(math.pi - angle, angle)
-        return odd(y, angle)
-
-    return by_float_formula_of((y, x), "atan2", formula)
+    return by_float_formula_of((y, x), "atan2", polar_angle)
 
 
 def sinh(x: Tensor) -> Tensor:
@@ -176,7 +181,7 @@ def sinh(x: Tensor) -> Tensor:
         inner = large.where(1.0, power)
         return odd(t, power * half + inner / (inner + 1.0) * 0.5)
 
-    return by_float_formula(x, "sinh", formula)
+    return by_float_formula(x, "sinh", formula, complex_numbers.sinh)
 
 
 def cosh(x: Tensor) -> Tensor:
@@ -187,7 +192,7 @@ def cosh(x: Tensor) -> Tensor:
         power = reduced.exp() * half
         return power + 0.25 / power
 
-    return by_float_formula(x, "cosh", formula)
+    return by_float_formula(x, "cosh", formula, complex_numbers.cosh)
 
 
 def _before_overflow(size: Term) -> tuple[Term, Term, Term]:
@@ -214,7 +219,7 @@ def asinh(x: Tensor) -> Tensor:
         near = (inner + inner * inner / ((inner * inner + 1.0).sqrt() + 1.0)).log1p()
         return odd(t, large.where(large.where(size, 1.0).log() + LN_2, near))
 
-    return by_float_formula(x, "asinh", formula)
+    return by_float_formula(x, "asinh", formula, complex_numbers.asinh)
 
 
 def acosh(x: Tensor) -> Tensor:
@@ -226,26 +231,17 @@ def acosh(x: Tensor) -> Tensor:
         near = (above + (above * (above + 2.0)).sqrt()).log1p()
         return large.where(large.where(t, 1.0).log() + LN_2, near)
 
-    return by_float_formula(x, "acosh", formula)
+    return by_float_formula(x, "acosh", formula, complex_numbers.acosh)
 
 
 def atanh(x: Tensor) -> Tensor:
     """Return the number whose hyperbolic tangent is `x`; NaN outside -1 to 1."""
-    return by_float_formula(x, "atanh", lambda t: 0.5 * (t.log1p() - (-t).log1p()))
+    return by_float_formula(x, "atanh", lambda t: 0.5 * (t.log1p() - (-t).log1p()), complex_numbers.atanh)
 
 
 def hypot(x: Operand, y: Operand) -> Tensor:
     """Return ``sqrt(x**2 + y**2)`` without overflow; infinity beside NaN is infinity."""
-
-    def formula(x: Term, y: Term) -> Term:
-        a, b = magnitude(x), magnitude(y)
-        swap = a < b
-        large, small = swap.where(b, a), swap.where(a, b)
-        endless = (a == math.inf) | (b == math.inf)
-        ratio = endless.where(0.0, small) / (endless | (large == 0)).where(1.0, large)
-        return endless.where(math.inf, large * (ratio * ratio + 1.0).sqrt())
-
-    return by_float_formula_of((x, y), "hypot", formula)
+    return by_float_formula_of((x, y), "hypot", hypotenuse)
 
 
 def deg2rad(x: Tensor) -> Tensor:
@@ -320,8 +316,16 @@ def _number(x: object, what: str) -> Term:
     return term
 
 
+def _real_number(x: object, what: str) -> Term:
+    term = _number(x, what)
+    require_real(term.dtype, what)
+    return term
+
+
 def abs(x: Tensor) -> Tensor:  # the Array API's name
-    """Return the magnitude; the least integer gives itself."""
+    """Return the magnitude, a real number also of complex ones; the least integer gives itself."""
+    if (result := complex_numbers.of_term(x, "abs", complex_numbers.magnitude)) is not None:
+        return result
     term = _number(x, "abs")
     return wrap(term.abs().node, x)
 
@@ -342,7 +346,9 @@ def positive(x: Tensor) -> Tensor:
 
 
 def sign(x: Tensor) -> Tensor:
-    """Return -1, 0 or 1; NaN of NaN."""
+    """Return -1, 0 or 1; NaN of NaN. Of complex numbers it is ``x / abs(x)``, and 0 of 0."""
+    if (result := complex_numbers.of_term(x, "sign", complex_numbers.sign)) is not None:
+        return result
     t = _number(x, "sign")
     below: Term | Scalar = 0 if t.dtype.is_unsigned else (t < 0).where(t.like(-1), 0)
     if t.dtype.is_float:
@@ -352,24 +358,26 @@ def sign(x: Tensor) -> Tensor:
 
 def signbit(x: Tensor) -> Tensor:
     """Tell where the sign is minus, of zeros and NaN too."""
-    return wrap(sign_bit(_number(x, "signbit")).node, x)
+    return wrap(sign_bit(_real_number(x, "signbit")).node, x)
 
 
 def copysign(x: Operand, y: Operand) -> Tensor:
     """Return the magnitude of `x` with the sign of `y`."""
     like, (left, right) = align((x, y), "copysign", floating=True)
+    require_real(left.dtype, "copysign")
     return wrap(copy_sign(left, right).node, like)
 
 
 def frac(x: Tensor) -> Tensor:
     """Return ``x - trunc(x)``, which has the sign of `x`."""
-    t = _number(x, "frac")
+    t = _real_number(x, "frac")
     return wrap((t - t.trunc() if t.dtype.is_float else t.like(0)).node, x)
 
 
 def nextafter(x: Operand, y: Operand) -> Tensor:
     """Return the number next to `x` in the direction of `y`."""
     like, (left, right) = align((x, y), "nextafter", floating=True)
+    require_real(left.dtype, "nextafter")
     bits = left.bitcast(signed_of(left.dtype))
     # Floats of one sign are ordered as their bits: away from zero is one more.
     step = ((left < right) == (left > 0)).where(bits.like(1), -1)
@@ -385,19 +393,19 @@ def nextafter(x: Operand, y: Operand) -> Tensor:
 
 def floor(x: Tensor) -> Tensor:
     """Round down."""
-    t = _number(x, "floor")
+    t = _real_number(x, "floor")
     return wrap((t.floor() if t.dtype.is_float else t).node, x)
 
 
 def ceil(x: Tensor) -> Tensor:
     """Round up."""
-    t = _number(x, "ceil")
+    t = _real_number(x, "ceil")
     return wrap((-(-t).floor() if t.dtype.is_float else t).node, x)
 
 
 def trunc(x: Tensor) -> Tensor:
     """Round toward zero."""
-    t = _number(x, "trunc")
+    t = _real_number(x, "trunc")
     return wrap((t.trunc() if t.dtype.is_float else t).node, x)
 
 
@@ -407,7 +415,7 @@ def round(x: Tensor, decimals: int = 0) -> Tensor:  # the Array API's name
     Negative `decimals` round to tens, hundreds and so on, integers as well, whose dtype stays: what it does not hold
     wraps, as 130 does, to which 127 of int8 is rounded.
     """
-    t = _number(x, "round")
+    t = _real_number(x, "round")
     if not t.dtype.is_float:
         return wrap((t if decimals >= 0 else _round_integers(t, 10**-decimals)).node, x)
     if not decimals:
@@ -448,17 +456,27 @@ def _round_half_even(t: Term) -> Term:
 
 def isnan(x: Tensor) -> Tensor:
     """Tell where a number is NaN."""
+    if (result := complex_numbers.of_term(x, "isnan", complex_numbers.either(Term.is_nan))) is not None:
+        return result
     t = term_of(x, "isnan")
     return wrap((t.is_nan() if t.dtype.is_float else t.like(0).cast(dtypes.bool_)).node, x)
 
 
+def _is_infinite(t: Term) -> Term:
+    return t.abs() == math.inf
+
+
 def isinf(x: Tensor) -> Tensor:
     """Tell where a number is infinite, of either sign."""
+    if (result := complex_numbers.of_term(x, "isinf", complex_numbers.either(_is_infinite))) is not None:
+        return result
     t = term_of(x, "isinf")
-    return wrap((t.abs() == math.inf if t.dtype.is_float else t.like(0).cast(dtypes.bool_)).node, x)
+    return wrap((_is_infinite(t) if t.dtype.is_float else t.like(0).cast(dtypes.bool_)).node, x)
 
 
 def isfinite(x: Tensor) -> Tensor:
     """Tell where a number is neither infinite nor NaN."""
+    if (result := complex_numbers.of_term(x, "isfinite", complex_numbers.both(is_finite))) is not None:
+        return result
     t = term_of(x, "isfinite")
     return wrap((is_finite(t) if t.dtype.is_float else t.like(1).cast(dtypes.bool_)).node, x)

@@ -65,12 +65,12 @@ def _dtype_of(given: DTypeLike | Tensor) -> DType:
 
 
 def finfo(given: DTypeLike | Tensor) -> FloatInfo:
-    """Return the limits of a floating-point type, or of a tensor's.
+    """Return the limits of a floating-point type, or of a tensor's; of a complex type those of its parts.
 
     Raises:
         DTypeError: Not a floating-point type.
     """
-    dtype = _dtype_of(given)
+    dtype = _dtype_of(given).part
     if dtype not in _DIGITS:
         raise DTypeError(f"finfo is about floating-point types, not {dtype}; see iinfo")
     digits, exponent = _DIGITS[dtype]
@@ -96,8 +96,8 @@ _KINDS: Final = {
     "unsigned integer": (Kind.UINT,),
     "integral": (Kind.INT, Kind.UINT),
     "real floating": (Kind.FLOAT,),
-    "complex floating": (),
-    "numeric": (Kind.INT, Kind.UINT, Kind.FLOAT),
+    "complex floating": (Kind.COMPLEX,),
+    "numeric": (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.COMPLEX),
 }
 
 
@@ -125,7 +125,7 @@ def result_type(*operands: Operand | DTypeLike) -> DType:
     """
     known = [x if isinstance(x, DType) else as_dtype(x) for x in operands if not is_operand(x)]  # type: ignore[arg-type]
     tensors = [as_dtype(x.dtype) for x in operands if is_tensor(x) or isinstance(x, np.ndarray | np.generic)]
-    numbers = [x for x in operands if isinstance(x, bool | int | float)]
+    numbers = [x for x in operands if isinstance(x, bool | int | float | complex)]
     if not known and not tensors:
         raise DTypeError("result_type takes at least one dtype, tensor or array beside Python numbers")
     result = dtypes.promote_all([*known, *tensors])
@@ -148,6 +148,9 @@ def astype(x: Tensor, dtype: DTypeLike, *, copy: bool = True, device: str | None
 
     Floats become integers by truncation, saturated, NaN as 0. Tensors never share what one of them can change, so
     `copy` makes no difference.
+
+    Raises:
+        DTypeError: Complex numbers to real ones, which would lose the imaginary part.
     """
     tensor = require(x, "astype")
     graph = tensor.runtime.graph
@@ -190,7 +193,7 @@ class NamespaceInfo:
         """
         runtime = current()
         infos = [runtime.device(name).info for name in runtime.device_name(device).split("|")]
-        here = [t for t in dtypes.ALL if all(info.can_store(t) for info in infos)]
+        here = [t for t in (*dtypes.ALL, *dtypes.COMPLEX) if all(info.can_store(t.part) for info in infos)]
         return {t.name: t for t in here if kind is None or isdtype(t, kind)}
 
 

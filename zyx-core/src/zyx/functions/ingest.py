@@ -14,7 +14,7 @@ from zyx.functions import sharing
 from zyx.functions.operands import Array, is_tensor
 
 if TYPE_CHECKING:
-    from zyx.dtype import DType, Scalar
+    from zyx.dtype import DType, Number
     from zyx.graph import Node
     from zyx.runtime.runtime import Runtime
 
@@ -26,36 +26,40 @@ def node_from_data(data: object, dtype: DType | None, device: str | None, runtim
         data: A tensor, a number, an array, an object with ``__array__`` or ``__dlpack__``, or nested sequences of
             these.
         dtype: Of the result. None keeps the dtype of arrays; Python's floats become float32, integers int64, bools
-            bool.
+            bool, complex numbers complex64.
         device: Where; None means the device of a tensor, else the default one.
         runtime: What the node belongs to.
 
     Raises:
         ShapeError: Nested sequences of different lengths; the text names the rows.
-        DTypeError: Values that are no numbers, complex ones, or integers beyond 64 bits.
+        DTypeError: Values that are no numbers, integers beyond 64 bits, or complex ones for a `dtype` that is not.
     """
     if is_tensor(data):
         node = data.node if dtype is None else runtime.graph.cast(data.node, dtype)
         return node if device is None else runtime.graph.to_device(node, device)
     place = runtime.default_device if device is None else device
-    if isinstance(data, bool | int | float) and not isinstance(data, np.generic):
+    if isinstance(data, bool | int | float | complex) and not isinstance(data, np.generic):
         target = dtypes.promote_scalar(dtypes.bool_, data) if dtype is None else dtype
         if target.is_integer and isinstance(data, int) and not target.min <= data <= target.max:
             raise DTypeError(f"{data} does not fit {target} ({target.min} to {target.max})")
         return runtime.graph.cast(_constant(data, runtime, place), target)
     array = host_array(data)
     own = as_dtype(array.dtype)
-    if dtype is None and own is dtypes.float64 and not has_dtype(data):
-        dtype = dtypes.float32
+    if dtype is None and own.is_inexact and not has_dtype(data):
+        dtype = dtypes.complex64 if own.is_complex else dtypes.float32
+    if own.is_complex and dtype is not None and not dtype.is_complex:
+        raise DTypeError(f"{own} values do not fit {dtype}: the imaginary part would be lost; pass .real or .imag")
     return runtime.upload(array if dtype is None else semantics.apply_cast(array, dtype), place)
 
 
-def _constant(value: Scalar, runtime: Runtime, device: str) -> Node:
+def _constant(value: Number, runtime: Runtime, device: str) -> Node:
     """Return a number as a node of a type that holds it exactly."""
     if isinstance(value, bool):
         return runtime.graph.const(value, dtypes.bool_, device)
     if isinstance(value, float):
         return runtime.graph.const(value, dtypes.float64, device)
+    if isinstance(value, complex):
+        return runtime.graph.const(value, dtypes.complex128, device)
     return runtime.graph.const(value, dtypes.uint64 if value >= 1 << 63 else dtypes.int64, device)
 
 
@@ -83,8 +87,6 @@ def host_array(data: object) -> Array:
 
 def _checked(array: Array, of: object = None) -> Array:
     """Return `array` if its dtype is one of ours."""
-    if array.dtype.kind == "c":
-        raise DTypeError(f"there are no complex dtypes, so {array.dtype} has no place; pass .real and .imag")
     if array.dtype.kind in "OSUVMm" and array.dtype.name != "bfloat16":
         given = f"{type(of).__name__} of " if of is not None else ""
         raise DTypeError(f"a tensor holds numbers or bools, not {given}NumPy's {array.dtype}")
@@ -98,7 +100,7 @@ def has_dtype(data: object) -> bool:
     """Tell whether `data`, or what nested sequences hold first, has a dtype of its own, unlike Python's numbers."""
     while isinstance(data, list | tuple) and data:
         data = data[0]
-    return not isinstance(data, list | tuple | bool | int | float) or isinstance(data, np.generic)
+    return not isinstance(data, list | tuple | bool | int | float | complex) or isinstance(data, np.generic)
 
 
 def _ragged(data: object, place: str = "") -> str | None:

@@ -80,7 +80,7 @@ def matmul(x: Operand, y: Operand, *, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def vecdot(x: Operand, y: Operand, *, axis: int = -1) -> Tensor:
-    """Return the sum of products along `axis`, which both have with the same size; other axes broadcast.
+    """Return the sum of ``conj(x) * y`` along `axis`, which both have with the same size; other axes broadcast.
 
     Raises:
         ShapeError: Different sizes.
@@ -93,7 +93,7 @@ def vecdot(x: Operand, y: Operand, *, axis: int = -1) -> Tensor:
     if sizes[0] != sizes[1]:
         raise ShapeError(f"vecdot: {a.shape} and {b.shape} have sizes {sizes[0]} and {sizes[1]} along axis {axis}")
     a, b = (v.permute([i for i in range(len(v.shape)) if i != p] + [p]) for v, p in zip((a, b), places, strict=True))
-    product = a * b
+    product = Term(a.graph, a.graph.conjugate(a.node)) * b
     last = len(product.shape) - 1
     return wrap(product.sum((last,)).cast(target).reshape(product.shape[:-1]).node, like)
 

@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from zyx.dtype import DType, Scalar
+    from zyx.dtype import DType, Number
     from zyx.functions import Tensor
     from zyx.graph import Node
 
 Array: TypeAlias = "npt.NDArray[Any]"
-Operand: TypeAlias = "Tensor | Array | np.generic | Scalar"
+Operand: TypeAlias = "Tensor | Array | np.generic | Number"
 
 
-NUMBERS: Final = (int, float)  # bool is an int
+REALS: Final = (int, float)  # bool is an int
+NUMBERS: Final = (*REALS, complex)
 ARRAYS: Final = (np.ndarray, np.generic)
 OPERANDS: Final = (Handle, *NUMBERS, *ARRAYS)
 
@@ -82,8 +83,14 @@ def first_tensor(operands: Sequence[object], what: str) -> Tensor:
 
 
 def float_dtype(dtype: DType) -> DType:
-    """Return the type in which functions of real numbers are computed: floats as they are, others as float32."""
-    return dtype if dtype.is_float else dtypes.float32
+    """Return the type in which functions are computed: floats and complex numbers as they are, others as float32."""
+    return dtype if dtype.is_inexact else dtypes.float32
+
+
+def require_real(dtype: DType, what: str) -> None:
+    """Raise `DTypeError`, which names the function `what`, if `dtype` is complex."""
+    if dtype.is_complex:
+        raise DTypeError(f"{what} takes real numbers, not {dtype}; give it x.real, x.imag or zyx.abs(x)")
 
 
 def common_dtype(operands: Sequence[object], what: str) -> DType:
@@ -93,7 +100,7 @@ def common_dtype(operands: Sequence[object], what: str) -> DType:
         DTypeError: No common type, an operand that is no number, or different types while implicit casts are off.
     """
     result: DType | None = None
-    numbers: list[Scalar] = []
+    numbers: list[Number] = []
     for operand in operands:
         if isinstance(operand, Handle):
             dtype = operand.node.dtype
@@ -129,6 +136,8 @@ def node_of(operand: object, dtype: DType, like: Tensor) -> Node:
     if isinstance(operand, ARRAYS):
         own = as_dtype(operand.dtype)
         if operand.ndim == 0:
+            if own.is_complex:
+                return graph.cast(graph.const(complex(operand), own, like.node.device), dtype)
             value = own.to_scalar(float(operand) if own.is_float else int(operand))
             return graph.cast(graph.const(value, own, like.node.device), dtype)
         return graph.cast(like.runtime.upload(np.asarray(operand), like.node.device), dtype)
@@ -152,7 +161,10 @@ def with_arrays(operands: Sequence[object], what: str) -> list[Any]:
         if isinstance(operand, list | tuple):
             array = host_array(operand)
             if not has_dtype(operand):
-                for extreme in (array.min().item(), array.max().item()) if array.size else ():
+                if array.dtype.kind == "c":
+                    dtype = dtypes.complex_of(dtype)
+                has_order = array.size and array.dtype.kind != "c"
+                for extreme in (array.min().item(), array.max().item()) if has_order else ():
                     dtype = promote_scalar(dtype, extreme)
                 array = array.astype(dtype.numpy)
             result.append(array)
@@ -186,12 +198,21 @@ def align(operands: Sequence[object], what: str, *, floating: bool = False) -> t
     ]
 
 
-def by_float_formula(x: object, what: str, formula: Callable[[Term], Term]) -> Tensor:
+def by_float_formula(
+    x: object, what: str, formula: Callable[[Term], Term], of_complex: Callable[[Term], Term] | None = None
+) -> Tensor:
     """Return `formula` of `x`, computed in a float type and rounded once.
 
-    Integers and bools become float32; float16 and bfloat16 are computed in float32.
+    Integers and bools become float32; float16 and bfloat16 are computed in float32. Complex numbers have a formula of
+    their own, `of_complex`, or none.
+
+    Raises:
+        DTypeError: `x` is no tensor, or complex without a formula for it.
     """
     term = term_of(x, what)
+    if of_complex is not None and term.dtype.is_complex:
+        return wrap(of_complex(term).node, require(x, what))
+    require_real(term.dtype, what)
     dtype = float_dtype(term.dtype)
     return wrap(formula(term.cast(dtypes.accumulator(dtype))).cast(dtype).node, require(x, what))
 
@@ -200,5 +221,6 @@ def by_float_formula_of(operands: Sequence[object], what: str, formula: Callable
     """Return `formula` of several operands, aligned; see `by_float_formula`."""
     like, terms = align(operands, what, floating=True)
     dtype = terms[0].dtype
+    require_real(dtype, what)
     wide = dtypes.accumulator(dtype)
     return wrap(formula(*(term.cast(wide) for term in terms)).cast(dtype).node, like)

@@ -16,8 +16,8 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
-from zyx.functions import formulas
-from zyx.functions.operands import align, float_dtype, require, term_of, wrap
+from zyx.functions import complex_numbers, formulas
+from zyx.functions.operands import align, float_dtype, require, require_real, term_of, wrap
 from zyx.functions.term import Term
 from zyx.graph import node as n
 from zyx.ops import ReduceOp, identity
@@ -47,8 +47,8 @@ def drop_axes(term: Term, axes: Sequence[int], *, keepdims: bool) -> Term:
 
 
 def sum_dtype(dtype: DType) -> DType:
-    """Return the dtype of sums and products: floats as they are, integers and bools with 64 bits."""
-    if dtype.is_float:
+    """Return the dtype of sums and products: floats and complex numbers stay, integers and bools have 64 bits."""
+    if dtype.is_inexact:
         return dtype
     return dtypes.uint64 if dtype.is_unsigned else dtypes.int64
 
@@ -86,6 +86,7 @@ def prod(
 
 def _extreme(x: Tensor, op: ReduceOp, axis: AxisLike, what: str, *, keepdims: bool) -> Tensor:
     term = term_of(x, what)
+    require_real(term.dtype, what)
     axes = shapes.normalize_axes(axis, len(term.shape))
     check_not_empty(term, axes, what)
     return wrap(drop_axes(term.reduce(op, axes), axes, keepdims=keepdims).node, x)
@@ -229,6 +230,7 @@ def _is_permuted(node: n.Node) -> bool:
 
 def _place(x: Tensor, op: ReduceOp, axis: int | None, what: str, *, keepdims: bool) -> Tensor:
     term = term_of(x, what)
+    require_real(term.dtype, what)
     shape = term.shape
     if axis is None:
         term, place = term.reshape((shapes.size_of(shape),)), 0
@@ -246,7 +248,7 @@ def _place(x: Tensor, op: ReduceOp, axis: int | None, what: str, *, keepdims: bo
 
 def _result_dtype(term: Term, dtype: DTypeLike | None, what: str) -> DType:
     target = float_dtype(term.dtype) if dtype is None else as_dtype(dtype)
-    if not target.is_float:
+    if not target.is_inexact:
         raise DTypeError(f"{what} gives floating-point numbers, not {target}")
     return target
 
@@ -273,7 +275,11 @@ def _variance(term: Term, axes: Sequence[int], correction: float) -> tuple[Term,
     from zyx.functions.deviations import squared_deviations  # which most programs do without
 
     count = formulas.count(term, axes)
-    spread = squared_deviations(term, axes) / shapes.as_float(count - correction if count > correction else 0)
+    parts = complex_numbers.parts(term) if term.dtype.is_complex else (term,)
+    total = squared_deviations(parts[0], axes)
+    for part in parts[1:]:
+        total = total + squared_deviations(part, axes)
+    spread = total / shapes.as_float(count - correction if count > correction else 0)
     return spread, formulas.mean(term, axes)
 
 
@@ -290,7 +296,7 @@ def var(
     """Return the variance along `axis`: the sum of squared distances from the mean, over the count less `correction`.
 
     Where that is not positive, the result is NaN (or infinity, if the elements differ). Integers and bools give
-    float32. `ddof` is NumPy's name for `correction`.
+    float32; of complex numbers the distances are magnitudes. `ddof` is NumPy's name for `correction`.
     """
     if out is not None:
         _refuse(out, "var")
@@ -326,7 +332,8 @@ def var_mean(
     target = _result_dtype(term, dtype, "var")
     axes = shapes.normalize_axes(axis, len(term.shape))
     spread, centre = _variance(term.cast(dtypes.accumulator(target)), axes, correction)
-    parts = (drop_axes(part.cast(target), axes, keepdims=keepdims) for part in (spread, centre))
+    both = spread.cast(target.part), centre.cast(target)
+    parts = (drop_axes(part, axes, keepdims=keepdims) for part in both)
     return tuple(wrap(part.node, x) for part in parts)  # type: ignore[return-value]  # of two
 
 
@@ -344,7 +351,8 @@ def std_mean(
     axes = shapes.normalize_axes(axis, len(term.shape))
     spread, centre = _variance(term.cast(dtypes.accumulator(target)), axes, correction)
     root = formulas.safe_sqrt(spread)
-    parts = (drop_axes(part.cast(target), axes, keepdims=keepdims) for part in (root, centre))
+    both = root.cast(target.part), centre.cast(target)
+    parts = (drop_axes(part, axes, keepdims=keepdims) for part in both)
     return tuple(wrap(part.node, x) for part in parts)  # type: ignore[return-value]  # of two
 
 
@@ -369,9 +377,11 @@ def norm(x: Tensor, ord: float = 2.0, axis: AxisLike = None, *, keepdims: bool =
     """Return the vector norm along `axis`: ``sum(|x| ** ord) ** (1 / ord)``.
 
     `ord` may also be infinity (greatest magnitude), minus infinity (least) or 0 (how many are not 0). At a zero vector
-    the gradient is 0. Integers and bools are computed as float32.
+    the gradient is 0. Integers and bools are computed as float32; of complex numbers it is the norm of magnitudes.
     """
     term = term_of(x, "norm")
+    if term.dtype.is_complex:
+        term = complex_numbers.magnitude(term)
     target = float_dtype(term.dtype)
     axes = shapes.normalize_axes(axis, len(term.shape))
     wide = term.cast(dtypes.accumulator(target))

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 #: Kinds of devices, and of numbers, in DLPack.
 HOST: Final = (1, 0)
 _CUDA: Final = 2
-_INT, _UINT, _FLOAT, _BFLOAT, _BOOL = 0, 1, 2, 4, 6
-_LETTERS: Final = {_INT: "i", _UINT: "u", _FLOAT: "f", _BOOL: "b"}
+_INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
+_LETTERS: Final = {_INT: "i", _UINT: "u", _FLOAT: "f", _COMPLEX: "c", _BOOL: "b"}
 #: References to a capsule that only we have: in the pair, and that of the call which counts.
 _UNUSED: Final = 2
 _FRESH: Final = b"dltensor"
@@ -222,6 +222,8 @@ def cuda_array_interface(x: Tensor) -> dict[str, object]:
 
 
 def _code_of(dtype: DType) -> int:
+    if dtype.is_complex:
+        return _COMPLEX
     if dtype.is_float:
         return _BFLOAT if dtype is dtypes.bfloat16 else _FLOAT
     return _BOOL if dtype.is_bool else _UINT if dtype.is_unsigned else _INT
@@ -282,7 +284,7 @@ def _layout(array: _Array, what: str) -> tuple[Shape, DType]:
 
 
 def _dtype_of(array: _Array, what: str) -> DType:
-    for dtype in dtypes.ALL:
+    for dtype in (*dtypes.ALL, *dtypes.COMPLEX):
         if (_code_of(dtype), dtype.bits) == (array.code, array.bits) and array.lanes == 1:
             return dtype
     name = f"{_LETTERS.get(array.code, '?')}{array.bits}x{array.lanes}"

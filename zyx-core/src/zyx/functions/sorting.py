@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
-from zyx.functions.operands import common_dtype, node_of, require, term_of, wrap
+from zyx.functions.operands import common_dtype, node_of, require, require_real, term_of, wrap
 from zyx.functions.term import Term
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.shape import size_of
@@ -30,6 +30,7 @@ def ordered_keys(term: Term, *, descending: bool) -> tuple[Term, int]:
     NaNs are equal, and greater than everything else; zeros of both signs are equal. `descending` reverses the order.
     """
     dtype = term.dtype
+    require_real(dtype, "sorting")
     if dtype.is_float:
         keys, bits = _keys_of_floats(term)
     elif dtype.bits <= 16:

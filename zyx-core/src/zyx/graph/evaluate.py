@@ -150,6 +150,12 @@ def _apply(node: n.Node, x: Sequence[Array], *, exact: bool) -> Array:
         case n.Bitcast():
             bits = semantics.apply_cast(x[0], node.sources[0].dtype)  # rounds what was exact
             return _widened(semantics.apply_bitcast(bits, node.dtype), exact=exact)
+        case n.Complex():
+            made = np.empty(node.shape, np.result_type(x[0].dtype, np.complex64))
+            made.real, made.imag = x
+            return made
+        case n.Component():
+            return x[0].imag if node.is_imaginary else x[0].real
         case n.Reduce():
             return _reduce(node, x[0])
         case n.Scan():

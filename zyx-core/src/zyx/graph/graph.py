@@ -11,26 +11,28 @@ from zyx import ops
 from zyx import shape as shapes
 from zyx.errors import DeviceError, DTypeError, ShapeError
 from zyx.graph import node as n
+from zyx.ops import BinaryOp, UnaryOp
 from zyx.scalar import fold_cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.dtype import DType, Scalar
-    from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+    from zyx.dtype import DType, Number
+    from zyx.ops import ReduceOp
     from zyx.shape import Shape
 
 
 #: So many nodes more than were alive at the last look are made before those that died are forgotten.
 _LEAST_FORGOTTEN: Final = 1000
 
-_UNARY_OPS: Final = {dtype.name: ops.unary_ops(dtype) for dtype in dtypes.ALL}
-_REDUCE_OPS: Final = {dtype.name: ops.reduce_ops(dtype) for dtype in dtypes.ALL}
+_UNARY_OPS: Final = {dtype.name: ops.unary_ops(dtype) for dtype in (*dtypes.ALL, *dtypes.COMPLEX)}
+_REDUCE_OPS: Final = {dtype.name: ops.reduce_ops(dtype) for dtype in (*dtypes.ALL, *dtypes.COMPLEX)}
 #: By the dtype of two operands, that of the result of each operation that is defined for it.
 _BINARY_RESULTS: Final = {
     dtype.name: {op: dtypes.bool_ if op in ops.COMPARISONS else dtype for op in ops.binary_ops(dtype)}
-    for dtype in dtypes.ALL
+    for dtype in (*dtypes.ALL, *dtypes.COMPLEX)
 }
+_PRODUCT: Final = ops.ReduceOp.PROD
 _new: Final = object.__new__
 _NUMBERS: Final = frozenset({float, int, bool})
 
@@ -92,8 +94,14 @@ class Graph:
 
     # ---- sources
 
-    def const(self, value: Scalar, dtype: DType, device: str, shape: Shape = ()) -> n.Node:
-        """Return `value`, converted to `dtype`, over `shape`; what stands in for a number (`zyx.jit`) has a node."""
+    def const(self, value: Number, dtype: DType, device: str, shape: Shape = ()) -> n.Node:
+        """Return `value`, converted to `dtype`, over `shape`; what stands in for a number (`zyx.jit`) has a node.
+
+        A complex number is made of two real constants, so that there are no others.
+        """
+        if dtype.is_complex:
+            parts = (value.real, value.imag) if type(value) is complex else (value, 0.0)
+            return self.complex(*(self.const(part, dtype.part, device, shape) for part in parts))
         if type(value) not in _NUMBERS and (node_of := getattr(type(value), "as_constant", None)) is not None:
             return node_of(value, self, dtype, device, shape)  # type: ignore[no-any-return]
         value = dtype.to_scalar(value)
@@ -173,8 +181,13 @@ class Graph:
             return self.const(x.value, x.dtype, x.device, shape)
         return self._intern(n.Permute(shape, x.dtype, x.device, (x,), order))
 
-    def pad(self, x: n.Node, widths: Sequence[tuple[int, int]], value: Scalar = 0) -> n.Node:
+    def pad(self, x: n.Node, widths: Sequence[tuple[int, int]], value: Number = 0) -> n.Node:
         """Return `x` with ``widths[i]`` = (before, after) elements of `value` added along axis i."""
+        if type(value) is complex and not value.imag:
+            value = value.real
+        if type(value) is complex:  # a complex constant is two
+            real, imaginary = self.component(x, False), self.component(x, True)
+            return self.complex(self.pad(real, widths, value.real), self.pad(imaginary, widths, value.imag))
         if len(widths) != x.ndim or any(before < 0 or after < 0 for before, after in widths):
             raise ShapeError(f"padding {list(widths)} does not fit shape {x.shape}: one pair of widths >= 0 an axis")
         if not any(before or after for before, after in widths):
@@ -272,9 +285,21 @@ class Graph:
         return self._intern(n.Where(x.shape, x.dtype, x.device, (condition, x, y)))
 
     def cast(self, x: n.Node, dtype: DType) -> n.Node:
-        """Return `x` converted to `dtype`."""
+        """Return `x` converted to `dtype`; a real number has the imaginary part 0.
+
+        Raises:
+            DTypeError: Complex to real, which would lose the imaginary part; or complex to what is neither.
+        """
         if dtype is x.dtype:
             return x
+        if dtype.is_complex and not x.dtype.is_complex:
+            return self.complex(self.cast(x, dtype.part), self.const(0.0, dtype.part, x.device, x.shape))
+        if x.dtype.is_complex and not dtype.is_complex:
+            if dtype.is_bool:
+                return self.binary(BinaryOp.NE, x, self.const(0, x.dtype, x.device, x.shape))
+            raise DTypeError(
+                f"a cast of {x.dtype} to {dtype} would lose the imaginary part; take .real or .imag, or zyx.abs(x)"
+            )
         if isinstance(x, n.Const):
             return self.const(fold_cast(x.value, x.dtype, dtype), dtype, x.device, x.shape)
         if isinstance(x, n.Cast) and x.storage is None and x.sources[0].dtype is dtype:
@@ -286,16 +311,48 @@ class Graph:
         """Return the bits of `x` read as `dtype`, of the same size; bool has no bits to read."""
         if dtype is x.dtype:
             return x
+        if dtype.is_complex or x.dtype.is_complex:
+            raise DTypeError(
+                f"cannot read the bits of {x.dtype} as {dtype}; see zyx.view_as_real and zyx.view_as_complex"
+            )
         if dtype.bits != x.dtype.bits or dtype.is_bool or x.dtype.is_bool:
             raise DTypeError(f"cannot read the bits of {x.dtype} as {dtype}: the sizes must agree, and bool has none")
         return self._intern(n.Bitcast(x.shape, dtype, x.device, (x,)))
+
+    # ---- complex numbers
+
+    def complex(self, real: n.Node, imaginary: n.Node) -> n.Node:
+        """Return the complex number of two nodes of float32, or of float64."""
+        _check_alike("complex", real, imaginary)
+        if real.dtype not in (dtypes.float32, dtypes.float64):
+            raise DTypeError(f"complex: parts are float32 or float64, not {real.dtype}; use .astype(...)")
+        if isinstance(real, n.Component) and isinstance(imaginary, n.Component):
+            (x,), (y,) = real.sources, imaginary.sources
+            if x is y and not real.is_imaginary and imaginary.is_imaginary:
+                return x
+        dtype = dtypes.complex_of(real.dtype)
+        return self._intern(n.Complex(real.shape, dtype, real.device, (real, imaginary)))
+
+    def component(self, x: n.Node, is_imaginary: bool) -> n.Node:
+        """Return the real part of a complex `x`, or the imaginary one."""
+        if not x.dtype.is_complex:
+            raise DTypeError(f"a part of a complex number is asked for of {x}")
+        if isinstance(x, n.Complex) and all([isinstance(part, n.Const) for part in x.sources]):
+            return x.sources[is_imaginary]
+        return self._intern(n.Component(x.shape, x.dtype.part, x.device, (x,), is_imaginary))
+
+    def conjugate(self, x: n.Node) -> n.Node:
+        """Return the conjugate of a complex `x`, and others as they are."""
+        if not x.dtype.is_complex:
+            return x
+        return self.complex(self.component(x, False), self.unary(UnaryOp.NEG, self.component(x, True)))
 
     # ---- combining
 
     def reduce(self, op: ReduceOp, x: n.Node, axes: tuple[int, ...]) -> n.Node:
         """Return `x` combined along `axes`, which keep size 1. An empty axis gives the identity of `op`."""
         if op not in _REDUCE_OPS[x.dtype.name]:
-            raise DTypeError(f"{op.value} is not defined for {x.dtype}")
+            raise _undefined(op, x.dtype)
         shape = list(x.shape)
         combined: list[int] = []
         for axis in sorted(shapes.normalize_axes(axes, len(shape))):
@@ -311,7 +368,7 @@ class Graph:
     def scan(self, op: ReduceOp, x: n.Node, axis: int) -> n.Node:
         """Return the running combination of `x` along `axis`."""
         if op not in _REDUCE_OPS[x.dtype.name]:
-            raise DTypeError(f"{op.value} is not defined for {x.dtype}")
+            raise _undefined(op, x.dtype)
         axis = shapes.normalize_axis(axis, x.ndim)
         if x.shape[axis] <= 1:
             return x
@@ -330,7 +387,7 @@ class Graph:
         if updates.shape != index.shape or updates.dtype is not base.dtype:
             raise ShapeError(f"scatter: updates {updates} do not match index {index.shape} and base {base}")
         check_devices("scatter", base, updates)
-        if op is not None and op not in _REDUCE_OPS[base.dtype.name]:
+        if op is not None and (op not in _REDUCE_OPS[base.dtype.name] or (base.dtype.is_complex and op is _PRODUCT)):
             raise DTypeError(f"scatter: {op.value} is not defined for {base.dtype}")
         if 0 in index.shape:
             return base
@@ -391,19 +448,21 @@ class Graph:
 
         Integers and bools have no gradients, so they are returned as they are.
         """
-        if not x.dtype.is_float:
+        if not x.dtype.is_inexact:
             return x
         return _alone(n.Alias(x.shape, x.dtype, x.device, (x,), detached=False))
 
     def detach(self, x: n.Node) -> n.Node:
         """Return the values of `x`, cut off from gradients."""
-        if not x.dtype.is_float or isinstance(x, n.Const) or (isinstance(x, n.Alias) and x.detached):
+        if not x.dtype.is_inexact or isinstance(x, n.Const) or (isinstance(x, n.Alias) and x.detached):
             return x
         return self._intern(n.Alias(x.shape, x.dtype, x.device, (x,), detached=True))
 
     def custom(self, kernel: object, sources: tuple[n.Node, ...], output: int, shape: Shape, dtype: DType) -> n.Node:
         """Return output number `output` of a hand-written `kernel`, which is hashable."""
         check_devices("custom kernel", *sources)
+        if dtype.is_complex or any([x.dtype.is_complex for x in sources]):
+            raise DTypeError(f"custom kernel {kernel!r}: kernels have no complex numbers; see zyx.view_as_real")
         return self._intern(n.Custom(shape, dtype, sources[0].device, sources, kernel, output))
 
     def living_outputs(self, node: n.Custom, outputs: Sequence[tuple[Shape, DType]]) -> list[n.Node]:
@@ -435,7 +494,7 @@ def computed_leaf(node: n.Node, storage: object) -> n.Leaf:
 def new_unary(op: UnaryOp, x: n.Node) -> n.Unary:
     """Return a new node, which is in no table."""
     if op not in _UNARY_OPS[x.dtype.name]:
-        raise DTypeError(f"{op.value} is not defined for {x.dtype}")
+        raise _undefined(op, x.dtype)
     node: n.Unary = _new(n.Unary)  # as in `new_binary`
     node.shape = x.shape
     node.dtype = x.dtype
@@ -454,7 +513,7 @@ def new_binary(op: BinaryOp, x: n.Node, y: n.Node) -> n.Binary:
         _check_alike(op.value, x, y)
     result = _BINARY_RESULTS[dtype.name].get(op)
     if result is None:
-        raise DTypeError(f"{op.value} is not defined for {dtype}")
+        raise _undefined(op, dtype)
     node: n.Binary = _new(n.Binary)  # as the constructor makes it, without its call, which would take as long again
     node.shape = shape
     node.dtype = result
@@ -466,6 +525,21 @@ def new_binary(op: BinaryOp, x: n.Node, y: n.Node) -> n.Binary:
     second = 1 if y.storage is not None else y.depth + 1
     node.depth = first if first > second else second  # max() takes three times as long
     return node
+
+
+#: Operations by the names of the functions that ask for them, where these are others.
+_FUNCTIONS: Final = {"lt": "less", "le": "less_equal", "mod": "remainder"}
+
+
+def _undefined(op: UnaryOp | BinaryOp | ReduceOp, dtype: DType) -> DTypeError:
+    """Return the error that there is no `op` of `dtype`."""
+    name = _FUNCTIONS.get(op.value, op.value)
+    if dtype.is_complex:
+        return DTypeError(
+            f"{name} is not defined for {dtype}: complex numbers have no order and no bits; take x.real, x.imag or "
+            "zyx.abs(x)"
+        )
+    return DTypeError(f"{name} is not defined for {dtype}")
 
 
 def _check_alike(what: str, x: n.Node, y: n.Node) -> None:

@@ -16,6 +16,8 @@
     Where       choose between two operands by a third, without arithmetic
     Cast        convert values
     Bitcast     reinterpret bits, same size
+    Complex     the complex number of two reals
+    Component   the real or the imaginary part of a complex number
     Reduce      combine along axes, which keep size 1
     Scan        running combination along one axis (inclusive)
     Gather      out[i] = data[i with i[axis] := index[i]]
@@ -337,6 +339,26 @@ class Bitcast(Node):
     """Each element's bits read as `dtype`, which has the same size."""
 
     __slots__ = ()
+
+
+class Complex(Node):
+    """Sources (real, imaginary), of the type that is `DType.part` of this one's; it lies in memory as NumPy has it."""
+
+    __slots__ = ()
+
+
+class Component(Node):
+    """The real part, or with `is_imaginary` the imaginary part, of each complex element."""
+
+    __slots__ = ("is_imaginary",)
+
+    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, is_imaginary: bool) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.is_imaginary = is_imaginary
+
+    @property
+    def attributes(self) -> tuple[object, ...]:
+        return (self.is_imaginary,)
 
 
 class Reduce(Node):

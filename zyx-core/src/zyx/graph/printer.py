@@ -70,6 +70,8 @@ def _name_and_fields(node: n.Node) -> tuple[str, list[tuple[str, object]]]:
         case n.Slide() | n.Unslide():
             axes = [("axis", node.axis), ("window", node.window)]
             return type(node).__name__.lower(), [*axes, ("stride", node.stride), ("dilation", node.dilation)]
+        case n.Component():
+            return "imag" if node.is_imaginary else "real", []
         case n.Reduce():
             return "reduce", [("op", node.op.value), ("axes", node.axes)]
         case n.Scan():

@@ -44,6 +44,10 @@ def rebuild(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
             return graph.cast(sources[0], node.dtype)
         case n.Bitcast():
             return graph.bitcast(sources[0], node.dtype)
+        case n.Complex():
+            return graph.complex(sources[0], sources[1])
+        case n.Component(is_imaginary=is_imaginary):
+            return graph.component(sources[0], is_imaginary)
         case n.Reduce(op=op3, axes=axes):
             return graph.reduce(op3, sources[0], axes)
         case n.Scan(op=op3, axis=axis):

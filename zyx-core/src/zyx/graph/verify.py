@@ -25,6 +25,7 @@ By kind; "the source" is the first one:
 17. `Contiguous`, `ToDevice`, `Alias`: shape and dtype of the source.
 18. `Sort`: int32 of uint32 or uint64 with no more bits than these have, and at most as many places as the axis has.
 19. `Custom`: if the host computes it, shape and dtype of that output of the call.
+20. `Complex`: two sources of its shape and of the type of its parts. `Component`: the other way round.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 _SOURCES = {
     n.Const: 0, n.Iota: 0, n.Leaf: 0, Number: 0, Front: 0, Box: 0, n.Binary: 2, n.Where: 3, n.Gather: 2, n.Scatter: 3,
+    n.Complex: 2,
 }  # fmt: skip
 """How many sources each kind reads; 1 where not named, any number for `Custom`."""
 
@@ -101,6 +103,13 @@ def _checks(node: n.Node) -> Iterable[tuple[int, bool, str]]:
             yield from _movement_checks(node, node.sources[0])
         case n.Unary() | n.Binary() | n.Where() | n.Cast() | n.Bitcast():
             yield from _elementwise_checks(node)
+        case n.Complex():
+            fits = all(x.shape == node.shape and x.dtype is node.dtype.part for x in node.sources)
+            yield 19, node.dtype.is_complex and fits, "two parts of one shape make a complex number"
+        case n.Component():
+            x = node.sources[0]
+            fits = x.dtype.is_complex and x.shape == node.shape and x.dtype.part is node.dtype
+            yield 19, fits, "a part of a complex number has its shape"
         case n.Reduce() | n.Scan():
             yield from _combining_checks(node, node.sources[0])
         case n.Gather():

@@ -51,6 +51,7 @@ DTYPES: Final[dict[str, DType]] = {
     "U64": dtypes.uint64,
     "I64": dtypes.int64,
     "F64": dtypes.float64,
+    "C64": dtypes.complex64,
 }
 
 

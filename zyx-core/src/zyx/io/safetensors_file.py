@@ -14,6 +14,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
+from zyx import dtype as dtypes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError
 from zyx.functions.operands import is_tensor
@@ -78,7 +79,8 @@ def save_safetensors(
     """Write tensors or arrays to a file; see `zyx.io.save`.
 
     Raises:
-        DTypeError: Something that is no tensor and no array, a name that is no text, or metadata that are no texts.
+        DTypeError: Something that is no tensor and no array, complex128, a name that is no text, or metadata that are
+            no texts.
         TransferError: The file cannot be written.
     """
     if not isinstance(tensors, Mapping):
@@ -119,7 +121,8 @@ def _arrays(tensors: Mapping[str, object]) -> dict[str, Array]:
         if not is_tensor(value) and not isinstance(value, np.ndarray):
             raise DTypeError(f"{name!r} is a {type(value).__name__}, not a tensor or an array")
         array = value.numpy() if is_tensor(value) else np.ascontiguousarray(value).reshape(np.shape(value))
-        as_dtype(array.dtype)
+        if as_dtype(array.dtype) is dtypes.complex128:
+            raise DTypeError(f"{name!r} is complex128, which safetensors lacks; save zyx.view_as_real of it")
         arrays[name] = array
     return arrays
 

@@ -12,7 +12,7 @@ from zyx.errors import DeviceLostError, ZyxError
 from zyx.graph.graph import computed_leaf
 from zyx.graph.node import Binary, Const
 from zyx.runtime.devices import Devices
-from zyx.runtime.signature import signature, single
+from zyx.runtime.signature import Key, signature, single
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from zyx.runtime.plan import Plan, Single
     from zyx.runtime.planner import Planner
     from zyx.runtime.profile import Profile
-    from zyx.runtime.signature import Key
     from zyx.runtime.varying import Given
     from zyx.settings.record import Settings
 
@@ -64,6 +63,14 @@ class Plans(Devices):
         """
         with self.lock:
             key, _, order = signature(outputs)
+            if any([node.dtype.is_complex for node in order]):
+                from zyx.pairs import lower  # which few programs need
+
+                real = lower(outputs, leaves)
+                real_of = dict(zip((*outputs, *leaves), (*real.outputs, *real.leaves), strict=True))
+                donations = {real_of[node]: real_of[old] for node, old in (donations or {}).items()}
+                outputs, leaves = real.outputs, real.leaves
+                key, _, order = signature(outputs)
             given = self.planner.varying.given(key, order, is_traced=True)
             attempt = functools.partial(self._new_plan, outputs, leaves, order, donations or {}, given)
             return self.placement.run(order, outputs, self.trace, attempt) if self._has_groups else attempt({})
@@ -80,18 +87,27 @@ class Plans(Devices):
             key: Its key, with what it is `placed` on.
             placed: As `Planner.make` takes it.
         """
+        asked = key
+        if any([node.dtype.is_complex for node in order]):
+            from zyx.pairs import lower  # which few programs need
+
+            real = lower(nodes, leaves)
+            nodes, leaves = real.outputs, real.leaves
+            real_key, _, order = signature(nodes)
+            # Different graphs of complex numbers may be the same one of reals, with leaves in another order.
+            key = Key((key.structure, real_key.structure), real_key.constants)
         given = self.planner.varying.given(key, order)
         if given is not None and (known := self._plans.get(given.key)) is not None:
             self._plans.move_to_end(given.key)
             return known, given.values
         has_own = bool(placed) or self.planner.is_deterministic  # other kernels add up in another order
         has_own = has_own or (given is not None and given.is_moved)
-        bounded = None if has_own else self._bounded_plan(nodes, leaves, order, key)
+        bounded = None if has_own else self._bounded_plan(nodes, leaves, order, asked)
         if bounded is not None:
-            self._keep_plan(key, bounded)
+            self._keep_plan(asked, bounded)
             return bounded, ()
         plan, values = self._new_plan(nodes, leaves, order, {}, given, placed)
-        self._keep_plan(given.key if given is not None and values else key, plan)
+        self._keep_plan(given.key if given is not None and values else asked, plan)
         return plan, values
 
     def _bounded_plan(

@@ -14,12 +14,11 @@ from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError, SharingError
 from zyx.functions import sharing
 from zyx.functions.joining import join_terms
-from zyx.functions.operands import Array, require, term_of, wrap
+from zyx.functions.operands import Array, require, require_real, term_of, wrap
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from zyx.dtype import Scalar
     from zyx.tensor.tensor import Tensor
 
 _PRINTED_WHOLE = 1000
@@ -43,8 +42,8 @@ def formatted(x: Tensor, spec: str) -> str:
     return format(item(x), spec) if spec else repr(x)
 
 
-def item(x: Tensor) -> Scalar:
-    """Return the one element as a Python bool, int or float.
+def item(x: Tensor) -> Any:  # noqa: ANN401  # a `zyx.dtype.Number`, of the kind that the dtype says
+    """Return the one element as a Python bool, int, float or complex.
 
     Raises:
         ShapeError: More or fewer elements than one.
@@ -56,6 +55,8 @@ def item(x: Tensor) -> Scalar:
     dtype = x.node.dtype
     if dtype.is_bool:
         return bool(value)
+    if dtype.is_complex:
+        return complex(value)
     return float(value) if dtype.is_float else int(value)
 
 
@@ -76,7 +77,12 @@ def to_int(x: Tensor) -> int:
 
 
 def to_float(x: Tensor) -> float:
-    """Return the one element."""
+    """Return the one element.
+
+    Raises:
+        DTypeError: It is complex.
+    """
+    require_real(require(x, "float").node.dtype, "float")
     return float(item(x))
 
 

@@ -27,7 +27,7 @@ from zyx.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.dtype import DTypeLike, Scalar
+    from zyx.dtype import DTypeLike, Number, Scalar
     from zyx.functions.operands import Array
     from zyx.shape import Shape
 
@@ -101,14 +101,14 @@ def from_dlpack(data: object, device: str | None = None, *, copy: bool | None = 
 # ---- one number everywhere
 
 
-def _constant(value: Scalar, shape: Shape, dtype: DType, device: str | None) -> Tensor:
+def _constant(value: Number, shape: Shape, dtype: DType, device: str | None) -> Tensor:
     runtime = current()
     place = runtime.default_device if device is None else runtime.device_name(device)
     return Tensor.of(runtime.graph.const(value, dtype, place, shape), runtime)
 
 
 def full(
-    shape: int | Sequence[int], fill_value: Scalar, dtype: DTypeLike | None = None, device: str | None = None
+    shape: int | Sequence[int], fill_value: Number, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
     """Return `fill_value` everywhere; without a dtype, in that of the number.
 
@@ -118,12 +118,12 @@ def full(
     """
     if is_tensor(fill_value):
         fill_value = fill_value.item()
-    if not isinstance(fill_value, bool | int | float | np.generic):
+    if not isinstance(fill_value, bool | int | float | complex | np.generic):
         raise DTypeError(f"full takes a number, not {type(fill_value).__name__}")
-    value: Scalar = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
+    value: Any = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
     target = as_dtype(value.__class__ if dtype is None else dtype)  # not its type: `zyx.jit` has stand-ins
     if target.is_integer and not isinstance(value, bool):
-        if isinstance(value, float) and not math.isfinite(value):
+        if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
             raise DTypeError(f"{value} does not fit {target}")
         if not target.min <= value <= target.max:
             raise DTypeError(f"{value} does not fit {target} ({target.min} to {target.max})")
@@ -183,7 +183,7 @@ def shape_of(given: Sequence[Any]) -> Shape:
     return shapes.as_shape(given)
 
 
-def full_like(x: Tensor, fill_value: Scalar, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+def full_like(x: Tensor, fill_value: Number, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return `fill_value` everywhere, in the shape, dtype and place of `x`."""
     node = require(x, "full_like").node
     return full(node.shape, fill_value, node.dtype if dtype is None else dtype, device or node.device)

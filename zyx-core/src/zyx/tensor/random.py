@@ -15,6 +15,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions.complex_numbers import joined
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.sorting import places_in, sort_order
 from zyx.functions.term import Term
@@ -113,6 +114,8 @@ def normal(
 ) -> Tensor:
     """Return floats drawn from the normal distribution of `mean` and standard deviation `std`.
 
+    Of a complex dtype both parts are drawn, each with the variance ``std**2 / 2``, as PyTorch has it.
+
     Box and Muller, "A note on the generation of random normal deviates", 1958, in float64 for float64, else in
     float32; each number takes two words. The logarithm is of numbers in (0, 1].
 
@@ -120,9 +123,16 @@ def normal(
         ShapeError: `std` is negative.
         DTypeError: Not a floating-point dtype.
     """
-    target = _float_dtype(dtype, "normal")
     if std < 0:
         raise ShapeError(f"normal: std is at least 0, not {std}")
+    if as_dtype(dtype).is_complex:
+        part = as_dtype(dtype).part
+        both = [
+            term_of(normal(*shape, std=std / math.sqrt(2), dtype=part, device=device, generator=generator), "normal")
+            for _ in range(2)
+        ]
+        return wrap((joined(*both) + mean if mean else joined(*both)).node, owner(generator))
+    target = _float_dtype(dtype, "normal")
     wide = dtypes.accumulator(target)
     first, second = draw(shape_of(shape), _word(wide), generator, device, draws=2)
     radius = (_unit(first, wide, with_one=True).log() * -2.0).sqrt()

@@ -19,6 +19,7 @@ from zyx.functions import (
     activations,
     arithmetic,
     choosing,
+    complex_numbers,
     cumulative,
     elementwise,
     index_assignment,
@@ -262,6 +263,14 @@ class Tensor(Handle):
     isnan = elementwise.isnan
     isinf = elementwise.isinf
     isfinite = elementwise.isfinite
+
+    # ---- complex numbers
+
+    real = property(complex_numbers.real)
+    imag = property(complex_numbers.imag)
+    conj = complex_numbers.conj
+    angle = complex_numbers.angle
+    is_complex = complex_numbers.is_complex
 
     # ---- choosing
 

@@ -1,7 +1,9 @@
 """The gradient of every kind of node.
 
 A rule is given a node and the gradient at it, `upstream`, and returns one node a source: the gradient at that source,
-as far as it flows through this node. None means that nothing flows. All are ordinary nodes: gradients have gradients.
+as far as it flows through this node. At a complex number the gradient g says that the target changes by ``re(g * dz)``,
+so that rules of holomorphic functions are those of real ones; `zyx.autograd.gradient` gives users the conjugate. None
+means that nothing flows. All are ordinary nodes: gradients have gradients.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ RULES: Final[dict[type[Node], Rule]] = {
     n.Binary: binary,
     n.Where: others.where,
     n.Cast: others.cast,
+    n.Complex: others.complex_of_parts,
+    n.Component: others.component,
     n.Reduce: reduce,
     n.Scan: scan,
     n.Gather: indexing.gather,

@@ -45,6 +45,9 @@ def _power(x: Term, y: Term, z: Term, g: Term) -> Pair:
 def _power_at_base(x: Term, y: Term, g: Term) -> Term | None:
     if _is_const(x):
         return None
+    if x.node.dtype.is_complex:
+        slope = g * y * x ** (y - 1.0)
+        return x.equals(0.0).where((y - 1.0).equals(0.0).where(g, x.like(0.0)), slope)
     if not isinstance(y.node, Const):
         slope = g * y * x ** (y - 1.0)
         return (x.equals(0.0) & (y < 1.0)).where(x.like(0.0), slope)
@@ -60,6 +63,8 @@ def _power_at_base(x: Term, y: Term, g: Term) -> Term | None:
 
 
 def _power_at_exponent(x: Term, z: Term, g: Term) -> Term:
+    if x.node.dtype.is_complex:
+        return x.equals(0.0).where(x.like(0.0), g * z * x.unary(UnaryOp.LOG))
     return (x <= 0.0).where(x.like(0.0), g * z * x.unary(UnaryOp.LOG))
 
 

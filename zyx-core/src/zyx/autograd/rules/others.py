@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from zyx.autograd.term import Term
 from zyx.errors import GradientError
+from zyx.ops import UnaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.graph import Graph, Node
-    from zyx.graph.node import Alias, Cast, Contiguous, Custom, ToDevice, Where
+    from zyx.graph.node import Alias, Cast, Complex, Component, Contiguous, Custom, ToDevice, Where
 
 
 @runtime_checkable
@@ -35,9 +36,22 @@ def where(graph: Graph, node: Where, upstream: Node) -> tuple[None, Node, Node]:
 
 
 def cast(graph: Graph, node: Cast, upstream: Node) -> tuple[Node | None]:
-    """Between floats the slope is 1."""
+    """Between floats the slope is 1, and between complex numbers."""
     source = node.sources[0]
-    return (graph.cast(upstream, source.dtype) if source.dtype.is_float and node.dtype.is_float else None,)
+    return (graph.cast(upstream, source.dtype) if source.dtype.is_inexact and node.dtype.is_inexact else None,)
+
+
+def complex_of_parts(graph: Graph, node: Complex, upstream: Node) -> tuple[Node, Node]:
+    """Of ``re(g * (dx + i dy))``, which is what a gradient `g` says, the parts at dx and dy."""
+    return graph.component(upstream, False), graph.unary(UnaryOp.NEG, graph.component(upstream, True))
+
+
+def component(graph: Graph, node: Component, upstream: Node) -> tuple[Node]:
+    """The other way round: ``g`` at the real part, ``-i * g`` at the imaginary one."""
+    zero = graph.const(0.0, upstream.dtype, upstream.device, upstream.shape)
+    if node.is_imaginary:
+        return (graph.complex(zero, graph.unary(UnaryOp.NEG, upstream)),)
+    return (graph.complex(upstream, zero),)
 
 
 def same_values(graph: Graph, node: Contiguous | Alias, upstream: Node) -> tuple[Node]:
