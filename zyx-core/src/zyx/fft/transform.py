@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zyx.fft.tables import tables_of
-from zyx.graph.fourier import is_smooth, roots_of_unity, smooth_from, table_of
 from zyx.functions.term import Term
+from zyx.graph.fourier import is_smooth, roots_of_unity, smooth_from, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from zyx.dtype import DType
-    from zyx.runtime.runtime import Runtime
     from zyx.functions.operands import Array
+    from zyx.runtime.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
