@@ -16,6 +16,7 @@
 10. Attention becomes one hand-written kernel, where warps multiply matrices (`zyx.schedule.attention`).
 11. There, what convolutions multiply is copied to where its channels lie side by side (`zyx.schedule.channels`).
 12. Fourier transforms become hand-written kernels, or sums of products (`zyx.schedule.fourier`).
+13. Pairs that were taken apart and are put together again are what they were (`zyx.schedule.interleaved`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from zyx.graph import node as n
 from zyx.graph.given import Box, Number
 from zyx.graph.rebuild import rebuild
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.schedule.interleaved import interleaved
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
 from zyx.schedule.scans import split_scan
@@ -110,6 +112,8 @@ def prepare(
             current = _sorted(graph, current, info, way)
         elif isinstance(current, n.Fourier) and current is not sources[0]:
             current = _transformed(graph, current, info, way)
+        elif isinstance(current, n.Where) and (whole := interleaved(current)) is not None:
+            current = graph.reshape(whole, current.shape)
         elif isinstance(current, n.Scatter) and current is not sources[0]:
             current = in_parallel(graph, current, info, helpers, deterministic=deterministic)
         elif isinstance(current, n.Scan) and current is not sources[0]:
