@@ -182,7 +182,7 @@ def _fourier(node: n.Fourier, x: Array) -> Array:
     pairs = np.ascontiguousarray(x)
     values = pairs.view(np.result_type(pairs.dtype, np.complex64))[..., 0]
     found = np.fft.ifft(values, axis=1, norm="forward") if node.is_inverse else np.fft.fft(values, axis=1)
-    return np.stack((found.real, found.imag), -1) * pairs.dtype.type(node.scale)
+    return np.asarray(np.stack((found.real, found.imag), -1) * pairs.dtype.type(node.scale))
 
 
 # ---- windows

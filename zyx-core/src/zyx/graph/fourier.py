@@ -142,7 +142,8 @@ def table_of(size: int, dtype: DType) -> npt.NDArray[Any]:
             if rest > 1:
                 pieces.append(_powers(radix, rest, radix * rest))
     if len(parts(size)) > 1:
-        pieces.append(_powers(*parts(size), size))
+        rows, columns = parts(size)
+        pieces.append(_powers(rows, columns, size))
     return np.concatenate(pieces or [np.zeros(1)]).astype(dtype.numpy)
 
 
