@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 def interleaved(node: n.Where) -> Node | None:
     """Return the node ``(.., 2)`` whose elements `node`, ``(.., 2)`` too, has in their order; None if there is none.
 
-    x: f32[3, 2]
-    a, b: f32[3] = x[:, 0], x[:, 1]
-    where(coordinate along the last axis == 0, a, b)    =>    x
+    ``where(coordinate along the last axis == 0, x[.., 0], x[.., 1])`` is ``x``.
     """
     if not node.shape or node.shape[-1] != 2 or not _is_first(node.sources[0]):
         return None
