@@ -404,7 +404,7 @@ _LAZY: Final = {
     "value_and_grad": "zyx.autograd",
 }
 """Names that are imported when they are first used, and where from."""
-_MODULES: Final = ("io", "linalg", "nn", "optim")
+_MODULES: Final = ("fft", "io", "linalg", "nn", "optim")
 
 
 def __getattr__(name: str) -> object:

@@ -14,6 +14,7 @@ X = n.Leaf((4, 3), F, "a", ())
 INTEGERS = n.Leaf((4, 3), INT, "a", ())
 MASK = n.Leaf((4, 3), B, "a", ())
 STATE = n.Leaf((4,), dtypes.uint32, "a", ())
+TABLE = n.Leaf((32,), F, "a", ())  # of transforms of 4
 ELSEWHERE = n.Leaf((4, 3), F, "b", ())
 
 BROKEN = [
@@ -46,6 +47,9 @@ BROKEN = [
     (16, n.RandomBits((2,), F, "a", (STATE,), 0)), (17, n.Contiguous((3, 4), F, "a", (X,))),
     (17, n.ToDevice((4, 3), INT, "b", (X,))),
     (17, n.Alias((4, 3), INT, "a", (X,), detached=True)),
+    (20, n.Fourier((1, 4, 1, 2), F, "a", (n.Leaf((1, 4, 1, 2), dtypes.float64, "a", ()), TABLE), False, 1.0)),
+    (20, n.Fourier((1, 17, 1, 2), F, "a", (n.Leaf((1, 17, 1, 2), F, "a", ()), TABLE), False, 1.0)),
+    (20, n.Fourier((1, 4, 1, 2), F, "a", (n.Leaf((1, 4, 1, 2), F, "a", ()), X), False, 1.0)),
 ]  # fmt: skip
 
 

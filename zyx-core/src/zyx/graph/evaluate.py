@@ -167,6 +167,8 @@ def _apply(node: n.Node, x: Sequence[Array], *, exact: bool) -> Array:
         case n.Sort():
             order = np.argsort(x[0], node.axis, kind="stable").astype(np.int32)
             return order[tuple(slice(size) for size in node.shape)]
+        case n.Fourier():
+            return _fourier(node, x[0])
         case n.RandomBits():
             return random_bits(x[0], node.shape, node.dtype, node.offset)
         case n.Contiguous() | n.ToDevice() | n.Alias():
@@ -177,6 +179,13 @@ def _apply(node: n.Node, x: Sequence[Array], *, exact: bool) -> Array:
 
 def _computed_in(dtype: DType, *, exact: bool) -> np.dtype[Any]:
     return np.dtype(np.float64) if exact and dtype.is_float else dtype.numpy
+
+
+def _fourier(node: n.Fourier, x: Array) -> Array:
+    pairs = np.ascontiguousarray(x)
+    values = pairs.view(np.result_type(pairs.dtype, np.complex64))[..., 0]
+    found = np.fft.ifft(values, axis=1, norm="forward") if node.is_inverse else np.fft.fft(values, axis=1)
+    return np.asarray(np.stack((found.real, found.imag), -1) * pairs.dtype.type(node.scale))
 
 
 # ---- windows

@@ -415,6 +415,24 @@ class Graph:
         shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
         return self._intern(n.Sort(shape, dtypes.int32, x.device, (x,), axis, bits))
 
+    def fourier(self, x: n.Node, table: n.Node, *, is_inverse: bool = False, scale: float = 1.0) -> n.Node:
+        """Return the transform of pairs `x`, ``(outer, n, inner, 2)``, along axis 1; see `Fourier`.
+
+        Raises:
+            DTypeError: `x` is not of float32 or float64, or the table of another type.
+            ShapeError: Another shape, a length with prime factors above 13, or a table of another length.
+        """
+        from zyx.graph.fourier import PRIMES, is_smooth, table_size  # for few programs
+
+        if x.dtype not in (dtypes.float32, dtypes.float64) or table.dtype is not x.dtype:
+            raise DTypeError(f"what is transformed is float32 or float64, as its table, not {x.dtype}, {table.dtype}")
+        if x.ndim != 4 or x.shape[3] != 2 or not is_smooth(x.shape[1]):
+            raise ShapeError(f"what is transformed is (outer, n, inner, 2), n a product of {PRIMES}, not {x.shape}")
+        if table.shape != (table_size(x.shape[1]),):
+            raise ShapeError(f"the table of {x.shape[1]} has shape ({table_size(x.shape[1])},), not {table.shape}")
+        check_devices("fourier", x, table)
+        return self._intern(n.Fourier(x.shape, x.dtype, x.device, (x, table), is_inverse, scale))
+
     # ---- others
 
     def random_bits(self, state: n.Node, shape: Shape, dtype: DType, offset: int = 0) -> n.Node:

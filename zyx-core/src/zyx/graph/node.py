@@ -23,6 +23,7 @@
     Gather      out[i] = data[i with i[axis] := index[i]]
     Scatter     out = base; out[i with i[axis] := index[i]] (op)= updates[i]
     Sort        the places along an axis that put unsigned integers in order
+    Fourier     a discrete Fourier transform along one axis, of pairs of real and imaginary parts
     RandomBits  counter-based random words
     Contiguous  the same values, in a buffer of their own
     ToDevice    the same values, elsewhere
@@ -446,6 +447,28 @@ class Sort(Node):
     @property
     def attributes(self) -> tuple[object, ...]:
         return (self.axis, self.bits)
+
+
+class Fourier(Node):
+    """Sources (x, table): `scale` times the discrete Fourier transform of x, ``(outer, n, inner, 2)``, along axis 1.
+
+    The last axis has real and imaginary parts. Element k is the sum over j of x[j] times ``exp(2 pi i j k / n)``, or of
+    its conjugate unless it `is_inverse`. The table has the powers of the root of unity in the order of
+    `zyx.graph.fourier`; what it holds is no argument of the transform, and is given since a graph has no arrays.
+    """
+
+    __slots__ = ("is_inverse", "scale")
+
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: Sources, is_inverse: bool, scale: float
+    ) -> None:
+        super().__init__(shape, dtype, device, sources)
+        self.is_inverse = is_inverse
+        self.scale = scale
+
+    @property
+    def attributes(self) -> tuple[object, ...]:
+        return (self.is_inverse, self.scale.hex())
 
 
 class RandomBits(Node):

@@ -26,6 +26,7 @@ By kind; "the source" is the first one:
 18. `Sort`: int32 of uint32 or uint64 with no more bits than these have, and at most as many places as the axis has.
 19. `Custom`: if the host computes it, shape and dtype of that output of the call.
 20. `Complex`: two sources of its shape and of the type of its parts. `Component`: the other way round.
+21. `Fourier`: float32 or float64 pairs of a length that is a product of small primes, with a table of its size.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 _SOURCES = {
     n.Const: 0, n.Iota: 0, n.Leaf: 0, Number: 0, Front: 0, Box: 0, n.Binary: 2, n.Where: 3, n.Gather: 2, n.Scatter: 3,
     n.Complex: 2,
+    n.Fourier: 2,
 }  # fmt: skip
 """How many sources each kind reads; 1 where not named, any number for `Custom`."""
 
@@ -149,6 +151,15 @@ def _checks(node: n.Node) -> Iterable[tuple[int, bool, str]]:
                 for axis, (size, old) in enumerate(zip(node.shape, source.shape, strict=True))
             )
             yield 18, fits, "the shape is the source's, with as many places along the axis or fewer"
+        case n.Fourier():
+            from zyx.graph.fourier import is_smooth, table_size  # for few programs
+
+            x, table = node.sources
+            fits = x.dtype in (dtypes.float32, dtypes.float64) and table.dtype is x.dtype
+            yield 20, fits and node.dtype is x.dtype, "float32 or float64 throughout"
+            fits = x.ndim == 4 and x.shape[3] == 2 and is_smooth(x.shape[1])
+            yield 20, fits and node.shape == x.shape, "(outer, n, inner, 2), n a product of small primes"
+            yield 20, table.shape == (table_size(x.shape[1]),), "a table of the length's size"
         case _:  # leaves hold anything; what a hand-written kernel does is its own business
             return
 

@@ -15,6 +15,8 @@
    compute fast.
 10. Attention becomes one hand-written kernel, where warps multiply matrices (`zyx.schedule.attention`).
 11. There, what convolutions multiply is copied to where its channels lie side by side (`zyx.schedule.channels`).
+12. Fourier transforms become hand-written kernels, or sums of products (`zyx.schedule.fourier`).
+13. Pairs that were taken apart and are put together again are what they were (`zyx.schedule.interleaved`).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from zyx.graph import node as n
 from zyx.graph.given import Box, Number
 from zyx.graph.rebuild import rebuild
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.schedule.interleaved import interleaved
 from zyx.schedule.materialise import contraction_operands
 from zyx.schedule.movement import MOVEMENT
 from zyx.schedule.scans import split_scan
@@ -50,6 +53,8 @@ WAYS: Final = 3
 _MOST_ELEMENTS: Final = 1 << 62
 #: Fewer products take one kernel less time than several.
 _LEAST_PRODUCTS: Final = 1 << 16
+#: What chains of nodes end at.
+_LONG: Final = (n.Reduce, n.Scan, n.Scatter, n.Sort, n.Fourier)
 #: The longest chain of nodes computed in one kernel.
 _LONGEST_CHAIN: Final = 1500
 
@@ -72,7 +77,8 @@ def prepare(
         info: The device.
         deterministic: Whether floats are to be combined in one order, always the same.
         way: 0 for all hand-written kernels; others, below `ways_of`, leave those out that a device may refuse: 1
-            attention and the fastest ones that sort, see `zyx.schedule.sorting.sort_order`, 2 all that sort.
+            attention, transforms and the fastest ones that sort, see `zyx.schedule.sorting.sort_order`, 2 all that
+            sort.
 
     Raises:
         ShapeError: A node has too many elements to count.
@@ -104,6 +110,10 @@ def prepare(
             current = _sum_of_products(graph, node, new, users, info) or _reduction(graph, current, info)
         elif isinstance(current, n.Sort) and current is not sources[0]:
             current = _sorted(graph, current, info, way)
+        elif isinstance(current, n.Fourier) and current is not sources[0]:
+            current = _transformed(graph, current, info, way)
+        elif isinstance(current, n.Where) and (whole := interleaved(current)) is not None:
+            current = graph.reshape(whole, current.shape)
         elif isinstance(current, n.Scatter) and current is not sources[0]:
             current = in_parallel(graph, current, info, helpers, deterministic=deterministic)
         elif isinstance(current, n.Scan) and current is not sources[0]:
@@ -111,7 +121,9 @@ def prepare(
             if node in wanted and users[node] > 1 and not isinstance(current, n.Scan):  # stored once, as it is
                 current = graph.contiguous(current)
         length = 1 + max(chain.get(source, 0) for source in sources)
-        if isinstance(node, n.Reduce | n.Scan | n.Scatter | n.Sort) or isinstance(current, n.Reduce | n.Contiguous):
+        if isinstance(node, n.Reduce | n.Scan | n.Scatter | n.Sort | n.Fourier) or isinstance(
+            current, n.Reduce | n.Contiguous
+        ):
             length = 0
         elif length > _LONGEST_CHAIN:
             current, length = graph.contiguous(current), 0
@@ -127,10 +139,19 @@ def _sorted(graph: Graph, node: n.Sort, info: DeviceInfo, way: int) -> Node:
     return sort_order(graph, node, info, way)
 
 
+def _transformed(graph: Graph, node: n.Fourier, info: DeviceInfo, way: int) -> Node:
+    """Return what `transformed` does; imported where something is transformed."""
+    from zyx.schedule.fourier import transformed
+
+    return transformed(graph, node, info, way)
+
+
 def ways_of(order: Sequence[Node], info: DeviceInfo) -> int:
     """Return how many ways there are to prepare nodes, for devices that refuse what the first ones make of them."""
     if any(isinstance(node, n.Sort) and node.storage is None for node in order):
         return WAYS
+    if any(isinstance(node, n.Fourier) and node.storage is None for node in order):
+        return 2
     return 2 if _may_attend(order, info) else 1
 
 

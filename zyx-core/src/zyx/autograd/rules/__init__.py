@@ -47,6 +47,7 @@ RULES: Final[dict[type[Node], Rule]] = {
     n.Scan: scan,
     n.Gather: indexing.gather,
     n.Scatter: indexing.scatter,
+    n.Fourier: others.fourier,
     n.Contiguous: others.same_values,
     n.ToDevice: others.to_device,
     n.Alias: others.same_values,

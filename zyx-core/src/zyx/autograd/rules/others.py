@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.graph import Graph, Node
-    from zyx.graph.node import Alias, Cast, Complex, Component, Contiguous, Custom, ToDevice, Where
+    from zyx.graph.node import Alias, Cast, Complex, Component, Contiguous, Custom, Fourier, ToDevice, Where
 
 
 @runtime_checkable
@@ -62,6 +62,12 @@ def same_values(graph: Graph, node: Contiguous | Alias, upstream: Node) -> tuple
 def to_device(graph: Graph, node: ToDevice, upstream: Node) -> tuple[Node]:
     """Back to where the source lies."""
     return (graph.to_device(upstream, node.sources[0].device),)
+
+
+def fourier(graph: Graph, node: Fourier, upstream: Node) -> tuple[Node, None]:
+    """By the transpose of the matrix of cosines and sines, which is that of the inverse transform, unscaled."""
+    table = node.sources[1]
+    return graph.fourier(upstream, table, is_inverse=not node.is_inverse, scale=node.scale), None
 
 
 def custom(graph: Graph, node: Custom, upstream: Node) -> tuple[Node | None, ...]:

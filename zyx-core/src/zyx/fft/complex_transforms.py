@@ -1,0 +1,283 @@
+"""Transforms of complex numbers, and of real ones, as the Array API names them.
+
+With n the length, the transform of x is X[k], the sum over j of ``x[j] exp(-2 pi i j k / n)``, and the inverse one has
+the other sign. `norm` says which of them is divided by n: "backward" the inverse one, "forward" the transform, "ortho"
+both by the square root of n. Of several axes, one after the other is transformed.
+
+`n`, or `s` for several axes, is how many elements are transformed: more are cut off, and fewer are followed by zeros.
+Results are complex64 of float32 and complex64, complex128 of float64 and complex128, float32 and float64 where they are
+real. Gradients are those of any linear function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx import dtype as dtypes
+from zyx.errors import ShapeError
+from zyx.fft.arguments import Norm, axis_of, floating, real, scale_of, size_of_axis, sizes_of_axes, swapped
+from zyx.fft.transform import Transformer
+from zyx.functions.complex_numbers import joined, parts
+from zyx.functions.operands import require, wrap
+from zyx.functions.term import Term
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.functions import Tensor
+    from zyx.graph import Node
+
+#: The axes of images.
+_LAST_TWO = (-2, -1)
+
+
+# ---- one axis
+
+
+def fft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the transform of `x` along `axis`.
+
+    Raises:
+        ShapeError: An axis that is not there, a length below 1, or another `norm`.
+        DTypeError: `x` is of integers or bools.
+    """
+    return _along(x, [n], [axis], norm, "fft", is_inverse=False)
+
+
+def ifft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the inverse of `fft`, with its errors."""
+    return _along(x, [n], [axis], norm, "ifft", is_inverse=True)
+
+
+def rfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the first ``n // 2 + 1`` elements of the transform of real `x`: the others are conjugates of these.
+
+    Raises:
+        ShapeError: As for `fft`.
+        DTypeError: `x` is complex, or of integers or bools.
+    """
+    term = real(x, "rfft")
+    return wrap(_whole(_from_real(term, x, n, axis, norm, "rfft")), x)
+
+
+def irfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the inverse of `rfft`: `n` real numbers, ``2 * (m - 1)`` of them of m elements unless it is given.
+
+    Imaginary parts of the first element, and of the last one if `n` is even, count as 0. Errors are those of `fft`.
+    """
+    return wrap(_to_real(_pairs(floating(x, "irfft")), x, n, axis, norm, "irfft").node, x)
+
+
+def hfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the transform, which is real, of `n` numbers that `x` is the first ``n // 2 + 1`` of, the others being
+    conjugates of these: ``2 * (m - 1)`` of m elements unless `n` is given. Errors are those of `fft`.
+    """
+    term = floating(x, "hfft")
+    pairs = _pairs(Term(term.graph, term.graph.conjugate(term.node)))
+    return wrap(_to_real(pairs, x, n, axis, swapped(norm), "hfft").node, x)
+
+
+def ihfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Return the inverse of `hfft`, of real `x`. Errors are those of `rfft`."""
+    pairs = _from_real(real(x, "ihfft"), x, n, axis, swapped(norm), "ihfft")
+    first, second = _halves(pairs)
+    return wrap(joined(first, -second).node, x)
+
+
+# ---- several axes
+
+
+def fftn(
+    x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> Tensor:
+    """Return the transform of `x` along `axes`: all of them, or the last ones if `s` is given; see `fft`.
+
+    Raises:
+        ShapeError: As for `fft`; or an axis comes twice, or `s` has not one size for each.
+        DTypeError: `x` is of integers or bools.
+    """
+    return _of_several(x, s, axes, norm, "fftn", is_inverse=False)
+
+
+def ifftn(
+    x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> Tensor:
+    """Return the inverse of `fftn`, with its errors."""
+    return _of_several(x, s, axes, norm, "ifftn", is_inverse=True)
+
+
+def rfftn(
+    x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> Tensor:
+    """Return the transform of real `x` along `axes`, of the last of which half is given, as of `rfft`.
+
+    Raises:
+        ShapeError: As for `fftn`; or there are no axes.
+        DTypeError: `x` is complex, or of integers or bools.
+    """
+    return _real_forth(x, s, axes, norm, "rfftn")
+
+
+def irfftn(
+    x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> Tensor:
+    """Return the inverse of `rfftn`, which is real: along the last of `axes` it is that of `irfft`.
+
+    Errors are those of `fftn`; there has to be an axis.
+    """
+    return _real_back(x, s, axes, norm, "irfftn")
+
+
+def fft2(
+    x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO, norm: Norm = "backward"
+) -> Tensor:
+    """Return `fftn` along two axes."""
+    return _of_several(x, s, axes, norm, "fft2", is_inverse=False)
+
+
+def ifft2(
+    x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO, norm: Norm = "backward"
+) -> Tensor:
+    """Return `ifftn` along two axes."""
+    return _of_several(x, s, axes, norm, "ifft2", is_inverse=True)
+
+
+def rfft2(
+    x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO, norm: Norm = "backward"
+) -> Tensor:
+    """Return `rfftn` along two axes."""
+    return _real_forth(x, s, axes, norm, "rfft2")
+
+
+def irfft2(
+    x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO, norm: Norm = "backward"
+) -> Tensor:
+    """Return `irfftn` along two axes."""
+    return _real_back(x, s, axes, norm, "irfft2")
+
+
+def _of_several(
+    x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None, norm: Norm, what: str, *, is_inverse: bool
+) -> Tensor:
+    places, sizes = sizes_of_axes(require(x, what).node.shape, s, axes, what)
+    return _along(x, sizes, places, norm, what, is_inverse=is_inverse)
+
+
+def _real_forth(x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None, norm: Norm, what: str) -> Tensor:
+    term = real(x, what)
+    places, sizes = _some_axes(term, s, axes, what)
+    pairs = _from_real(term, x, sizes[-1], places[-1], norm, what)
+    return wrap(_whole(_each(pairs, x, sizes[:-1], places[:-1], norm, what, is_inverse=False)), x)
+
+
+def _real_back(x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None, norm: Norm, what: str) -> Tensor:
+    term = floating(x, what)
+    places, sizes = _some_axes(term, s, axes, what)
+    pairs = _each(_pairs(term), x, sizes[:-1], places[:-1], norm, what, is_inverse=True)
+    return wrap(_to_real(pairs, x, sizes[-1], places[-1], norm, what).node, x)
+
+
+def _some_axes(
+    term: Term, s: Sequence[int] | None, axes: Sequence[int] | None, what: str
+) -> tuple[list[int], list[int | None]]:
+    places, sizes = sizes_of_axes(term.shape, s, axes, what)
+    if not places:
+        raise ShapeError(f"{what}: there are no axes to transform; expected at least one")
+    return places, sizes
+
+
+# ---- what they have in common
+
+
+def _along(
+    x: Tensor, sizes: Sequence[int | None], axes: Sequence[int], norm: Norm, what: str, *, is_inverse: bool
+) -> Tensor:
+    pairs = _pairs(floating(x, what))
+    return wrap(_whole(_each(pairs, x, sizes, axes, norm, what, is_inverse=is_inverse)), x)
+
+
+def _each(
+    pairs: Term,
+    x: Tensor,
+    sizes: Sequence[int | None],
+    axes: Sequence[int],
+    norm: Norm,
+    what: str,
+    *,
+    is_inverse: bool,
+) -> Term:
+    """Return pairs ``(.., 2)`` transformed along one axis after the other, the last one first."""
+    ndim = len(pairs.shape) - 1
+    places = [axis_of(axis, ndim, what) for axis in axes]
+    counts = [size_of_axis(n, pairs.shape[place], what) for n, place in zip(sizes, places, strict=True)]
+    scales = [scale_of(norm, count, what, is_inverse=is_inverse) for count in counts]
+    if not places:
+        scale_of(norm, 1, what, is_inverse=is_inverse)  # a wrong one is refused
+    transformer = _transformer(x, pairs)
+    for place, count, scale in reversed([*zip(places, counts, scales, strict=True)]):
+        fitted = _fitted(pairs, place, count)
+        found = transformer.transform(_around(fitted, place, ndim), is_inverse=is_inverse, scale=scale)
+        pairs = found.reshape(fitted.shape)
+    return pairs
+
+
+def _from_real(term: Term, x: Tensor, n: int | None, axis: int, norm: Norm, what: str) -> Term:
+    """Return half of the pairs of a transform of real numbers."""
+    ndim = len(term.shape)
+    place = axis_of(axis, ndim, what)
+    size = size_of_axis(n, term.shape[place], what)
+    scale = scale_of(norm, size, what, is_inverse=False)
+    fitted = _fitted(term, place, size)
+    found = _transformer(x, fitted).from_real(_around(fitted, place, ndim), scale=scale)
+    return found.reshape((*fitted.shape[:place], size // 2 + 1, *fitted.shape[place + 1 :], 2))
+
+
+def _to_real(pairs: Term, x: Tensor, n: int | None, axis: int, norm: Norm, what: str) -> Term:
+    """Return the real numbers whose transform begins with some pairs."""
+    ndim = len(pairs.shape) - 1
+    place = axis_of(axis, ndim, what)
+    size = size_of_axis(2 * (pairs.shape[place] - 1) if n is None else n, 0, what)
+    scale = scale_of(norm, size, what, is_inverse=True)
+    fitted = _fitted(pairs, place, size // 2 + 1)
+    found = _transformer(x, fitted).to_real(_around(fitted, place, ndim), size, scale=scale)
+    return found.reshape((*fitted.shape[:place], size, *fitted.shape[place + 1 : ndim]))
+
+
+def _transformer(x: Tensor, term: Term) -> Transformer:
+    return Transformer(x.runtime, term.node.device, term.dtype)
+
+
+def _fitted(term: Term, axis: int, size: int) -> Term:
+    """Return `size` elements along an axis, the first ones, or all and zeros."""
+    found = term.shape[axis]
+    if size < found:
+        return term.narrow(axis, 0, size)
+    return term.pad([(0, size - found if i == axis else 0) for i in range(len(term.shape))]) if size > found else term
+
+
+def _around(term: Term, axis: int, ndim: int) -> Term:
+    """Return a term with what is before the axis as one, and what is behind as one; pairs stay the last one."""
+    shape = term.shape
+    return term.reshape((size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1 : ndim]), *shape[ndim:]))
+
+
+def _pairs(term: Term) -> Term:
+    """Return real and imaginary parts along one more axis."""
+    shape = (*term.shape, 2)
+    if not term.dtype.is_complex:
+        return term.reshape((*term.shape, 1)).pad([*[(0, 0)] * len(term.shape), (0, 1)])
+    first, second = (part.reshape((*term.shape, 1)).expand(shape) for part in parts(term))
+    return (first.iota(len(term.shape), dtypes.int32) == 0).where(first, second)
+
+
+def _halves(pairs: Term) -> tuple[Term, Term]:
+    """Return the real and the imaginary parts."""
+    last, shape = len(pairs.shape) - 1, pairs.shape[:-1]
+    first, second = (pairs.narrow(last, place, place + 1).reshape(shape) for place in range(2))
+    return first, second
+
+
+def _whole(pairs: Term) -> Node:
+    first, second = _halves(pairs)
+    return joined(first, second).node

@@ -1,0 +1,123 @@
+"""Transform by ordinary nodes: each pass is a sum of products, which any device has kernels for.
+
+The passes are those of `zyx.graph.fourier` from behind, each with its factors in front of the sum. With S the product
+of the radices behind, a pass makes of x[t, k, q], ``(S, r, m)``, the array of [k', t, q], ``(r, S, m)``,
+
+    sum over k of exp(-2 pi i k k' / r) * exp(-2 pi i k t / (S r)) * x[t, k, q]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx import dtype as dtypes
+from zyx.graph.fourier import offsets, parts, passes
+from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.shape import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.graph import Graph
+    from zyx.graph import node as n
+    from zyx.graph.node import Node
+    from zyx.shape import Shape
+
+
+def composed(graph: Graph, node: n.Fourier) -> Node:
+    """Return ordinary nodes with the values of `node`."""
+    x, table = node.sources
+    outer, size, inner, _ = x.shape
+    writer = Composed(graph, table, is_inverse=node.is_inverse)
+    starts = offsets(size)
+    if len(parts(size)) == 1:
+        result = writer.part(x, size, starts[0])
+    else:
+        rows, columns = parts(size)
+        first = writer.part(graph.reshape(x, (outer, rows, columns * inner, 2)), rows, starts[0])
+        first = graph.reshape(first, (outer, rows, columns, inner, 2))
+        first = writer.rotated(first, writer.factors(starts[2], rows, columns), (1, rows, columns, 1, 1))
+        second = writer.part(graph.reshape(first, (outer * rows, columns, inner, 2)), columns, starts[1])
+        second = graph.permute(graph.reshape(second, (outer, rows, columns, inner, 2)), (0, 2, 1, 3, 4))
+        result = graph.reshape(second, node.shape)
+    if node.scale != 1.0:
+        result = graph.binary(BinaryOp.MUL, result, graph.const(node.scale, node.dtype, node.device, node.shape))
+    return result
+
+
+class Composed:
+    """Makes the nodes of passes.
+
+    Args:
+        graph: To make nodes with.
+        table: Of the length, see `zyx.graph.fourier`.
+        is_inverse: Whether roots of unity are the conjugates of what the table has.
+    """
+
+    def __init__(self, graph: Graph, table: Node, *, is_inverse: bool) -> None:
+        self._graph = graph
+        self._table = table
+        self._is_inverse = is_inverse
+
+    def factors(self, start: int, rows: int, columns: int) -> tuple[Node, Node]:
+        """Return cosines and sines, ``(rows, columns)``, that lie in the table from `start` on."""
+        graph = self._graph
+        lying = graph.reshape(graph.shrink(self._table, [(start, start + 2 * rows * columns)]), (rows, 2, columns))
+        cosine, sine = (
+            graph.reshape(graph.shrink(lying, [(0, rows), (part, part + 1), (0, columns)]), (rows, columns))
+            for part in (0, 1)
+        )
+        return cosine, graph.unary(UnaryOp.NEG, sine) if self._is_inverse else sine
+
+    def part(self, x: Node, size: int, start: int) -> Node:
+        """Return the transform of ``(outer, size, inner, 2)`` along axis 1, with the table of the part at `start`."""
+        graph = self._graph
+        outer, _, inner, _ = x.shape
+        done = 1
+        for each in reversed(passes(size)):
+            radix, rest = each.radix, size // (done * each.radix)
+            x = graph.reshape(x, (outer, done, radix, rest * inner, 2))
+            if done > 1:
+                x = self.rotated(x, self._turned(start + each.factors, radix, done), (1, done, radix, 1, 1))
+            x = self._summed(x, self.factors(start + each.roots, radix, radix))
+            done *= radix
+        return graph.reshape(x, (outer, size, inner, 2))
+
+    def _turned(self, start: int, radix: int, done: int) -> tuple[Node, Node]:
+        cosine, sine = self.factors(start, radix, done)
+        return self._graph.permute(cosine, (1, 0)), self._graph.permute(sine, (1, 0))
+
+    def rotated(self, x: Node, factors: tuple[Node, Node], shape: Shape) -> Node:
+        """Return the pairs `x` times complex factors, which have `shape` beside it."""
+        cosine, sine = (self._like(factor, shape, x.shape) for factor in factors)
+        last = x.ndim - 1
+        is_real = self._places(x.shape, last, 0)
+        sine = self._graph.where(is_real, self._graph.unary(UnaryOp.NEG, sine), sine)
+        straight = self._graph.binary(BinaryOp.MUL, x, cosine)
+        crossed = self._graph.binary(BinaryOp.MUL, self._graph.flip(x, (last,)), sine)
+        return self._graph.binary(BinaryOp.ADD, straight, crossed)
+
+    def _summed(self, x: Node, roots: tuple[Node, Node]) -> Node:
+        """Return the small transforms of ``(outer, S, r, m, 2)`` along axis 2, as ``(outer, r, S, m, 2)``."""
+        graph = self._graph
+        outer, done, radix, rest, _ = x.shape
+        full = (outer, radix, done, rest, 2, radix, 2)  # [o, k', t, q, part', k, part]
+        turned = graph.permute(x, (0, 1, 3, 2, 4))
+        values = self._like(turned, (outer, 1, done, rest, 1, radix, 2), full)
+        cosine, sine = (self._like(root, (1, radix, 1, 1, 1, radix, 1), full) for root in roots)
+        is_first, is_real = self._places(full, 4, 0), self._places(full, 6, 0)
+        is_same = graph.binary(BinaryOp.EQ, is_first, is_real)
+        crossed = graph.where(is_first, graph.unary(UnaryOp.NEG, sine), sine)
+        matrix = graph.where(is_same, cosine, crossed)
+        total = graph.reduce(ReduceOp.SUM, graph.binary(BinaryOp.MUL, values, matrix), (5, 6))
+        return graph.reshape(total, (outer, radix, done, rest, 2))
+
+    def _like(self, x: Node, shape: Sequence[int], full: Shape) -> Node:
+        assert size_of(x.shape) == size_of(tuple(shape)), f"{x.shape} is not {shape}"
+        return self._graph.expand(self._graph.reshape(x, tuple(shape)), full)
+
+    def _places(self, shape: Shape, axis: int, place: int) -> Node:
+        """Return where the coordinate along `axis` is `place`."""
+        device = self._table.device
+        found = self._graph.iota(shape, axis, dtypes.int32, device)
+        return self._graph.binary(BinaryOp.EQ, found, self._graph.const(place, dtypes.int32, device, shape))
