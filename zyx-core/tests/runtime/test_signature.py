@@ -94,18 +94,24 @@ ATTRIBUTES = {
     n.Where: {},
     n.Cast: {},
     n.Bitcast: {},
+    n.Complex: {},
+    n.Component: {"is_imaginary": (False, True)},
     n.Reduce: {"op": (ReduceOp.SUM, ReduceOp.MAX), "axes": ((0,), (1,))},
     n.Scan: {"op": (ReduceOp.SUM, ReduceOp.MAX), "axis": (0, 1)},
     n.Gather: {"axis": (0, 1)},
     n.Scatter: {"op": (ReduceOp.SUM, ReduceOp.MAX), "axis": (0, 1)},
     n.Sort: {"axis": (0, 1), "bits": (8, 32)},
+    n.Fourier: {"is_inverse": (False, True), "scale": (1.0, 0.5)},
     n.RandomBits: {"offset": (0, 1)},
     n.Contiguous: {},
     n.ToDevice: {},
     n.Alias: {"detached": (False, True)},
     n.Custom: {"kernel": ("one", "another"), "output": (0, 1)},
 }
-SOURCES = {n.Const: 0, n.Iota: 0, n.Leaf: 0, n.Binary: 2, n.Where: 3, n.Gather: 2, n.Scatter: 3, n.Custom: 3}
+SOURCES = {
+    n.Const: 0, n.Iota: 0, n.Leaf: 0, n.Binary: 2, n.Complex: 2, n.Where: 3, n.Gather: 2, n.Scatter: 3, n.Fourier: 2,
+    n.Custom: 3,
+}  # fmt: skip
 #: Shape, dtype and device of a node with two operands element by element are those of its operands; of a slice and of
 #: what is padded, dtype and device are.
 FOLLOWS = {n.Binary}

@@ -27,8 +27,7 @@ from zyx.errors import DTypeError, IndexRangeError, ShapeError
 from zyx.functions.ingest import host_array
 from zyx.functions.operands import Array, is_tensor
 from zyx.graph import node as n
-from zyx.graph.given import VaryingNumber
-from zyx.graph.places import Box
+from zyx.graph.places import Box, VaryingNumber
 from zyx.ops import BinaryOp
 from zyx.shape import VaryingSize, as_size
 

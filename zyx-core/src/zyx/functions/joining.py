@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from zyx.functions.indexing import cut
 from zyx.functions.movement import as_sizes, expand_dims, narrow, reshape
 from zyx.functions.operands import common_dtype, first_tensor, is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
-from zyx.graph.given import VaryingNumber
-from zyx.graph.places import Box
+from zyx.graph.places import Box, VaryingNumber
 from zyx.runtime.handle import Handle
 from zyx.shape import VaryingSize
 
@@ -198,7 +197,7 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
         flat = reshape(x, (shapes.size_of(term.shape),))
         return reshape(roll(flat, shift, 0), term.shape)
     axes = [axis] if not hasattr(axis, "__iter__") else list(axis)
-    shifts = [shift] * len(axes) if not hasattr(shift, "__iter__") else list(shift)
+    shifts = [shift] * len(axes) if isinstance(shift, Handle) or not hasattr(shift, "__iter__") else list(shift)
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
     for place, distance in zip(axes, shifts, strict=True):
@@ -206,7 +205,7 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
     return wrap(term.node, x)
 
 
-def _rolled(term: Term, axis: int, shift: int) -> Term:
+def _rolled(term: Term, axis: int, shift: Any) -> Term:  # noqa: ANN401  # an int, or a tensor of rank 0
     """Return a slice of `term` twice in succession: where it begins is all that differs between two shifts."""
     size = term.shape[axis]
     if not size:
@@ -216,10 +215,10 @@ def _rolled(term: Term, axis: int, shift: int) -> Term:
         return join_terms([term.narrow(axis, first, size), term.narrow(axis, 0, first)], axis) if first else term
     before, behind = term.shape[:axis], term.shape[axis + 1 :]
     twice = term.reshape((*before, 1, size, *behind)).expand((*before, 2, size, *behind))
-    start: object = -shift % size  # what stands in for an int is one to `isinstance`
+    start: object = -(shift.astype(dtypes.int64) if isinstance(shift, Handle) else shift) % size
     if isinstance(start, Handle):
-        start = term.graph.cast(start._node, dtypes.int32 if size <= dtypes.int32.max else dtypes.int64)
-    elif isinstance(start, VaryingNumber):
+        start = term.graph.cast(require(start, "roll").node, dtypes.int32 if size <= dtypes.int32.max else dtypes.int64)
+    elif isinstance(start, VaryingNumber):  # an int to `isinstance`
         start = start.place(axis, size, term.node.device)
     elif not start:
         return term

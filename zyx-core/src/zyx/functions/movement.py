@@ -10,8 +10,7 @@ from zyx import shape as shapes
 from zyx.errors import ShapeError
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.term import Term, expand_to
-from zyx.graph.given import VaryingNumber
-from zyx.graph.places import box_at
+from zyx.graph.places import VaryingNumber, box_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

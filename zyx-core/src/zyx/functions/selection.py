@@ -17,7 +17,7 @@ from zyx.errors import DTypeError, ShapeError
 from zyx.functions.index_key import located
 from zyx.functions.operands import is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
-from zyx.graph.given import VaryingNumber
+from zyx.graph.places import VaryingNumber
 from zyx.ops import ReduceOp, identity
 
 if TYPE_CHECKING:

@@ -59,24 +59,3 @@ class Box(Leaf):
         super().__init__(shape, dtype, device, ())
         self.data = data
         self.start = start
-
-
-class VaryingNumber:
-    """What stands in for a number among the arguments of a traced function, which kernels are to be given."""
-
-    __slots__ = ()
-
-    def place(self, axis: int, size: int, device: str) -> Node:
-        """Return the place along an axis of `size` that it is as an index, a node of rank 0.
-
-        Raises:
-            IndexRangeError: It is outside, now; later, the call in which it is raises it.
-        """
-        raise NotImplementedError
-
-    def box(self, stop: object, size: int, device: str) -> tuple[Node, int] | None:
-        """Return the start, a node of rank 0, and the size of a slice from it to `stop` along an axis of `size`.
-
-        None if the size changes with it, or if the slice reaches over an end: then its values have to be looked at.
-        """
-        raise NotImplementedError

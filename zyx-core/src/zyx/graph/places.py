@@ -42,6 +42,27 @@ class Box(NamedTuple):
     step: int = 1
 
 
+class VaryingNumber:
+    """What stands in for a number among the arguments of a traced function, which kernels are to be given."""
+
+    __slots__ = ()
+
+    def place(self, axis: int, size: int, device: str) -> Node:
+        """Return the place along an axis of `size` that it is as an index, a node of rank 0.
+
+        Raises:
+            IndexRangeError: It is outside, now; later, the call in which it is raises it.
+        """
+        raise NotImplementedError
+
+    def box(self, stop: object, size: int, device: str) -> tuple[Node, int] | None:
+        """Return the start, a node of rank 0, and the size of a slice from it to `stop` along an axis of `size`.
+
+        None if the size changes with it, or if the slice reaches over an end: then its values have to be looked at.
+        """
+        raise NotImplementedError
+
+
 def box_at(graph: Graph, x: Node, axis: int, start: Node, size: int) -> Node:
     """Return so many places from `start` on along one axis of `x`."""
     shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])

@@ -13,7 +13,7 @@ from zyx.jit.numbers import StandIn
 from zyx.jit.structure import containers_in, parts_of, put_together, values_in
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
-from zyx.runtime.ownership import is_sole_owner
+from zyx.runtime.ownership import is_ours, is_sole_owner
 from zyx.runtime.plan import Single
 from zyx.runtime.tracing import SupportsTraceKey
 from zyx.shape import VaryingSize
@@ -142,12 +142,22 @@ class Entry:
             if id(handle) in captured and captured[id(handle)][1] not in wanted
         }
         self._donations = donations
+        #: What an argument that is one of a kind becomes may be stored over it.
+        self._given_over = (
+            {}
+            if self._aliases
+            else {
+                node: leaves[position]
+                for position, node in self._given_anew
+                if leaves[position] not in wanted and node not in donations
+            }
+        )
         self._arguments = len(leaves)
         self._plan_it()
 
     def _plan_it(self) -> None:
         """Make the plan that the runs are of."""
-        self._make_plan(self._computed, list(self._given), self._donations)
+        self._make_plan(self._computed, list(self._given), self._donations | self._given_over)
 
     def _make_plan(self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node]) -> None:
         """Make the plan that computes `outputs`, in place of what is computed here, from `leaves`."""
@@ -170,7 +180,13 @@ class Entry:
             for node, old in self._donations.items()
             if self._number.get(node) == self._given[old]
         ]
-        self._written = {first + place for place in self._overwritten}
+        #: Of the arguments, likewise; those that a plan for greater lengths is made of are not.
+        self._overwritten_arguments = [
+            self._given[old]
+            for node, old in self._given_over.items()
+            if node in donations and self._number.get(node) == self._given[old]
+        ]
+        self._written = {first + place for place in self._overwritten}.union(self._overwritten_arguments)
         self._temporaries: list[Buffer] | None = None
         if self._plan.temporaries:
             runtime.spares.add(self)
@@ -237,6 +253,10 @@ class Entry:
         `numbers` are the floats and ints among the arguments, where the trace is for all of these.
         """
         runtime = self._runtime
+        shared: list[int] = []  # arguments that are to be stored over, but belong to others as well
+        for place in self._overwritten_arguments:
+            if not _may_be_stored_over(tensors[place]):
+                shared.append(place)
         leaves: list[Buffer] = []
         for handle in tensors:
             node = handle._node
@@ -250,6 +270,8 @@ class Entry:
                 runtime.lose(error)
                 raise
             return result.kind.of(computed_leaf(result.node, buffer), runtime)
+        for place in shared:
+            leaves[place] = runtime.buffer_of(runtime.copy(tensors[place].node))
         if outside:
             leaves += self._buffers_of_outside(outside, leaves)
         leaves += self._constants
@@ -353,8 +375,7 @@ def _may_be_stored_over(handle: Handle) -> bool:
     """Whether the values of `handle` are in memory that belongs to it alone, and is ours."""
     if not is_sole_owner(handle) or handle._node.sources:  # how it was computed may be kept, with the values
         return False
-    storage = handle._node.storage
-    return isinstance(storage, Buffer) and (storage.raw is None or not storage.raw.is_foreign)
+    return is_ours(handle._node.storage)
 
 
 def _check_states(states: Iterable[tuple[Handle, Node]]) -> None:

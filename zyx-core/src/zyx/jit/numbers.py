@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zyx import dtype as dtypes
 from zyx.dtype import check_fits
 from zyx.errors import IndexRangeError
-from zyx.graph.given import Number, VaryingNumber
+from zyx.graph.given import Number
 from zyx.graph.outline import Length
+from zyx.graph.places import VaryingNumber
 from zyx.runtime.handle import Handle
 from zyx.runtime.tracing import Unfit
 from zyx.shape import VaryingSize
@@ -69,6 +70,7 @@ class Numbers:
         self._expected: Final = looked_at
         self._place = 0
         self._places: dict[object, Number] = {}
+        self._unknowns: dict[object, int] = {}
 
     def check(self) -> None:
         """Raise `LookedAt` if more numbers were looked at than was known."""
@@ -85,6 +87,11 @@ class Numbers:
             return value
         polynomial = Length.of({(place,): 1}) if type(value) is int else None
         return StandIn(self, value, frozenset((place,)), operator.itemgetter(place), polynomial)
+
+    def unknown(self, op: object, left: Length, right: Length) -> Length:
+        """Return what is no polynomial, a quotient or a rest, as an unknown of its own; the same for equal ones."""
+        number = self._unknowns.setdefault((op, left, right), -1 - len(self._unknowns))
+        return Length.of({(number,): 1})
 
     def place(self, key: object, formula: Formula, most: int, device: str) -> Number:
         """Return what kernels are given for a place from 0 to `most`; the same one for an equal key."""
@@ -113,7 +120,7 @@ class StandIn(VaryingNumber):
         self._value = value
         self._places = places
         self._formula = formula
-        self._polynomial = polynomial  # of an int: what it is of those among the arguments, if it is that
+        self._polynomial = polynomial  # of an int: what it is of those among the arguments, to see what it equals
         self._leaves: dict[tuple[DType, str], Number] = {}
 
     def as_constant(self, graph: Graph, dtype: DType, device: str, shape: Shape) -> Node:
@@ -199,11 +206,12 @@ class StandIn(VaryingNumber):
             return op(self.look(), other) if is_left else op(other, self.look())
         left, right = (mine, theirs) if is_left else (theirs, mine)
         result = op(self._value, value) if is_left else op(value, self._value)
-        combine = _OF_POLYNOMIALS.get(op)
-        if self._polynomial is None or polynomial is None or combine is None:
+        if self._polynomial is not None and polynomial is not None:
+            sides = (self._polynomial, polynomial) if is_left else (polynomial, self._polynomial)
+            combine = _OF_POLYNOMIALS.get(op)
+            polynomial = combine(*sides) if combine is not None else self._numbers.unknown(op, *sides)
+        if type(result) is not int:
             polynomial = None
-        else:
-            polynomial = combine(*((self._polynomial, polynomial) if is_left else (polynomial, self._polynomial)))
         return StandIn(self._numbers, result, places, lambda values: op(left(values), right(values)), polynomial)
 
     __class__ = property(lambda self: type(self._value))  # as other proxies have it

@@ -9,7 +9,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
+from zyx.graph import node as n
+from zyx.runtime.buffer import Buffer
+
 if TYPE_CHECKING:
+    from zyx.graph.node import Node
     from zyx.runtime.handle import Handle
 
 
@@ -27,6 +31,7 @@ class _Alone:
 
     _node: object
     storage: object
+    sources: tuple[object, ...]
 
 
 def _alone() -> _Alone:
@@ -36,4 +41,38 @@ def _alone() -> _Alone:
     return handle
 
 
+def is_ours(storage: object) -> bool:
+    """Whether `storage` is a buffer in memory that no other library has."""
+    return isinstance(storage, Buffer) and (storage.raw is None or not storage.raw.is_foreign)
+
+
+def written_over(node: Node) -> Node | None:
+    """Return the leaf that `node`, of which parts were written to, may be stored over; None if there is none.
+
+        q = p with y at 3;  r = q with z at 5       r over p, where only q refers to p, and only r to q
+
+    All nodes are in one list besides, in which those with storage are twice, or in two of them, as
+    `zyx.runtime.signature` returns them.
+    """
+    while isinstance(node, n.Reshape | n.Scatter) and node.storage is None:
+        held = _IN_TWO_LISTS if node.sources[0].storage is not None else _IN_A_LIST
+        if sys.getrefcount(node.sources[0]) != held:
+            return None
+        node = node.sources[0]
+    if type(node) is not n.Leaf or sys.getrefcount(node.storage) != _ALONE[1]:
+        return None
+    return node
+
+
+def _counts_in_lists() -> tuple[int, int]:
+    """Return the counts of what is a source of one node, and in a list, or two."""
+    node = _Alone()
+    node.sources = (_alone(),)
+    order = [node.sources[0]]
+    in_a_list = sys.getrefcount(node.sources[0])
+    leaves = [*order]
+    return in_a_list, sys.getrefcount(node.sources[0]) + 0 * len(leaves)
+
+
 _ALONE: Final = _counts(_alone())  # type: ignore[arg-type]  # it has the attributes that are looked at
+_IN_A_LIST, _IN_TWO_LISTS = _counts_in_lists()

@@ -76,7 +76,13 @@ class Plans(Devices):
             return self.placement.run(order, outputs, self.trace, attempt) if self._has_groups else attempt({})
 
     def _plan_for(
-        self, nodes: Sequence[Node], leaves: Sequence[Node], order: Sequence[Node], key: Key, placed: Placed
+        self,
+        nodes: Sequence[Node],
+        leaves: Sequence[Node],
+        order: Sequence[Node],
+        key: Key,
+        placed: Placed,
+        donations: Mapping[Node, Node],
     ) -> tuple[Plan | BoundedPlan, Sequence[Scalar]]:
         """Return a plan for `nodes`, whose key has none yet, and the numbers that it is to be given behind the leaves.
 
@@ -86,12 +92,15 @@ class Plans(Devices):
             order: All its nodes.
             key: Its key, with what it is `placed` on.
             placed: As `Planner.make` takes it.
+            donations: Likewise; in the key as well.
         """
         asked = key
         if any([node.dtype.is_complex for node in order]):
             from zyx.pairs import lower  # which few programs need
 
             real = lower(nodes, leaves)
+            real_of = dict(zip((*nodes, *leaves), (*real.outputs, *real.leaves), strict=True))
+            donations = {real_of[node]: real_of[old] for node, old in donations.items()}
             nodes, leaves = real.outputs, real.leaves
             real_key, _, order = signature(nodes)
             # Different graphs of complex numbers may be the same one of reals, with leaves in another order.
@@ -101,12 +110,12 @@ class Plans(Devices):
             self._plans.move_to_end(given.key)
             return known, given.values
         has_own = bool(placed) or self.planner.is_deterministic  # other kernels add up in another order
-        has_own = has_own or (given is not None and given.is_moved)
+        has_own = has_own or bool(donations) or (given is not None and given.is_moved)
         bounded = None if has_own else self._bounded_plan(nodes, leaves, order, asked)
         if bounded is not None:
             self._keep_plan(asked, bounded)
             return bounded, ()
-        plan, values = self._new_plan(nodes, leaves, order, {}, given, placed)
+        plan, values = self._new_plan(nodes, leaves, order, donations, given, placed)
         self._keep_plan(given.key if given is not None and values else asked, plan)
         return plan, values
 

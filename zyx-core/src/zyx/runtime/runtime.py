@@ -21,6 +21,7 @@ from zyx.runtime import lifetime
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
 from zyx.runtime.lazy import Unread, read_slices_only
 from zyx.runtime.observer import Observers
+from zyx.runtime.ownership import is_ours, written_over
 from zyx.runtime.plans import Plans, of_parent
 from zyx.runtime.signature import Key, signature
 from zyx.runtime.waiting import Waiting
@@ -359,10 +360,14 @@ class Runtime(Plans):
         """Run the plan for `nodes`, which is made if there is none of that key, and return their buffers."""
         if placed:
             key = Key((key.structure, *(device.name for device in placed.values())), key.constants)
+        donations = self._written_over(nodes, leaves, placed)
+        if donations:
+            written = tuple([(nodes.index(node), leaves.index(old)) for node, old in donations.items()])
+            key = Key((key.structure, "over", written), key.constants)
         plan = self._plans.get(key)
         given: Sequence[Scalar] = ()
         if plan is None:
-            plan, given = self._plan_for(nodes, leaves, order, key, placed)
+            plan, given = self._plan_for(nodes, leaves, order, key, placed, donations)
         else:
             self._plans.move_to_end(key)
         if len(order) <= 3 and len(nodes) == 1 and type(nodes[0]) in _SINGLE and not placed:  # it, and two operands
@@ -379,6 +384,21 @@ class Runtime(Plans):
         except DeviceLostError as error:
             self.lose(error)
             raise
+
+    def _written_over(self, nodes: Sequence[Node], leaves: Sequence[Node], placed: Placed) -> dict[Node, Node]:
+        """Return the leaves that nodes may be stored over: parts of them were written to, and nobody else has them.
+
+        To be called by `_run` alone, with what `signature` returned: references are counted.
+        """
+        found: dict[Node, Node] = {}
+        if placed or self.observers.references:
+            return found
+        for node in nodes:
+            if type(node) is n.Scatter or type(node) is n.Reshape:
+                leaf = written_over(node)
+                if leaf is not None and is_ours(leaf.storage):
+                    found[node] = leaf
+        return found
 
     def buffer_of(self, node: Node) -> Buffer:
         """Return the buffer of a node with storage, read from its file if it lies in one.

@@ -21,7 +21,7 @@ from zyx.graph.given import Box, Number
 from zyx.graph.places import box_at, padded_at
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
-from zyx.ops import BinaryOp
+from zyx.ops import COMPARISONS, BinaryOp
 from zyx.runtime.signature import Key, partial_axes
 from zyx.shape import size_of, strides_of
 
@@ -235,7 +235,8 @@ def _better_known(order: Sequence[Node]) -> tuple[int, ...]:
             coordinates.add(node)
         elif not coordinates.isdisjoint(node.sources) and all(s in coordinates or s in place_of for s in node.sources):
             coordinates.add(node)
-            found.update(place_of[source] for source in node.sources if source in place_of)
+            if not (isinstance(node, n.Binary) and node.op in COMPARISONS):  # the end of a mask is as good as a number
+                found.update(place_of[source] for source in node.sources if source in place_of)
         elif isinstance(node, n.Scatter):  # its places are those of what is written to, position by position
             found.difference_update(place_of[below] for below in topological([node.sources[1]]) if below in place_of)
         elif isinstance(node, n.Binary) and node.sources[1] in place_of:
