@@ -11,6 +11,7 @@ from zyx import ops
 from zyx import shape as shapes
 from zyx.errors import DeviceError, DTypeError, ShapeError
 from zyx.graph import node as n
+from zyx.integers import check_numbers
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.scalar import fold_cast
 
@@ -35,6 +36,9 @@ _BINARY_RESULTS: Final = {
 _PRODUCT: Final = ops.ReduceOp.PROD
 _new: Final = object.__new__
 _NUMBERS: Final = frozenset({float, int, bool})
+#: Types of attributes of nodes that need no look.
+_PAIR: Final = [int, int]
+_PLAIN: Final = frozenset({int, bool, float, str, type(None), ops.ReduceOp, ops.UnaryOp, ops.BinaryOp})
 
 
 class Graph:
@@ -65,6 +69,16 @@ class Graph:
             least = 1 if source.storage is not None else source.depth + 1
             if least > node.depth:  # noqa: PLR1730  # max() takes three times as long
                 node.depth = least
+        for number in node.shape:  # without a call, as they mostly are ints
+            if type(number) is not int:
+                check_numbers(node.shape)
+        for attribute in key[1]:
+            if type(attribute) is tuple:
+                for part in attribute:  # a number, or a pair of them
+                    if type(part) is not int and (type(part) is not tuple or [type(each) for each in part] != _PAIR):
+                        check_numbers((part,))
+            elif type(attribute) not in _PLAIN:
+                check_numbers((attribute,))
         return self._keep(key, node)
 
     def _keep(self, key: object, node: n.Node) -> n.Node:
@@ -110,6 +124,9 @@ class Graph:
         known = self._nodes.get(key)
         if known is not None and (found := known()) is not None:
             return found
+        for number in shape:
+            if type(number) is not int:
+                check_numbers(shape)
         return self._keep(key, n.Const(shape, dtype, device, (), value))
 
     def iota(self, shape: Shape, axis: int, dtype: DType, device: str) -> n.Node:
