@@ -27,8 +27,11 @@ def config_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def cache_directory(settings: Settings, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the folder of the cache, not made yet; None if caching is off or there is no home folder."""
-    if not settings.cache.enabled:
+    """Return the folder of the cache, not made yet.
+
+    None if caching is off, there is no home folder, or this Python was built without SQLite.
+    """
+    if not settings.cache.enabled or not _has_sqlite():
         return None
     if settings.cache.directory is not None:
         return Path(settings.cache.directory).expanduser().absolute()
@@ -46,6 +49,16 @@ def thread_count(settings: Settings) -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _has_sqlite() -> bool:
+    """Whether Python has what caches are files of; it is not imported."""
+    from importlib.util import find_spec
+
+    try:
+        return find_spec("_sqlite3") is not None
+    except (ImportError, ValueError):  # what stands in for a module, or keeps it away
+        return False
 
 
 def _system_has_own_folders() -> bool:
