@@ -34,7 +34,7 @@ def as_integer(given: object, name: str) -> int:
         return given  # type: ignore[return-value]  # `kind` says so
     if isinstance(given, int) and not issubclass(kind, int):
         now = getattr(kind, "now", None)  # as sizes have it
-        return given if now is None else now(given)  # type: ignore[no-any-return]
+        return given if now is None else now(given)
     return as_index(given, name)
 
 
@@ -87,7 +87,7 @@ def as_given(given: Any, name: str) -> Any:  # noqa: ANN401  # what it is given
     return tuple([as_given(each, name) for each in given]) if is_several(given) else as_index(given, name)
 
 
-def is_several(given: object) -> TypeGuard[Iterable[object]]:
+def is_several(given: object) -> TypeGuard[Iterable[Any]]:
     """Whether an argument is a sequence; arrays and tensors of rank 0 and text are none, whatever methods they have."""
     return hasattr(type(given), "__iter__") and getattr(given, "ndim", 1) != 0 and not isinstance(given, str)
 

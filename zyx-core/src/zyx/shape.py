@@ -95,11 +95,11 @@ def normalize_axes(axes: int | Iterable[int] | None, ndim: int, name: str = "axi
     if axes is None:
         return tuple(range(ndim))
     if type(axes) is int or (type(axes) is not tuple and not is_several(axes)):
-        listed: tuple[int, ...] = (axes,)
+        listed: tuple[int, ...] = (axes,)  # type: ignore[assignment]  # one, or the error says what it is
     else:
-        listed = tuple(axes)  # type: ignore[arg-type]  # there are several
+        listed = tuple(axes)
     result = tuple(
-        [axis if type(axis) is int and 0 <= axis < ndim else normalize_axis(axis, ndim, name) for axis in listed]  # type: ignore[arg-type]
+        [axis if type(axis) is int and 0 <= axis < ndim else normalize_axis(axis, ndim, name) for axis in listed]
     )
     if len(set(result)) != len(result):
         raise ShapeError(f"an axis is named twice in {listed} for {ndim} dimensions")

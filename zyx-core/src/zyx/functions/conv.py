@@ -291,7 +291,7 @@ def paddings(
         totals = [gap * (extent - 1) for gap, extent in zip(dilations, extents, strict=True)]
         return [(total // 2, total - total // 2) for total in totals]
     if is_several(padding) and any(is_several(entry) for entry in padding):
-        pairs = [tuple(entry) for entry in padding]  # type: ignore[arg-type]  # the next line checks
+        pairs = [tuple(entry) for entry in padding]
         if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
             raise ShapeError(f"padding {padding} is not one pair for each of {count} axes")
         widths = [(as_integer(before, "each padding"), as_integer(after, "each padding")) for before, after in pairs]

@@ -60,7 +60,8 @@ class Graph:
     def _intern(self, node: n.Node) -> n.Node:
         sources = node.sources
         # As `key_of` has it; by the dtype's name, whose hash is that of a text.
-        key = (type(node), node.attributes, node.shape, node.dtype.name, node.device, *map(id, sources))
+        attributes = node.attributes
+        key = (type(node), attributes, node.shape, node.dtype.name, node.device, *map(id, sources))
         known = self._nodes.get(key)
         found = None if known is None else known()
         if found is not None:
@@ -72,7 +73,7 @@ class Graph:
         for number in node.shape:  # without a call, as they mostly are ints
             if type(number) is not int:
                 check_numbers(node.shape)
-        for attribute in key[1]:
+        for attribute in attributes:
             if type(attribute) is tuple:
                 for part in attribute:  # a number, or a pair of them
                     if type(part) is not int and (type(part) is not tuple or [type(each) for each in part] != _PAIR):

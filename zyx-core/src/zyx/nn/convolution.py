@@ -80,7 +80,7 @@ class _Convolution(Module):
     def forward(self, x: Tensor) -> Tensor:
         padding = self.padding
         if self.padding_mode != "zeros":
-            widths = spread(padding, self.ndim, "padding")  # type: ignore[arg-type]  # text was refused above
+            widths = spread(padding, self.ndim, "padding")
             x = pad(x, [(width, width) for width in widths], _PADDING_MODES[self.padding_mode])
             padding = 0
         return conv(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)

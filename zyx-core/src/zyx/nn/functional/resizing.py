@@ -154,5 +154,5 @@ def _spread_or_none(output_size: Sizes | Sequence[int | None], count: int) -> li
     if not is_several(output_size):
         return [as_integer(output_size, "output_size")] * count
     given = list(output_size)
-    sizes = spread([1 if n is None else n for n in given], count, "output_size")  # type: ignore[misc]  # it says so
+    sizes = spread([1 if n is None else n for n in given], count, "output_size")
     return [None if n is None else size for size, n in zip(sizes, given, strict=True)]
