@@ -200,9 +200,9 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
     if axis is None:
         flat = reshape(x, (shapes.size_of(term.shape),))
         return reshape(roll(flat, shift, 0), term.shape)
-    axes = list(axis) if is_several(axis) else [axis]
+    axes: list[int] = list(axis) if is_several(axis) else [axis]  # type: ignore[list-item]  # it says what it is
     given = list(shift) if is_several(shift) else [shift] * len(axes)
-    shifts = [each if _is_place(each) else as_integer(each, "shift") for each in given]
+    shifts: list[int] = [each if _is_place(each) else as_integer(each, "shift") for each in given]  # type: ignore[misc]
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
     for place, distance in zip(axes, shifts, strict=True):

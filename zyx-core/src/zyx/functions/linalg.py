@@ -150,7 +150,7 @@ def tensordot(x: Operand, y: Operand, *, axes: int | tuple[Sequence[int], Sequen
 
 def _checked_axes(axes: object) -> int | tuple[Sequence[int], Sequence[int]]:
     """Return what `tensordot` is given as `axes`, of which the numbers are still to be compared with the operands."""
-    if not is_several(axes) and not isinstance(axes, str):
+    if not is_several(axes):
         return as_index(axes, "axes")
     if isinstance(axes, list | tuple) and len(axes) == 2:
         return axes[0], axes[1]
