@@ -49,8 +49,9 @@ def as_shape(given: int | Sequence[int], name: str = "shape") -> Shape:
         shape = tuple([n if type(n) is int else as_size(n, each) for n in given])
     else:
         shape = (as_size(given, name),)  # type: ignore[arg-type]  # the error is what we are after
-    if shape and min(shape) < 0:
-        raise ShapeError(f"negative size in shape {shape}")
+    for n in shape:  # one by one: what stands in for sizes is not to be compared with others
+        if n < 0:
+            raise ShapeError(f"negative size in shape {shape}")
     return shape
 
 
