@@ -99,16 +99,6 @@ from zyx.functions.complex_numbers import (
     view_as_complex,
     view_as_real,
 )
-from zyx.functions.conv import (
-    conv,
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
 from zyx.functions.cumulative import cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff
 from zyx.functions.elementwise import (
     abs,
@@ -283,6 +273,16 @@ if TYPE_CHECKING:
     from zyx import nn as nn
     from zyx import optim as optim
     from zyx.autograd import Tape, grad, value_and_grad
+    from zyx.functions.conv import (
+        conv,
+        conv1d,
+        conv2d,
+        conv3d,
+        conv_transpose,
+        conv_transpose1d,
+        conv_transpose2d,
+        conv_transpose3d,
+    )
     from zyx.functions.einsum import einsum
     from zyx.functions.losses import (
         binary_cross_entropy,
@@ -388,6 +388,14 @@ _LAZY: Final = {
     "Dim": "zyx.jit.dims",
     "Tape": "zyx.autograd",
     "debug": "zyx.tensor.control",
+    "conv": "zyx.functions.conv",
+    "conv1d": "zyx.functions.conv",
+    "conv2d": "zyx.functions.conv",
+    "conv3d": "zyx.functions.conv",
+    "conv_transpose": "zyx.functions.conv",
+    "conv_transpose1d": "zyx.functions.conv",
+    "conv_transpose2d": "zyx.functions.conv",
+    "conv_transpose3d": "zyx.functions.conv",
     "einsum": "zyx.functions.einsum",
     "empty_cache": "zyx.tensor.control",
     "explain_plan": "zyx.tensor.control",

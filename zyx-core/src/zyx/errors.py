@@ -35,6 +35,10 @@ class DTypeError(ZyxError, TypeError):
     """A dtype is not accepted here, or two dtypes have no common one."""
 
 
+class IntegerError(ShapeError, TypeError):
+    """An argument that counts something is no integer; the text has the function, the argument and what it is."""
+
+
 class DeviceError(ZyxError, ValueError):
     """What is to be computed together lies on different devices; the text names them."""
 

@@ -1,11 +1,14 @@
 """Switches that hold for a stretch of a program: implicit casts, training, and what debugging shows.
 
-All are context variables, so threads and tasks do not disturb each other. A setter works at once, and gives back what
-undoes it at the end of a ``with`` block::
+A setter works at once, and gives back what undoes it at the end of a ``with`` block::
 
-    set_training(True)              # from now on
-    with set_training(False):       # for this block
+    set_training(True)              # from now on, in all threads
+    with set_training(False):       # for this block, in this thread or task
         ...
+
+Without ``with``, a switch is the process's: what the main thread switches on is on in the threads of a pool, too. With
+it, it is a context variable's, so that threads and tasks do not disturb each other; so is what is set inside of such a
+block, until it ends. What debugging shows is always of the thread or task that says so.
 """
 
 from __future__ import annotations
@@ -16,15 +19,92 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from types import TracebackType
 
-_IMPLICIT_CASTS: Final[ContextVar[bool]] = ContextVar("implicit_casts", default=True)
-_TRAINING: Final[ContextVar[bool]] = ContextVar("training", default=False)
-_SHOWN: Final[ContextVar[int | None]] = ContextVar("shown", default=None)
-
 T = TypeVar("T")
 
 
+class _Said:
+    """What a setter was told.
+
+    Attributes:
+        value: That.
+        is_of_block: Whether it holds for a ``with`` block, or inside of one.
+        is_everywhere: Whether it has become the process's, so that what is said later in other threads counts here.
+    """
+
+    __slots__ = ("is_everywhere", "is_of_block", "value")
+
+    def __init__(self, value: bool, is_of_block: bool) -> None:
+        self.value = value
+        self.is_of_block = is_of_block
+        self.is_everywhere = False
+
+
+class _Switch:
+    """Something that is on or off.
+
+    Attributes:
+        value: What it is where nothing else was said.
+        here: What was said last in this thread or task.
+    """
+
+    __slots__ = ("here", "value")
+
+    def __init__(self, name: str, value: bool) -> None:
+        self.value = value
+        self.here: Final[ContextVar[_Said | None]] = ContextVar(name, default=None)
+
+    def get(self) -> bool:
+        """Return what it is here."""
+        said = self.here.get()
+        return self.value if said is None or said.is_everywhere else said.value
+
+    def set(self, value: bool) -> UndoSwitch:
+        """Set it here at once; elsewhere as soon as it is known that no ``with`` block begins."""
+        before = self.here.get()
+        said = _Said(value, before is not None and before.is_of_block)
+        self.here.set(said)
+        return UndoSwitch(self, said, before)
+
+
+class UndoSwitch:
+    """Puts a switch back at the end of a ``with`` block.
+
+    A setter cannot know whether one begins. Where nobody keeps what it returns, as in a statement of its own, or it is
+    shown, as in an interactive session, none does: then what was set holds in all threads. Were it set there before
+    that, each block would be seen by others for a moment.
+    """
+
+    __slots__ = ("_before", "_said", "_switch")
+
+    def __init__(self, switch: _Switch, said: _Said, before: _Said | None) -> None:
+        self._switch = switch
+        self._said = said
+        self._before = before
+
+    def __enter__(self) -> None:
+        """Begin the block; the switch is set already."""
+        self._said.is_of_block = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._switch.here.set(self._before)
+
+    def __del__(self) -> None:
+        self._spread()
+
+    def __repr__(self) -> str:
+        self._spread()
+        return f"<{self._switch.here.name} is {self._said.value}; as a with block, for its length>"
+
+    def _spread(self) -> None:
+        if not self._said.is_of_block and not self._said.is_everywhere:
+            self._switch.value = self._said.value
+            self._said.is_everywhere = True
+
+
 class Undo(Generic[T]):
-    """Puts a switch back at the end of a ``with`` block; without one, nothing is undone."""
+    """Puts a variable back at the end of a ``with`` block; without one, nothing is undone."""
 
     __slots__ = ("_before", "_switch")
 
@@ -41,16 +121,23 @@ class Undo(Generic[T]):
         self._switch.set(self._before)
 
 
+_IMPLICIT_CASTS: Final = _Switch("implicit_casts", True)
+_TRAINING: Final = _Switch("training", False)
+_SHOWN: Final[ContextVar[int | None]] = ContextVar("shown", default=None)
+
+
 def implicit_casts() -> bool:
     """Return whether operands of different dtypes are converted to their common one; they are unless switched off."""
     return _IMPLICIT_CASTS.get()
 
 
-def set_implicit_casts(enabled: bool) -> Undo[bool]:
-    """Let operations on different dtypes convert them (the default), or refuse them. Python numbers stay weak."""
-    before = _IMPLICIT_CASTS.get()
-    _IMPLICIT_CASTS.set(bool(enabled))
-    return Undo(_IMPLICIT_CASTS, before)
+def set_implicit_casts(enabled: bool) -> UndoSwitch:
+    """Let operations on different dtypes convert them (the default), or refuse them. Python numbers stay weak.
+
+    As a statement this holds in all threads; ``with set_implicit_casts(False): ...`` holds for the block, in this
+    thread or task alone.
+    """
+    return _IMPLICIT_CASTS.set(bool(enabled))
 
 
 def training() -> bool:
@@ -58,11 +145,13 @@ def training() -> bool:
     return _TRAINING.get()
 
 
-def set_training(enabled: bool) -> Undo[bool]:
-    """Switch the behaviour of dropout and batch normalisation."""
-    before = _TRAINING.get()
-    _TRAINING.set(bool(enabled))
-    return Undo(_TRAINING, before)
+def set_training(enabled: bool) -> UndoSwitch:
+    """Switch the behaviour of dropout and batch normalisation.
+
+    As a statement this holds in all threads, those of pools as well; ``with set_training(False): ...`` holds for the
+    block, in this thread or task alone.
+    """
+    return _TRAINING.set(bool(enabled))
 
 
 #: Returns the subjects that debugging shows, as the bits of `zyx.settings.debug.Debug`; None: those configured. Every

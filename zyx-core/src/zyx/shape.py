@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.errors import ShapeError
+from zyx.integers import as_index, is_several
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,27 +33,25 @@ class VaryingSize:
         raise NotImplementedError
 
 
-def as_size(given: SupportsIndex) -> int:
-    """Return `given` as an int, or as it is if it stands in for one. Raises `TypeError` for what is no integer."""
-    return given.now() if isinstance(given, VaryingSize) else operator.index(given)
+def as_size(given: SupportsIndex, name: str = "a size") -> int:
+    """Return `given` as an int, or as it is if it stands in for one. Raises `IntegerError` for what is no integer."""
+    return given.now() if isinstance(given, VaryingSize) else as_index(given, name)
 
 
-def as_shape(given: int | Sequence[int]) -> Shape:
+def as_shape(given: int | Sequence[int], name: str = "shape") -> Shape:
     """Return `given` as a tuple of sizes; a single integer is a shape of rank 1.
 
     Raises:
         ShapeError: A negative size, or something that is no integer.
     """
-    try:
-        shape = (
-            (as_size(given),)
-            if not hasattr(given, "__iter__")
-            else tuple([n if type(n) is int else as_size(n) for n in given])
-        )
-    except TypeError as error:
-        raise ShapeError(f"a shape is an integer or a sequence of integers, not {given!r}") from error
-    if any(n < 0 for n in shape):
-        raise ShapeError(f"negative size in shape {shape}")
+    if type(given) is tuple or is_several(given):
+        each = f"each size of {name}"
+        shape = tuple([n if type(n) is int else as_size(n, each) for n in given])
+    else:
+        shape = (as_size(given, name),)  # type: ignore[arg-type]  # the error is what we are after
+    for n in shape:  # one by one: what stands in for sizes is not to be compared with others
+        if n < 0:
+            raise ShapeError(f"negative size in shape {shape}")
     return shape
 
 
@@ -77,31 +75,33 @@ def strides_of(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
-def normalize_axis(axis: SupportsIndex, ndim: int) -> int:
-    """Return `axis` counted from the front.
+def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "axis") -> int:
+    """Return `axis`, an argument called `name`, counted from the front.
 
     Raises:
         ShapeError: Not an integer, or outside ``-ndim <= axis < ndim``.
     """
-    try:
-        index = operator.index(axis)
-    except TypeError as error:
-        raise ShapeError(f"an axis is an integer, not {axis!r}") from error
+    index = axis if type(axis) is int else as_index(axis, name)
     if not -ndim <= index < ndim:
         raise ShapeError(f"axis {index} is out of range for {ndim} dimensions")
     return index % ndim
 
 
-def normalize_axes(axes: int | Iterable[int] | None, ndim: int) -> tuple[int, ...]:
-    """Return distinct axes counted from the front, in the order given; None means all.
+def normalize_axes(axes: int | Iterable[int] | None, ndim: int, name: str = "axis") -> tuple[int, ...]:
+    """Return distinct axes, of an argument called `name`, counted from the front, in the order given; None means all.
 
     Raises:
         ShapeError: An axis out of range or named twice.
     """
     if axes is None:
         return tuple(range(ndim))
-    listed = (axes,) if not hasattr(axes, "__iter__") else tuple(axes)
-    result = tuple([axis if type(axis) is int and 0 <= axis < ndim else normalize_axis(axis, ndim) for axis in listed])
+    if type(axes) is int or (type(axes) is not tuple and not is_several(axes)):
+        listed: tuple[int, ...] = (axes,)  # type: ignore[assignment]  # one, or the error says what it is
+    else:
+        listed = tuple(axes)
+    result = tuple(
+        [axis if type(axis) is int and 0 <= axis < ndim else normalize_axis(axis, ndim, name) for axis in listed]
+    )
     if len(set(result)) != len(result):
         raise ShapeError(f"an axis is named twice in {listed} for {ndim} dimensions")
     return result
@@ -135,7 +135,7 @@ def resolve_reshape(shape: Shape, wanted: Sequence[int]) -> Shape:
     Raises:
         ShapeError: Two or more -1, or a different number of elements.
     """
-    target = tuple(wanted)
+    target = wanted if type(wanted) is tuple else tuple(wanted) if is_several(wanted) else (wanted,)
     for n in target:  # without a call, as it mostly is
         if type(n) is not int:
             target = tuple(map(as_size, target))

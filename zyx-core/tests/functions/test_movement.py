@@ -32,7 +32,7 @@ def test_reshape_takes_sizes_or_a_tuple_and_works_one_out():
     ("shape", "text"),
     [
         ((5, 5), r"cannot reshape \(2, 3, 4\) \(24 elements\) to \(5, 5\) \(25 elements\)"),
-        ((-1, -1), "only one size"), ((-1, 7), "no multiple of 7"), ((-2, 12), "negative size"), ((2.5,), "integers"),
+        ((-1, -1), "only one size"), ((-1, 7), "no multiple of 7"), ((-2, 12), "negative size"), ((2.5,), "an integer"),
     ],
 )  # fmt: skip
 def test_reshape_says_what_does_not_fit(shape, text):

@@ -17,6 +17,7 @@ import zyx
 from zyx.errors import NoDeviceError
 from zyx.plugins.border import Border, Overdue
 from zyx.plugins.discover import installed
+from zyx.plugins.manager import PluginManager
 from zyx.plugins.state import BackendState
 from zyx.runtime.runtime import Runtime, current, use
 
@@ -296,6 +297,26 @@ def test_what_does_not_come_back_is_left_alone_and_named(
     assert f"of backend {name} did not come back within 0.2 s (ZYX_BACKEND_TIMEOUT_S)" in report.reason
     switch = f"ZYX_{name.upper()}_ENABLED=0"
     assert report.advice == f"set ZYX_BACKEND_TIMEOUT_S to more seconds, or {switch} to do without it"
+
+
+def test_an_import_that_hangs_is_waited_for_once_by_all_managers(
+    runtime: Runtime, package: PackageMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[str] = []
+
+    class Counting(Impatient):
+        def run(self, work: Callable[[], object], what: str) -> object:
+            limits.append(what)
+            return super().run(work, what)
+
+    monkeypatch.setattr("zyx.plugins.manager.PluginManager.border", lambda _: Counting(0.2))
+    package("hangs_once", "import threading; threading.Event().wait(20)")
+    settings = runtime.settings
+    for _ in range(2):
+        report = PluginManager(settings).load()["hangs_once"].report
+        assert report.state is IMPORT_FAILED
+    assert [what for what in limits if "hangs_once" in what] == ["the import of backend hangs_once"]
+    assert "begun before, has not come back" in report.reason
 
 
 def run(tmp_path: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:

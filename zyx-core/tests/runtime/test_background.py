@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
 
 import pytest
 
+import zyx
+from zyx.errors import BackendError
 from zyx.runtime.background import Background
 from zyx.testing.handlers import at_each_line
 
@@ -81,3 +85,43 @@ def test_a_handler_of_a_signal_may_ask_for_work_at_any_line(background):
     assert at_each_line(submit, handler, "zyx.runtime.background") > 10
     for another in backgrounds:
         another.close()
+
+
+def test_a_thread_that_would_wait_for_itself_says_so(background):
+    def work() -> int:
+        return background.submit(int, "7").result(60)
+
+    with pytest.raises(BackendError, match="would wait for itself"):
+        background.submit(work).result(60)
+
+
+def test_a_tensor_is_not_read_by_the_thread_that_its_reader_waits_for(background):
+    x = zyx.Tensor([1.0, 2.0])
+    with pytest.raises(BackendError, match="would wait for itself"):
+        background.submit(x.numpy).result(60)
+    assert x.numpy().tolist() == [1.0, 2.0]
+
+
+_HANGING = """
+import os, signal, sys, threading, time
+import zyx
+from zyx.runtime.compiler import Compiler
+never = threading.Event()
+def hang(*_):
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    never.wait()
+Compiler._compile = Compiler._build = hang
+try:
+    (zyx.rand(3) + 1.0).numpy()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals come otherwise there")
+def test_an_interrupt_ends_waiting_for_a_compiler_that_hangs():
+    done = subprocess.run(
+        [sys.executable, "-c", _HANGING], capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "ZYX_DEVICE": "interpreter", "ZYX_CACHE": "0"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr

@@ -8,7 +8,7 @@ import pytest
 import zyx
 from zyx.graph import Graph
 from zyx.graph.walk import topological
-from zyx.ops import BinaryOp
+from zyx.ops import BinaryOp, UnaryOp
 from zyx.runtime.signature import signature
 from zyx.runtime.varying import Varying
 from zyx.testing.fuzz.running import constants_given
@@ -135,11 +135,12 @@ class TestBetterKnown:
             given = varying.given(key, order)
         return () if given is None else given.places
 
-    def test_what_coordinates_are_compared_with(self, lab):
-        def make(limit, factor):
+    def test_what_coordinates_are_combined_with(self, lab):
+        def make(more, factor, op=BinaryOp.MUL):
             def result(graph, x):
                 index = graph.iota((8,), 0, zyx.int32, "test:0")
-                below = graph.binary(BinaryOp.LT, index, graph.const(limit, zyx.int32, "test:0", (8,)))
+                moved = graph.binary(op, index, graph.const(more, zyx.int32, "test:0", (8,)))
+                below = graph.binary(BinaryOp.LT, moved, graph.const(6, zyx.int32, "test:0", (8,)))
                 scaled = graph.binary(BinaryOp.MUL, x, graph.const(factor, zyx.float32, "test:0", (8,)))
                 return graph.where(below, scaled, x)
 
@@ -147,9 +148,24 @@ class TestBetterKnown:
 
         assert self.places(make(3, 0.5)) == ()
         assert self.places(make(3, 0.5), make(4, 0.5)) == ()
-        assert self.places(make(3, 0.5), make(4, 0.75)) == (1,)
-        assert self.places(*(make(limit, 0.5) for limit in range(9))) == (0,)
-        assert self.places(*(make(limit, limit / 8) for limit in range(9))) == (0, 1)
+        assert self.places(make(3, 0.5), make(4, 0.75)) == (2,)
+        assert self.places(*(make(more, 0.5) for more in range(10, 19))) == (0,)
+        assert self.places(*(make(more, more / 8) for more in range(10, 19))) == (0, 2)
+
+    def test_what_coordinates_are_compared_with_is_not_among_them(self, lab):
+        def make(limit):
+            def result(graph, x):
+                index = graph.iota((8,), 0, zyx.int32, "test:0")
+                return graph.where(
+                    graph.binary(BinaryOp.LT, index, graph.const(limit, zyx.int32, "test:0", (8,))),
+                    x,
+                    graph.unary(UnaryOp.NEG, x),
+                )
+
+            return result
+
+        assert self.places(make(3)) == ()
+        assert self.places(make(3), make(4)) == (0,)
 
 
 def test_a_device_that_refuses_numbers_has_them_in_its_kernels(lab, refuses_numbers, capsys):

@@ -126,7 +126,7 @@ def test_shapes_are_sizes_or_tuples():
     assert zyx.zeros(()).shape == ()
     with pytest.raises(ShapeError, match="negative size"):
         zyx.zeros(-1)
-    with pytest.raises(ShapeError, match="a shape is an integer"):
+    with pytest.raises(ShapeError, match="shape is an integer"):
         zyx.zeros(1.5)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zyx.autograd.structure import map_handles
 from zyx.autograd.tape import Tape
 from zyx.errors import GradientError
+from zyx.integers import as_integers, is_several
 from zyx.runtime.handle import Handle
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def value_and_grad(
     Raises:
         GradientError: When called, as for `grad`.
     """
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = as_integers(argnums, "argnums")
 
     @functools.wraps(f)
     def value_and_gradient_of_f(*args: object, **kwargs: object) -> tuple[object, object]:
@@ -76,7 +77,7 @@ def value_and_grad(
                     f"{f!r} returned {type(value).__name__}, not a tensor; return (value, aux) with has_aux=True"
                 )
         gradients = tape.gradient(value, tuple(given[number] for number in numbers))
-        return result, gradients[0] if isinstance(argnums, int) else gradients
+        return result, gradients if is_several(argnums) else gradients[0]
 
     return value_and_gradient_of_f
 

@@ -13,6 +13,7 @@ from zyx.errors import ShapeError
 from zyx.functions.movement import slide_windows, spread
 from zyx.functions.operands import common_dtype, first_tensor, node_of, require, wrap
 from zyx.functions.term import Term
+from zyx.integers import as_integer, is_several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,7 @@ def conv(
     widths = paddings(padding, extents, strides, dilations)
     n, channels = data.shape[:2]
     outputs, inner = filters.shape[:2]
+    groups = as_integer(groups, "groups")
     if groups < 1 or channels != inner * groups or outputs % groups:
         raise ShapeError(
             f"conv: input {data.shape} has {channels} channels, filters {filters.shape} read {inner} in each of "
@@ -171,7 +173,7 @@ def conv_transpose(
     strides, dilations = spread(stride, count, "stride"), spread(dilation, count, "dilation")
     cuts, extra = spread(padding, count, "padding"), spread(output_padding, count, "output_padding")
     n, channels = data.shape[:2]
-    inner = filters.shape[1]
+    inner, groups = filters.shape[1], as_integer(groups, "groups")
     if groups < 1 or channels % groups or filters.shape[0] != channels:
         raise ShapeError(
             f"conv_transpose: input {data.shape} has {channels} channels, filters {filters.shape} read "
@@ -288,11 +290,11 @@ def paddings(
             raise ShapeError(f'padding "same" goes with stride 1, not {tuple(strides)}; give numbers')
         totals = [gap * (extent - 1) for gap, extent in zip(dilations, extents, strict=True)]
         return [(total // 2, total - total // 2) for total in totals]
-    if not isinstance(padding, int) and any(hasattr(entry, "__iter__") for entry in padding):
-        pairs = [tuple(entry) for entry in padding]  # type: ignore[arg-type]  # the next line checks
+    if is_several(padding) and any(is_several(entry) for entry in padding):
+        pairs = [tuple(entry) for entry in padding]
         if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
             raise ShapeError(f"padding {padding} is not one pair for each of {count} axes")
-        widths = [(int(before), int(after)) for before, after in pairs]
+        widths = [(as_integer(before, "each padding"), as_integer(after, "each padding")) for before, after in pairs]
     else:
         widths = [(width, width) for width in spread(padding, count, "padding")]  # type: ignore[arg-type]  # numbers only
     if any(before < 0 or after < 0 for before, after in widths):

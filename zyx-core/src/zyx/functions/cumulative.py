@@ -12,6 +12,7 @@ from zyx.functions.joining import concat
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.reduction import sum_dtype
 from zyx.functions.term import Term
+from zyx.integers import as_index
 from zyx.ops import ReduceOp, identity
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def diff(
         ShapeError: A negative `n`, or parts that do not fit.
     """
     place = _axis(x, axis, "diff")
+    n = as_index(n, "n")
     if n < 0:
         raise ShapeError(f"diff: n is at least 0, not {n}")
     parts = [part for part in (prepend, x, append) if part is not None] if n else [x]

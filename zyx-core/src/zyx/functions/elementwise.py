@@ -24,6 +24,7 @@ from zyx.functions.operands import (
     wrap,
 )
 from zyx.functions.term import Term, signed_of
+from zyx.integers import as_integer
 from zyx.ops import UnaryOp
 from zyx.runtime.handle import Handle
 
@@ -415,7 +416,7 @@ def round(x: Tensor, decimals: int = 0) -> Tensor:  # the Array API's name
     Negative `decimals` round to tens, hundreds and so on, integers as well, whose dtype stays: what it does not hold
     wraps, as 130 does, to which 127 of int8 is rounded.
     """
-    t = _real_number(x, "round")
+    t, decimals = _real_number(x, "round"), as_integer(decimals, "decimals")
     if not t.dtype.is_float:
         return wrap((t if decimals >= 0 else _round_integers(t, 10**-decimals)).node, x)
     if not decimals:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from zyx.functions.movement import as_sizes, expand_dims, narrow, reshape
 from zyx.functions.operands import common_dtype, first_tensor, is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
 from zyx.graph.places import Box, VaryingNumber
-from zyx.runtime.handle import Handle
+from zyx.integers import as_integer, as_integers, is_several
 from zyx.shape import VaryingSize
 
 if TYPE_CHECKING:
@@ -108,10 +107,10 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
     shape = require(x, "split").node.shape
     axis = shapes.normalize_axis(axis, len(shape))
     total = shape[axis]
-    if hasattr(sizes, "__iter__"):
-        parts = [operator.index(size) for size in sizes]
+    if is_several(sizes):
+        parts = list(as_integers(sizes, "each of sizes"))
     else:
-        size = operator.index(sizes)
+        size = as_integer(sizes, "sizes")
         if size < 1:
             raise ShapeError(f"split: parts have at least one position, not {size}")
         parts = [min(size, total - start) for start in range(0, max(total, 1), size)]
@@ -124,6 +123,7 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
 def chunk(x: Tensor, count: int, axis: int = 0) -> tuple[Tensor, ...]:
     """Return at most `count` parts of `x` along `axis`, all of one size but the last, which may be smaller."""
     total = require(x, "chunk").node.shape[shapes.normalize_axis(axis, x.node.ndim)]
+    count = as_integer(count, "count")
     if count < 1:
         raise ShapeError(f"chunk makes at least one part, not {count}")
     return split(x, max(-(-total // count), 1), axis)
@@ -166,6 +166,8 @@ def repeat(x: Tensor, repeats: int | Sequence[int] | Tensor, axis: int | None = 
         return repeat(reshape(x, (shapes.size_of(term.shape),)), repeats, 0)
     axis = shapes.normalize_axis(axis, len(term.shape))
     size = term.shape[axis]
+    if not is_several(repeats):
+        repeats = as_integer(repeats, "repeats")
     listed = np.asarray(repeats.numpy() if is_tensor(repeats) else repeats)
     if listed.dtype.kind not in "iu":
         raise DTypeError(f"repeat takes integers, not {listed.dtype}")
@@ -196,13 +198,19 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
     if axis is None:
         flat = reshape(x, (shapes.size_of(term.shape),))
         return reshape(roll(flat, shift, 0), term.shape)
-    axes = [axis] if not hasattr(axis, "__iter__") else list(axis)
-    shifts = [shift] * len(axes) if isinstance(shift, Handle) or not hasattr(shift, "__iter__") else list(shift)
+    axes: list[int] = list(axis) if is_several(axis) else [axis]  # type: ignore[list-item]  # it says what it is
+    given = list(shift) if is_several(shift) else [shift] * len(axes)
+    shifts = [each if _is_place(each) else as_integer(each, "shift") for each in given]
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
     for place, distance in zip(axes, shifts, strict=True):
         term = _rolled(term, shapes.normalize_axis(place, len(term.shape)), distance)
     return wrap(term.node, x)
+
+
+def _is_place(shift: object) -> bool:
+    """Whether a shift is a tensor that kernels read."""
+    return is_tensor(shift) and shift.node.dtype.is_integer and not shift.node.shape
 
 
 def _rolled(term: Term, axis: int, shift: Any) -> Term:  # noqa: ANN401  # an int, or a tensor of rank 0
@@ -215,9 +223,11 @@ def _rolled(term: Term, axis: int, shift: Any) -> Term:  # noqa: ANN401  # an in
         return join_terms([term.narrow(axis, first, size), term.narrow(axis, 0, first)], axis) if first else term
     before, behind = term.shape[:axis], term.shape[axis + 1 :]
     twice = term.reshape((*before, 1, size, *behind)).expand((*before, 2, size, *behind))
-    start: object = -(shift.astype(dtypes.int64) if isinstance(shift, Handle) else shift) % size
-    if isinstance(start, Handle):
-        start = term.graph.cast(require(start, "roll").node, dtypes.int32 if size <= dtypes.int32.max else dtypes.int64)
+    if is_tensor(shift):
+        shift = wrap(term.graph.cast(shift.node, dtypes.int64), shift)
+    start: object = -shift % size
+    if is_tensor(start):
+        start = term.graph.cast(start.node, dtypes.int32 if size <= dtypes.int32.max else dtypes.int64)
     elif isinstance(start, VaryingNumber):  # an int to `isinstance`
         start = start.place(axis, size, term.node.device)
     elif not start:
@@ -304,19 +314,22 @@ def pad(
 
 
 def _pairs(widths: int | Sequence[int] | Sequence[Sequence[int]], ndim: int) -> list[tuple[int, int]]:
-    if not hasattr(widths, "__iter__"):
-        return [(operator.index(widths), operator.index(widths))] * ndim
+    if not is_several(widths):
+        width = as_integer(widths, "widths")
+        return [(width, width)] * ndim
     listed = list(widths)
-    try:
-        if all(hasattr(pair, "__iter__") for pair in listed):
-            pairs = [(operator.index(before), operator.index(after)) for before, after in listed]
-            if len(pairs) == 1 < ndim:
-                return pairs * ndim
-        else:
-            before, after = listed
-            pairs = [(operator.index(before), operator.index(after))] * ndim
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"pad: widths are one number, one pair or a pair for each axis, not {widths!r}") from error
+    each = [as_integers(pair, "each of widths") for pair in listed]
+    if all(is_several(pair) for pair in listed):
+        pairs = [(pair[0], pair[-1]) for pair in each if len(pair) == 2]
+        is_one = len(pairs) == len(listed) == 1 < ndim
+        fits = len(pairs) == len(listed)
+    else:
+        is_one = fits = [len(pair) for pair in each] == [1, 1] and not any(is_several(pair) for pair in listed)
+        pairs = [(each[0][0], each[-1][0])]
+    if not fits:
+        raise ShapeError(f"pad: widths are one number, one pair or a pair for each axis, not {widths!r}")
+    if is_one:
+        return pairs * ndim
     if len(pairs) > ndim:
         raise ShapeError(f"pad: {len(pairs)} pairs of widths for {ndim} axes")
     return [(0, 0)] * (ndim - len(pairs)) + pairs

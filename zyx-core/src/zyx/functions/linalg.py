@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
@@ -20,6 +18,7 @@ from zyx.functions.movement import diagonal
 from zyx.functions.operands import align, common_dtype, first_tensor, node_of, require, term_of, wrap
 from zyx.functions.reduction import sum_dtype
 from zyx.functions.term import Term, broadcast_shapes
+from zyx.integers import as_index, is_several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +133,8 @@ def tensordot(x: Operand, y: Operand, *, axes: int | tuple[Sequence[int], Sequen
             raise ShapeError(f"tensordot: {axes} axes of {a.shape} and {b.shape}")
         left, right = tuple(range(len(a.shape) - axes, len(a.shape))), tuple(range(axes))
     else:
-        left, right = shapes.normalize_axes(axes[0], len(a.shape)), shapes.normalize_axes(axes[1], len(b.shape))
+        left = shapes.normalize_axes(axes[0], len(a.shape), "axes")
+        right = shapes.normalize_axes(axes[1], len(b.shape), "axes")
     if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
         raise ShapeError(f"tensordot: axes {left} of {a.shape} and {right} of {b.shape} do not match")
     free_left = [i for i in range(len(a.shape)) if i not in left]
@@ -150,8 +150,8 @@ def tensordot(x: Operand, y: Operand, *, axes: int | tuple[Sequence[int], Sequen
 
 def _checked_axes(axes: object) -> int | tuple[Sequence[int], Sequence[int]]:
     """Return what `tensordot` is given as `axes`, of which the numbers are still to be compared with the operands."""
-    if isinstance(axes, int | np.integer) and not isinstance(axes, bool):
-        return int(axes)
+    if not is_several(axes):
+        return as_index(axes, "axes")
     if isinstance(axes, list | tuple) and len(axes) == 2:
         return axes[0], axes[1]
     raise ShapeError(f"tensordot: axes is a number of axes or two sequences of them, not {axes!r}")
@@ -191,7 +191,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     Raises:
         ShapeError: Not square, or `n` below 1.
     """
-    shape = require(x, "matrix_power").node.shape
+    shape, n = require(x, "matrix_power").node.shape, as_index(n, "n")
     if len(shape) < 2 or shape[-1] != shape[-2] or n < 1:
         raise ShapeError(f"matrix_power takes square matrices and n >= 1, not {shape} and {n}")
     result = x

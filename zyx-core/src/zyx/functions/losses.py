@@ -15,6 +15,7 @@ from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions import formulas
 from zyx.functions.operands import align, float_dtype, require, term_of, wrap
+from zyx.integers import as_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -360,6 +361,7 @@ def _class_hits(target: Term, scores: Term, axis: int, ignore_index: int, what: 
         raise DTypeError(
             f"{what}: a target is of classes, integers, or for cross_entropy probabilities, not {target.dtype}"
         )
+    ignore_index = as_integer(ignore_index, "ignore_index")
     examples = _without(scores.shape, axis)
     if target.shape != examples:
         raise ShapeError(

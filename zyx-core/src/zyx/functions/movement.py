@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
@@ -11,11 +10,15 @@ from zyx.errors import ShapeError
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.term import Term, expand_to
 from zyx.graph.places import VaryingNumber, box_at
+from zyx.integers import as_integer, as_integers, is_several
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.functions import Tensor
+
+
+_LISTS: Final = (tuple, list)
 
 
 def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
@@ -24,14 +27,12 @@ def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     Raises:
         ShapeError: Something else than integers.
     """
-    listed = given[0] if len(given) == 1 and hasattr(given[0], "__iter__") else given
-    try:
-        sizes = tuple(listed)
-        for size in sizes:  # without a call, as it mostly is
-            if type(size) is not int:
-                return tuple(map(shapes.as_size, sizes))
-    except TypeError as error:
-        raise ShapeError(f"sizes and axes are integers, not {listed!r}") from error
+    sizes = given
+    if len(given) == 1 and type(given[0]) is not int and (type(given[0]) in _LISTS or is_several(given[0])):
+        sizes = tuple(given[0])
+    for size in sizes:  # without a call, as it mostly is
+        if type(size) is not int:
+            return tuple([shapes.as_size(size, "each size or axis") for size in sizes])
     return sizes
 
 
@@ -72,7 +73,8 @@ def flatten(x: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     shape = require(x, "flatten").node.shape
     if not shape:
         return reshape(x, (1,))
-    first, last = (shapes.normalize_axis(axis, len(shape)) for axis in (start_axis, end_axis))
+    first = shapes.normalize_axis(start_axis, len(shape), "start_axis")
+    last = shapes.normalize_axis(end_axis, len(shape), "end_axis")
     if first > last:
         raise ShapeError(f"flatten: start_axis {start_axis} lies behind end_axis {end_axis} of {shape}")
     merged = shapes.size_of(shape[first : last + 1])
@@ -95,7 +97,7 @@ def unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Tensor:
 def expand_dims(x: Tensor, axis: int | Sequence[int] = 0) -> Tensor:
     """Return `x` with new axes of size 1 at `axis`, counted in the result."""
     shape = require(x, "expand_dims").node.shape
-    count = 1 if isinstance(axis, int) else len(axis)
+    count = len(axis) if is_several(axis) else 1  # type: ignore[arg-type]  # what is several has a length
     places = shapes.normalize_axes(axis, len(shape) + count)
     old = iter(shape)
     return reshape(x, tuple(1 if i in places else next(old) for i in range(len(shape) + count)))
@@ -177,7 +179,7 @@ def transpose(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
 def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
     """Return `x` with two axes exchanged."""
     ndim = require(x, "swapaxes").node.ndim
-    first, second = shapes.normalize_axis(axis0, ndim), shapes.normalize_axis(axis1, ndim)
+    first, second = shapes.normalize_axis(axis0, ndim, "axis0"), shapes.normalize_axis(axis1, ndim, "axis1")
     order = list(range(ndim))
     order[first], order[second] = second, first
     return permute_dims(x, order)
@@ -202,7 +204,8 @@ def t(x: Tensor) -> Tensor:
 def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Return `x` with the axes `source` moved to the positions `destination`; the others keep their order."""
     ndim = require(x, "moveaxis").node.ndim
-    origins, targets = shapes.normalize_axes(source, ndim), shapes.normalize_axes(destination, ndim)
+    origins = shapes.normalize_axes(source, ndim, "source")
+    targets = shapes.normalize_axes(destination, ndim, "destination")
     if len(origins) != len(targets):
         raise ShapeError(f"moveaxis: {len(origins)} axes do not go to {len(targets)} positions")
     placed = dict(zip(targets, origins, strict=True))
@@ -223,7 +226,8 @@ def flip(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
 def shrink(x: Tensor, bounds: Sequence[tuple[int, int]]) -> Tensor:
     """Return the box ``bounds[i]`` = (start, stop) along axis i of `x`."""
     tensor = require(x, "shrink")
-    return wrap(tensor.runtime.graph.shrink(tensor.node, [(start, stop) for start, stop in bounds]), tensor)
+    pairs = [(as_integer(start, "each bound"), as_integer(stop, "each bound")) for start, stop in bounds]
+    return wrap(tensor.runtime.graph.shrink(tensor.node, pairs), tensor)
 
 
 def narrow(x: Tensor, axis: int, start: int, length: int) -> Tensor:
@@ -235,9 +239,11 @@ def narrow(x: Tensor, axis: int, start: int, length: int) -> Tensor:
     term = term_of(x, "narrow")
     axis = shapes.normalize_axis(axis, len(term.shape))
     size = term.shape[axis]
+    length = shapes.as_size(length, "length")
     given: object = start  # what stands in for an int is one to `isinstance`
     if isinstance(given, VaryingNumber) and (found := given.box(start + length, size, term.node.device)) is not None:
         return wrap(box_at(term.graph, term.node, axis, *found), x)
+    start = as_integer(start, "start")
     first = start + size if start < 0 else start
     if not 0 <= first <= first + length <= size:
         raise ShapeError(f"narrow: {length} positions from {start} do not lie within axis {axis} of size {size}")
@@ -252,6 +258,7 @@ def diagonal(x: Tensor, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Te
     Raises:
         ShapeError: Fewer than two axes.
     """
+    offset = as_integer(offset, "offset")
     moved = moveaxis(x, (axis1, axis2), (-2, -1))
     term = term_of(moved, "diagonal")
     batch, (rows, columns) = term.shape[:-2], term.shape[-2:]
@@ -273,7 +280,7 @@ def diag(x: Tensor, offset: int = 0) -> Tensor:
         return diagonal(x, offset)
     if len(term.shape) != 1:
         raise ShapeError(f"diag takes one or two axes, not {term.shape}")
-    length = term.shape[0]
+    length, offset = term.shape[0], as_integer(offset, "offset")
     size = length + abs(offset)
     spread = term.pad([(max(offset, 0), max(-offset, 0))]).reshape((1, size)).expand((size, size))
     row, column = spread.iota(0, dtypes.int32), spread.iota(1, dtypes.int32)
@@ -282,12 +289,14 @@ def diag(x: Tensor, offset: int = 0) -> Tensor:
 
 def triu(x: Tensor, k: int = 0) -> Tensor:
     """Return the matrices `x` with 0 below diagonal `k`."""
-    return _triangle(x, "triu", lambda distance: distance >= k)
+    bound = as_integer(k, "k")
+    return _triangle(x, "triu", lambda distance: distance >= bound)
 
 
 def tril(x: Tensor, k: int = 0) -> Tensor:
     """Return the matrices `x` with 0 above diagonal `k`."""
-    return _triangle(x, "tril", lambda distance: distance <= k)
+    bound = as_integer(k, "k")
+    return _triangle(x, "tril", lambda distance: distance <= bound)
 
 
 def _triangle(x: Tensor, what: str, keeps: Callable[[Term], Term]) -> Tensor:
@@ -316,15 +325,17 @@ def windows(
     Returns:
         ``(..., o1, .., ok, *size)`` with ``o = (n - dilation * (size - 1) - 1) // stride + 1``, 0 if no window fits.
     """
-    count = len(size)
+    extents = as_integers(size, "size")
+    count = len(extents)
     strides, dilations = spread(stride, count, "stride"), spread(dilation, count, "dilation")
-    return wrap(slide_windows(term_of(x, "windows"), tuple(size), strides, dilations).node, x)
+    return wrap(slide_windows(term_of(x, "windows"), extents, strides, dilations).node, x)
 
 
 def unfold(x: Tensor, axis: int, size: int, step: int = 1) -> Tensor:
     """Return the windows of `size` along `axis`, `step` apart, as a new last axis."""
     ndim = require(x, "unfold").node.ndim
     axis = shapes.normalize_axis(axis, ndim)
+    size, step = as_integer(size, "size"), as_integer(step, "step")
     return moveaxis(windows(moveaxis(x, axis, -1), (size,), step), -2, axis)
 
 
@@ -334,10 +345,12 @@ def spread(given: int | Sequence[int], count: int, what: str) -> tuple[int, ...]
     Raises:
         ShapeError: Another number of them.
     """
-    listed = (given,) * count if not hasattr(given, "__iter__") else tuple(given)
+    if not is_several(given):
+        return (as_integer(given, what),) * count
+    listed = as_integers(given, f"each entry of {what}")
     if len(listed) != count:
         raise ShapeError(f"{what} {given} has {len(listed)} entries for {count} axes")
-    return tuple(operator.index(each) for each in listed)
+    return listed
 
 
 def slide_windows(term: Term, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Term:

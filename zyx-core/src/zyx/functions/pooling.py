@@ -11,6 +11,7 @@ from zyx.functions.conv import check_fits, paddings
 from zyx.functions.movement import slide_windows, spread
 from zyx.functions.operands import float_dtype, term_of, wrap
 from zyx.functions.term import Term
+from zyx.integers import as_integers, is_several
 from zyx.ops import ReduceOp, identity
 
 if TYPE_CHECKING:
@@ -60,9 +61,7 @@ def _windows(
 
 def _kernel_size(kernel_size: Sizes, ndim: int) -> tuple[int, ...]:
     """Return the sizes of a window; one number is for all axes but batch and channels."""
-    if hasattr(kernel_size, "__iter__"):
-        return tuple(kernel_size)
-    return (kernel_size,) * max(ndim - 2, 1)
+    return as_integers(kernel_size, "kernel_size") * (1 if is_several(kernel_size) else max(ndim - 2, 1))
 
 
 def max_pool(

@@ -18,6 +18,7 @@ from zyx.functions.index_key import located
 from zyx.functions.operands import is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
 from zyx.graph.places import VaryingNumber
+from zyx.integers import as_integer
 from zyx.ops import ReduceOp, identity
 
 if TYPE_CHECKING:
@@ -305,6 +306,7 @@ def one_hot(x: Tensor, num_classes: int = -1, *, axis: int = -1, dtype: DTypeLik
     term = term_of(x, "one_hot")
     if not term.dtype.is_integer:
         raise DTypeError(f"one_hot takes integers, not {term.dtype}")
+    num_classes = as_integer(num_classes, "num_classes")
     if num_classes < 0:
         num_classes = int(x.numpy().max(initial=-1)) + 1
     place = shapes.normalize_axis(axis, len(term.shape) + 1)

@@ -16,6 +16,7 @@ from zyx import shape as shapes
 from zyx.errors import ShapeError
 from zyx.functions.operands import common_dtype, node_of, require, require_real, term_of, wrap
 from zyx.functions.term import Term
+from zyx.integers import as_integer
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.shape import size_of
 
@@ -103,6 +104,7 @@ def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Te
         ShapeError: Fewer than `k` elements, or rank 0.
     """
     term, place = _sortable(x, axis, "topk")
+    k = as_integer(k, "k")
     if not 0 <= k <= term.shape[place]:
         raise ShapeError(f"topk: {k} of the {term.shape[place]} elements along axis {place} of {term.shape}")
     order = sort_order(term, place, descending=largest, count=k)

@@ -11,6 +11,7 @@ from zyx import ops
 from zyx import shape as shapes
 from zyx.errors import DeviceError, DTypeError, ShapeError
 from zyx.graph import node as n
+from zyx.integers import check_numbers
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.scalar import fold_cast
 
@@ -35,6 +36,9 @@ _BINARY_RESULTS: Final = {
 _PRODUCT: Final = ops.ReduceOp.PROD
 _new: Final = object.__new__
 _NUMBERS: Final = frozenset({float, int, bool})
+#: Types of attributes of nodes that need no look.
+_PAIR: Final = [int, int]
+_PLAIN: Final = frozenset({int, bool, float, str, type(None), ops.ReduceOp, ops.UnaryOp, ops.BinaryOp})
 
 
 class Graph:
@@ -56,7 +60,8 @@ class Graph:
     def _intern(self, node: n.Node) -> n.Node:
         sources = node.sources
         # As `key_of` has it; by the dtype's name, whose hash is that of a text.
-        key = (type(node), node.attributes, node.shape, node.dtype.name, node.device, *map(id, sources))
+        attributes = node.attributes
+        key = (type(node), attributes, node.shape, node.dtype.name, node.device, *map(id, sources))
         known = self._nodes.get(key)
         found = None if known is None else known()
         if found is not None:
@@ -65,6 +70,16 @@ class Graph:
             least = 1 if source.storage is not None else source.depth + 1
             if least > node.depth:  # noqa: PLR1730  # max() takes three times as long
                 node.depth = least
+        for number in node.shape:  # without a call, as they mostly are ints
+            if type(number) is not int:
+                check_numbers(node.shape)
+        for attribute in attributes:
+            if type(attribute) is tuple:
+                for part in attribute:  # a number, or a pair of them
+                    if type(part) is not int and (type(part) is not tuple or [type(each) for each in part] != _PAIR):
+                        check_numbers((part,))
+            elif type(attribute) not in _PLAIN:
+                check_numbers((attribute,))
         return self._keep(key, node)
 
     def _keep(self, key: object, node: n.Node) -> n.Node:
@@ -110,6 +125,9 @@ class Graph:
         known = self._nodes.get(key)
         if known is not None and (found := known()) is not None:
             return found
+        for number in shape:
+            if type(number) is not int:
+                check_numbers(shape)
         return self._keep(key, n.Const(shape, dtype, device, (), value))
 
     def iota(self, shape: Shape, axis: int, dtype: DType, device: str) -> n.Node:

@@ -8,6 +8,7 @@ from zyx.dtype import float32
 from zyx.functions import activations
 from zyx.functions.elementwise import tanh
 from zyx.functions.operands import require
+from zyx.integers import as_given, as_index
 from zyx.nn import initial
 from zyx.nn.module import Module
 
@@ -125,7 +126,7 @@ class PReLU(Module):
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, dtype: DTypeLike = float32, device: str | None = None
     ) -> None:
-        self.weight = initial.constant(init, (num_parameters,), dtype, device)
+        self.weight = initial.constant(init, (as_index(num_parameters, "num_parameters"),), dtype, device)
 
     def forward(self, x: Tensor) -> Tensor:
         count, ndim = self.weight.shape[0], require(x, "PReLU").node.ndim
@@ -192,7 +193,7 @@ class _AlongAxis(Module):
     """A function of whole slices."""
 
     def __init__(self, axis: int = -1) -> None:
-        self.axis = axis
+        self.axis: int = as_given(axis, "axis")
 
     def describe(self) -> str:
         return f"axis={self.axis}"

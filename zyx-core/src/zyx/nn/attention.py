@@ -9,6 +9,7 @@ from zyx.errors import ShapeError
 from zyx.functions.choosing import where
 from zyx.functions.joining import concat, pad
 from zyx.functions.operands import require
+from zyx.integers import as_index
 from zyx.nn import initial
 from zyx.nn.functional.attention import attend
 from zyx.nn.functional.linear import linear
@@ -62,11 +63,14 @@ class MultiheadAttention(Module):
         Raises:
             ShapeError: `embed_dim` is no multiple of `num_heads`.
         """
+        embed_dim, num_heads = as_index(embed_dim, "embed_dim"), as_index(num_heads, "num_heads")
         if num_heads < 1 or embed_dim % num_heads:
             raise ShapeError(f"a width of {embed_dim} does not fall into {num_heads} heads")
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         self.add_zero_attn, self.batch_first = add_zero_attn, batch_first
-        key_width, value_width = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
+        key_width, value_width = (
+            embed_dim if width is None else as_index(width, name) for name, width in (("kdim", kdim), ("vdim", vdim))
+        )
         self.in_proj_weight = self.q_proj_weight = self.k_proj_weight = self.v_proj_weight = None
         if key_width == value_width == embed_dim:
             self.in_proj_weight = initial.glorot((3 * embed_dim, embed_dim), dtype, device)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from zyx.dtype import float32, int64
 from zyx.errors import ShapeError
 from zyx.functions.operands import require
+from zyx.integers import as_index
 from zyx.nn import initial
 from zyx.nn.functional.normalization import batch_norm
 from zyx.nn.module import Module
@@ -51,6 +52,7 @@ class BatchNorm(Module):
             dtype: Of all of them.
             device: Where they lie.
         """
+        num_features = as_index(num_features, "num_features")
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         shape = (num_features,)
         self.weight = initial.constant(1.0, shape, dtype, device) if affine else None

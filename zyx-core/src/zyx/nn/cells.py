@@ -15,6 +15,7 @@ from zyx.functions.activations import relu, sigmoid
 from zyx.functions.elementwise import tanh
 from zyx.functions.joining import chunk
 from zyx.functions.operands import require
+from zyx.integers import as_index
 from zyx.nn import initial
 from zyx.nn.functional.linear import linear
 from zyx.nn.module import Module
@@ -77,6 +78,7 @@ class _Cell(Module):
         dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> None:
+        input_size, hidden_size = as_index(input_size, "input_size"), as_index(hidden_size, "hidden_size")
         self.input_size, self.hidden_size = input_size, hidden_size
         bound, rows = 1.0 / math.sqrt(max(hidden_size, 1)), self.gates * hidden_size
         self.weight_ih = initial.within(bound, (rows, input_size), dtype, device)

@@ -13,6 +13,7 @@ from zyx.errors import ShapeError
 from zyx.functions.conv import conv, conv_transpose
 from zyx.functions.joining import pad
 from zyx.functions.movement import spread
+from zyx.integers import as_given, as_index
 from zyx.nn import initial
 from zyx.nn.module import Module
 
@@ -61,13 +62,15 @@ class _Convolution(Module):
         Raises:
             ShapeError: Channels that are no multiple of `groups`, or an unknown mode.
         """
-        window = spread(kernel_size, self.ndim, "kernel_size")
+        in_channels, out_channels = as_index(in_channels, "in_channels"), as_index(out_channels, "out_channels")
+        groups, window = as_index(groups, "groups"), spread(kernel_size, self.ndim, "kernel_size")
         _check_groups(in_channels, out_channels, groups)
         if padding_mode not in _PADDING_MODES:
             raise ShapeError(f"padding_mode is one of {', '.join(_PADDING_MODES)}, not {padding_mode!r}")
         if padding_mode != "zeros" and isinstance(padding, str):
             raise ShapeError(f"padding {padding!r} goes with padding_mode 'zeros' only; give it as numbers")
-        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+        self.stride, self.padding = as_given(stride, "stride"), as_given(padding, "padding")
+        self.dilation, self.groups = as_given(dilation, "dilation"), groups
         self.padding_mode = padding_mode
         inputs = in_channels // groups * math.prod(window)
         shape = (out_channels, in_channels // groups, *window)
@@ -77,7 +80,7 @@ class _Convolution(Module):
     def forward(self, x: Tensor) -> Tensor:
         padding = self.padding
         if self.padding_mode != "zeros":
-            widths = spread(padding, self.ndim, "padding")  # type: ignore[arg-type]  # text was refused above
+            widths = spread(padding, self.ndim, "padding")
             x = pad(x, [(width, width) for width in widths], _PADDING_MODES[self.padding_mode])
             padding = 0
         return conv(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
@@ -141,10 +144,12 @@ class _TransposedConvolution(Module):
         Raises:
             ShapeError: Channels that are no multiple of `groups`.
         """
-        window = spread(kernel_size, self.ndim, "kernel_size")
+        in_channels, out_channels = as_index(in_channels, "in_channels"), as_index(out_channels, "out_channels")
+        groups, window = as_index(groups, "groups"), spread(kernel_size, self.ndim, "kernel_size")
         _check_groups(in_channels, out_channels, groups)
-        self.stride, self.padding, self.output_padding = stride, padding, output_padding
-        self.dilation, self.groups = dilation, groups
+        self.stride, self.padding = as_given(stride, "stride"), as_given(padding, "padding")
+        self.output_padding = as_given(output_padding, "output_padding")
+        self.dilation, self.groups = as_given(dilation, "dilation"), groups
         # PyTorch counts the axis of outputs here: that of the convolution which this is the transpose of.
         inputs = out_channels // groups * math.prod(window)
         shape = (in_channels, out_channels // groups, *window)

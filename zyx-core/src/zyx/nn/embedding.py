@@ -8,6 +8,7 @@ import numpy as np
 
 from zyx.dtype import float32
 from zyx.errors import ShapeError
+from zyx.integers import as_index
 from zyx.nn import initial
 from zyx.nn.functional.embedding import embedding
 from zyx.nn.module import Module
@@ -38,6 +39,9 @@ class Embedding(Module):
         Raises:
             ShapeError: `padding_idx` is no row.
         """
+        num_embeddings = as_index(num_embeddings, "num_embeddings")
+        embedding_dim = as_index(embedding_dim, "embedding_dim")
+        padding_idx = None if padding_idx is None else as_index(padding_idx, "padding_idx")
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ShapeError(f"padding_idx {padding_idx} is no row of {num_embeddings}")
         self.padding_idx = padding_idx

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zyx.dtype import float32
 from zyx.functions.movement import flatten, unflatten
+from zyx.integers import as_index, as_integers
 from zyx.nn import initial
 from zyx.nn.functional.linear import bilinear, linear
 from zyx.nn.module import Module
@@ -31,6 +32,7 @@ class Linear(Module):
         dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> None:
+        in_features, out_features = as_index(in_features, "in_features"), as_index(out_features, "out_features")
         self.in_features, self.out_features = in_features, out_features
         self.weight = initial.for_inputs(in_features, (out_features, in_features), dtype, device)
         self.bias = initial.for_inputs(in_features, (out_features,), dtype, device) if bias else None
@@ -57,6 +59,8 @@ class Bilinear(Module):
         dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> None:
+        in1_features, in2_features = as_index(in1_features, "in1_features"), as_index(in2_features, "in2_features")
+        out_features = as_index(out_features, "out_features")
         self.weight = initial.for_inputs(in1_features, (out_features, in1_features, in2_features), dtype, device)
         self.bias = initial.for_inputs(in1_features, (out_features,), dtype, device) if bias else None
 
@@ -79,7 +83,7 @@ class Flatten(Module):
     """The axes `start_dim` to `end_dim` as one; by default all but the first."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        self.start_dim, self.end_dim = start_dim, end_dim
+        self.start_dim, self.end_dim = as_index(start_dim, "start_dim"), as_index(end_dim, "end_dim")
 
     def forward(self, x: Tensor) -> Tensor:
         return flatten(x, self.start_dim, self.end_dim)
@@ -92,7 +96,7 @@ class Unflatten(Module):
     """The axis `dim` as several of `sizes`."""
 
     def __init__(self, dim: int, sizes: Sequence[int]) -> None:
-        self.dim, self.sizes = dim, tuple(sizes)
+        self.dim, self.sizes = as_index(dim, "dim"), as_integers(sizes, "sizes")
 
     def forward(self, x: Tensor) -> Tensor:
         return unflatten(x, self.dim, self.sizes)

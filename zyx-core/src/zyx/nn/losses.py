@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.functions import losses
+from zyx.integers import as_index
 from zyx.nn.module import Module
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class CrossEntropyLoss(Module):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        self.weight, self.ignore_index = weight, ignore_index
+        self.weight, self.ignore_index = weight, as_index(ignore_index, "ignore_index")
         self.reduction, self.label_smoothing = reduction, label_smoothing
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
@@ -39,7 +40,8 @@ class NLLLoss(Module):
     """`zyx.nll_loss`."""
 
     def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
-        self.weight, self.ignore_index, self.reduction = weight, ignore_index, reduction
+        self.weight, self.ignore_index = weight, as_index(ignore_index, "ignore_index")
+        self.reduction = reduction
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         return losses.nll_loss(x, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)

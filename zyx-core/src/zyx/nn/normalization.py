@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zyx import shape as shapes
 from zyx.dtype import float32
 from zyx.errors import ShapeError
+from zyx.integers import as_index
 from zyx.nn import initial
 from zyx.nn.functional.normalization import group_norm, instance_norm, layer_norm, rms_norm
 from zyx.nn.module import Module
@@ -30,7 +31,7 @@ class LayerNorm(Module):
         dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> None:
-        self.normalized_shape, self.eps = shapes.as_shape(normalized_shape), eps
+        self.normalized_shape, self.eps = shapes.as_shape(normalized_shape, "normalized_shape"), eps
         self.weight = initial.constant(1.0, self.normalized_shape, dtype, device) if elementwise_affine else None
         self.bias = initial.constant(0.0, self.normalized_shape, dtype, device) if elementwise_affine and bias else None
 
@@ -55,7 +56,7 @@ class RMSNorm(Module):
         dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> None:
-        self.normalized_shape, self.eps = shapes.as_shape(normalized_shape), eps
+        self.normalized_shape, self.eps = shapes.as_shape(normalized_shape, "normalized_shape"), eps
         self.weight = initial.constant(1.0, self.normalized_shape, dtype, device) if elementwise_affine else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -82,6 +83,7 @@ class GroupNorm(Module):
         Raises:
             ShapeError: `num_channels` is no multiple of `num_groups`.
         """
+        num_groups, num_channels = as_index(num_groups, "num_groups"), as_index(num_channels, "num_channels")
         if num_groups < 1 or num_channels % num_groups:
             raise ShapeError(f"{num_channels} channels do not fall into {num_groups} groups")
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
@@ -106,6 +108,7 @@ class InstanceNorm(Module):
         dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> None:
+        num_features = as_index(num_features, "num_features")
         self.num_features, self.eps = num_features, eps
         self.weight = initial.constant(1.0, (num_features,), dtype, device) if affine else None
         self.bias = initial.constant(0.0, (num_features,), dtype, device) if affine else None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from zyx.functions.movement import spread
 from zyx.functions.pooling import avg_pool, max_pool
+from zyx.integers import as_given, as_index, is_several
 from zyx.nn.functional.resizing import adaptive_avg_pool, interpolate
 from zyx.nn.module import Module
 
@@ -30,7 +31,8 @@ class _MaxPool(Module):
         ceil_mode: bool = False,
     ) -> None:
         self.kernel_size = spread(kernel_size, self.ndim, "kernel_size")
-        self.stride, self.padding, self.dilation, self.ceil_mode = stride, padding, dilation, ceil_mode
+        self.stride, self.padding = as_given(stride, "stride"), as_given(padding, "padding")
+        self.dilation, self.ceil_mode = as_given(dilation, "dilation"), ceil_mode
 
     def forward(self, x: Tensor) -> Tensor:
         return max_pool(x, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode)
@@ -71,7 +73,7 @@ class _AvgPool(Module):
         count_include_pad: bool = True,
     ) -> None:
         self.kernel_size = spread(kernel_size, self.ndim, "kernel_size")
-        self.stride, self.padding = stride, padding
+        self.stride, self.padding = as_given(stride, "stride"), as_given(padding, "padding")
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def forward(self, x: Tensor) -> Tensor:
@@ -112,8 +114,10 @@ class _AdaptiveAvgPool(Module):
     ndim: ClassVar[int]
 
     def __init__(self, output_size: int | Sequence[int | None]) -> None:
-        given = [output_size] * self.ndim if isinstance(output_size, int) else list(output_size)
-        self.output_size: tuple[int | None, ...] = tuple(given)
+        given = output_size if is_several(output_size) else [output_size] * self.ndim
+        self.output_size: tuple[int | None, ...] = tuple(
+            [None if n is None else as_index(n, "output_size") for n in given]
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return adaptive_avg_pool(x, self.output_size)
@@ -150,7 +154,8 @@ class Upsample(Module):
         mode: str = "nearest",
         align_corners: bool = False,
     ) -> None:
-        self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
+        self.size, self.scale_factor = as_given(size, "size"), scale_factor
+        self.mode, self.align_corners = mode, align_corners
 
     def forward(self, x: Tensor) -> Tensor:
         return interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners)

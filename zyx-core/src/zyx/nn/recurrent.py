@@ -16,6 +16,7 @@ from zyx.dtype import float32
 from zyx.errors import ShapeError
 from zyx.functions.joining import concat, stack
 from zyx.functions.operands import require
+from zyx.integers import as_index
 from zyx.nn import initial
 from zyx.nn.cells import check_nonlinearity, gru_step, lstm_step, rnn_step
 from zyx.nn.functional.linear import linear
@@ -80,6 +81,8 @@ class _Recurrent(Module):
         Raises:
             ShapeError: No layer.
         """
+        input_size, hidden_size = as_index(input_size, "input_size"), as_index(hidden_size, "hidden_size")
+        num_layers = as_index(num_layers, "num_layers")
         if num_layers < 1:
             raise ShapeError(f"there is at least one layer, not {num_layers}")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers

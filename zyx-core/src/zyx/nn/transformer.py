@@ -16,6 +16,7 @@ from zyx.dtype import as_dtype, float32
 from zyx.errors import ShapeError
 from zyx.functions.activations import gelu, relu
 from zyx.functions.operands import require
+from zyx.integers import as_index
 from zyx.nn.attention import MultiheadAttention
 from zyx.nn.containers import ModuleList
 from zyx.nn.dropout import Dropout
@@ -47,6 +48,7 @@ class PositionalEncoding(Module):
         dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> None:
+        max_len, dim = as_index(max_len, "max_len"), as_index(dim, "dim")
         self.batch_first = batch_first
         self.dropout = Dropout(dropout)
         angles = np.arange(max_len)[:, None] * np.exp(np.arange(0, dim, 2) * (-math.log(10000.0) / max(dim, 1)))
@@ -235,7 +237,7 @@ class TransformerEncoder(Module):
     """`num_layers` copies of a layer, one after the other, and a last normalisation; the copies begin alike."""
 
     def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None) -> None:
-        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
+        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(as_index(num_layers, "num_layers")))
         self.norm = norm
 
     def forward(
@@ -255,7 +257,7 @@ class TransformerDecoder(Module):
     """`num_layers` copies of a layer, one after the other, and a last normalisation; the copies begin alike."""
 
     def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
-        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
+        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(as_index(num_layers, "num_layers")))
         self.norm = norm
 
     def forward(

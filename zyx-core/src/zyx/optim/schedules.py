@@ -17,6 +17,7 @@ from zyx.errors import ShapeError
 from zyx.functions.arithmetic import maximum, minimum
 from zyx.functions.choosing import where
 from zyx.functions.elementwise import cos
+from zyx.integers import as_index, as_integers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +70,9 @@ class MultiStepLR(Schedule):
     lr: float
     milestones: tuple[int, ...]
     gamma: float = 0.1
+
+    def __post_init__(self) -> None:
+        as_integers(self.milestones, "milestones")
 
     def __call__(self, step: Tensor) -> Tensor:
         passed = sum(((step >= milestone).astype(float32) for milestone in self.milestones), 0.0 * step.astype(float32))
@@ -167,5 +171,6 @@ def _power(base: float, exponent: Tensor) -> Tensor:
 
 
 def _check_steps(name: str, steps: int) -> None:
+    steps = as_index(steps, name)
     if steps < 1:
         raise ShapeError(f"{name} is at least 1, not {steps}")

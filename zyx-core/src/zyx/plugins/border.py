@@ -117,7 +117,7 @@ class Border:
             thread = threading.Thread(target=_work, args=(tasks,), name="zyx: plugins", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # there are too many, or the process ends
+            except (RuntimeError, MemoryError):  # there are too many, or the process ends
                 return None
             self._tasks, self._thread = tasks, thread
         return self._tasks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.builtin.plugin import BUILT_IN
 from zyx.errors import SettingsError
 from zyx.plugins import check
-from zyx.plugins.border import Border
+from zyx.plugins.border import Border, Overdue
 from zyx.plugins.check import Refusal
 from zyx.plugins.discover import installed
 from zyx.plugins.state import KNOWN, BackendReport, BackendState, Step, package_of
@@ -80,11 +80,17 @@ class Backend:
         self.update(state=state, step=step, reason=reason, advice=advice, error=error)
 
 
+#: Imports that nobody waits for any longer, by backend and module. They are the process's, as are the locks of modules
+#: that they hold: whoever imports one of these again would wait for it until it comes back.
+_given_up: Final[dict[tuple[str, str], _Loading]] = {}
+
+
 class _Loading:
     """How far the loading of one plugin got. It may go on by itself when nobody waits for it any longer.
 
     Attributes:
         step: What is being done.
+        is_over: Whether nothing is, since it has come back.
         info: What the plugin says about itself.
         hooks: Its hooks.
     """
@@ -93,16 +99,20 @@ class _Loading:
         self._load = load
         self._name = name
         self.step = Step.IMPORT
+        self.is_over = False
         self.info: BackendInfo | None = None
         self.hooks: pluggy.HookRelay | None = None
 
     def run(self) -> None:
         """Import it, and check what it declares. Raises whatever the plugin raises, and `Refusal`."""
-        plugin = self._load()
-        self.step = Step.INFO
-        self.info = check.identify(plugin, self._name)
-        self.step = Step.CHECK
-        self.hooks = check.check_hooks(plugin, self._name)
+        try:
+            plugin = self._load()
+            self.step = Step.INFO
+            self.info = check.identify(plugin, self._name)
+            self.step = Step.CHECK
+            self.hooks = check.check_hooks(plugin, self._name)
+        finally:
+            self.is_over = True
 
 
 class PluginManager:
@@ -181,11 +191,18 @@ class PluginManager:
         if self._is_switched_off(backend):
             return backend
         loading = _Loading(entry.load, entry.name)
+        key = entry.name, entry.value
+        before = _given_up.get(key)
         try:
+            if before is not None and not before.is_over:
+                loading = before
+                raise Overdue(f"the import of backend {entry.name}, begun before, has not come back")
             border.run(loading.run, f"the import of backend {entry.name}")
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  # border: the module and the hooks of another package
+            if isinstance(error, Overdue):
+                _given_up[key] = loading
             state, advice = verdict(error, report, entry.value)
             if loading.step is Step.IMPORT:
                 state = BackendState.IMPORT_FAILED

@@ -13,6 +13,8 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
+from zyx.runtime.waiting import check_may_wait, working
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,6 +23,22 @@ R = TypeVar("R")
 
 #: Calls to make, and None for the end.
 _Queue: TypeAlias = "SimpleQueue[Callable[[], None] | None]"
+
+
+class Promise(Future[R]):
+    """The result of a call that a thread is to make."""
+
+    thread: int | None = None
+
+    def result(self, timeout: float | None = None) -> R:
+        """Return the result, when there is one.
+
+        Raises:
+            BackendError: This is the thread that is to make the call.
+        """
+        if threading.get_ident() == self.thread and not self.done():
+            check_may_wait()
+        return super().result(timeout)
 
 
 class Background:
@@ -33,10 +51,11 @@ class Background:
     def __init__(self, name: str) -> None:
         self._name = name
         self._started: tuple[threading.Thread, _Queue] | None = None
+        self._is_given_up = False
 
     def submit(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Return the future result of a call."""
-        future: Future[R] = Future()
+        future: Promise[R] = Promise()
 
         def call() -> None:
             try:
@@ -50,6 +69,7 @@ class Background:
         if started is None:
             call()
         else:
+            future.thread = started[0].ident
             started[1].put(call)
         return future
 
@@ -59,7 +79,13 @@ class Background:
         if started is not None:
             thread, queue = started
             queue.put(None)
-            thread.join()
+            if not self._is_given_up:
+                thread.join()
+        self._is_given_up = False
+
+    def give_up(self) -> None:
+        """Do not wait for what is under way any more, such as where the user has interrupted that."""
+        self._is_given_up = self._started is not None
 
     def _start(self) -> tuple[threading.Thread, _Queue] | None:
         """Return the thread and what it is to do; None if there can be no thread."""
@@ -78,6 +104,10 @@ class Background:
 
 def _work(queue: _Queue) -> None:
     call: Any
-    while (call := queue.get()) is not None:
-        call()
-        del call  # what it holds, such as a program, is not to live until the next one
+    working.add(threading.get_ident())
+    try:
+        while (call := queue.get()) is not None:
+            call()
+            del call  # what it holds, such as a program, is not to live until the next one
+    finally:
+        working.discard(threading.get_ident())  # numbers of threads are used again

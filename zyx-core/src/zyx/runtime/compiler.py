@@ -326,6 +326,12 @@ class Compiler:
                     attempt = self._lowering.simpler(attempt, error)
                 nests_key = (attempt.device.name, digest_of_nests(attempt.nests))
                 self._instead[future] = self._start(attempt, nests_key)
+            except KeyboardInterrupt:
+                if not future.done():  # a compiler that hangs must not keep the process from ending, either
+                    for background in (self._background, *self._beside):
+                        background.give_up()
+                self._forget_failed(future)
+                raise
             except BaseException:
                 self._forget_failed(future)
                 raise

@@ -16,7 +16,6 @@ import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from zyx.backend.disk_cache import DiskCache
 from zyx.backend.rendered import SupportsRendering, identity
 from zyx.version import __version__
 
@@ -50,8 +49,11 @@ class KeptKernels:
     """
 
     def __init__(self, directory: Path | None, max_bytes: int) -> None:
-        cache = None if directory is None else DiskCache(directory, NAME, executable=True, max_bytes=max_bytes)
-        self._cache: Final[ProgramCache | None] = cache
+        self._cache: ProgramCache | None = None
+        if directory is not None:
+            from zyx.backend.disk_cache import DiskCache
+
+            self._cache = DiskCache(directory, NAME, executable=True, max_bytes=max_bytes)
         self._identities: dict[Device, str] = {}
 
     def origin(self, device: Device, digest: bytes) -> Origin | None:
@@ -89,23 +91,31 @@ class KeptKernels:
             self._cache.put(key, pickle.dumps(record, pickle.HIGHEST_PROTOCOL))
 
     def _key(self, device: Device, what: str) -> str | None:
-        """Return the key of an entry; None for a device that renders nothing."""
+        """Return the key of an entry; None for a device that renders nothing, or if the code cannot be told apart."""
         known = self._identities.get(device)
         if known is None:
             if not isinstance(device, SupportsRendering):
                 return None
             package = type(device).__module__.partition(".")[0]
-            parts = (__version__, _code_of("zyx"), package, _code_of(package), type(device).__qualname__)
+            core, backend = _code_of("zyx"), _code_of(package)
+            if core is None or backend is None:
+                return None
+            parts = (__version__, core, package, backend, type(device).__qualname__)
             known = self._identities[device] = identity(*parts, device.info, device.dialect)
         return f"{known} {what}"
 
 
 @functools.cache
-def _code_of(package: str) -> str:
-    """Return a digest of the sizes and times of the files of a package, which change with its code."""
+def _code_of(package: str) -> str | None:
+    """Return a digest of the sizes and times of the files of a package, which change with its code.
+
+    None is of a package that lies in no folder, such as one in a zip file.
+    """
     file = importlib.import_module(package).__file__
     if file is None:
         return ""
+    if not Path(file).is_file():
+        return None
     found: list[tuple[str, int, int]] = []
     folders = [str(Path(file).parent)]
     while folders:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from zyx.errors import FormatError, TraceError
 from zyx.graph import node as n
+from zyx.integers import as_index
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def leaf_of_file(runtime: Runtime, file: DiskFile, offset: int, shape: Shape | N
         TransferError: The file ends too early.
         FormatError: Without a shape: the bytes are no whole number of elements.
     """
+    offset = as_index(offset, "offset")
     if shape is None:
         left = file.nbytes - offset
         if left < 0 or left % dtype.itemsize:

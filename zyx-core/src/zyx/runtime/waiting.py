@@ -10,8 +10,8 @@ that would store over it sees that it is not alone and makes a copy.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from threading import Condition
-from typing import TYPE_CHECKING
+from threading import Condition, current_thread, get_ident
+from typing import TYPE_CHECKING, Final
 
 from zyx.errors import BackendError, DeviceLostError, locate
 
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 
 #: For the end of a runtime: a device that hangs must not keep the process from ending.
 _PATIENCE_S = 10.0
+
+#: Threads that are at work for others, which wait for them, perhaps with the lock of a runtime.
+working: Final[set[int]] = set()
+
+
+def check_may_wait() -> None:
+    """Raise `BackendError` in a thread that others wait for: what it would wait for may be what waits for it."""
+    if get_ident() in working:
+        raise BackendError(
+            f"the thread {current_thread().name} would wait for itself: a kernel is compiled without "
+            "values of tensors; read them before"
+        )
 
 
 class Waiting:

@@ -90,7 +90,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         debug: What is shown.
         autotune: Whether vendors' kernels are timed beside generated ones.
         cache: What is kept on disk.
-        threads: Host threads to use; null means one for each processor that this process may run on.
+        threads: Host threads to use; null means one for each processor that this process may use.
         deterministic: Whether floats that are scattered to one place (``scatter_add``, gradients of embeddings and of
             indexing) are combined in one order, so that sums have the same bits in every run on one machine. If not,
             devices with many threads take them in the order in which they come, which is many times faster. All other

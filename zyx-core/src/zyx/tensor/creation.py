@@ -8,7 +8,6 @@ that of a tensor given.
 from __future__ import annotations
 
 import math
-import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from zyx.functions import sharing
 from zyx.functions.ingest import node_from_data
 from zyx.functions.operands import is_tensor, require, wrap
 from zyx.functions.term import Term
+from zyx.integers import as_index, as_integer
 from zyx.runtime.runtime import current
 from zyx.tensor.tensor import Tensor
 
@@ -277,7 +277,7 @@ def linspace(
         ShapeError: `num` is negative.
         DTypeError: A bool dtype.
     """
-    count = operator.index(num)
+    count = as_index(num, "num")
     if count < 0:
         raise ShapeError(f"linspace: num is at least 0, not {count}")
     target = dtypes.float32 if dtype is None else as_dtype(dtype)
@@ -300,20 +300,23 @@ def eye(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
     """Return 1 on diagonal `k` of a matrix and 0 elsewhere; it is square unless `n_cols` is given."""
-    return _by_diagonal(n_rows, n_cols, dtype, device, lambda distance: distance == k)
+    place = as_integer(k, "k")
+    return _by_diagonal(n_rows, n_cols, dtype, device, lambda distance: distance == place)
 
 
 def tri(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
     """Return 1 on and below diagonal `k` of a matrix and 0 above; it is square unless `n_cols` is given."""
-    return _by_diagonal(n_rows, n_cols, dtype, device, lambda distance: distance <= k)
+    bound = as_integer(k, "k")
+    return _by_diagonal(n_rows, n_cols, dtype, device, lambda distance: distance <= bound)
 
 
 def _by_diagonal(
     n_rows: int, n_cols: int | None, dtype: DTypeLike | None, device: str | None, holds: Callable[[Term], Term]
 ) -> Tensor:
-    shape = shapes.as_shape((n_rows, n_rows if n_cols is None else n_cols))
+    rows = shapes.as_size(n_rows, "n_rows")
+    shape = shapes.as_shape((rows, rows if n_cols is None else shapes.as_size(n_cols, "n_cols")))
     target = dtypes.float32 if dtype is None else as_dtype(dtype)
     start = _constant(0, shape, target, device)
     if 0 in shape:

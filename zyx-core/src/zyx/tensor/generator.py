@@ -23,6 +23,7 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.functions.term import Term
+from zyx.integers import as_index
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.lifetime import lineage
 from zyx.runtime.runtime import current
@@ -51,15 +52,16 @@ class Generator:
         """Start the stream of `seed`, any integer, of which 64 bits count."""
         self._runtime = current() if runtime is None else runtime
         self._device = self._runtime.default_device if device is None else self._runtime.device_name(device)
-        self._key, self._counter = seed % _BLOCKS, 0  # what `_known` holds
+        self._key, self._counter = as_index(seed, "seed") % _BLOCKS, 0  # what `_known` holds
         self.state = Tensor.of(self._leaf(self._device), self._runtime)
         self._known = self.state.node
         self._runtime.forked.add(self)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` from its beginning; return this generator."""
+        key = as_index(seed, "seed")
         with self._runtime.lock:
-            self._move_to(seed, 0)
+            self._move_to(key, 0)
         return self
 
     def _move_to(self, key: int, counter: int) -> None:

@@ -19,6 +19,7 @@ from zyx.functions.complex_numbers import joined
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.sorting import places_in, sort_order
 from zyx.functions.term import Term
+from zyx.integers import as_index, is_several
 from zyx.modes import training as is_training
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.tensor.generator import draw, owner
@@ -73,8 +74,8 @@ def rand(
 
 def shape_of(given: tuple[int | Sequence[int], ...]) -> Shape:
     """Return the shape of ``f(2, 3)`` or ``f((2, 3))``."""
-    if len(given) == 1 and hasattr(given[0], "__iter__"):
-        return shapes.as_shape(given[0])
+    if len(given) == 1 and is_several(given[0]):
+        return shapes.as_shape(given[0])  # type: ignore[arg-type]  # integers, or the error says what it was given
     return shapes.as_shape(given)  # type: ignore[arg-type]  # integers, or the error says what it was given
 
 
@@ -172,7 +173,8 @@ def randint(
         ShapeError: The range is empty.
         DTypeError: Not an integer dtype, or one that does not hold the range.
     """
-    bottom, top = (0, low) if high is None else (low, high)
+    first = as_index(low, "low")
+    bottom, top = (0, first) if high is None else (first, as_index(high, "high"))
     target = as_dtype(dtype)
     if not target.is_integer:
         raise DTypeError(f"randint makes integers, not {target}; see uniform")
@@ -251,6 +253,7 @@ def randperm(
     Raises:
         ShapeError: `n` is negative.
     """
+    n = shapes.as_size(n, "n")
     if n < 0:
         raise ShapeError(f"randperm: n is at least 0, not {n}")
     (words,) = draw((n,), dtypes.uint64, generator, device)
@@ -283,6 +286,7 @@ def multinomial(x: Tensor, num_samples: int, *, replacement: bool = True, genera
     wide = dtypes.accumulator(term.dtype)
     rows = term.cast(wide).reshape((shapes.size_of(term.shape[:-1]), term.shape[-1]))
     count, places = rows.shape
+    num_samples = shapes.as_size(num_samples, "num_samples")
     if not replacement:
         if num_samples > places:
             raise ShapeError(f"multinomial: {num_samples} samples of {places} places without replacement")

@@ -8,6 +8,7 @@ from zyx.errors import DTypeError, ShapeError
 from zyx.functions.choosing import where
 from zyx.functions.operands import require
 from zyx.functions.selection import take
+from zyx.integers import as_index
 
 if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
@@ -36,6 +37,7 @@ def embedding(indices: Tensor, weight: Tensor, padding_idx: int | None = None) -
     rows = take(weight, indices, axis=0)
     if padding_idx is None:
         return rows
+    padding_idx = as_index(padding_idx, "padding_idx")
     if not -table[0] <= padding_idx < table[0]:
         raise ShapeError(f"embedding: padding_idx {padding_idx} is no row of weights {table}")
     from_start = padding_idx % table[0]

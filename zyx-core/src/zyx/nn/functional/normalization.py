@@ -14,6 +14,7 @@ from zyx import modes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.operands import require, term_of, wrap
+from zyx.integers import as_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +92,7 @@ def group_norm(
         DTypeError: Not of floats.
     """
     term = _wide(x, "group_norm")
-    shape = term.shape
+    shape, num_groups = term.shape, as_integer(num_groups, "num_groups")
     if len(shape) < 2 or num_groups < 1 or shape[1] % num_groups:
         raise ShapeError(f"group_norm takes (N, C, ...) with C a multiple of {num_groups} groups, not {shape}")
     grouped = term.reshape((shape[0], num_groups, shape[1] // num_groups, *shape[2:]))
@@ -194,7 +195,7 @@ def _wide(x: Tensor, what: str) -> Term:
 
 
 def _last_axes(x: Tensor, sizes: int | Sequence[int], what: str) -> tuple[Term, range, Shape]:
-    term, wanted = _wide(x, what), shapes.as_shape(sizes)
+    term, wanted = _wide(x, what), shapes.as_shape(sizes, "normalized_shape")
     count = len(wanted)
     if not count or term.shape[-count:] != wanted:
         raise ShapeError(f"{what}: the last axes of {term.shape} are not {wanted}")

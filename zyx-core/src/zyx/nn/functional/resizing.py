@@ -17,6 +17,7 @@ from zyx.functions.movement import moveaxis, spread
 from zyx.functions.operands import float_dtype, require, wrap
 from zyx.functions.pooling import avg_pool
 from zyx.functions.selection import take
+from zyx.integers import as_integer, is_several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,6 +114,7 @@ def adaptive_avg_pool(x: Tensor, output_size: Sequence[int | None]) -> Tensor:
         ShapeError: More sizes than axes, or sizes below 1.
     """
     shape = require(x, "adaptive_avg_pool").node.shape
+    output_size = tuple([None if n is None else as_integer(n, "each of output_size") for n in output_size])
     count = len(output_size)
     if len(shape) < count:
         raise ShapeError(f"adaptive_avg_pool: {count} sizes for shape {shape}")
@@ -149,7 +151,8 @@ def adaptive_avg_pool3d(x: Tensor, output_size: Sizes | Sequence[int | None]) ->
 
 def _spread_or_none(output_size: Sizes | Sequence[int | None], count: int) -> list[int | None]:
     """Return a size for each of `count` axes; None stays."""
-    given = output_size if isinstance(output_size, int) else [1 if n is None else n for n in output_size]
-    sizes = spread(given, count, "output_size")
-    kept = [False] * count if isinstance(output_size, int) else [n is None for n in output_size]
-    return [None if is_kept else size for size, is_kept in zip(sizes, kept, strict=True)]
+    if not is_several(output_size):
+        return [as_integer(output_size, "output_size")] * count
+    given = list(output_size)
+    sizes = spread([1 if n is None else n for n in given], count, "output_size")
+    return [None if n is None else size for size, n in zip(sizes, given, strict=True)]

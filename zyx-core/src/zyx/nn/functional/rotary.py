@@ -10,6 +10,7 @@ from zyx.dtype import as_dtype, float32
 from zyx.errors import ShapeError
 from zyx.functions.joining import concat
 from zyx.functions.operands import require
+from zyx.integers import as_index
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def rope_tables(
     Raises:
         ShapeError: An odd width.
     """
+    length, width = as_index(length, "length"), as_index(width, "width")
     if width % 2:
         raise ShapeError(f"rope turns pairs of elements; a width of {width} is odd")
     angles = np.arange(length)[:, None] / base ** (np.arange(0, width, 2) / max(width, 1))
