@@ -168,4 +168,8 @@ def set_shown(bits: int | None) -> Undo[int | None]:
 
 def state() -> tuple[bool, bool]:
     """Return the switches that results depend on: what was traced under one state is not replayed under another."""
-    return _IMPLICIT_CASTS.get(), _TRAINING.get()
+    casts, trains = _IMPLICIT_CASTS.here.get(), _TRAINING.here.get()  # without calls of Python's: each traced one asks
+    return (
+        _IMPLICIT_CASTS.value if casts is None or casts.is_everywhere else casts.value,
+        _TRAINING.value if trains is None or trains.is_everywhere else trains.value,
+    )

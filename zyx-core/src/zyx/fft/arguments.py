@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.operands import term_of
+from zyx.integers import as_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def axis_of(axis: int, ndim: int, what: str) -> int:
     Raises:
         ShapeError: There is none; `what` names the function.
     """
-    place = operator.index(axis)
+    place = as_index(axis, "axis")
     if not -ndim <= place < ndim:
         raise ShapeError(f"{what}: axis {axis} of an array of {ndim} axes; expected {-ndim} to {ndim - 1}")
     return place % ndim
@@ -67,7 +67,7 @@ def size_of_axis(n: int | None, found: int, what: str, name: str = "n") -> int:
     Raises:
         ShapeError: It is less than 1.
     """
-    size = found if n is None else operator.index(n)
+    size = found if n is None else as_index(n, name)
     if size < 1:
         said = f"{name} = {size}" if n is not None else "the axis has no elements"
         raise ShapeError(f"{what}: {said}; a transform is of at least 1 element")

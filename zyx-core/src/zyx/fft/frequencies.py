@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from zyx.errors import DTypeError, ShapeError
 from zyx.fft.arguments import axis_of
 from zyx.functions.joining import roll
 from zyx.functions.operands import require
+from zyx.integers import as_index, is_several
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def rfftfreq(n: int, /, d: float = 1.0, dtype: DTypeLike | None = None, device: 
 
 
 def _checked(n: int, d: float, what: str) -> int:
-    size = operator.index(n)
+    size = as_index(n, "n")
     if size < 1:
         raise ShapeError(f"{what}: n = {size}; expected at least 1")
     if d == 0:
@@ -73,6 +73,6 @@ def ifftshift(x: Tensor, /, axes: int | Sequence[int] | None = None) -> Tensor:
 
 def _shifted(x: Tensor, axes: int | Sequence[int] | None, what: str, *, is_back: bool) -> Tensor:
     shape = require(x, what).node.shape
-    wanted = range(len(shape)) if axes is None else axes if not isinstance(axes, int) else (axes,)
-    places = [axis_of(axis, len(shape), what) for axis in wanted]
+    wanted = range(len(shape)) if axes is None else axes if is_several(axes) else (axes,)
+    places = [axis_of(axis, len(shape), what) for axis in wanted]  # type: ignore[arg-type]  # it says what they are
     return roll(x, [(-1 if is_back else 1) * (shape[place] // 2) for place in places], places) if places else x
