@@ -249,6 +249,13 @@ class FakeSession:
         self._call("function_attribute")
         return {"MAX_THREADS_PER_BLOCK": 1024}[name]
 
+    def launcher(self, groups: Any, threads: Any, block: Any, stream: FakeStream) -> Callable[[Executable], None]:
+        def launch(function: Executable) -> None:
+            with self:
+                self.launch(function, groups, threads, block, stream)
+
+        return launch
+
     def launch(self, function: Executable, groups: Any, threads: Any, block: Any, stream: FakeStream) -> None:
         self._call("launch")
         kernel = function.kernel

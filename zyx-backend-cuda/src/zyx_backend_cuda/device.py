@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.backend.arguments import native_arguments
 from zyx.backend.cached_build import digest, load_or_build
+from zyx.backend.caching_pool import CachedBuffer
 from zyx.backend.driver_device import DriverDevice
 from zyx.backend.limits import check_compiled, check_limits
 from zyx.backend.rendered import Rendered
-from zyx.backend.work_event import WorkEvent
+from zyx.backend.work_event import QueuedEvent
 from zyx.errors import CompileError, LaunchError
 from zyx_backend_cuda.errors import Fault, failure
 from zyx_backend_cuda.nvrtc import OPTIONS, CompilationError
@@ -19,14 +20,15 @@ from zyx_backend_cuda.render import SYMBOL, render
 from zyx_backend_cuda.sequence import CudaSequence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
     from zyx.backend.cache import ProgramCache
     from zyx.ir.kernel import Kernel
     from zyx.render.dialect import Dialect
     from zyx_backend_cuda.blas import Blas
-    from zyx_backend_cuda.driver import Module
+    from zyx_backend_cuda.driver import Address, Module
+    from zyx_backend_cuda.lanes import Lane
     from zyx_backend_cuda.memory import CudaPool
     from zyx_backend_cuda.nvrtc import Nvrtc
 
@@ -134,7 +136,32 @@ class CudaDevice(DriverDevice[CudaProgram]):
                 place = lane.queued(own.what)
         except Fault as error:
             raise failure(own.what, error, LaunchError, lane.last) from error
-        return WorkEvent(pool, ((lane, place),))
+        return QueuedEvent(pool, ((lane, place),), lane)
+
+    def queue_of(self, program: Program) -> tuple[Callable[..., Event | None], Lane] | None:
+        """Return what queues a kernel that is given buffers alone, on the stream of launches."""
+        own = self.own(program)
+        if not isinstance(own, KernelProgram) or any(parameter.scalar is not None for parameter in own.parameters):
+            return None
+        pool, lane = self.pool, self.pool.compute
+        least = [parameter.nbytes for parameter in own.parameters]
+        put = own.put_on(lane.stream)
+
+        def queue(*args: CachedBuffer[Address]) -> Event | None:
+            if own.is_released or not self._is_open or len(args) != len(least):
+                return None
+            addresses = []
+            for arg, nbytes in zip(args, least, strict=True):
+                if type(arg) is not CachedBuffer or arg.pool is not pool or arg.freed or arg.nbytes < nbytes:
+                    return None
+                addresses.append(arg.memory)
+            try:
+                put(addresses)
+                return QueuedEvent(pool, ((lane, lane.queued(own.what)),), lane)
+            except Fault as error:
+                raise failure(own.what, error, LaunchError, lane.last) from error
+
+        return queue, lane
 
     def timed_launch(self, program: Program, args: Sequence[Argument]) -> float:
         """Run `program` alone and return its duration by the device's clock."""

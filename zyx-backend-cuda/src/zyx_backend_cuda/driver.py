@@ -126,6 +126,11 @@ class Session(Protocol):
     def launch(self, function: Function, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream) -> None:
         """Queue a kernel; `block` holds its arguments, and may change when this returns."""
 
+    def launcher(
+        self, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream
+    ) -> Callable[[Function], None]:
+        """Return what does `launch` of a kernel in few calls; it makes the context current for that by itself."""
+
     # ---- graphs
 
     def capture(self, stream: Stream, queue: Callable[[], None]) -> GraphExec:

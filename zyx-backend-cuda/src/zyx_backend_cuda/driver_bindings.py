@@ -209,6 +209,20 @@ class BindingsSession:
         if status != 0:
             raise Fault("cuLaunchKernel", int(status))
 
+    def launcher(
+        self, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream
+    ) -> Callable[[Function], None]:
+        """Return what queues a kernel."""
+        pointers = block.pointers
+
+        def launch(function: Function) -> None:
+            with self:
+                (status,) = cu.cuLaunchKernel(function, *groups, *threads, 0, stream, pointers, 0)
+            if status != 0:
+                raise Fault("cuLaunchKernel", int(status))
+
+        return launch
+
     # ---- graphs
 
     def capture(self, stream: Stream, queue: Callable[[], None]) -> GraphExec:

@@ -218,6 +218,24 @@ class PycudaSession:
         except drv.Error as error:
             raise fault(error) from error
 
+    def launcher(
+        self, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream
+    ) -> Callable[[Function], None]:
+        """Return what queues a kernel."""
+        push, pop, buffer, size = self._context.push, self._context.pop, block.buffer, block.size
+
+        def launch(function: Function) -> None:
+            try:
+                push()
+                try:
+                    function._launch_kernel(groups, threads, buffer[:size], 0, stream)
+                finally:
+                    pop()
+            except drv.Error as error:
+                raise fault(error) from error
+
+        return launch
+
     # ---- graphs
 
     def capture(self, stream: Stream, queue: Callable[[], None]) -> GraphExec:

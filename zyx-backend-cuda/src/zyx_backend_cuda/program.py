@@ -10,7 +10,7 @@ from zyx_backend_cuda.argument_block import ArgumentBlock
 from zyx_backend_cuda.errors import Fault, failure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zyx.backend.arguments import Parameter
     from zyx_backend_cuda.driver import Function, Module, Shape, Stream
@@ -86,6 +86,17 @@ class KernelProgram(CudaProgram):
     def enqueue(self, natives: Sequence[Native], stream: Stream) -> None:
         self._block.fill(natives)
         self.pool.session.launch(self._function, self._groups, self._threads, self._block, stream)
+
+    def put_on(self, stream: Stream) -> Callable[[Sequence[Native]], None]:
+        """Return `enqueue` for one stream, in fewer calls; the context need not be current."""
+        block, fill = self._block, self._block.fill
+        put = self.pool.session.launcher(self._groups, self._threads, block, stream)
+
+        def enqueue(natives: Sequence[Native]) -> None:
+            fill(natives)
+            put(self._function)
+
+        return enqueue
 
     def free(self) -> None:
         """Unload the module, once all work is done."""

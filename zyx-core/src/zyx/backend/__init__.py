@@ -2,7 +2,17 @@
 
 from typing import Final
 
-from zyx.backend.device import Argument, Device, Launch, Program, Slot, SupportsCapture, SupportsEntry, SupportsTiming
+from zyx.backend.device import (
+    Argument,
+    Device,
+    Launch,
+    Program,
+    Slot,
+    SupportsCapture,
+    SupportsEntry,
+    SupportsQueue,
+    SupportsTiming,
+)
 from zyx.backend.event import Event, take_all
 from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, full_capability
 from zyx.backend.pool import MemoryPool, PoolBuffer
@@ -13,5 +23,5 @@ API_VERSION: Final = (1, 1)
 __all__ = [
     "API_VERSION", "STORAGE_ONLY", "Argument", "Capability", "Device", "DeviceInfo", "Event", "Launch", "MemoryPool",
     "PoolBuffer", "Program",
-    "Slot", "SupportsCapture", "SupportsEntry", "SupportsTiming", "full_capability", "take_all",
+    "Slot", "SupportsCapture", "SupportsEntry", "SupportsQueue", "SupportsTiming", "full_capability", "take_all",
 ]  # fmt: skip

@@ -148,6 +148,22 @@ class SupportsEntry(Protocol):
 
 
 @runtime_checkable
+class SupportsQueue(Protocol):
+    """A device with a shorter way than `Device.launch` to queue programs, behind all work that it has queued before."""
+
+    def queue_of(self, program: Program) -> tuple[Callable[..., Event | None], object] | None:
+        """Return what queues `program`, and its `Event.queue`; None if there is no such way.
+
+        It is called with the arguments of a launch, which are buffers all of them; what is queued on these has events
+        of the same queue. It returns the event of the work, or None if something does not fit: then nothing was
+        queued, and `launch` says what is wrong. It may be called until the program is released or the device is closed.
+
+        Raises:
+            LaunchError: When called: the device refused.
+        """
+
+
+@runtime_checkable
 class SupportsAssembly(Protocol):
     """A program whose machine code can be read by people."""
 

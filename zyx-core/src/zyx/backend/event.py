@@ -14,14 +14,18 @@ class Event:
     """The completion of one piece of queued work.
 
     An event has one owner and is used once: passing it in a list of events to wait for gives it away, and so do
-    `MemoryPool.sync_events` and `release_events`. One that is `complete_when_made` may be dropped instead. The base
-    class stands for work that is complete already.
+    `MemoryPool.sync_events` and `release_events`. One that is `complete_when_made`, or has a `queue` with later work in
+    it, may be dropped instead. The base class stands for work that is complete already.
     """
 
     __slots__ = ("_used",)  # set once it is used: events need no constructor, which would take longer than all the rest
 
     #: Whether the work is done before anybody can hold the event; classes for queued work say False.
     complete_when_made: ClassVar[bool] = True
+
+    #: The queue that the work is in, if its queue does one piece after another: the event of a later piece stands for
+    #: this one as well. Then this event may be dropped, and what is queued there next need not be told of it.
+    queue: object | None = None
 
     def take(self) -> None:
         """Mark the event as used. Backends call this for every event that they are given.

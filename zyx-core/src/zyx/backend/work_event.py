@@ -35,6 +35,20 @@ class WorkEvent(Event, Generic[WorkT]):
         return type(self)(self.owner, self.work)
 
 
+class QueuedEvent(WorkEvent[WorkT]):
+    """Work in a queue that does one piece after another; see `Event.queue`."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, owner: object, work: Sequence[WorkT], queue: object) -> None:
+        self.owner = owner
+        self.work = work
+        self.queue = queue
+
+    def again(self) -> QueuedEvent[WorkT]:
+        return QueuedEvent(self.owner, self.work, self.queue)
+
+
 class CompletedEvent(WorkEvent[WorkT]):
     """Work that was done before anybody could wait for it."""
 

@@ -14,10 +14,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zyx.backend import Launch as SequenceLaunch
-from zyx.backend import Slot, SupportsCapture, SupportsEntry
+from zyx.backend import Slot, SupportsCapture, SupportsEntry, SupportsQueue
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
 from zyx.modes import shown
-from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
+from zyx.runtime.buffer import Buffer, Pending, abandon, drain, settle, take_events
 from zyx.runtime.copying import copy_buffer
 from zyx.runtime.host_step import HostStep
 from zyx.runtime.trace import SINGLE, TIMED
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program
     from zyx.dtype import Scalar
-    from zyx.runtime.buffer import Memory, Pending
+    from zyx.runtime.buffer import Memory
     from zyx.runtime.trace import Trace
 
 
@@ -257,7 +257,7 @@ class Single:
         plan: The plan.
     """
 
-    __slots__ = ("_arrange", "_enter", "_nbytes", "_pool", "plan")
+    __slots__ = ("_arrange", "_device", "_enter", "_nbytes", "_pool", "_put", "_queue", "plan")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -267,8 +267,14 @@ class Single:
         self._enter: Callable[..., bool] | None = None
         self._arrange = itemgetter(*step.args)
         takes_all = len(step.args) == plan.inputs + 1 and not step.starts  # so that no input is a number
-        if len(step.args) > 1 and takes_all and isinstance(step.device, SupportsEntry):
-            self._enter = step.device.entry(step.program)
+        self._device = step.device.name
+        self._put: Callable[..., Event | None] | None = None
+        self._queue: object = None
+        if len(step.args) > 1 and takes_all:
+            if isinstance(step.device, SupportsEntry):
+                self._enter = step.device.entry(step.program)
+            elif isinstance(step.device, SupportsQueue) and (found := step.device.queue_of(step.program)) is not None:
+                self._put, self._queue = found
 
     def run(self, buffers: list[Buffer | Scalar], memory: Memory, trace: Trace) -> Buffer:
         """Queue the plan on the buffers of the leaves, or what they are given as; put that of the result behind them.
@@ -278,10 +284,11 @@ class Single:
         """
         enter = self._enter
         scoped = shown()
-        if (
-            enter is not None
-            and not (trace.configured if scoped is None else scoped | trace.configured & TIMED) & SINGLE
-        ):
+        if (trace.configured if scoped is None else scoped | trace.configured & TIMED) & SINGLE:
+            return self.plan.run_single(buffers, memory, trace)
+        if self._put is not None:
+            return self._queued(buffers, memory) or self.plan.run_single(buffers, memory, trace)
+        if enter is not None:
             raw: list[PoolBuffer | None] = []
             for buffer in buffers:
                 if buffer.pending is not None:  # type: ignore[union-attr]  # no entry is given numbers
@@ -297,6 +304,42 @@ class Single:
                     buffers.append(result)
                     return result
         return self.plan.run_single(buffers, memory, trace)
+
+    def _queued(self, buffers: list[Buffer | Scalar], memory: Memory) -> Buffer | None:
+        """Queue the plan behind work that is all in one queue; None if something does not fit, and nothing was queued.
+
+        What was queued on the buffers before is done when this is, so that no event is taken from anything.
+        """
+        queue = self._queue
+        raw: list[PoolBuffer | None] = []
+        for buffer in buffers:
+            pending = buffer.pending  # type: ignore[union-attr]  # none of them is a number
+            if pending is not None and ((event := pending.event) is None or event.queue is not queue):
+                return None
+            raw.append(buffer.raw)  # type: ignore[union-attr]
+        try:
+            result = memory.allocate(self._pool, self._nbytes)
+        except AllocationError as error:
+            raise self.plan._no_room(error) from error
+        pending = result.pending
+        if pending is not None and ((event := pending.event) is None or event.queue is not queue):
+            return None
+        raw.append(result.raw)
+        try:
+            event = self._put(*self._arrange(raw))  # type: ignore[misc]  # whoever calls this has looked
+        except BackendError as error:
+            locate(error, self._device)
+            raise
+        except BaseException:
+            drain(self._pool)
+            raise
+        if event is None:
+            return None
+        result.pending = result.writer = pending = Pending(event, self._pool)
+        for buffer in buffers:
+            buffer.pending = pending  # type: ignore[union-attr]
+        buffers.append(result)
+        return result
 
 
 def _launch(step: LaunchStep, buffers: Sequence[Any], trace: Trace | None = None) -> None:

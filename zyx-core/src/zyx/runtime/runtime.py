@@ -44,6 +44,8 @@ _SAME_LAYOUT: Final = frozenset({n.Reshape, n.Alias})
 _RARELY_COMPUTED: Final = _SAME_LAYOUT | {n.Leaf}
 #: What has a short way to its plan if it reads leaves.
 _SINGLE: Final = frozenset({n.Unary, n.Binary})
+#: What a tensor is of which parts were written to: it may be stored over what it was before.
+_WRITTEN_TO: Final = frozenset({n.Scatter, n.Reshape})
 
 
 class SupportsFork(Protocol):
@@ -362,7 +364,12 @@ class Runtime(Plans):
         """Run the plan for `nodes`, which is made if there is none of that key, and return their buffers."""
         if placed:
             key = Key((key.structure, *(device.name for device in placed.values())), key.constants)
-        donations = self._written_over(nodes, leaves, placed)
+        donations: dict[Node, Node] = {}
+        for node in nodes:
+            if type(node) in _WRITTEN_TO and not placed and not self.observers.references:
+                leaf = written_over(node)
+                if leaf is not None and is_ours(leaf.storage):
+                    donations[node] = leaf
         if donations:
             written = tuple([(nodes.index(node), leaves.index(old)) for node, old in donations.items()])
             key = Key((key.structure, "over", written), key.constants)
@@ -386,21 +393,6 @@ class Runtime(Plans):
         except DeviceLostError as error:
             self.lose(error)
             raise
-
-    def _written_over(self, nodes: Sequence[Node], leaves: Sequence[Node], placed: Placed) -> dict[Node, Node]:
-        """Return the leaves that nodes may be stored over: parts of them were written to, and nobody else has them.
-
-        To be called by `_run` alone, with what `signature` returned: references are counted.
-        """
-        found: dict[Node, Node] = {}
-        if placed or self.observers.references:
-            return found
-        for node in nodes:
-            if type(node) is n.Scatter or type(node) is n.Reshape:
-                leaf = written_over(node)
-                if leaf is not None and is_ours(leaf.storage):
-                    found[node] = leaf
-        return found
 
     def buffer_of(self, node: Node) -> Buffer:
         """Return the buffer of a node with storage, read from its file if it lies in one.
