@@ -221,3 +221,14 @@ def test_an_integer_that_a_dtype_cannot_hold_is_an_error_of_its_call(interpreter
     below = zyx.jit(lambda x, i: x < i)
     for i in (1, 2, 3, 300, -300, 2):
         np.testing.assert_array_equal(below(small, i).numpy(), np.arange(3) < i)
+
+
+def test_numbers_and_places_that_do_not_fit_are_nothing_to_lengths_that_vary(interpreter):
+    plus = zyx.jit(lambda x, i: (x + i)[i % 3 : i % 3 + 2])
+    for length, i in ((5, 1), (7, 2), (9, 3), (11, 4), (13, 250), (15, 5), (17, 255)):
+        x = np.arange(length, dtype=np.uint8)
+        np.testing.assert_array_equal(plus(zyx.Tensor(x), i).numpy(), (x + np.uint8(i))[i % 3 : i % 3 + 2])
+    with pytest.raises(zyx.errors.DTypeError, match="256 does not fit uint8"):
+        plus(zyx.Tensor(np.arange(19, dtype=np.uint8)), 256)
+    with pytest.raises(zyx.errors.IndexRangeError):
+        zyx.jit(lambda x, i: x[i])(zyx.Tensor(np.arange(19, dtype=np.uint8)), 19)

@@ -28,7 +28,7 @@ from zyx.jit.lengthy import Lengthy, key_of
 from zyx.jit.numbers import LookedAt, Numbers
 from zyx.jit.sizes import Extent
 from zyx.runtime.lengths import Way
-from zyx.runtime.tracing import Tracing
+from zyx.runtime.tracing import Tracing, Unfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -228,14 +228,17 @@ class _Way:
     def run(
         self, trace: Lengthy, outside: Sequence[Handle], call: Call, lengths: tuple[int, ...]
     ) -> tuple[Any, Served] | None:
-        """Return what a trace gives for a call, and what gives it again; None if there is no plan for that."""
+        """Return what a trace gives for a call, and what gives it again; None if it, or no plan of it, is for that."""
         bounded = trace.at(lengths, call.tensors)
         if bounded is None:
             return None
         self._served += 1
         self.way.ran(lengths)
         numbers: list[Any] = [*call.numbers, lengths]
-        return bounded.run(call.tensors, outside, numbers), Served(bounded, numbers, self.way)
+        try:
+            return bounded.run(call.tensors, outside, numbers), Served(bounded, numbers, self.way)
+        except Unfit:
+            return None
 
 
 class Served(NamedTuple):
