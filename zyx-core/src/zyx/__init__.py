@@ -8,7 +8,7 @@
     print(y.numpy())
 
 Names are the Array API's first, then NumPy's, then PyTorch's; most functions are methods of tensors, too. Importing zyx
-opens no device and loads no driver; `linalg`, `nn`, `optim` and `io` are imported when they are first used.
+opens no device and loads no driver; `fft`, `linalg`, `nn`, `optim` and `io` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -268,11 +268,13 @@ from zyx.tensor.tensor import API_VERSIONS, Tensor
 from zyx.version import __version__
 
 if TYPE_CHECKING:
+    from zyx import fft as fft
     from zyx import io as io
     from zyx import linalg as linalg
     from zyx import nn as nn
     from zyx import optim as optim
     from zyx.autograd import Tape, grad, value_and_grad
+    from zyx.fft import istft, stft
     from zyx.functions.conv import (
         conv,
         conv1d,
@@ -337,24 +339,24 @@ __all__ = [
     "floor_divide", "fmod", "frac", "from_dlpack", "from_numpy", "full", "full_like", "gather", "gelu",
     "glorot_uniform", "grad", "greater", "greater_equal", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "hypot",
     "iinfo", "imag", "implicit_casts", "index_select", "inf", "int8", "int16", "int32", "int64", "is_complex",
-    "isclose", "isdtype", "isfinite", "isinf", "isnan", "jit", "kaiming_normal", "kaiming_uniform", "kl_div", "l1_loss",
-    "leaky_relu", "lerp", "less", "less_equal", "linspace", "load", "log", "log1p", "log2", "log10", "log_softmax",
-    "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "logsumexp", "manual_seed",
-    "masked_fill", "masked_select", "matmul", "matrix_power", "matrix_transpose", "max", "max_pool", "max_pool1d",
-    "max_pool2d", "max_pool3d", "max_pool_with_indices", "maximum", "mean", "median", "memory_stats", "meshgrid", "min",
-    "minimum", "mish", "moveaxis", "mse_loss", "multinomial", "multiply", "nan", "nan_to_num", "narrow", "negative",
-    "newaxis", "nextafter", "nll_loss", "nonzero", "norm", "normal", "normalize", "not_equal", "one_hot", "ones",
-    "ones_like", "outer", "pad", "permute_dims", "pi", "plot_dot_graph", "plot_dot_plan", "positive", "pow", "prelu",
-    "prod", "profile", "put", "put_along_axis", "quick_gelu", "rad2deg", "rand", "rand_like", "randint", "randn",
-    "randn_like", "randperm", "ravel", "real", "realize", "reciprocal", "relu", "relu6", "remainder", "repeat",
+    "isclose", "isdtype", "isfinite", "isinf", "isnan", "istft", "jit", "kaiming_normal", "kaiming_uniform", "kl_div",
+    "l1_loss", "leaky_relu", "lerp", "less", "less_equal", "linspace", "load", "log", "log1p", "log2", "log10",
+    "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsigmoid", "logsumexp",
+    "manual_seed", "masked_fill", "masked_select", "matmul", "matrix_power", "matrix_transpose", "max", "max_pool",
+    "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_with_indices", "maximum", "mean", "median", "memory_stats",
+    "meshgrid", "min", "minimum", "mish", "moveaxis", "mse_loss", "multinomial", "multiply", "nan", "nan_to_num",
+    "narrow", "negative", "newaxis", "nextafter", "nll_loss", "nonzero", "norm", "normal", "normalize", "not_equal",
+    "one_hot", "ones", "ones_like", "outer", "pad", "permute_dims", "pi", "plot_dot_graph", "plot_dot_plan", "positive",
+    "pow", "prelu", "prod", "profile", "put", "put_along_axis", "quick_gelu", "rad2deg", "rand", "rand_like", "randint",
+    "randn", "randn_like", "randperm", "ravel", "real", "realize", "reciprocal", "relu", "relu6", "remainder", "repeat",
     "reshape", "result_type", "roll", "round", "rsqrt", "save", "scatter", "scatter_add", "scatter_reduce",
     "searchsorted", "selu", "set_implicit_casts", "set_training", "settings", "sigmoid", "sign", "signbit", "silu",
     "sin", "sinh", "smooth_l1_loss", "softmax", "softmin", "softplus", "softsign", "sort", "split", "sqrt", "square",
-    "squeeze", "stack", "std", "std_mean", "subtract", "sum", "swapaxes", "synchronize", "take", "take_along_axis",
-    "tan", "tanh", "tensordot", "tile", "topk", "trace", "training", "transpose", "tri", "tril", "triplet_margin_loss",
-    "triu", "trunc", "uint8", "uint16", "uint32", "uint64", "unflatten", "unfold", "uniform", "unique_all",
-    "unique_counts", "unique_inverse", "unique_values", "unstack", "value_and_grad", "var", "var_mean", "vecdot",
-    "view_as_complex", "view_as_real", "where", "windows", "zeros", "zeros_like",
+    "squeeze", "stack", "std", "std_mean", "stft", "subtract", "sum", "swapaxes", "synchronize", "take",
+    "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk", "trace", "training", "transpose", "tri", "tril",
+    "triplet_margin_loss", "triu", "trunc", "uint8", "uint16", "uint32", "uint64", "unflatten", "unfold", "uniform",
+    "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "value_and_grad", "var", "var_mean",
+    "vecdot", "view_as_complex", "view_as_real", "where", "windows", "zeros", "zeros_like",
 ]  # fmt: skip
 
 e: Final = math.e
@@ -370,11 +372,13 @@ _LAZY: Final = {
     "binary_cross_entropy_with_logits": "zyx.functions.losses",
     "cross_entropy": "zyx.functions.losses",
     "huber_loss": "zyx.functions.losses",
+    "istft": "zyx.fft",
     "kl_div": "zyx.functions.losses",
     "l1_loss": "zyx.functions.losses",
     "mse_loss": "zyx.functions.losses",
     "nll_loss": "zyx.functions.losses",
     "smooth_l1_loss": "zyx.functions.losses",
+    "stft": "zyx.fft",
     "triplet_margin_loss": "zyx.functions.losses",
     "avg_pool": "zyx.functions.pooling",
     "avg_pool1d": "zyx.functions.pooling",

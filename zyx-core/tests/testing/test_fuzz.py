@@ -26,14 +26,13 @@ from zyx.testing.fuzz.shrinking import as_text
 from zyx.testing.opening import open_runtime
 from zyx.testing.paper import open_paper
 
-#: Public functions that compute no tensors from tensors, and so are not in the table.
+#: Public functions that compute no tensors from tensors, or are tested as a family of their own: not in the table.
 ELSEWHERE = {
     "__array_namespace_info__", "backends", "debug", "default_device", "default_generator", "devices", "empty",
-    "empty_cache", "empty_like", "explain_device", "explain_plan", "from_dlpack", "implicit_casts", "isdtype", "jit",
-    "device_info", "kaiming_normal", "load", "manual_seed", "memory_stats", "plot_dot_graph", "plot_dot_plan",
-    "profile", "randn",
-    "save",
-    "set_implicit_casts", "set_training", "settings", "synchronize", "training", "unique_counts", "unique_inverse",
+    "empty_cache", "empty_like", "explain_device", "explain_plan", "from_dlpack", "implicit_casts", "isdtype", "istft",
+    "jit", "device_info", "kaiming_normal", "load", "manual_seed", "memory_stats", "plot_dot_graph", "plot_dot_plan",
+    "profile", "randn", "save", "set_implicit_casts", "set_training", "settings", "stft", "synchronize", "training",
+    "unique_counts", "unique_inverse",
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from zyx.fft.complex_transforms import (
     rfftn,
 )
 from zyx.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from zyx.fft.short_time import istft, stft
 
 __all__ = [
     "fft",
@@ -40,8 +41,10 @@ __all__ = [
     "irfft",
     "irfft2",
     "irfftn",
+    "istft",
     "rfft",
     "rfft2",
     "rfftfreq",
     "rfftn",
+    "stft",
 ]
