@@ -47,9 +47,12 @@ BROKEN = [
     (16, n.RandomBits((2,), F, "a", (STATE,), 0)), (17, n.Contiguous((3, 4), F, "a", (X,))),
     (17, n.ToDevice((4, 3), INT, "b", (X,))),
     (17, n.Alias((4, 3), INT, "a", (X,), detached=True)),
-    (20, n.Fourier((1, 4, 1, 2), F, "a", (n.Leaf((1, 4, 1, 2), dtypes.float64, "a", ()), TABLE), False, 1.0)),
-    (20, n.Fourier((1, 17, 1, 2), F, "a", (n.Leaf((1, 17, 1, 2), F, "a", ()), TABLE), False, 1.0)),
-    (20, n.Fourier((1, 4, 1, 2), F, "a", (n.Leaf((1, 4, 1, 2), F, "a", ()), X), False, 1.0)),
+    (20, n.Fourier((1, 4, 1, 2), F, "a", (n.Leaf((1, 4, 1, 2), dtypes.float64, "a", ()), TABLE), 1, False, 1.0)),
+    (20, n.Fourier((1, 17, 1, 2), F, "a", (n.Leaf((1, 17, 1, 2), F, "a", ()), TABLE), 1, False, 1.0)),
+    (20, n.Fourier((1, 4, 1, 2), F, "a", (n.Leaf((1, 4, 1, 2), F, "a", ()), X), 1, False, 1.0)),
+    (20, n.Fourier((1, 4, 4, 2), F, "a", (n.Leaf((1, 4, 4, 2), F, "a", ()), TABLE), 2, False, 1.0)),
+    (20, n.Fourier((4,), dtypes.complex64, "a", (n.Leaf((4,), dtypes.complex64, "a", ()), TABLE), 1, False, 1.0)),
+    (20, n.Fourier((4,), dtypes.complex128, "a", (n.Leaf((4,), dtypes.complex128, "a", ()), TABLE), 0, False, 1.0)),
 ]  # fmt: skip
 
 

@@ -101,7 +101,7 @@ ATTRIBUTES = {
     n.Gather: {"axis": (0, 1)},
     n.Scatter: {"op": (ReduceOp.SUM, ReduceOp.MAX), "axis": (0, 1)},
     n.Sort: {"axis": (0, 1), "bits": (8, 32)},
-    n.Fourier: {"is_inverse": (False, True), "scale": (1.0, 0.5)},
+    n.Fourier: {"axis": (0, 1), "is_inverse": (False, True), "scale": (1.0, 0.5)},
     n.RandomBits: {"offset": (0, 1)},
     n.Contiguous: {},
     n.ToDevice: {},

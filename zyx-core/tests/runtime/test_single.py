@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import zyx
+from zyx import dtype as dtypes
+from zyx.backend.info import full_capability
 from zyx.runtime import plans
 from zyx.runtime import runtime as runtimes
 from zyx.runtime.buffer import Pending
@@ -196,3 +199,18 @@ class TestEntries:
             assert (x + x).tolist() == [2, 4, 6]
         assert len(given) == 2
         assert "interpreter" in capsys.readouterr().err
+
+
+def test_a_transform_needs_no_key_the_second_time(lab, device, no_signatures):
+    capabilities = {dtype: full_capability(dtype, lanes=(2, 4)) for dtype in dtypes.ALL}
+    device._info = replace(device.info, capabilities=capabilities, max_group_threads=1, max_group_shape=(1, 1, 1))
+    first, second, third = np.random.default_rng(0).standard_normal((3, 2, 24)).view(np.complex128)
+    for array in (first, second):
+        zyx.fft.fft(zyx.Tensor(array), axis=0).realize()
+    no_signatures()
+    launched = len(device.launched)
+    found = zyx.fft.fft(zyx.Tensor(third), axis=0).realize()
+    assert len(device.launched) == launched + 1
+    np.testing.assert_allclose(found.numpy(), np.fft.fft(third, axis=0), rtol=0, atol=1e-13)
+    with pytest.raises(AssertionError, match="was made"):  # it is another one
+        zyx.fft.ifft(zyx.Tensor(third), axis=0).realize()

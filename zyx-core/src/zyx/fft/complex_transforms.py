@@ -20,6 +20,7 @@ from zyx.fft.transform import Transformer
 from zyx.functions.complex_numbers import joined, parts
 from zyx.functions.operands import require, wrap
 from zyx.functions.term import Term
+from zyx.graph.fourier import is_smooth
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -193,8 +194,37 @@ def _some_axes(
 def _along(
     x: Tensor, sizes: Sequence[int | None], axes: Sequence[int], norm: Norm, what: str, *, is_inverse: bool
 ) -> Tensor:
-    pairs = _pairs(floating(x, what))
-    return wrap(_whole(_each(pairs, x, sizes, axes, norm, what, is_inverse=is_inverse)), x)
+    term = floating(x, what)
+    steps = _steps(term.shape, sizes, axes, norm, what, is_inverse=is_inverse)
+    whole = term if term.dtype.is_complex else term.cast(dtypes.complex_of(term.dtype))
+    transformer = _transformer(x, whole)
+    for axis, size, scale in steps:
+        fitted = _fitted(whole, axis, size)
+        if size == 1 or is_smooth(size):
+            whole = transformer.along(fitted, axis, is_inverse=is_inverse, scale=scale)
+        else:
+            pairs = _around(_pairs(fitted), axis, len(fitted.shape))
+            found = transformer.transform(pairs, is_inverse=is_inverse, scale=scale)
+            whole = Term(whole.graph, _whole(found.reshape((*fitted.shape, 2))))
+    return wrap(whole.node, x)
+
+
+def _steps(
+    shape: Sequence[int],
+    sizes: Sequence[int | None],
+    axes: Sequence[int],
+    norm: Norm,
+    what: str,
+    *,
+    is_inverse: bool,
+) -> list[tuple[int, int, float]]:
+    """Return (axis, length, what sums are multiplied by) of one transform after the other, of the last axis first."""
+    places = [axis_of(axis, len(shape), what) for axis in axes]
+    counts = [size_of_axis(n, shape[place], what) for n, place in zip(sizes, places, strict=True)]
+    scales = [scale_of(norm, count, what, is_inverse=is_inverse) for count in counts]
+    if not places:
+        scale_of(norm, 1, what, is_inverse=is_inverse)  # a wrong one is refused
+    return [*zip(places, counts, scales, strict=True)][::-1]
 
 
 def _each(
@@ -209,13 +239,9 @@ def _each(
 ) -> Term:
     """Return pairs ``(.., 2)`` transformed along one axis after the other, the last one first."""
     ndim = len(pairs.shape) - 1
-    places = [axis_of(axis, ndim, what) for axis in axes]
-    counts = [size_of_axis(n, pairs.shape[place], what) for n, place in zip(sizes, places, strict=True)]
-    scales = [scale_of(norm, count, what, is_inverse=is_inverse) for count in counts]
-    if not places:
-        scale_of(norm, 1, what, is_inverse=is_inverse)  # a wrong one is refused
+    steps = _steps(pairs.shape[:ndim], sizes, axes, norm, what, is_inverse=is_inverse)
     transformer = _transformer(x, pairs)
-    for place, count, scale in reversed([*zip(places, counts, scales, strict=True)]):
+    for place, count, scale in steps:
         fitted = _fitted(pairs, place, count)
         found = transformer.transform(_around(fitted, place, ndim), is_inverse=is_inverse, scale=scale)
         pairs = found.reshape(fitted.shape)
@@ -245,7 +271,8 @@ def _to_real(pairs: Term, x: Tensor, n: int | None, axis: int, norm: Norm, what:
 
 
 def _transformer(x: Tensor, term: Term) -> Transformer:
-    return Transformer(x.runtime, term.node.device, term.dtype)
+    dtype = term.dtype
+    return Transformer(x.runtime, term.node.device, dtype.part if dtype.is_complex else dtype)
 
 
 def _fitted(term: Term, axis: int, size: int) -> Term:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DType
     from zyx.functions.operands import Array
+    from zyx.graph import Node
     from zyx.runtime.runtime import Runtime
 
 
@@ -42,6 +43,13 @@ class Transformer:
         if is_smooth(size):
             return self._smooth(pairs, is_inverse=is_inverse, scale=scale)
         return self._by_chirps(pairs, is_inverse=is_inverse, scale=scale)
+
+    def along(self, x: Term, axis: int, *, is_inverse: bool, scale: float = 1.0) -> Term:
+        """Return what `transform` does, of complex numbers of any shape, along an axis whose length is smooth."""
+        size = x.shape[axis]
+        if size == 1:
+            return x if scale == 1.0 else x * scale
+        return Term(x.graph, x.graph.fourier(x.node, self._powers(size), axis, is_inverse=is_inverse, scale=scale))
 
     def _by_chirps(self, pairs: Term, *, is_inverse: bool, scale: float) -> Term:
         """Return the transform as a convolution: Bluestein, "A linear filtering approach", IEEE Trans. AU-18 (1970).
@@ -106,10 +114,12 @@ class Transformer:
         return pairs.narrow(3, 0, 1)
 
     def _smooth(self, pairs: Term, *, is_inverse: bool, scale: float) -> Term:
-        size, dtype = pairs.shape[1], self.dtype
-        table = tables_of(self.runtime).node(("powers", size, dtype), self.device, lambda: table_of(size, dtype))
-        graph = pairs.graph
+        graph, table = pairs.graph, self._powers(pairs.shape[1])
         return Term(graph, graph.fourier(pairs.node, table, is_inverse=is_inverse, scale=scale))
+
+    def _powers(self, size: int) -> Node:
+        key = ("powers", size, self.dtype)
+        return tables_of(self.runtime).node(key, self.device, lambda: table_of(size, self.dtype))
 
     def _table(self, key: Hashable, make: Callable[[], Array]) -> list[Term]:
         """Return the rows of a table ``(rows, n, 2)``, each ``(1, n, 1, 2)``."""

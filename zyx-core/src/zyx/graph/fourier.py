@@ -36,6 +36,7 @@ RADICES: Final = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)
 LONGEST: Final = 1 << 13
 
 
+@functools.lru_cache(maxsize=1024)
 def is_smooth(size: int) -> bool:
     """Whether `size`, >= 1, is a product of `PRIMES`."""
     if size < 1:
@@ -128,6 +129,7 @@ def offsets(size: int) -> tuple[int, ...]:
     return tuple(ends)
 
 
+@functools.lru_cache(maxsize=1024)
 def table_size(size: int) -> int:
     """Return the length of the table of `size`; 1 if that needs none."""
     return max(1, offsets(size)[-1] + (2 * size if len(parts(size)) > 1 else 0))

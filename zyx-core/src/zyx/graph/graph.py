@@ -433,23 +433,30 @@ class Graph:
         shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
         return self._intern(n.Sort(shape, dtypes.int32, x.device, (x,), axis, bits))
 
-    def fourier(self, x: n.Node, table: n.Node, *, is_inverse: bool = False, scale: float = 1.0) -> n.Node:
-        """Return the transform of pairs `x`, ``(outer, n, inner, 2)``, along axis 1; see `Fourier`.
+    def fourier(
+        self, x: n.Node, table: n.Node, axis: int = 1, *, is_inverse: bool = False, scale: float = 1.0
+    ) -> n.Node:
+        """Return the transform of `x`: complex, or pairs ``(outer, n, inner, 2)`` along axis 1; see `Fourier`.
 
         Raises:
-            DTypeError: `x` is not of float32 or float64, or the table of another type.
+            DTypeError: `x` is not complex, or of float32 or float64, or the table not of the type of the parts.
             ShapeError: Another shape, a length with prime factors above 13, or a table of another length.
         """
         from zyx.graph.fourier import PRIMES, is_smooth, table_size  # for few programs
 
-        if x.dtype not in (dtypes.float32, dtypes.float64) or table.dtype is not x.dtype:
+        part = x.dtype.part if x.dtype.is_complex else x.dtype
+        if part not in (dtypes.float32, dtypes.float64) or table.dtype is not part:
             raise DTypeError(f"what is transformed is float32 or float64, as its table, not {x.dtype}, {table.dtype}")
-        if x.ndim != 4 or x.shape[3] != 2 or not is_smooth(x.shape[1]):
-            raise ShapeError(f"what is transformed is (outer, n, inner, 2), n a product of {PRIMES}, not {x.shape}")
-        if table.shape != (table_size(x.shape[1]),):
-            raise ShapeError(f"the table of {x.shape[1]} has shape ({table_size(x.shape[1])},), not {table.shape}")
+        axis = shapes.normalize_axis(axis, x.ndim)
+        if not x.dtype.is_complex and (x.ndim != 4 or x.shape[3] != 2 or axis != 1):
+            raise ShapeError(f"pairs are transformed as (outer, n, inner, 2), along axis 1, not {axis} of {x.shape}")
+        size = x.shape[axis]
+        if not is_smooth(size):
+            raise ShapeError(f"lengths that are transformed are products of {PRIMES}, not {size}")
+        if table.shape != (table_size(size),):
+            raise ShapeError(f"the table of {size} has shape ({table_size(size)},), not {table.shape}")
         check_devices("fourier", x, table)
-        return self._intern(n.Fourier(x.shape, x.dtype, x.device, (x, table), is_inverse, scale))
+        return self._intern(n.Fourier(x.shape, x.dtype, x.device, (x, table), axis, is_inverse, scale))
 
     # ---- others
 

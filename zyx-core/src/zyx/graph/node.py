@@ -450,25 +450,27 @@ class Sort(Node):
 
 
 class Fourier(Node):
-    """Sources (x, table): `scale` times the discrete Fourier transform of x, ``(outer, n, inner, 2)``, along axis 1.
+    """Sources (x, table): `scale` times the discrete Fourier transform of x along an axis.
 
-    The last axis has real and imaginary parts. Element k is the sum over j of x[j] times ``exp(2 pi i j k / n)``, or of
+    x is complex; or of pairs, ``(outer, n, inner, 2)`` along axis 1, with real and imaginary parts along the last axis,
+    which is what schedules know. Element k is the sum over j of x[j] times ``exp(2 pi i j k / n)``, or of
     its conjugate unless it `is_inverse`. The table has the powers of the root of unity in the order of
     `zyx.graph.fourier`; what it holds is no argument of the transform, and is given since a graph has no arrays.
     """
 
-    __slots__ = ("is_inverse", "scale")
+    __slots__ = ("axis", "is_inverse", "scale")
 
     def __init__(
-        self, shape: Shape, dtype: DType, device: str, sources: Sources, is_inverse: bool, scale: float
+        self, shape: Shape, dtype: DType, device: str, sources: Sources, axis: int, is_inverse: bool, scale: float
     ) -> None:
         super().__init__(shape, dtype, device, sources)
+        self.axis = axis
         self.is_inverse = is_inverse
         self.scale = scale
 
     @property
     def attributes(self) -> tuple[object, ...]:
-        return (self.is_inverse, self.scale.hex())
+        return (self.axis, self.is_inverse, self.scale.hex())
 
 
 class RandomBits(Node):

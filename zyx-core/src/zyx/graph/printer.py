@@ -83,7 +83,7 @@ def _name_and_fields(node: n.Node) -> tuple[str, list[tuple[str, object]]]:
         case n.Sort():
             return "sort", [("axis", node.axis), ("bits", node.bits)]
         case n.Fourier():
-            return "fourier", [("is_inverse", node.is_inverse), ("scale", node.scale)]
+            return "fourier", [("axis", node.axis), ("is_inverse", node.is_inverse), ("scale", node.scale)]
         case n.RandomBits():
             return "random_bits", [("offset", node.offset)]
         case n.Alias():

@@ -26,7 +26,8 @@ By kind; "the source" is the first one:
 18. `Sort`: int32 of uint32 or uint64 with no more bits than these have, and at most as many places as the axis has.
 19. `Custom`: if the host computes it, shape and dtype of that output of the call.
 20. `Complex`: two sources of its shape and of the type of its parts. `Component`: the other way round.
-21. `Fourier`: float32 or float64 pairs of a length that is a product of small primes, with a table of its size.
+21. `Fourier`: complex numbers, or float32 or float64 pairs, of a length that is a product of small primes, with a
+    table of its size and of the type of the parts.
 """
 
 from __future__ import annotations
@@ -155,11 +156,13 @@ def _checks(node: n.Node) -> Iterable[tuple[int, bool, str]]:
             from zyx.graph.fourier import is_smooth, table_size  # for few programs
 
             x, table = node.sources
-            fits = x.dtype in (dtypes.float32, dtypes.float64) and table.dtype is x.dtype
+            part = x.dtype.part if x.dtype.is_complex else x.dtype
+            fits = part in (dtypes.float32, dtypes.float64) and table.dtype is part
             yield 20, fits and node.dtype is x.dtype, "float32 or float64 throughout"
-            fits = x.ndim == 4 and x.shape[3] == 2 and is_smooth(x.shape[1])
-            yield 20, fits and node.shape == x.shape, "(outer, n, inner, 2), n a product of small primes"
-            yield 20, table.shape == (table_size(x.shape[1]),), "a table of the length's size"
+            fits = 0 <= node.axis < x.ndim if x.dtype.is_complex else x.ndim == 4 and x.shape[3] == 2 and node.axis == 1
+            fits = fits and node.shape == x.shape and is_smooth(x.shape[node.axis])
+            yield 20, fits, "complex or (outer, n, inner, 2), n a product of small primes"
+            yield 20, fits and table.shape == (table_size(x.shape[node.axis]),), "a table of the length's size"
         case _:  # leaves hold anything; what a hand-written kernel does is its own business
             return
 

@@ -20,6 +20,7 @@ from zyx.ops import BinaryOp, ReduceOp
 from zyx.pairs.formulas import BINARY, UNARY
 from zyx.pairs.products import product, running_product
 from zyx.pairs.real import Real
+from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,8 +82,18 @@ class _Lowering:
             self._parts[node] = self._halves(node, graph.copy(self._whole_of(node.sources[0])))
         elif isinstance(node, n.ToDevice):
             self._parts[node] = self._halves(node, graph.to_device(self._whole_of(node.sources[0]), node.device))
+        elif isinstance(node, n.Fourier):
+            self._parts[node] = self._halves(node, self._transformed(node))
         else:
             self._parts[node] = self._computed(node)
+
+    def _transformed(self, node: n.Fourier) -> Node:
+        graph, shape, axis = self._graph, node.shape, node.axis
+        x, table = node.sources
+        around = (size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1 :]), 2)
+        pairs = graph.reshape(self._whole_of(x), around)
+        found = graph.fourier(pairs, self._real[table], is_inverse=node.is_inverse, scale=node.scale)
+        return graph.reshape(found, (*shape, 2))
 
     def _leaf_of(self, node: Node) -> Node:
         return self._graph.leaf((*node.shape, 2), node.dtype.part, node.device, node.storage)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _SAME_LAYOUT: Final = frozenset({n.Reshape, n.Alias})
 _RARELY_COMPUTED: Final = _SAME_LAYOUT | {n.Leaf}
 #: What has a short way to its plan if it reads leaves.
-_SINGLE: Final = frozenset({n.Unary, n.Binary})
+_SINGLE: Final = frozenset({n.Unary, n.Binary, n.Fourier})
 #: What a tensor is of which parts were written to: it may be stored over what it was before.
 _WRITTEN_TO: Final = frozenset({n.Scatter, n.Reshape})
 

@@ -12,13 +12,14 @@ a short key besides, among those of the operations on leaves of one shape, dtype
     (x + y).realize()        ADD
     (x + x).realize()        (ADD,)
     (x * 1.5).realize()      (MUL, 1.5); or, where numbers have changed, (MUL, Const)
+    fft(x).realize()         (Fourier, its attributes): the table is that of the length
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zyx.graph.node import Binary, Const, Leaf, Pad, Shrink, Unary
+from zyx.graph.node import Binary, Const, Fourier, Leaf, Pad, Shrink, Unary
 from zyx.runtime.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -129,7 +130,8 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
 def single(node: Node) -> tuple[Leaf, Hashable, list[Buffer | Scalar]] | None:
     """Return (its first operand, the key, the buffers of its operands, each once) if `node` is a single operation.
 
-    That is one, element by element, on one or two leaves, or on a leaf and a number; anything else gives None. `node`
+    That is one, element by element, on one or two leaves, or on a leaf and a number, or the transform of a leaf;
+    anything else gives None. `node`
     has no storage.
     """
     if type(node) is Binary:
@@ -140,6 +142,11 @@ def single(node: Node) -> tuple[Leaf, Hashable, list[Buffer | Scalar]] | None:
                 return (x, (node.op,), [left]) if x is y else (x, node.op, [left, right])
             if type(y) is Const:
                 return x, (node.op, y.attributes), [left]
+    elif type(node) is Fourier:
+        x, y = node.sources
+        left, right = x.storage, y.storage
+        if type(left) is Buffer and type(x) is Leaf and type(right) is Buffer:
+            return x, (Fourier, node.attributes), [left, right]
     elif type(node) is Unary:
         (x,) = node.sources
         if type(x.storage) is Buffer and type(x) is Leaf:

@@ -204,6 +204,12 @@ def _same_elements(node: Node, users: Mapping[Node, int]) -> Node:
 
 
 def _with_buffer(graph: Graph, node: Node) -> Node:
+    """Return what lies in a buffer of its own with the elements of `node`: of a hand-written kernel, in its shape."""
+    below = node
+    while isinstance(below, n.Reshape) and below.storage is None:
+        below = below.sources[0]
+    if isinstance(below, n.Custom) and below.storage is None:
+        return below
     if node.storage is None and isinstance(node, (n.Const, n.Iota, Number, Box, *MOVEMENT)):
         return graph.contiguous(node)
     return node

@@ -65,9 +65,9 @@ def to_device(graph: Graph, node: ToDevice, upstream: Node) -> tuple[Node]:
 
 
 def fourier(graph: Graph, node: Fourier, upstream: Node) -> tuple[Node, None]:
-    """By the transpose of the matrix of cosines and sines, which is that of the inverse transform, unscaled."""
-    table = node.sources[1]
-    return graph.fourier(upstream, table, is_inverse=not node.is_inverse, scale=node.scale), None
+    """By the transpose: the matrix of complex numbers is its own, that of pairs has the inverse transform, unscaled."""
+    is_inverse = node.is_inverse if node.dtype.is_complex else not node.is_inverse
+    return graph.fourier(upstream, node.sources[1], node.axis, is_inverse=is_inverse, scale=node.scale), None
 
 
 def custom(graph: Graph, node: Custom, upstream: Node) -> tuple[Node | None, ...]:

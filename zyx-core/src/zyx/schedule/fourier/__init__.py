@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zyx.graph import node as n
 from zyx.graph.fourier import offsets, parts
 from zyx.schedule.fourier.composed import composed
 from zyx.schedule.fourier.lanes import Work, columns_kernel, rows_kernel, scratch_bytes, turned_kernel
@@ -16,7 +17,6 @@ from zyx.schedule.fourier.lanes import Work, columns_kernel, rows_kernel, scratc
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.graph import Graph
-    from zyx.graph import node as n
     from zyx.graph.node import Node
 
 
@@ -46,12 +46,14 @@ def _fitting(size: int, node: n.Fourier, info: DeviceInfo) -> int:
 def _by_lanes(graph: Graph, node: n.Fourier, lanes: int) -> Node:
     x, table = node.sources
     outer, size, inner, _ = x.shape
+    while isinstance(x, n.Reshape) and x.storage is None:  # kernels read elements in their order, of whatever shape
+        x = x.sources[0]
     work = Work(node.dtype, size, table.shape[0], 0, node.is_inverse, node.scale, lanes)
     if len(parts(size)) == 1:
-        kernel = rows_kernel(x.shape, work) if inner == 1 else columns_kernel(x.shape, work)
+        kernel = rows_kernel(node.shape, work) if inner == 1 else columns_kernel(node.shape, work)
         return graph.reshape(kernel.apply(graph, (x, table))[0], node.shape)
     if inner > 1:
-        lying = graph.reshape(graph.permute(x, (0, 2, 1, 3)), (outer * inner, size, 1, 2))
+        lying = graph.reshape(graph.permute(node.sources[0], (0, 2, 1, 3)), (outer * inner, size, 1, 2))
         found = graph.fourier(lying, table, is_inverse=node.is_inverse, scale=node.scale)
         result = graph.reshape(_by_lanes(graph, found, lanes), (outer, inner, size, 2))  # type: ignore[arg-type]
         return graph.permute(result, (0, 2, 1, 3))
