@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.runtime.handle import Handle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     import numpy.typing as npt
 
@@ -25,28 +25,28 @@ class Tables:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._held: OrderedDict[tuple[Hashable, str], tuple[Handle, int]] = OrderedDict()
+        self._held: OrderedDict[tuple[Hashable, str], tuple[tuple[Handle, ...], int]] = OrderedDict()
         self._nbytes = 0
         runtime.spares.add(self)
         runtime.forked.add(self)
 
-    def node(self, key: Hashable, device: str, make: Callable[[], npt.NDArray[Any]]) -> Node:
-        """Return a leaf on `device` with what `make` returns for `key`; a trace finds it outside."""
+    def nodes(self, key: Hashable, device: str, make: Callable[[], Sequence[npt.NDArray[Any]]]) -> list[Node]:
+        """Return leaves on `device` with the arrays that `make` returns for `key`; a trace finds them outside."""
         runtime = self._runtime
         with runtime.lock:
             found = self._held.get((key, device))
             if found is None:
-                array = make()
+                arrays = make()
                 with runtime.traced_by(None):
-                    handle = Handle.of(runtime.upload(array, device), runtime)
-                found = self._held[key, device] = handle, array.nbytes
-                self._nbytes += array.nbytes
+                    handles = tuple([Handle.of(runtime.upload(array, device), runtime) for array in arrays])
+                found = self._held[key, device] = handles, sum(array.nbytes for array in arrays)
+                self._nbytes += found[1]
                 while self._nbytes > _MOST_BYTES and len(self._held) > 1:
                     _, (_, nbytes) = self._held.popitem(last=False)
                     self._nbytes -= nbytes
             else:
                 self._held.move_to_end((key, device))
-        return found[0].node
+        return [handle.node for handle in found[0]]
 
     def drop_spare(self) -> None:
         """Forget all tables."""

@@ -119,15 +119,16 @@ class Transformer:
 
     def _powers(self, size: int) -> Node:
         key = ("powers", size, self.dtype)
-        return tables_of(self.runtime).node(key, self.device, lambda: table_of(size, self.dtype))
+        return tables_of(self.runtime).nodes(key, self.device, lambda: [table_of(size, self.dtype)])[0]
 
     def _table(self, key: Hashable, make: Callable[[], Array]) -> list[Term]:
-        """Return the rows of a table ``(rows, n, 2)``, each ``(1, n, 1, 2)``."""
+        """Return the rows of a table ``(rows, n, 2)``, each ``(1, n, 1, 2)``: leaves, so that no nodes cut them out."""
         graph, numpy = self.runtime.graph, self.dtype.numpy
-        node = tables_of(self.runtime).node((key, self.dtype), self.device, lambda: make().astype(numpy))
-        rows, size, _ = node.shape
-        whole = Term(graph, node)
-        return [whole.narrow(0, row, row + 1).reshape((1, size, 1, 2)) for row in range(rows)]
+
+        def rows() -> list[Array]:
+            return [row[None, :, None, :] for row in make().astype(numpy)]
+
+        return [Term(graph, node) for node in tables_of(self.runtime).nodes((key, self.dtype), self.device, rows)]
 
 
 def _times(pairs: Term, factors: Sequence[Term]) -> Term:
