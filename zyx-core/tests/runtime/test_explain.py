@@ -97,3 +97,14 @@ def test_there_is_no_plan_while_a_function_is_traced_nor_of_other_things(x):
         zyx.jit(zyx.explain_plan)(x)
     with pytest.raises(DTypeError, match=r"explain_plan takes a zyx\.Tensor, not list"):
         zyx.explain_plan([x])
+
+
+def test_a_plan_of_complex_numbers_is_that_of_their_parts(interpreter):
+    z = zyx.Tensor(np.array([1 + 2j, 3 - 4j, 0.5j], np.complex64))
+    plan = zyx.explain_plan(z * z)
+    assert [(value["dtype"], value["shape"], value["bytes"]) for value in plan["results"]] == [("complex64", [3], 24)]
+    assert [value["dtype"] for value in plan["inputs"]] == ["complex64"]
+    assert [step["kind"] for step in plan["steps"]] == ["launch"]
+    (source,), (result,) = plan["inputs"], plan["results"]
+    assert plan["steps"][0]["reads"] == [source["buffer"]]
+    assert plan["steps"][0]["writes"] == [result["buffer"]]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zyx.graph.dot import quoted
 from zyx.ir.count import count
+from zyx.pairs import lower
 from zyx.runtime.compiler import Compiler
 from zyx.runtime.host_step import HostStep
 from zyx.runtime.lazy import Unread, read_slices_only
@@ -78,12 +79,18 @@ def explain_plan(runtime: Runtime, handles: Sequence[Handle]) -> Json:
             runtime.device, noting, runtime.planner.candidates, is_deterministic=runtime.settings.deterministic
         )
 
-        def attempt(placed: Mapping[str, Device]) -> Plan:
-            return planner.make(nodes, leaves, None, placed)
-
         if not nodes:
             return {"inputs": [], "results": [], "temporaries": [], "steps": []}
-        plan = runtime.placement.run(order, nodes, runtime.trace, attempt) if runtime._has_groups else attempt({})
+        outputs, inputs = list(nodes), list(leaves)
+        if any(node.dtype.is_complex for node in order):
+            real = lower(outputs, inputs)
+            outputs, inputs = real.outputs, real.leaves
+            _, _, order = signature(outputs)
+
+        def attempt(placed: Mapping[str, Device]) -> Plan:
+            return planner.make(outputs, inputs, None, placed)
+
+        plan = runtime.placement.run(order, outputs, runtime.trace, attempt) if runtime._has_groups else attempt({})
         return _described(plan, nodes, leaves, noting.kernels)
 
 
