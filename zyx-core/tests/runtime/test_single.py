@@ -201,9 +201,13 @@ class TestEntries:
         assert "interpreter" in capsys.readouterr().err
 
 
-def test_a_transform_needs_no_key_the_second_time(lab, device, no_signatures):
+def let_one_thread_have_vectors(device):
     capabilities = {dtype: full_capability(dtype, lanes=(2, 4)) for dtype in dtypes.ALL}
     device._info = replace(device.info, capabilities=capabilities, max_group_threads=1, max_group_shape=(1, 1, 1))
+
+
+def test_a_transform_needs_no_key_the_second_time(lab, device, no_signatures):
+    let_one_thread_have_vectors(device)
     first, second, third = np.random.default_rng(0).standard_normal((3, 2, 24)).view(np.complex128)
     for array in (first, second):
         zyx.fft.fft(zyx.Tensor(array), axis=0).realize()
@@ -214,3 +218,14 @@ def test_a_transform_needs_no_key_the_second_time(lab, device, no_signatures):
     np.testing.assert_allclose(found.numpy(), np.fft.fft(third, axis=0), rtol=0, atol=1e-13)
     with pytest.raises(AssertionError, match="was made"):  # it is another one
         zyx.fft.ifft(zyx.Tensor(third), axis=0).realize()
+
+
+def test_transforms_of_real_rows_read_and_write_them_where_they_lie(lab, device):
+    let_one_thread_have_vectors(device)
+    x = np.random.default_rng(0).standard_normal((3, 24))
+    found = zyx.fft.rfft(zyx.Tensor(x)).realize()
+    assert len(device.launched) == 2  # pairs are transformed, and taken apart
+    back = zyx.fft.irfft(found).realize()
+    assert len(device.launched) == 4
+    np.testing.assert_allclose(found.numpy(), np.fft.rfft(x), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(back.numpy(), x, rtol=0, atol=1e-13)

@@ -79,7 +79,10 @@ class Transformer:
         if size % 2:
             pairs = values.reshape((outer, size, inner, 1)).pad([(0, 0), (0, 0), (0, 0), (0, 1)])
             return self.transform(pairs, is_inverse=False, scale=scale).narrow(1, 0, half + 1)
-        pairs = values.reshape((outer, half, 2, inner)).permute((0, 1, 3, 2))
+        if inner == 1:  # pairs lie side by side, where kernels read them
+            pairs = values.reshape((outer, half, 1, 2))
+        else:
+            pairs = values.reshape((outer, half, 2, inner)).permute((0, 1, 3, 2))
         found = self.transform(pairs, is_inverse=False, scale=scale)
         table = self._table(("apart", size), lambda: _apart(size))
         around = found.pad([(0, 0), (0, 1), (0, 0), (0, 0)])  # once around: the first one is behind the last one, too
@@ -107,7 +110,8 @@ class Transformer:
         table = self._table(("together", size), lambda: _together(size))
         together = _combined(pairs.narrow(1, 0, half), pairs.flip((1,)).narrow(1, 0, half), table)
         found = self.transform(together, is_inverse=True, scale=scale)
-        return found.permute((0, 1, 3, 2)).reshape((outer, size, inner))
+        turned = found if inner == 1 else found.permute((0, 1, 3, 2))
+        return turned.reshape((outer, size, inner))
 
     @staticmethod
     def _real_part(pairs: Term) -> Term:
