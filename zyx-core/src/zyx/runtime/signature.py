@@ -131,8 +131,7 @@ def single(node: Node) -> tuple[Leaf, Hashable, list[Buffer | Scalar]] | None:
     """Return (its first operand, the key, the buffers of its operands, each once) if `node` is a single operation.
 
     That is one, element by element, on one or two leaves, or on a leaf and a number, or the transform of a leaf;
-    anything else gives None. `node`
-    has no storage.
+    anything else gives None. `node` has no storage.
     """
     if type(node) is Binary:
         x, y = node.sources
