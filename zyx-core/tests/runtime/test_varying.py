@@ -255,3 +255,15 @@ def test_random_graphs_with_other_constants_agree_with_the_oracle(lab):
         other = with_other_constants(case, 1)
         assert len(topological(other.outputs)) <= len(topological(case.outputs))
     assert given > 20
+
+
+def test_constants_that_were_read_are_values_all_the_same(lab):
+    """What lies in a buffer is no part of a kernel, and what is a part of one is no buffer."""
+    kept = []
+    for number in (4, 3, 4, 5):
+        for value, expected in ((zyx.full((3,), number), [number] * 3), (zyx.arange(number), list(range(number)))):
+            assert value.tolist() == expected
+            total = value + 0
+            assert total.tolist() == expected
+            assert (total + value).tolist() == [2 * each for each in expected]
+            kept += [value, total]

@@ -33,6 +33,14 @@ def _filters(count=2, channels=2):
     return _x(np.ones((2, channels, *[2] * count), np.float32))
 
 
+def _signal():
+    return _x(np.arange(32, dtype=np.float32))
+
+
+def _spectrum():
+    return zyx.stft(_signal(), 8, 2, return_complex=True)
+
+
 def _reducing(name, **more):
     return name, lambda: {"x": _x(_CUBE), "axis": 1, **more}
 
@@ -78,6 +86,8 @@ TABLE = dict(
         ("zyx.cross", lambda: {"x": _x(_CUBE), "y": _x(_CUBE), "axis": 1}),
         ("zyx.cross_entropy", lambda: {"x": _x(_SQUARE), "target": _x(_LABELS), "ignore_index": 1}),
         ("zyx.nll_loss", lambda: {"x": _x(_SQUARE), "target": _x(_LABELS), "ignore_index": 1}),
+        ("zyx.stft", lambda: {"input": _signal(), "n_fft": 8, "hop_length": 2, "win_length": 8}),
+        ("zyx.istft", lambda: {"input": _spectrum(), "n_fft": 8, "hop_length": 2, "win_length": 8, "length": 30}),
         ("zyx.diag", lambda: {"x": _x(_LINE), "offset": 1}),
         ("zyx.diagonal", lambda: {"x": _x(_CUBE), "offset": 1, "axis1": 0, "axis2": 2}),
         ("zyx.diff", lambda: {"x": _x(_CUBE), "axis": 1, "n": 1}),

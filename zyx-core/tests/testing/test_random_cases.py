@@ -22,8 +22,9 @@ from zyx.testing.graphs import GraphOptions, Reference, random_case
 from zyx.testing.opening import open_runtime
 from zyx.testing.shrink import shrink
 
-#: Nodes that random graphs do not have: they belong to devices, to gradients, and to users.
-ABSENT = {n.ToDevice, n.Custom}
+#: Nodes that random graphs do not have: they belong to devices, to users, to complex numbers, which are pairs of reals
+#: before anything else is done, and to transforms, of few lengths.
+ABSENT = {n.ToDevice, n.Custom, n.Complex, n.Component, n.Fourier}
 
 
 def test_random_graphs_have_every_kind_of_node_dtype_and_shape():

@@ -44,6 +44,8 @@ _SAME_LAYOUT: Final = frozenset({n.Reshape, n.Alias})
 _RARELY_COMPUTED: Final = _SAME_LAYOUT | {n.Leaf}
 #: What has a short way to its plan if it reads leaves.
 _SINGLE: Final = frozenset({n.Unary, n.Binary, n.Fourier})
+#: Values that need no memory: kernels have them, whatever lies in a buffer.
+_KNOWN: Final = frozenset({n.Const, n.Iota})
 #: What a tensor is of which parts were written to: it may be stored over what it was before.
 _WRITTEN_TO: Final = frozenset({n.Scatter, n.Reshape})
 
@@ -125,7 +127,7 @@ class Runtime(Plans):
                 f"{node!r} was made while a function was being traced, and has no values: return it from that "
                 "function instead of keeping it"
             )
-        if node.storage is not None and node.sources and tracing is None:
+        if node.storage is not None and tracing is None and (node.sources or type(node) in _KNOWN):
             leaf = computed_leaf(node, node.storage)
             handle._node = leaf
             if self.observers.references:
@@ -274,6 +276,9 @@ class Runtime(Plans):
                 self._compute(wanted)
             for handle in handles:
                 self.current_node(handle)
+            for node in wanted:
+                if type(node) in _KNOWN:  # an equal one is a part of what it is met in, and no leaf
+                    node.storage = None
 
     @staticmethod
     def _uncomputed(handles: Iterable[Handle]) -> list[Node]:
