@@ -20,6 +20,10 @@ class ShapeError(ZyxError, ValueError):
     """Shapes, axes or sizes do not fit together."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis that there is not, as NumPy's error of this name."""
+
+
 class DimError(ShapeError):
     """A length is not as its `zyx.Dim` says, or the Dim itself makes no sense; the text has the name and bounds."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
-from zyx.errors import ShapeError
+from zyx.errors import AxisError, ShapeError
 from zyx.integers import as_index, is_several
 
 if TYPE_CHECKING:
@@ -79,11 +79,12 @@ def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "axis") -> int:
     """Return `axis`, an argument called `name`, counted from the front.
 
     Raises:
-        ShapeError: Not an integer, or outside ``-ndim <= axis < ndim``.
+        AxisError: Outside ``-ndim <= axis < ndim``.
+        IntegerError: Not an integer.
     """
     index = axis if type(axis) is int else as_index(axis, name)
     if not -ndim <= index < ndim:
-        raise ShapeError(f"axis {index} is out of range for {ndim} dimensions")
+        raise AxisError(f"axis {index} is out of range for {ndim} dimensions")
     return index % ndim
 
 
