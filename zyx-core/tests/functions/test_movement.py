@@ -249,3 +249,11 @@ def test_chains_of_movements_agree_with_numpy(chain):
     for ours, theirs in steps:
         found, wanted = ours(found), theirs(wanted)
     check(found, wanted)
+
+
+@pytest.mark.parametrize("k", [2**32, -(2**32), 2**31 - 1, -(2**31)])
+def test_diagonals_far_beyond_the_matrix_are_none_of_it(k):
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(zyx.eye(2, 3, k=k).numpy(), np.eye(2, 3, k=int(np.clip(k, -9, 9))))
+    np.testing.assert_array_equal(zyx.tril(zyx.Tensor(x), k).numpy(), np.tril(x, int(np.clip(k, -9, 9))))
+    np.testing.assert_array_equal(zyx.triu(zyx.Tensor(x), k).numpy(), np.triu(x, int(np.clip(k, -9, 9))))

@@ -287,15 +287,21 @@ def diag(x: Tensor, offset: int = 0) -> Tensor:
     return wrap((column - row == offset).where(spread, 0).node, x)
 
 
+def as_diagonal(k: int) -> int:
+    """Return the number of a diagonal, which may be beyond all there are, as one that coordinates are compared with."""
+    number = as_integer(k, "k")
+    return max(min(number, int(dtypes.int32.max)), int(dtypes.int32.min)) if type(number) is int else number
+
+
 def triu(x: Tensor, k: int = 0) -> Tensor:
     """Return the matrices `x` with 0 below diagonal `k`."""
-    bound = as_integer(k, "k")
+    bound = as_diagonal(k)
     return _triangle(x, "triu", lambda distance: distance >= bound)
 
 
 def tril(x: Tensor, k: int = 0) -> Tensor:
     """Return the matrices `x` with 0 above diagonal `k`."""
-    bound = as_integer(k, "k")
+    bound = as_diagonal(k)
     return _triangle(x, "tril", lambda distance: distance <= bound)
 
 

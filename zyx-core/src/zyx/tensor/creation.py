@@ -18,9 +18,10 @@ from zyx.dtype import DType, as_dtype
 from zyx.errors import DTypeError, ShapeError, SharingError
 from zyx.functions import sharing
 from zyx.functions.ingest import node_from_data
+from zyx.functions.movement import as_diagonal
 from zyx.functions.operands import is_tensor, require, wrap
 from zyx.functions.term import Term
-from zyx.integers import as_index, as_integer
+from zyx.integers import as_index
 from zyx.runtime.runtime import current
 from zyx.tensor.tensor import Tensor
 
@@ -300,7 +301,7 @@ def eye(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
     """Return 1 on diagonal `k` of a matrix and 0 elsewhere; it is square unless `n_cols` is given."""
-    place = as_integer(k, "k")
+    place = as_diagonal(k)
     return _by_diagonal(n_rows, n_cols, dtype, device, lambda distance: distance == place)
 
 
@@ -308,7 +309,7 @@ def tri(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
     """Return 1 on and below diagonal `k` of a matrix and 0 above; it is square unless `n_cols` is given."""
-    bound = as_integer(k, "k")
+    bound = as_diagonal(k)
     return _by_diagonal(n_rows, n_cols, dtype, device, lambda distance: distance <= bound)
 
 
