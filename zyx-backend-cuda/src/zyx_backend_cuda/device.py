@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.arguments import native_arguments, scalar_bytes
+from zyx.backend.arguments import native_arguments
 from zyx.backend.cached_build import digest, load_or_build
 from zyx.backend.caching_pool import CachedBuffer
 from zyx.backend.driver_device import DriverDevice
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zyx.ir.kernel import Kernel
     from zyx.render.dialect import Dialect
     from zyx_backend_cuda.blas import Blas
-    from zyx_backend_cuda.driver import Module
+    from zyx_backend_cuda.driver import Address, Module
     from zyx_backend_cuda.lanes import Lane
     from zyx_backend_cuda.memory import CudaPool
     from zyx_backend_cuda.nvrtc import Nvrtc
@@ -139,27 +139,24 @@ class CudaDevice(DriverDevice[CudaProgram]):
         return QueuedEvent(pool, ((lane, place),), lane)
 
     def queue_of(self, program: Program) -> tuple[Callable[..., Event | None], Lane] | None:
-        """Return what queues a kernel on the stream of launches."""
+        """Return what queues a kernel that is given buffers alone, on the stream of launches."""
         own = self.own(program)
-        if not isinstance(own, KernelProgram):
+        if not isinstance(own, KernelProgram) or any(parameter.scalar is not None for parameter in own.parameters):
             return None
         pool, lane = self.pool, self.pool.compute
-        parameters = [(parameter.nbytes, parameter.scalar) for parameter in own.parameters]
+        least = [parameter.nbytes for parameter in own.parameters]
         put = own.put_on(lane.stream)
 
-        def queue(*args: Argument) -> Event | None:
-            if own.is_released or not self._is_open or len(args) != len(parameters):
+        def queue(*args: CachedBuffer[Address]) -> Event | None:
+            if own.is_released or not self._is_open or len(args) != len(least):
                 return None
-            natives: list[int | bytes] = []
-            for arg, (nbytes, scalar) in zip(args, parameters, strict=True):
-                if scalar is not None:
-                    natives.append(scalar_bytes(arg, scalar, own.what))
-                    continue
+            addresses = []
+            for arg, nbytes in zip(args, least, strict=True):
                 if type(arg) is not CachedBuffer or arg.pool is not pool or arg.freed or arg.nbytes < nbytes:
                     return None
-                natives.append(arg.memory)
+                addresses.append(arg.memory)
             try:
-                put(natives)
+                put(addresses)
                 return QueuedEvent(pool, ((lane, lane.queued(own.what)),), lane)
             except Fault as error:
                 raise failure(own.what, error, LaunchError, lane.last) from error

@@ -154,8 +154,8 @@ class SupportsQueue(Protocol):
     def queue_of(self, program: Program) -> tuple[Callable[..., Event | None], object] | None:
         """Return what queues `program`, and its `Event.queue`; None if there is no such way.
 
-        It is called with the arguments of a launch; what is queued on the buffers among them has events of the same
-        queue. It returns the event of the work, or None if something does not fit: then nothing was
+        It is called with the arguments of a launch, which are buffers all of them; what is queued on these has events
+        of the same queue. It returns the event of the work, or None if something does not fit: then nothing was
         queued, and `launch` says what is wrong. It may be called until the program is released or the device is closed.
 
         Raises:

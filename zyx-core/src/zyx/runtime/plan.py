@@ -257,7 +257,7 @@ class Single:
         plan: The plan.
     """
 
-    __slots__ = ("_arrange", "_device", "_enter", "_nbytes", "_pool", "_put", "_queue", "_starts", "plan")
+    __slots__ = ("_arrange", "_device", "_enter", "_nbytes", "_pool", "_put", "_queue", "plan")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -270,13 +270,11 @@ class Single:
         self._device = step.device.name
         self._put: Callable[..., Event | None] | None = None
         self._queue: object = None
-        self._starts = step.starts
-        if len(step.args) > 1 and takes_all and isinstance(step.device, SupportsEntry):
-            self._enter = step.device.entry(step.program)
-        elif isinstance(step.device, SupportsQueue) and (found := step.device.queue_of(step.program)) is not None:
-            self._put, self._queue = found
-            order = (*step.args, *step.given, plan.inputs)  # the last is no argument: there is more than one so
-            self._arrange = itemgetter(*order)
+        if len(step.args) > 1 and takes_all:
+            if isinstance(step.device, SupportsEntry):
+                self._enter = step.device.entry(step.program)
+            elif isinstance(step.device, SupportsQueue) and (found := step.device.queue_of(step.program)) is not None:
+                self._put, self._queue = found
 
     def run(self, buffers: list[Buffer | Scalar], memory: Memory, trace: Trace) -> Buffer:
         """Queue the plan on the buffers of the leaves, or what they are given as; put that of the result behind them.
@@ -313,17 +311,12 @@ class Single:
         What was queued on the buffers before is done when this is, so that no event is taken from anything.
         """
         queue = self._queue
-        raw: list[PoolBuffer | Scalar | None] = []
-        used: list[Buffer] = []
+        raw: list[PoolBuffer | None] = []
         for buffer in buffers:
-            if type(buffer) is not Buffer:
-                raw.append(buffer)  # type: ignore[arg-type]  # a number
-                continue
-            pending = buffer.pending
+            pending = buffer.pending  # type: ignore[union-attr]  # none of them is a number
             if pending is not None and ((event := pending.event) is None or event.queue is not queue):
                 return None
-            raw.append(buffer.raw)
-            used.append(buffer)
+            raw.append(buffer.raw)  # type: ignore[union-attr]
         try:
             result = memory.allocate(self._pool, self._nbytes)
         except AllocationError as error:
@@ -333,7 +326,7 @@ class Single:
             return None
         raw.append(result.raw)
         try:
-            event = self._put(*self._arrange(raw)[:-1], *self._starts)  # type: ignore[misc]  # whoever calls has looked
+            event = self._put(*self._arrange(raw))  # type: ignore[misc]  # whoever calls this has looked
         except BackendError as error:
             locate(error, self._device)
             raise
@@ -343,8 +336,8 @@ class Single:
         if event is None:
             return None
         result.pending = result.writer = pending = Pending(event, self._pool)
-        for buffer in used:
-            buffer.pending = pending
+        for buffer in buffers:
+            buffer.pending = pending  # type: ignore[union-attr]
         buffers.append(result)
         return result
 
