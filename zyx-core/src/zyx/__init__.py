@@ -250,20 +250,6 @@ from zyx.tensor.devices import (
     settings,
     synchronize,
 )
-from zyx.tensor.generator import Generator, default_generator, manual_seed
-from zyx.tensor.random import (
-    bernoulli,
-    dropout,
-    multinomial,
-    normal,
-    rand,
-    rand_like,
-    randint,
-    randn,
-    randn_like,
-    randperm,
-    uniform,
-)
 from zyx.tensor.tensor import API_VERSIONS, Tensor
 from zyx.version import __version__
 
@@ -319,6 +305,20 @@ if TYPE_CHECKING:
         plot_dot_graph,
         plot_dot_plan,
         profile,
+    )
+    from zyx.tensor.generator import Generator, default_generator, manual_seed
+    from zyx.tensor.random import (
+        bernoulli,
+        dropout,
+        multinomial,
+        normal,
+        rand,
+        rand_like,
+        randint,
+        randn,
+        randn_like,
+        randperm,
+        uniform,
     )
     from zyx.tensor.weights import glorot_uniform, kaiming_normal, kaiming_uniform
 
@@ -400,6 +400,20 @@ _LAZY: Final = {
     "conv_transpose1d": "zyx.functions.conv",
     "conv_transpose2d": "zyx.functions.conv",
     "conv_transpose3d": "zyx.functions.conv",
+    "bernoulli": "zyx.tensor.random",
+    "dropout": "zyx.tensor.random",
+    "multinomial": "zyx.tensor.random",
+    "normal": "zyx.tensor.random",
+    "rand": "zyx.tensor.random",
+    "rand_like": "zyx.tensor.random",
+    "randint": "zyx.tensor.random",
+    "randn": "zyx.tensor.random",
+    "randn_like": "zyx.tensor.random",
+    "randperm": "zyx.tensor.random",
+    "uniform": "zyx.tensor.random",
+    "Generator": "zyx.tensor.generator",
+    "default_generator": "zyx.tensor.generator",
+    "manual_seed": "zyx.tensor.generator",
     "einsum": "zyx.functions.einsum",
     "empty_cache": "zyx.tensor.control",
     "explain_plan": "zyx.tensor.control",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from zyx import dtype as dtypes
 from zyx import ops
 from zyx import shape as shapes
-from zyx.errors import DeviceError, DTypeError, ShapeError
+from zyx.errors import DTypeError, ShapeError
+from zyx.graph import making
 from zyx.graph import node as n
 from zyx.integers import check_numbers
 from zyx.ops import BinaryOp, UnaryOp
@@ -26,13 +27,7 @@ if TYPE_CHECKING:
 #: So many nodes more than were alive at the last look are made before those that died are forgotten.
 _LEAST_FORGOTTEN: Final = 1000
 
-_UNARY_OPS: Final = {dtype.name: ops.unary_ops(dtype) for dtype in (*dtypes.ALL, *dtypes.COMPLEX)}
 _REDUCE_OPS: Final = {dtype.name: ops.reduce_ops(dtype) for dtype in (*dtypes.ALL, *dtypes.COMPLEX)}
-#: By the dtype of two operands, that of the result of each operation that is defined for it.
-_BINARY_RESULTS: Final = {
-    dtype.name: {op: dtypes.bool_ if op in ops.COMPARISONS else dtype for op in ops.binary_ops(dtype)}
-    for dtype in (*dtypes.ALL, *dtypes.COMPLEX)
-}
 _PRODUCT: Final = ops.ReduceOp.PROD
 _new: Final = object.__new__
 _NUMBERS: Final = frozenset({float, int, bool})
@@ -102,7 +97,7 @@ class Graph:
     def adopt(self, node: n.Node) -> None:
         """Return `node`, of another graph, where an equal one is asked for, unless its values lie in memory."""
         if node.storage is None and not isinstance(node, n.Leaf):
-            key = key_of(node)
+            key = making.key_of(node)
             known = self._nodes.get(key)
             if known is None or known() is None:
                 self._keep(key, node)
@@ -243,7 +238,7 @@ class Graph:
 
     def slide(self, x: n.Node, axis: int, window: int, size: int, stride: int = 1, dilation: int = 1) -> n.Node:
         """Return ``out[.., o, .., k] = x[.., o * stride + k * dilation, .., k]``, o < `size` along `axis`."""
-        self._check_slide(x, axis, window, stride, dilation)
+        making.check_slide(x, axis, window, stride, dilation)
         reach = (size - 1) * stride + (x.shape[window] - 1) * dilation
         if size > 0 and x.shape[window] > 0 and not reach < x.shape[axis]:
             raise ShapeError(
@@ -255,7 +250,7 @@ class Graph:
 
     def unslide(self, x: n.Node, axis: int, window: int, size: int, stride: int = 1, dilation: int = 1) -> n.Node:
         """Return ``out[.., o * stride + k * dilation, .., k] = x[.., o, .., k]``, else 0, of `size` along `axis`."""
-        self._check_slide(x, axis, window, stride, dilation)
+        making.check_slide(x, axis, window, stride, dilation)
         reach = (x.shape[axis] - 1) * stride + (x.shape[window] - 1) * dilation
         if x.shape[axis] > 0 and x.shape[window] > 0 and not reach < size:
             raise ShapeError(
@@ -265,13 +260,6 @@ class Graph:
         shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
         return self._intern(n.Unslide(shape, x.dtype, x.device, (x,), axis, window, stride, dilation))
 
-    @staticmethod
-    def _check_slide(x: n.Node, axis: int, window: int, stride: int, dilation: int) -> None:
-        if axis == window or not (0 <= axis < x.ndim and 0 <= window < x.ndim):
-            raise ShapeError(f"axes {axis} and {window} are not two axes of {x.shape}")
-        if stride < 1 or dilation < 1:
-            raise ShapeError(f"stride {stride} and dilation {dilation} must be at least 1")
-
     # ---- element by element
 
     def unary(self, op: UnaryOp, x: n.Node) -> n.Node:
@@ -280,7 +268,7 @@ class Graph:
         known = self._nodes.get(key)
         if known is not None and (found := known()) is not None:
             return found
-        return self._keep(key, new_unary(op, x))
+        return self._keep(key, making.new_unary(op, x))
 
     def binary(self, op: BinaryOp, x: n.Node, y: n.Node) -> n.Node:
         """Return `op` of each pair of elements of two operands of one shape, dtype and device."""
@@ -288,16 +276,16 @@ class Graph:
         known = self._nodes.get(key)
         if known is not None and (found := known()) is not None:
             return found
-        return self._keep(key, new_binary(op, x, y))
+        return self._keep(key, making.new_binary(op, x, y))
 
     def where(self, condition: n.Node, x: n.Node, y: n.Node) -> n.Node:
         """Return x where the bool `condition` holds, else y."""
-        _check_alike("where", x, y)
+        making.check_alike("where", x, y)
         if not condition.dtype.is_bool:
             raise DTypeError(f"a condition is bool, not {condition.dtype}; compare it with 0")
         if condition.shape != x.shape:
             raise ShapeError(f"where: condition {condition} does not match {x}")
-        check_devices("where", condition, x)
+        making.check_devices("where", condition, x)
         if x is y:
             return x
         return self._intern(n.Where(x.shape, x.dtype, x.device, (condition, x, y)))
@@ -341,7 +329,7 @@ class Graph:
 
     def complex(self, real: n.Node, imaginary: n.Node) -> n.Node:
         """Return the complex number of two nodes of float32, or of float64."""
-        _check_alike("complex", real, imaginary)
+        making.check_alike("complex", real, imaginary)
         if real.dtype not in (dtypes.float32, dtypes.float64):
             raise DTypeError(f"complex: parts are float32 or float64, not {real.dtype}; use .astype(...)")
         if isinstance(real, n.Component) and isinstance(imaginary, n.Component):
@@ -370,7 +358,7 @@ class Graph:
     def reduce(self, op: ReduceOp, x: n.Node, axes: tuple[int, ...]) -> n.Node:
         """Return `x` combined along `axes`, which keep size 1. An empty axis gives the identity of `op`."""
         if op not in _REDUCE_OPS[x.dtype.name]:
-            raise _undefined(op, x.dtype)
+            raise making.undefined(op, x.dtype)
         shape = list(x.shape)
         combined: list[int] = []
         for axis in sorted(shapes.normalize_axes(axes, len(shape))):
@@ -386,7 +374,7 @@ class Graph:
     def scan(self, op: ReduceOp, x: n.Node, axis: int) -> n.Node:
         """Return the running combination of `x` along `axis`."""
         if op not in _REDUCE_OPS[x.dtype.name]:
-            raise _undefined(op, x.dtype)
+            raise making.undefined(op, x.dtype)
         axis = shapes.normalize_axis(axis, x.ndim)
         if x.shape[axis] <= 1:
             return x
@@ -396,32 +384,20 @@ class Graph:
 
     def gather(self, data: n.Node, index: n.Node, axis: int) -> n.Node:
         """Return ``out[i] = data[i with i[axis] := index[i]]``; the shapes agree but for `axis`."""
-        axis = self._check_index("gather", data, index, axis)
+        axis = making.check_index("gather", data, index, axis)
         return self._intern(n.Gather(index.shape, data.dtype, data.device, (data, index), axis))
 
     def scatter(self, base: n.Node, index: n.Node, updates: n.Node, axis: int, op: ReduceOp | None = None) -> n.Node:
         """Return `base` with ``updates[i]`` written to, or combined by `op` into, ``[i with i[axis] := index[i]]``."""
-        axis = self._check_index("scatter", base, index, axis)
+        axis = making.check_index("scatter", base, index, axis)
         if updates.shape != index.shape or updates.dtype is not base.dtype:
             raise ShapeError(f"scatter: updates {updates} do not match index {index.shape} and base {base}")
-        check_devices("scatter", base, updates)
+        making.check_devices("scatter", base, updates)
         if op is not None and (op not in _REDUCE_OPS[base.dtype.name] or (base.dtype.is_complex and op is _PRODUCT)):
             raise DTypeError(f"scatter: {op.value} is not defined for {base.dtype}")
         if 0 in index.shape:
             return base
         return self._intern(n.Scatter(base.shape, base.dtype, base.device, (base, index, updates), axis, op))
-
-    @staticmethod
-    def _check_index(what: str, data: n.Node, index: n.Node, axis: int) -> int:
-        if not index.dtype.is_integer:
-            raise DTypeError(f"{what}: an index is an integer, not {index.dtype}")
-        if index.ndim != data.ndim:
-            raise ShapeError(f"{what}: index {index.shape} and data {data.shape} have different ranks")
-        axis = shapes.normalize_axis(axis, data.ndim)
-        if any([i != axis and a != b for i, (a, b) in enumerate(zip(data.shape, index.shape, strict=True))]):
-            raise ShapeError(f"{what}: index {index.shape} and data {data.shape} differ on an axis other than {axis}")
-        check_devices(what, data, index)
-        return axis
 
     def sort(self, x: n.Node, axis: int, bits: int, count: int) -> n.Node:
         """Return the first `count` places that put `x`, whose elements have `bits` bits, in order; see `Sort`."""
@@ -455,7 +431,7 @@ class Graph:
             raise ShapeError(f"lengths that are transformed are products of {PRIMES}, not {size}")
         if table.shape != (table_size(size),):
             raise ShapeError(f"the table of {size} has shape ({table_size(size)},), not {table.shape}")
-        check_devices("fourier", x, table)
+        making.check_devices("fourier", x, table)
         return self._intern(n.Fourier(x.shape, x.dtype, x.device, (x, table), axis, is_inverse, scale))
 
     # ---- others
@@ -476,7 +452,7 @@ class Graph:
 
     def copy(self, x: n.Node) -> n.Node:
         """Return the values of `x` in a buffer of their own, also if `x` is a leaf; a new node at every call."""
-        return _alone(n.Contiguous(x.shape, x.dtype, x.device, (x,)))
+        return making.alone(n.Contiguous(x.shape, x.dtype, x.device, (x,)))
 
     def to_device(self, x: n.Node, device: str) -> n.Node:
         """Return the values of `x` on `device`."""
@@ -493,7 +469,7 @@ class Graph:
         """
         if not x.dtype.is_inexact:
             return x
-        return _alone(n.Alias(x.shape, x.dtype, x.device, (x,), detached=False))
+        return making.alone(n.Alias(x.shape, x.dtype, x.device, (x,), detached=False))
 
     def detach(self, x: n.Node) -> n.Node:
         """Return the values of `x`, cut off from gradients."""
@@ -503,7 +479,7 @@ class Graph:
 
     def custom(self, kernel: object, sources: tuple[n.Node, ...], output: int, shape: Shape, dtype: DType) -> n.Node:
         """Return output number `output` of a hand-written `kernel`, which is hashable."""
-        check_devices("custom kernel", *sources)
+        making.check_devices("custom kernel", *sources)
         if dtype.is_complex or any([x.dtype.is_complex for x in sources]):
             raise DTypeError(f"custom kernel {kernel!r}: kernels have no complex numbers; see zyx.view_as_real")
         return self._intern(n.Custom(shape, dtype, sources[0].device, sources, kernel, output))
@@ -518,110 +494,3 @@ class Graph:
             if other is not None:
                 found.append(other)
         return found
-
-
-def computed_leaf(node: n.Node, storage: object) -> n.Leaf:
-    """Return a new leaf with the values of `node`, which lie in `storage`; how they were computed is forgotten."""
-    leaf: n.Leaf = _new(n.Leaf)  # as in `new_binary`
-    leaf.shape = node.shape
-    leaf.dtype = node.dtype
-    leaf.device = node.device
-    leaf.sources = ()
-    leaf.depth = 0
-    leaf.storage = storage
-    leaf.reader = leaf.plans = None
-    leaf.history_lost = True
-    return leaf
-
-
-def new_unary(op: UnaryOp, x: n.Node) -> n.Unary:
-    """Return a new node, which is in no table."""
-    if op not in _UNARY_OPS[x.dtype.name]:
-        raise _undefined(op, x.dtype)
-    node: n.Unary = _new(n.Unary)  # as in `new_binary`
-    node.shape = x.shape
-    node.dtype = x.dtype
-    node.device = x.device
-    node.sources = (x,)
-    node.op = op
-    node.storage = node.reader = None
-    node.depth = 1 if x.storage is not None else x.depth + 1
-    return node
-
-
-def new_binary(op: BinaryOp, x: n.Node, y: n.Node) -> n.Binary:
-    """Return a new node, which is in no table."""
-    shape, dtype, device = x.shape, x.dtype, x.device
-    if shape != y.shape or dtype is not y.dtype or device != y.device:
-        _check_alike(op.value, x, y)
-    result = _BINARY_RESULTS[dtype.name].get(op)
-    if result is None:
-        raise _undefined(op, dtype)
-    node: n.Binary = _new(n.Binary)  # as the constructor makes it, without its call, which would take as long again
-    node.shape = shape
-    node.dtype = result
-    node.device = device
-    node.sources = (x, y)
-    node.op = op
-    node.storage = node.reader = None
-    first = 1 if x.storage is not None else x.depth + 1
-    second = 1 if y.storage is not None else y.depth + 1
-    node.depth = first if first > second else second  # max() takes three times as long
-    return node
-
-
-#: Operations by the names of the functions that ask for them, where these are others.
-_FUNCTIONS: Final = {"lt": "less", "le": "less_equal", "mod": "remainder"}
-
-
-def _undefined(op: UnaryOp | BinaryOp | ReduceOp, dtype: DType) -> DTypeError:
-    """Return the error that there is no `op` of `dtype`."""
-    name = _FUNCTIONS.get(op.value, op.value)
-    if dtype.is_complex:
-        return DTypeError(
-            f"{name} is not defined for {dtype}: complex numbers have no order and no bits; take x.real, x.imag or "
-            "zyx.abs(x)"
-        )
-    return DTypeError(f"{name} is not defined for {dtype}")
-
-
-def _check_alike(what: str, x: n.Node, y: n.Node) -> None:
-    if x.shape != y.shape:
-        raise ShapeError(f"{what}: shapes {x.shape} and {y.shape} differ")
-    if x.dtype is not y.dtype:
-        raise DTypeError(f"{what}: dtypes {x.dtype} and {y.dtype} differ")
-    check_devices(what, x, y)
-
-
-def key_of(node: n.Node) -> object:
-    """Return what makes a node with sources or attributes equal to others; the graph says in which way."""
-    kind = type(node)
-    if kind is n.Unary or kind is n.Binary:  # which have all the rest from their sources
-        return (node.op, *map(id, node.sources))  # type: ignore[attr-defined]  # both have it
-    return (kind, node.attributes, node.shape, node.dtype.name, node.device, *map(id, node.sources))
-
-
-def _depth(sources: tuple[n.Node, ...]) -> int:
-    """Return the depth of a node with these sources."""
-    depth = 0
-    for source in sources:
-        least = 1 if source.storage is not None else source.depth + 1
-        if least > depth:  # noqa: PLR1730  # max() takes three times as long
-            depth = least
-    return depth
-
-
-def _alone(node: n.Node) -> n.Node:
-    """Return a node that is never returned again."""
-    node.depth = _depth(node.sources)
-    return node
-
-
-def check_devices(what: str, *nodes: n.Node) -> None:
-    """Raise `DeviceError` unless all nodes are on one device."""
-    for node in nodes:
-        if node.device != nodes[0].device:
-            raise DeviceError(
-                f"{what}: operands are on different devices, {', '.join(node.device for node in nodes)}; "
-                "move them with .to(...)"
-            )

@@ -16,7 +16,8 @@ from weakref import ref
 
 from zyx import dtype as dtypes
 from zyx.graph import node as n
-from zyx.graph.graph import Graph, key_of, new_binary, new_unary
+from zyx.graph.graph import Graph
+from zyx.graph.making import key_of, new_binary, new_unary
 from zyx.ops import UnaryOp
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from zyx.errors import BackendError, DeviceLostError, TraceError
-from zyx.graph.graph import computed_leaf
+from zyx.graph.making import computed_leaf
 from zyx.jit.exact_key import attributes_of
 from zyx.jit.numbers import StandIn
 from zyx.jit.structure import containers_in, parts_of, put_together, values_in

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from zyx.errors import ZyxError
 from zyx.graph import node as n
-from zyx.graph.graph import computed_leaf
+from zyx.graph.making import computed_leaf
 from zyx.graph.prefix import NoPrefixError, longer
 from zyx.graph.walk import topological
 from zyx.jit.entry import Entry

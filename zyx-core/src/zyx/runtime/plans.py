@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import DeviceLostError, ZyxError
-from zyx.graph.graph import computed_leaf
+from zyx.graph.making import computed_leaf
 from zyx.graph.node import Binary, Const
 from zyx.runtime.devices import Devices
 from zyx.runtime.signature import Key, signature, single

@@ -15,8 +15,8 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx.errors import BackendError, DeviceLostError, TraceError, locate
 from zyx.graph import node as n
-from zyx.graph.graph import computed_leaf
 from zyx.graph.live import LiveGraph
+from zyx.graph.making import computed_leaf
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
 from zyx.runtime.lazy import Unread, read_slices_only

@@ -1,0 +1,152 @@
+"""What `zyx.graph.graph` makes nodes with that are in no table, and what makes nodes equal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx import dtype as dtypes
+from zyx import ops
+from zyx import shape as shapes
+from zyx.errors import DeviceError, DTypeError, ShapeError
+from zyx.graph import node as n
+
+if TYPE_CHECKING:
+    from zyx.dtype import DType
+    from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+
+_new: Final = object.__new__
+_UNARY_OPS: Final = {dtype.name: ops.unary_ops(dtype) for dtype in (*dtypes.ALL, *dtypes.COMPLEX)}
+#: By the dtype of two operands, that of the result of each operation that is defined for it.
+_BINARY_RESULTS: Final = {
+    dtype.name: {op: dtypes.bool_ if op in ops.COMPARISONS else dtype for op in ops.binary_ops(dtype)}
+    for dtype in (*dtypes.ALL, *dtypes.COMPLEX)
+}
+
+
+def computed_leaf(node: n.Node, storage: object) -> n.Leaf:
+    """Return a new leaf with the values of `node`, which lie in `storage`; how they were computed is forgotten."""
+    leaf: n.Leaf = _new(n.Leaf)  # as in `new_binary`
+    leaf.shape = node.shape
+    leaf.dtype = node.dtype
+    leaf.device = node.device
+    leaf.sources = ()
+    leaf.depth = 0
+    leaf.storage = storage
+    leaf.reader = leaf.plans = None
+    leaf.history_lost = True
+    return leaf
+
+
+def new_unary(op: UnaryOp, x: n.Node) -> n.Unary:
+    """Return a new node, which is in no table."""
+    if op not in _UNARY_OPS[x.dtype.name]:
+        raise undefined(op, x.dtype)
+    node: n.Unary = _new(n.Unary)  # as in `new_binary`
+    node.shape = x.shape
+    node.dtype = x.dtype
+    node.device = x.device
+    node.sources = (x,)
+    node.op = op
+    node.storage = node.reader = None
+    node.depth = 1 if x.storage is not None else x.depth + 1
+    return node
+
+
+def new_binary(op: BinaryOp, x: n.Node, y: n.Node) -> n.Binary:
+    """Return a new node, which is in no table."""
+    shape, dtype, device = x.shape, x.dtype, x.device
+    if shape != y.shape or dtype is not y.dtype or device != y.device:
+        check_alike(op.value, x, y)
+    result = _BINARY_RESULTS[dtype.name].get(op)
+    if result is None:
+        raise undefined(op, dtype)
+    node: n.Binary = _new(n.Binary)  # as the constructor makes it, without its call, which would take as long again
+    node.shape = shape
+    node.dtype = result
+    node.device = device
+    node.sources = (x, y)
+    node.op = op
+    node.storage = node.reader = None
+    first = 1 if x.storage is not None else x.depth + 1
+    second = 1 if y.storage is not None else y.depth + 1
+    node.depth = first if first > second else second  # max() takes three times as long
+    return node
+
+
+#: Operations by the names of the functions that ask for them, where these are others.
+_FUNCTIONS: Final = {"lt": "less", "le": "less_equal", "mod": "remainder"}
+
+
+def undefined(op: UnaryOp | BinaryOp | ReduceOp, dtype: DType) -> DTypeError:
+    """Return the error that there is no `op` of `dtype`."""
+    name = _FUNCTIONS.get(op.value, op.value)
+    if dtype.is_complex:
+        return DTypeError(
+            f"{name} is not defined for {dtype}: complex numbers have no order and no bits; take x.real, x.imag or "
+            "zyx.abs(x)"
+        )
+    return DTypeError(f"{name} is not defined for {dtype}")
+
+
+def check_alike(what: str, x: n.Node, y: n.Node) -> None:
+    """Raise an error unless two operands have one shape, dtype and device."""
+    if x.shape != y.shape:
+        raise ShapeError(f"{what}: shapes {x.shape} and {y.shape} differ")
+    if x.dtype is not y.dtype:
+        raise DTypeError(f"{what}: dtypes {x.dtype} and {y.dtype} differ")
+    check_devices(what, x, y)
+
+
+def key_of(node: n.Node) -> object:
+    """Return what makes a node with sources or attributes equal to others; the graph says in which way."""
+    kind = type(node)
+    if kind is n.Unary or kind is n.Binary:  # which have all the rest from their sources
+        return (node.op, *map(id, node.sources))  # type: ignore[attr-defined]  # both have it
+    return (kind, node.attributes, node.shape, node.dtype.name, node.device, *map(id, node.sources))
+
+
+def depth_of(sources: tuple[n.Node, ...]) -> int:
+    """Return the depth of a node with these sources."""
+    depth = 0
+    for source in sources:
+        least = 1 if source.storage is not None else source.depth + 1
+        if least > depth:  # noqa: PLR1730  # max() takes three times as long
+            depth = least
+    return depth
+
+
+def alone(node: n.Node) -> n.Node:
+    """Return a node that is never returned again."""
+    node.depth = depth_of(node.sources)
+    return node
+
+
+def check_devices(what: str, *nodes: n.Node) -> None:
+    """Raise `DeviceError` unless all nodes are on one device."""
+    for node in nodes:
+        if node.device != nodes[0].device:
+            raise DeviceError(
+                f"{what}: operands are on different devices, {', '.join(node.device for node in nodes)}; "
+                "move them with .to(...)"
+            )
+
+
+def check_slide(x: n.Node, axis: int, window: int, stride: int, dilation: int) -> None:
+    """Raise `ShapeError` unless windows can slide along `axis`."""
+    if axis == window or not (0 <= axis < x.ndim and 0 <= window < x.ndim):
+        raise ShapeError(f"axes {axis} and {window} are not two axes of {x.shape}")
+    if stride < 1 or dilation < 1:
+        raise ShapeError(f"stride {stride} and dilation {dilation} must be at least 1")
+
+
+def check_index(what: str, data: n.Node, index: n.Node, axis: int) -> int:
+    """Return the axis that is indexed, once the shapes, devices and dtype of an index fit."""
+    if not index.dtype.is_integer:
+        raise DTypeError(f"{what}: an index is an integer, not {index.dtype}")
+    if index.ndim != data.ndim:
+        raise ShapeError(f"{what}: index {index.shape} and data {data.shape} have different ranks")
+    axis = shapes.normalize_axis(axis, data.ndim)
+    if any([i != axis and a != b for i, (a, b) in enumerate(zip(data.shape, index.shape, strict=True))]):
+        raise ShapeError(f"{what}: index {index.shape} and data {data.shape} differ on an axis other than {axis}")
+    check_devices(what, data, index)
+    return axis
