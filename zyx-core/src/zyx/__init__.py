@@ -147,8 +147,8 @@ from zyx.functions.elementwise import (
     tanh,
     trunc,
 )
+from zyx.functions.info import API_VERSIONS, astype, can_cast, finfo, iinfo, isdtype, result_type
 from zyx.functions.info import array_namespace_info as __array_namespace_info__
-from zyx.functions.info import astype, can_cast, finfo, iinfo, isdtype, result_type
 from zyx.functions.joining import chunk, concat, meshgrid, pad, repeat, roll, split, stack, tile, unstack
 from zyx.functions.linalg import cross, dot, matmul, matrix_power, outer, tensordot, trace, vecdot
 from zyx.functions.movement import (
@@ -250,7 +250,7 @@ from zyx.tensor.devices import (
     settings,
     synchronize,
 )
-from zyx.tensor.tensor import API_VERSIONS, Tensor
+from zyx.tensor.tensor import Tensor
 from zyx.version import __version__
 
 if TYPE_CHECKING:

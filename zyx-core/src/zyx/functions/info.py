@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.dtype import DType, Kind, as_dtype, promote
-from zyx.errors import DTypeError
+from zyx.errors import DTypeError, SettingsError
 from zyx.functions.operands import is_operand, is_tensor, require, wrap
 from zyx.runtime.runtime import current
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from zyx.dtype import DTypeLike
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
+
+
+#: Of the Array API.
+API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 class FloatInfo(NamedTuple):
@@ -205,3 +212,14 @@ class NamespaceInfo:
 def array_namespace_info() -> NamespaceInfo:
     """Return what this namespace offers; it is ``zyx.__array_namespace_info__``."""
     return NamespaceInfo()
+
+
+def array_namespace(x: Tensor, *, api_version: str | None = None) -> ModuleType:
+    """Return `zyx`, which follows the Array API.
+
+    Raises:
+        SettingsError: An unknown version of it.
+    """
+    if api_version not in (None, *API_VERSIONS):
+        raise SettingsError(f"version {api_version} of the Array API is not one of {', '.join(API_VERSIONS)}")
+    return sys.modules["zyx"]

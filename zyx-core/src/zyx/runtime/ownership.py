@@ -1,4 +1,4 @@
-"""Tell whether a buffer may be written over: whether a tensor is the only one that its values belong to.
+"""Tell in whose buffer values lie, and whether it may be written over: whether a tensor is the only one that has it.
 
 CPython counts references; the counts of a tensor that is alone are taken once, from one that surely is, by the same
 lines of code, so that it does not matter what references the interpreter itself holds while it runs them.
@@ -15,6 +15,15 @@ from zyx.runtime.buffer import Buffer
 if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.runtime.handle import Handle
+
+
+#: What has its values in the buffer of its source, if that has one; and what has them there already, or has none.
+SAME_LAYOUT: Final = frozenset({n.Reshape, n.Alias})
+RARELY_COMPUTED: Final = SAME_LAYOUT | {n.Leaf}
+#: Values that need no memory: kernels have them, whatever lies in a buffer.
+KNOWN: Final = frozenset({n.Const, n.Iota})
+#: What a tensor is of which parts were written to: it may be stored over what it was before.
+WRITTEN_TO: Final = frozenset({n.Scatter, n.Reshape})
 
 
 def is_sole_owner(handle: Handle) -> bool:
@@ -44,6 +53,15 @@ def _alone() -> _Alone:
 def is_ours(storage: object) -> bool:
     """Whether `storage` is a buffer in memory that no other library has."""
     return isinstance(storage, Buffer) and (storage.raw is None or not storage.raw.is_foreign)
+
+
+def source_with_same_layout(node: Node) -> Node | None:
+    """Return a node with storage whose buffer holds the values of `node` as they are, if there is one."""
+    while node.storage is None:
+        if type(node) not in SAME_LAYOUT:
+            return None
+        node = node.sources[0]
+    return node
 
 
 def written_over(node: Node) -> Node | None:

@@ -21,7 +21,7 @@ from zyx.runtime import lifetime
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
 from zyx.runtime.lazy import Unread, read_slices_only
 from zyx.runtime.observer import Observers
-from zyx.runtime.ownership import is_ours, written_over
+from zyx.runtime.ownership import KNOWN, RARELY_COMPUTED, WRITTEN_TO, is_ours, source_with_same_layout, written_over
 from zyx.runtime.plans import Plans, of_parent
 from zyx.runtime.signature import Key, signature
 from zyx.runtime.waiting import Waiting, check_may_wait, working
@@ -39,15 +39,8 @@ if TYPE_CHECKING:
     from zyx.settings.record import Settings
     from zyx.shape import Shape
 
-#: What has its values in the buffer of its source, if that has one; and what has them there already, or has none.
-_SAME_LAYOUT: Final = frozenset({n.Reshape, n.Alias})
-_RARELY_COMPUTED: Final = _SAME_LAYOUT | {n.Leaf}
 #: What has a short way to its plan if it reads leaves.
 _SINGLE: Final = frozenset({n.Unary, n.Binary, n.Fourier})
-#: Values that need no memory: kernels have them, whatever lies in a buffer.
-_KNOWN: Final = frozenset({n.Const, n.Iota})
-#: What a tensor is of which parts were written to: it may be stored over what it was before.
-_WRITTEN_TO: Final = frozenset({n.Scatter, n.Reshape})
 
 
 class SupportsFork(Protocol):
@@ -127,7 +120,7 @@ class Runtime(Plans):
                 f"{node!r} was made while a function was being traced, and has no values: return it from that "
                 "function instead of keeping it"
             )
-        if node.storage is not None and tracing is None and (node.sources or type(node) in _KNOWN):
+        if node.storage is not None and tracing is None and (node.sources or type(node) in KNOWN):
             leaf = computed_leaf(node, node.storage)
             handle._node = leaf
             if self.observers.references:
@@ -276,9 +269,8 @@ class Runtime(Plans):
                 self._compute(wanted)
             for handle in handles:
                 self.current_node(handle)
-            for node in wanted:
-                if type(node) in _KNOWN:  # an equal one is a part of what it is met in, and no leaf
-                    node.storage = None
+            for known in [node for node in wanted if type(node) in KNOWN]:  # equal ones are no leaves in other graphs
+                known.storage = None
 
     @staticmethod
     def _uncomputed(handles: Iterable[Handle]) -> list[Node]:
@@ -326,7 +318,7 @@ class Runtime(Plans):
     def _compute(self, nodes: Sequence[Node]) -> None:
         given: dict[Node, Buffer] = {}
         for node in nodes:
-            if type(node) in _RARELY_COMPUTED or 0 in node.shape:
+            if type(node) in RARELY_COMPUTED or 0 in node.shape:
                 buffer = self._given(node)
                 if buffer is not None:
                     given[node] = buffer
@@ -347,7 +339,7 @@ class Runtime(Plans):
             raise TraceError(f"{node!r} stands for an argument of a traced function and has no values")
         if 0 in node.shape:
             return self._empty_buffer(node.device)
-        shared = _source_with_same_layout(node)
+        shared = source_with_same_layout(node)
         return None if shared is None else self.buffer_of(shared)
 
     def _computed(self, nodes: Sequence[Node]) -> list[Buffer]:
@@ -371,7 +363,7 @@ class Runtime(Plans):
             key = Key((key.structure, *(device.name for device in placed.values())), key.constants)
         donations: dict[Node, Node] = {}
         for node in nodes:
-            if type(node) in _WRITTEN_TO and not placed and not self.observers.references:
+            if type(node) in WRITTEN_TO and not placed and not self.observers.references:
                 leaf = written_over(node)
                 if leaf is not None and is_ours(leaf.storage):
                     donations[node] = leaf
@@ -486,15 +478,6 @@ class Runtime(Plans):
                 self._forget_placement()
         for each in list(self.forked):
             each.after_fork()
-
-
-def _source_with_same_layout(node: Node) -> Node | None:
-    """Return a node with storage whose buffer holds the values of `node` as they are, if there is one."""
-    while node.storage is None:
-        if type(node) not in _SAME_LAYOUT:
-            return None
-        node = node.sources[0]
-    return node
 
 
 _current: list[Runtime] = []

@@ -10,11 +10,10 @@ somebody reads them, or calls `realize`. ``==`` compares element by element; ten
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from zyx.dtype import DType, as_dtype
-from zyx.errors import DTypeError, SettingsError, ShapeError
+from zyx.errors import DTypeError, ShapeError
 from zyx.functions import (
     activations,
     arithmetic,
@@ -43,12 +42,9 @@ from zyx.tensor import convert
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
-    from types import ModuleType
 
     from zyx.dtype import DTypeLike
     from zyx.runtime.placement import DeviceLike
-
-API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 class Tensor(Handle):
@@ -497,12 +493,4 @@ class Tensor(Handle):
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return Tensor, (convert.numpy(self),)  # by value, to the default device
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        """Return `zyx`, which follows the Array API.
-
-        Raises:
-            SettingsError: An unknown version of it.
-        """
-        if api_version not in (None, *API_VERSIONS):
-            raise SettingsError(f"version {api_version} of the Array API is not one of {', '.join(API_VERSIONS)}")
-        return sys.modules["zyx"]
+    __array_namespace__ = info.array_namespace
