@@ -269,8 +269,9 @@ class Runtime(Plans):
                 self._compute(wanted)
             for handle in handles:
                 self.current_node(handle)
-            for known in [node for node in wanted if type(node) in KNOWN]:  # equal ones are no leaves in other graphs
-                known.storage = None
+            for node in wanted:
+                if type(node) in KNOWN:  # an equal one is a part of what it is met in, and no leaf
+                    node.storage = None
 
     @staticmethod
     def _uncomputed(handles: Iterable[Handle]) -> list[Node]:
@@ -364,12 +365,11 @@ class Runtime(Plans):
         donations: dict[Node, Node] = {}
         for node in nodes:
             if type(node) in WRITTEN_TO and not placed and not self.observers.references:
-                leaf = written_over(node)
-                if leaf is not None and is_ours(leaf.storage):
+                if (leaf := written_over(node)) is not None and is_ours(leaf.storage):
                     donations[node] = leaf
         if donations:
-            written = tuple([(nodes.index(node), leaves.index(old)) for node, old in donations.items()])
-            key = Key((key.structure, "over", written), key.constants)
+            over = [(nodes.index(node), leaves.index(old)) for node, old in donations.items()]
+            key = Key((key.structure, "over", *over), key.constants)
         plan = self._plans.get(key)
         given: Sequence[Scalar] = ()
         if plan is None:
