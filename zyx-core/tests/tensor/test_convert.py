@@ -104,6 +104,39 @@ def test_dlpack_goes_both_ways():
     assert zyx.Tensor(Foreign()).tolist() == array.tolist()
 
 
+_BOX = np.arange(24.0).reshape(4, 6)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        _BOX[::-1],
+        _BOX[::-1, ::-2],
+        _BOX[2:0:-1, 1:4],
+        _BOX.T[::-1],
+        _BOX[:, :4],
+        _BOX[::3, ::5],
+        np.broadcast_to(_BOX[:, :1], (4, 3)),
+        np.broadcast_to(_BOX[::-1, :1], (2, 4, 3)),
+        _BOX[:0, ::-1],
+        _BOX[::-1, 0],
+        np.array(3.0),
+        _BOX.astype(np.int8)[:, ::-1],
+        (_BOX > 3)[::-1],
+        (_BOX + 1j)[::-1, ::-3],
+    ],
+    ids=lambda array: f"{array.dtype}{array.shape}{array.strides}",
+)
+@pytest.mark.parametrize("writeable", [True, False])
+def test_dlpack_takes_every_stride(array, writeable):
+    view = array.view()
+    if not writeable:
+        view.flags.writeable = False
+    found = zyx.from_dlpack(view)
+    assert found.shape == array.shape
+    assert np.array_equal(found.numpy(), array)
+
+
 def test_what_dlpack_cannot_do_is_refused():
     x = zyx.ones(2)
     with pytest.raises(SharingError, match="exported to host memory"):

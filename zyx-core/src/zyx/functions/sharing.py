@@ -197,10 +197,12 @@ def host_array(data: Any) -> Array:  # noqa: ANN401  # whatever has __dlpack__
     if 0 in shape:
         return np.zeros(shape, dtype.numpy)
     steps = [array.strides[axis] for axis in range(array.rank)] if array.strides else strides_of(shape)
-    pieces = zip(shape, steps, strict=True)
-    length = 1 + sum((size - 1) * step for size, step in pieces)  # strides of libraries with DLPack are not negative
-    words = (ctypes.c_uint8 * (length * dtype.itemsize)).from_address((array.data or 0) + array.offset)
-    flat = np.frombuffer(words, np.uint8).view(dtype.numpy)
+    reaches = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
+    before = -sum(min(reach, 0) for reach in reaches)  # elements in memory below the first, where strides are negative
+    length = before + 1 + sum(max(reach, 0) for reach in reaches)
+    first = (array.data or 0) + array.offset
+    words = (ctypes.c_uint8 * (length * dtype.itemsize)).from_address(first - before * dtype.itemsize)
+    flat = np.frombuffer(words, np.uint8).view(dtype.numpy)[before:]
     values = np.lib.stride_tricks.as_strided(flat, shape, [step * dtype.itemsize for step in steps]).copy()
     del owner  # only now: until here it has kept the memory
     return values
