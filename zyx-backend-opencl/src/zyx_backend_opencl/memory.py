@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from zyx.backend.caching_pool import CachedBuffer, CachingPool
 from zyx.errors import AllocationError, TransferError
@@ -28,6 +28,8 @@ class ClPool(CachingPool[Memory, Command]):
         capacity_bytes: Size of the memory.
         max_buffer_bytes: Size of the largest buffer.
     """
+
+    waits_apart: ClassVar[bool] = True  # OpenCL's calls may come from any thread, and `Work` has a lock of its own
 
     def __init__(self, name: str, session: Session, capacity_bytes: int, max_buffer_bytes: int) -> None:
         super().__init__(name, capacity_bytes, max_buffer_bytes)
