@@ -62,7 +62,8 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
     ) -> None:
         super().__init__(name, pool, info)
         self.pool: Final = pool
-        self.compiles_at_once = min(_COMPILING_THREADS, os.cpu_count() or 1)
+        takes_threads = pool.session.device.takes_threads
+        self.compiles_at_once = min(_COMPILING_THREADS, os.cpu_count() or 1) if takes_threads else 1
         self.dialect: Final = dialect
         self._options = options
         self._cache = cache
