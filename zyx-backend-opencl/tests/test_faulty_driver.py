@@ -280,6 +280,18 @@ def test_what_a_device_tells_becomes_its_info(monkeypatch: pytest.MonkeyPatch):
     backends.close()
 
 
+@pytest.mark.parametrize(("platform", "takes_threads"), [("Paper", True), ("Oclgrind", False)])
+def test_a_driver_that_crashes_where_threads_call_it_at_once_is_called_by_one(
+    monkeypatch: pytest.MonkeyPatch, platform: str, takes_threads: bool
+):
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    backends = open_with(monkeypatch, FakeCl([FakePlatform(platform, [FakeDevice("card")])]))
+    device = backends.devices["opencl:0"]
+    assert device.memory_pool.waits_apart is takes_threads
+    assert device.compiles_at_once == (3 if takes_threads else 1)
+    backends.close()
+
+
 def refuse(code: int) -> Callable[..., object]:
     def call(*args: object) -> object:
         raise Refused(code)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.cached_build import digest, load_or_build
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from zyx.render.dialect import Dialect
     from zyx_backend_opencl.driver import Built, CommandBuffers
     from zyx_backend_opencl.memory import ClPool
+
+#: Programs that are built at once have nothing in common but the context, and the calls let go of Python's lock.
+_COMPILING_THREADS: Final = 8
 
 
 class ClDevice(DriverDevice[ClProgram | ClSequence]):
@@ -57,12 +62,15 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
     ) -> None:
         super().__init__(name, pool, info)
         self.pool: Final = pool
+        takes_threads = pool.session.device.takes_threads
+        self.compiles_at_once = min(_COMPILING_THREADS, os.cpu_count() or 1) if takes_threads else 1
         self.dialect: Final = dialect
         self._options = options
         self._cache = cache
         self._recorder = recorder
         self._note = note
         self._declares = reads_header(pool.session.device.platform)
+        self._declaring: Final = Lock()  # for who finds that it does not do
 
     @property
     def in_flight(self) -> int:
@@ -71,7 +79,7 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
     # ---- programs
 
     def compile(self, kernel: Kernel) -> ClProgram:
-        """Return the program of `kernel`. May run in one thread while another uses the device."""
+        """Return the program of `kernel`. May run in several threads while another uses the device."""
         return self.build(self.render(kernel))
 
     def render(self, kernel: Kernel) -> Rendered:
@@ -121,9 +129,11 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
             return session.build(declared(source), f"{self._options} {WITHOUT_HEADER}")
         except BuildError as error:
             built = session.build(source, self._options)  # which fails as well if the kernel is at fault
-            self._declares = False
+            with self._declaring:
+                is_first, self._declares = self._declares, False
             reason = str(error).splitlines()[-1]
-            self._note(f"{self.name} builds slowly: its compiler takes no program without its header: {reason}")
+            if is_first:  # others may have begun with it before
+                self._note(f"{self.name} builds slowly: its compiler takes no program without its header: {reason}")
             return built
 
     # ---- launches

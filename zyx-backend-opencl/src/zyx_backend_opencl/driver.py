@@ -35,6 +35,9 @@ Kernel: TypeAlias = Any
 _NO_PLATFORM: Final = -1001
 _NO_DEVICE: Final = -1
 
+#: Names of platforms that crash where two threads call them at once, against the standard: Oclgrind 21.10, in builds.
+_ONE_THREAD: Final = frozenset({"Oclgrind"})
+
 VERSION: Final = f"pyopencl {cl.VERSION_TEXT}"
 
 #: The oldest version of OpenCL that has what is called here, and the version of its C that kernels are written in.
@@ -103,6 +106,11 @@ class ListedDevice:
         """
         has_them = bool(self.native.queue_properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
         return has_them and not self.is_nvidia
+
+    @property
+    def takes_threads(self) -> bool:
+        """Whether its driver may be called from several threads at once, as the standard says of all drivers."""
+        return self.platform not in _ONE_THREAD
 
     @property
     def is_nvidia(self) -> bool:

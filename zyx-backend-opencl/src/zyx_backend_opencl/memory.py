@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from zyx.backend.caching_pool import CachedBuffer, CachingPool
 from zyx.errors import AllocationError, TransferError
@@ -28,6 +28,8 @@ class ClPool(CachingPool[Memory, Command]):
         capacity_bytes: Size of the memory.
         max_buffer_bytes: Size of the largest buffer.
     """
+
+    waits_apart: ClassVar[bool] = True  # the driver takes calls from any thread, and `Work` has a lock of its own
 
     def __init__(self, name: str, session: Session, capacity_bytes: int, max_buffer_bytes: int) -> None:
         super().__init__(name, capacity_bytes, max_buffer_bytes)
@@ -103,3 +105,9 @@ class ClPool(CachingPool[Memory, Command]):
             self._is_open = False
             self.trim()
             self.session.close()
+
+
+class OneThreadPool(ClPool):
+    """That of a device whose driver does not take calls from several threads at once."""
+
+    waits_apart: ClassVar[bool] = False

@@ -10,7 +10,7 @@ from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_opencl import driver
 from zyx_backend_opencl.device import ClDevice
 from zyx_backend_opencl.info import build_options, device_info, features_of
-from zyx_backend_opencl.memory import ClPool
+from zyx_backend_opencl.memory import ClPool, OneThreadPool
 from zyx_backend_opencl.render import opencl_dialect
 from zyx_backend_opencl.subgroups import swap_in_order
 from zyx_backend_opencl.version import __version__
@@ -56,7 +56,8 @@ def open_pools(config: BackendConfig[OpenclConfig]) -> Sequence[ClPool]:
             raise InitializationError(f"{what}, and at least {least} is needed: update its driver")
         session = driver.Session(device, out_of_order=section.out_of_order)
         capacity, largest = device.query("global_mem_size"), device.query("max_mem_alloc_size", 1 << 27)
-        return ClPool(f"opencl:{number} memory", session, capacity, largest)
+        kind = ClPool if device.takes_threads else OneThreadPool
+        return kind(f"opencl:{number} memory", session, capacity, largest)
 
     return open_each(wanted, open_pool, config.note, refused)
 

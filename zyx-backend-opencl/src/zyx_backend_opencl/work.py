@@ -4,11 +4,15 @@ A command that fails after it was queued says so to its own event alone, in a nu
 too. So each command is noted here until it is complete, with what it is and what it waits for. Whoever waits for it, or
 for something behind it, gets an error that names it. A failure that nobody waits for, since its event was released,
 surfaces at the next wait for whatever it be; `Work.finish` tells of every failure that was not told yet.
+
+One thread may wait while others queue work: what is noted has a lock, which is free while the driver waits. By the time
+a wait is over, another thread may have seen the same end, and noted it.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.work_event import dependent
@@ -69,18 +73,20 @@ class Command:
 
 
 class Work:
-    """The commands of one device that may still be running, oldest first."""
+    """The commands of one device that may still be running, oldest first. Any thread may call any method."""
 
     def __init__(self, session: Session) -> None:
         self._session: Final = session
         self._commands: deque[Command] = deque()
         self._failed: list[Command] = []  # those that nobody was told of
+        self._lock: Final = RLock()  # what goes with a command may, as it is let go, come back here
 
     @property
     def count(self) -> int:
         """Number of commands that are not complete."""
-        self._look(0)
-        return len(self._commands)
+        with self._lock:
+            self._look(0)
+            return len(self._commands)
 
     def add(
         self,
@@ -99,10 +105,11 @@ class Work:
             kind: The error, if it fails for no better known reason.
             kept: What must stay alive until then.
         """
-        self._forget_completed()
-        command = Command(native, what, kind, behind, kept)
-        self._commands.append(command)
-        return command
+        with self._lock:
+            self._forget_completed()
+            command = Command(native, what, kind, behind, kept)
+            self._commands.append(command)
+            return command
 
     def natives(self, commands: Iterable[Command], what: str) -> list[NativeEvent]:
         """Return the driver's events for `what` to wait for.
@@ -110,12 +117,13 @@ class Work:
         Raises:
             BackendError: One of the commands has failed, so `what` cannot be done.
         """
-        self._forget_completed()
-        for command in commands:
-            if command.error is not None:
-                command.tell()
-                raise dependent(what, command.error) from command.error
-        return [command.native for command in commands if not command.is_complete]
+        with self._lock:
+            self._forget_completed()
+            for command in commands:
+                if command.error is not None:
+                    command.tell()
+                    raise dependent(what, command.error) from command.error
+            return [command.native for command in commands if not command.is_complete]
 
     def wait(self, commands: Sequence[Command]) -> None:
         """Return when `commands` are complete.
@@ -123,28 +131,34 @@ class Work:
         Raises:
             BackendError: One of them failed, or work that was released before. The text says which, and where.
         """
-        running = [command for command in commands if not command.is_complete]
+        with self._lock:
+            running = [command for command in commands if not command.is_complete]
+        code = 0
         if running:
             try:
                 self._session.wait([command.native for command in running])
             except Fault as error:
-                self._look(error.code)
+                code = error.code
+        with self._lock:
+            if code:
+                self._look(code)
                 if all(
                     command.error is None for command in running
                 ):  # drivers are known that say complete all the same
                     for command in running:
-                        self._fail(command, error.code)
+                        self._fail(command, code)
             else:
                 for command in running:
                     self._end(command, 0)
-        self._forget_completed()
-        self._tell(commands)
-        self._tell([command for command in self._failed if command.is_released and not command.is_told])
+            self._forget_completed()
+            self._tell(commands)
+            self._tell([command for command in self._failed if command.is_released and not command.is_told])
 
     def release(self, commands: Iterable[Command]) -> None:
         """Note that nobody will wait for `commands`."""
-        for command in commands:
-            command.is_released = True
+        with self._lock:
+            for command in commands:
+                command.is_released = True
 
     def finish(self) -> None:
         """Return when nothing is running.
@@ -157,8 +171,9 @@ class Work:
             self._session.finish()
         except Fault as error:
             code = error.code
-        self._look(code)
-        self._tell([command for command in self._failed if not command.is_told])
+        with self._lock:
+            self._look(code)
+            self._tell([command for command in self._failed if not command.is_told])
         if code:
             raise failure("waiting for the device", code, LaunchError)
 
