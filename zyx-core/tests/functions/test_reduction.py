@@ -1,6 +1,7 @@
 """Reductions against NumPy: axes, dtypes, empty axes, NaN, ties."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -255,3 +256,49 @@ def test_variance_has_first_and_second_derivatives():
         first = slope[0]
     assert slope.numpy() == pytest.approx((x - x.mean(dtype=np.float64)) / 2, 1e-4)
     assert outer.gradient(first, t).numpy() == pytest.approx((np.eye(4)[0] - 0.25) / 2, 1e-4)
+
+
+_SECONDS = np.arange(1_700_000_000, 1_700_000_100)  # since 1970
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("numbers", [_SECONDS, _SECONDS[:1], _SECONDS % 5, np.array([0] * 999 + [1])])
+def test_statistics_of_integers_are_rounded_once(dtype, numbers):
+    x = zyx.Tensor(numbers.astype(dtype))
+    exact = numbers.astype(np.float64)
+    for name in ("mean", "var", "std"):
+        assert getattr(zyx, name)(x).item() == pytest.approx(getattr(exact, name)(), 3e-7, 0), name
+        assert zyx.__dict__[name](x, dtype="float64").item() == pytest.approx(getattr(exact, name)(), 1e-12, 0), name
+    table = zyx.Tensor(np.stack([numbers, numbers[::-1] // 2]).astype(dtype))
+    spread = zyx.std(table, axis=1, keepdims=True, dtype="float64")
+    assert np.allclose(spread.numpy()[:, 0], [exact.std(), (numbers // 2).astype(np.float64).std()], 1e-12, 0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numbers"),
+    [
+        ("int64", [2**40 + 1, -(2**40)]),
+        ("int64", [2**62, 2**62 + 2, 2**62 + 4]),
+        ("int64", [-(2**63), 2**63 - 1] * 40),
+        ("int64", [-(2**63)] * 3),
+        ("int64", [-1] + [0] * 999),
+        ("int64", [-3, 2, 2, -2]),
+        ("int32", [-(2**31), 2**31 - 1, -7]),
+        ("uint32", [2**32 - 1] * 9 + [0]),
+        ("uint64", [2**63 + 5, 2**64 - 1, 2**63 + 7]),
+        ("uint64", [2**64 - 1] * 7),
+    ],
+)
+def test_statistics_of_integers_do_not_wrap(dtype, numbers):
+    x = zyx.Tensor(np.array(numbers, dtype))
+    mean = Fraction(sum(numbers), len(numbers))
+    variance = sum((number - mean) ** 2 for number in numbers) / len(numbers)
+    for result, error in (("float32", 1e-6), ("float64", 1e-13)):
+        assert zyx.mean(x, dtype=result).item() == pytest.approx(float(mean), error, 0)
+        assert zyx.var(x, dtype=result).item() == pytest.approx(float(variance), error, 0)
+
+
+def test_statistics_of_no_integers_are_nan():
+    x = zyx.zeros((0, 3), dtype="int64")
+    assert np.isnan(zyx.mean(x, axis=0).numpy()).all()
+    assert np.isnan(zyx.std(x, axis=0).numpy()).all()

@@ -267,3 +267,12 @@ def test_constants_that_were_read_are_values_all_the_same(lab):
             assert total.tolist() == expected
             assert (total + value).tolist() == [2 * each for each in expected]
             kept += [value, total]
+
+
+def test_statistics_of_integers_under_jit_know_how_many_there_are():
+    seconds = np.arange(1_700_000_000, 1_700_000_100)
+    both = zyx.jit(lambda x: (zyx.mean(x), zyx.std(x)))
+    for number in (100, 99, 7, 61, 62, 63):
+        mean, spread = both(zyx.Tensor(seconds[:number]))
+        assert mean.item() == pytest.approx(seconds[:number].mean(), 1e-7)
+        assert spread.item() == pytest.approx(seconds[:number].std(), 1e-6)

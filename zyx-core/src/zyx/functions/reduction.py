@@ -258,29 +258,48 @@ def mean(
 ) -> Tensor:
     """Return the mean along `axis`; NaN of no elements.
 
-    `dtype` is that of the result, and of the additions. Without it integers and bools are taken as float32, and those
-    beyond 2**24 rounded to it; with float64 they are exact up to 2**53.
+    `dtype` is that of the result, and of the additions of floats; without it integers and bools give float32. Integers
+    of 32 and 64 bits are added exactly, and only their mean is rounded.
     """
     if out is not None:
         _refuse(out, "mean")
     term = term_of(x, "mean")
     target = _result_dtype(term, dtype, "mean")
     axes = shapes.normalize_axes(axis, len(term.shape))
-    result = formulas.mean(term.cast(dtypes.accumulator(target)), axes).cast(target)
+    result = _mean(term, axes, target).cast(target)
     return wrap(drop_axes(result, axes, keepdims=keepdims).node, x)
 
 
-def _variance(term: Term, axes: Sequence[int], correction: float) -> tuple[Term, Term]:
-    """Return variance and mean."""
+def _are_large(term: Term, axes: Sequence[int]) -> bool:
+    """Tell whether there are integers along `axes` that a float32 may not hold."""
+    return term.dtype.is_integer and term.dtype.bits > 16 and formulas.count(term, axes) != 0
+
+
+def _mean(term: Term, axes: Sequence[int], target: DType) -> Term:
+    if _are_large(term, axes):
+        from zyx.functions.integer_means import integer_mean  # which most programs do without
+
+        return integer_mean(term, axes, dtypes.accumulator(target.part))
+    return formulas.mean(term.cast(dtypes.accumulator(target)), axes)
+
+
+def _variance(term: Term, axes: Sequence[int], correction: float, target: DType) -> tuple[Term, Term]:
+    """Return variance and mean, computed for results of `target`."""
     from zyx.functions.deviations import squared_deviations  # which most programs do without
 
     count = formulas.count(term, axes)
+    divisor = shapes.as_float(count - correction if count > correction else 0)
+    if _are_large(term, axes):
+        from zyx.functions.integer_means import integer_variance
+
+        spread = integer_variance(term, axes, divisor, dtypes.accumulator(target.part))
+        return spread, _mean(term, axes, target)
+    term = term.cast(dtypes.accumulator(target))
     parts = complex_numbers.parts(term) if term.dtype.is_complex else (term,)
     total = squared_deviations(parts[0], axes)
     for part in parts[1:]:
         total = total + squared_deviations(part, axes)
-    spread = total / shapes.as_float(count - correction if count > correction else 0)
-    return spread, formulas.mean(term, axes)
+    return total / divisor, formulas.mean(term, axes)
 
 
 def var(
@@ -296,7 +315,8 @@ def var(
     """Return the variance along `axis`: the sum of squared distances from the mean, over the count less `correction`.
 
     Where that is not positive, the result is NaN (or infinity, if the elements differ). Integers and bools give
-    float32; of complex numbers the distances are magnitudes. `ddof` is NumPy's name for `correction`.
+    float32, and distances of integers are taken before they are rounded; those of complex numbers are magnitudes.
+    `ddof` is NumPy's name for `correction`.
     """
     if out is not None:
         _refuse(out, "var")
@@ -331,7 +351,7 @@ def var_mean(
     term = term_of(x, "var")
     target = _result_dtype(term, dtype, "var")
     axes = shapes.normalize_axes(axis, len(term.shape))
-    spread, centre = _variance(term.cast(dtypes.accumulator(target)), axes, correction)
+    spread, centre = _variance(term, axes, correction, target)
     both = spread.cast(target.part), centre.cast(target)
     parts = (drop_axes(part, axes, keepdims=keepdims) for part in both)
     return tuple(wrap(part.node, x) for part in parts)  # type: ignore[return-value]  # of two
@@ -349,7 +369,7 @@ def std_mean(
     term = term_of(x, "std")
     target = _result_dtype(term, dtype, "std")
     axes = shapes.normalize_axes(axis, len(term.shape))
-    spread, centre = _variance(term.cast(dtypes.accumulator(target)), axes, correction)
+    spread, centre = _variance(term, axes, correction, target)
     root = formulas.safe_sqrt(spread)
     both = root.cast(target.part), centre.cast(target)
     parts = (drop_axes(part, axes, keepdims=keepdims) for part in both)
