@@ -145,7 +145,7 @@ def test_a_broken_backend_fails_its_own_environment_of_tox_and_no_other(tmp_path
     assert "[testenv:{opencl,wgpu,cuda}]" in settings
     settings = settings.replace("[testenv:{opencl,wgpu,cuda}]", "[testenv:broken]")
     (tmp_path / "tox.ini").write_text(settings, encoding="utf-8")
-    for name in ("zyx-core", "tests", "docs"):
+    for name in ("zyx-core", "tests", "docs", "benchmarks"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*", "packages"))
     for name in ("conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path / name)
