@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from zyx.autograd.rules import NO_GRADIENT, RULES
+from zyx.autograd.rules import RULES
 from zyx.autograd.rules.binary import BINARY
 from zyx.autograd.rules.indexing import SCATTER
 from zyx.autograd.rules.reduce import REDUCE
@@ -10,6 +10,7 @@ from zyx.autograd.rules.scan import SCAN
 from zyx.autograd.rules.unary import UNARY
 from zyx.dtype import FLOATS
 from zyx.graph.node import Node
+from zyx.graph.walk import NO_GRADIENT
 from zyx.ops import COMPARISONS, BinaryOp, ReduceOp, UnaryOp, binary_ops, reduce_ops, unary_ops
 
 FLAT = {UnaryOp.FLOOR, UnaryOp.TRUNC}

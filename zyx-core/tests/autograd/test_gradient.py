@@ -8,11 +8,10 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.autograd import gradient
-from zyx.autograd.gradient import ancestors
 from zyx.errors import GradientError
 from zyx.graph import Graph
 from zyx.graph import node as n
-from zyx.graph.walk import topological
+from zyx.graph.walk import ancestors, topological
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 
 

@@ -137,14 +137,95 @@ def test_a_number_that_was_read_is_refused_as_a_target(values):
         tape.gradient(loss, x)
 
 
-def test_values_computed_before_the_block_count_as_given(values):
+def test_values_realized_before_the_block_count_as_given(values):
     x = values.data([2.0])
     given = x * x
-    given.read()
+    given.runtime.realize([given])
     with Tape() as tape:
         y = given * given
     assert tape.gradient(y, given).read() == [8.0]
     assert tape.gradient(y, x).read() == [0.0]
+
+
+LOST = r"depends on float64\[1\], which was made from sources, float64\[1\], and computed outside the block"
+
+
+def test_a_look_before_the_block_changes_no_gradient_in_silence(values):
+    x, other = values.data([2.0]), values.data([1.0])
+    looked_at = x * x
+    looked_at.read()
+    with Tape() as tape:
+        y = looked_at * looked_at * other
+        part = looked_at * x
+        given = values.of(x.runtime.graph.detach(looked_at.node), x.runtime) * x
+    assert tape.gradient(y, looked_at).read() == [8.0]
+    assert tape.gradient(y, other).read() == [16.0]
+    assert tape.gradient(given, x).read() == [4.0]
+    for target in (y, part):
+        with pytest.raises(GradientError, match=LOST):
+            tape.gradient(target, x)
+
+
+def test_a_look_at_what_was_made_from_what_was_looked_at_is_followed_back(values):
+    x = values.data([2.0])
+    first = x * 3.0
+    first.read()
+    second = first * 5.0
+    second.read()
+    del first
+    with Tape() as tape:
+        y = second * second
+    with pytest.raises(GradientError, match=LOST):
+        tape.gradient(y, x)
+
+
+def test_a_look_at_an_equal_value_or_at_a_source_changes_nothing(values):
+    x = values.data([2.0]) * 1.0
+    one, two = x * 3.0, x * 3.0
+    one.read()
+    assert x.read() == [2.0]
+    with Tape() as tape:
+        y, z = one * one, two * two * x
+    with pytest.raises(GradientError, match=LOST):
+        tape.gradient(y, x)
+    assert tape.gradient(z, x).read() == [108.0]
+
+
+def test_what_was_looked_at_has_its_history_as_long_as_something_else_has(values):
+    x = values.data([2.0])
+    h = x * 3.0
+    more = h * 5.0
+    h.read()
+    with Tape() as tape:
+        y = h * more
+    assert tape.gradient(y, x).read() == [180.0]
+    assert tape.gradient(y, h).read() == [60.0]
+
+
+def test_a_look_inside_the_block_of_one_tape_is_seen_by_another(values):
+    x = values.data([2.0])
+    with Tape() as tape:
+        h = x * 2.0
+        assert h.read() == [4.0]
+        y = h * h
+        with Tape() as inner:
+            z = h * h
+    assert tape.gradient(y, x).read() == [16.0]
+    with pytest.raises(GradientError, match=LOST):
+        inner.gradient(z, x)
+
+
+def test_looks_are_forgotten_with_what_was_looked_at(values):
+    x = values.data([1.0])
+    runtime = x.runtime
+    state = x * 2.0
+    for _ in range(200):
+        state = state * 1.0 + x
+        state.read()
+    assert len(runtime.observers.pasts) < 20
+    del state, x
+    gc.collect()
+    assert not runtime.observers.pasts
 
 
 def test_a_source_that_is_first_computed_after_its_use_is_still_the_source(values):

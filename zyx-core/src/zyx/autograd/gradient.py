@@ -12,21 +12,19 @@ What comes out are nodes of the same graph, to be computed, combined and differe
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from zyx.autograd.accumulate import sum_of
-from zyx.autograd.rules import NO_GRADIENT, RULES
+from zyx.autograd.rules import RULES
 from zyx.errors import GradientError
-from zyx.graph.node import Alias, Complex, Const, Leaf
+from zyx.graph.node import Complex, Const, Leaf
+from zyx.graph.walk import NO_HISTORY, ancestors, reached_from
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.graph import Graph, Node
-
-NO_HISTORY: Final[Mapping[Node, Node]] = MappingProxyType({})
 
 
 def gradient(
@@ -89,38 +87,13 @@ def check_source(name: str, node: Node) -> None:
         )
 
 
-def ancestors(target: Node, history: Mapping[Node, Node] = NO_HISTORY) -> list[Node]:
-    """Return `target` and all nodes that its gradient can reach, each after what it reads."""
-    order: list[Node] = []
-    done: set[Node] = set()
-    stack = [(target, False)]
-    while stack:
-        node, is_expanded = stack.pop()
-        if is_expanded:
-            order.append(node)
-        elif node not in done:
-            done.add(node)
-            stack.append((node, True))
-            stack.extend((source, False) for source in _reached_from(node, history))
-    return order
-
-
-def _reached_from(node: Node, history: Mapping[Node, Node]) -> tuple[Node, ...]:
-    """Return the nodes to which the gradient at `node` flows."""
-    if isinstance(node, Leaf):
-        return (history[node],) if node in history else ()
-    if type(node) in NO_GRADIENT or (isinstance(node, Alias) and node.detached):
-        return ()
-    return tuple(source for source in node.sources if source.dtype.is_inexact)
-
-
 def _propagate(
     graph: Graph, order: list[Node], wanted: set[Node], parts: dict[Node, list[Node]], history: Mapping[Node, Node]
 ) -> dict[Node, Node]:
     """Return the gradient at each node of `wanted` that any reaches; `parts` has what has come to each node so far."""
     below: dict[Node, list[Node]] = {}  # the nodes on a path from a source to the target, with where to go on from each
     for node in order:
-        reached = [source for source in _reached_from(node, history) if source in below]
+        reached = [source for source in reached_from(node, history) if source in below]
         if reached or node in wanted:
             below[node] = reached
     found: dict[Node, Node] = {}

@@ -11,7 +11,10 @@ What is kept, and for how long:
    forgotten. A tape in whose block the tensor was made or computed remembers, for that leaf, the node that it was.
 2. It remembers as long as both the tape and the leaf live. Nothing else is held: a value that nobody needs dies as
    usual, and dropping the tape frees all history.
-3. What was computed before the block counts as given. What was made before but not computed is history like any other.
+3. What was made before the block but not computed is history like any other. What `realize` computed before counts as
+   given. What was computed since somebody looked (printed it, asked for its values, gave it to a function made by
+   `zyx.jit`) has lost its history too, unless something else has it; a gradient at what it was made from is refused
+   then, so that looking changes none.
 4. The target must have been made inside the block; the sources may come from anywhere.
 5. A source that was assigned to means the value that the target was computed from: of all the values it had while the
    tape lived, the last that the target depends on.
@@ -26,14 +29,16 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from zyx.autograd.gradient import ancestors, check_source, gradient
+from zyx.autograd.gradient import check_source, gradient
 from zyx.autograd.structure import handles_of, map_handles
 from zyx.errors import GradientError
+from zyx.graph.walk import ancestors
 from zyx.runtime.handle import Handle
 from zyx.runtime.runtime import current
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
     from zyx.graph.node import Leaf, Node
@@ -91,8 +96,8 @@ class Tape:
 
         Raises:
             GradientError: `target` is no tensor or was not made inside the block; it or a source is not of a float
-                or complex dtype; a source is a constant; `target` has several elements and no upstream; or an operation
-                on the way has no gradient.
+                or complex dtype; a source is a constant; `target` has several elements and no upstream; an operation
+                on the way has no gradient; or how a value on the way was made from a source is forgotten (rule 3).
         """
         if not isinstance(target, Handle):
             raise GradientError(
@@ -105,16 +110,38 @@ class Tape:
                 "is not kept; compute it there: `with Tape() as tape: ...`"
             )
         named = handles_of(sources, "sources")
-        reached = set(ancestors(end, self._history)) if self._earlier else set()
+        history: Mapping[Node, Node] = self._history
+        pasts = self._runtime.observers.pasts
+        reached = set(ancestors(end, history)) if self._earlier or pasts else set()
         starts = [self._value_of(handle, reached) for _, handle in named]
+        if pasts:
+            ways = self._runtime.observers.ways_of(reached.union(starts))
+            if ways:
+                history = {**history, **ways}
+                reached = set(ancestors(end, history))
+                starts = [ways.get(node, node) for node in starts]
         for (name, _), node in zip(named, starts, strict=True):
             check_source(name, node)
-        found = iter(
-            gradient(self._runtime.graph, end, starts, None if upstream is None else upstream.node, self._history)
-        )
+        if pasts:
+            self._check_ways(reached.difference(history), dict(zip(starts, (name for name, _ in named), strict=True)))
+        found = iter(gradient(self._runtime.graph, end, starts, None if upstream is None else upstream.node, history))
         if size_of(end.shape) == 1:
             self._runtime.realize_along(target)
         return map_handles(lambda _, handle: type(handle).of(next(found), handle.runtime), sources, "sources")
+
+    def _check_ways(self, reached: set[Node], names: Mapping[Node, str]) -> None:
+        """Raise `GradientError` if one of `reached` was made from a source, and nobody knows how: rule 3."""
+        assert self._runtime is not None
+        lost = self._runtime.observers.lost_on_the_way(reached, names)
+        if lost is not None:
+            value, source = lost
+            raise GradientError(
+                f"the target depends on {value.dtype}{list(value.shape)}, which was made from {names[source]}, "
+                f"{source.dtype}{list(source.shape)}, and computed outside the block of this tape when somebody looked "
+                "at it (printed it, asked for its values, gave it to a jitted function): how is forgotten, so the "
+                "gradient would lack that part. Make it inside the block, or use its detach() where it is to count as "
+                "given"
+            )
 
     def _value_of(self, handle: Handle, reached: set[Node]) -> Node:
         """Return the node that `handle` means as a source of a target that depends on `reached`: rule 5."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from zyx.graph import node as n
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from zyx.graph.node import Node
+
+#: The classes at which gradients end: without sources, or of bits. So do they at a detached `Alias` and at integers.
+NO_GRADIENT: Final = frozenset({n.Const, n.Iota, n.Leaf, n.Bitcast, n.RandomBits, n.Sort})
+
+NO_HISTORY: Final[Mapping[Node, Node]] = MappingProxyType({})
 
 
 def topological(outputs: Iterable[Node], *, through_storage: bool = False) -> list[Node]:
@@ -40,3 +48,33 @@ def consumers(order: Iterable[Node]) -> dict[Node, list[Node]]:
             if source in result:
                 result[source].append(node)
     return result
+
+
+def ancestors(target: Node, history: Mapping[Node, Node] = NO_HISTORY) -> list[Node]:
+    """Return `target` and all nodes that its gradient can reach, each after what it reads.
+
+    Args:
+        target: Where gradients come from.
+        history: For leaves, the node whose values they hold: gradients go on there.
+    """
+    order: list[Node] = []
+    done: set[Node] = set()
+    stack = [(target, False)]
+    while stack:
+        node, is_expanded = stack.pop()
+        if is_expanded:
+            order.append(node)
+        elif node not in done:
+            done.add(node)
+            stack.append((node, True))
+            stack.extend((source, False) for source in reached_from(node, history))
+    return order
+
+
+def reached_from(node: Node, history: Mapping[Node, Node] = NO_HISTORY) -> tuple[Node, ...]:
+    """Return the nodes to which the gradient at `node` flows."""
+    if isinstance(node, n.Leaf):
+        return (history[node],) if node in history else ()
+    if type(node) in NO_GRADIENT or (isinstance(node, n.Alias) and node.detached):
+        return ()
+    return tuple(source for source in node.sources if source.dtype.is_inexact)

@@ -356,6 +356,7 @@ class Entry:
     def _storage(self, handle: Handle) -> Buffer:
         node = self._runtime.current_node(handle)
         if node.storage is None:
+            self._runtime.observers.looked(node)
             self._runtime.realize_one(handle)
             node = self._runtime.current_node(handle)
         return self._runtime.buffer_of(node)

@@ -29,6 +29,13 @@ class Living(Protocol):
         """Go on in the parent, or in the child."""
 
 
+class SupportsFork(Protocol):
+    """What goes on in another way in the child of a fork."""
+
+    def after_fork(self) -> None:
+        """Do what is to be done there, at once."""
+
+
 class LastLock:
     """The lock of a runtime at the end of the process: for the thread that ends it; others end, quietly.
 

@@ -1,4 +1,4 @@
-"""Who follows what becomes of handles: gradient tapes and traces.
+"""Who follows what becomes of handles: gradient tapes and traces; and what is remembered where nobody does.
 
 A `Runtime` has one `Observers` and calls
 
@@ -7,6 +7,15 @@ A `Runtime` has one `Observers` and calls
     assigned(handle, old)         when a handle that stood for `old` was given another value
 
 and each observer that lives is told. Nobody is kept alive by observing: a tape that its user drops is gone.
+
+To print a value, to ask for it in another way or to give it to a traced function computes it, and the way there is
+forgotten. So that this changes no later gradient in silence, what was *looked at* remembers which values that are still
+around it was made from:
+
+    h = p * 2; print(h)         looked(h): its leaf was made from p
+    with Tape() as tape: ...    a gradient at p of what reads h is refused: `Observers.lost_on_the_way`
+
+It costs a walk through what is computed, which a look can bear. After `realize`, values count as given.
 """
 
 from __future__ import annotations
@@ -14,8 +23,10 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Protocol
 
+from zyx.graph.node import Binary
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from zyx.graph.node import Leaf, Node
     from zyx.runtime.handle import Handle
@@ -44,15 +55,32 @@ class Observer(Protocol):
         """Learn that `handle` was given another value; it stood for `old`."""
 
 
+class Past:
+    """What a value was made from, which it stays as it is computed.
+
+    Attributes:
+        is_looked_at: Whether its way is not to be forgotten without a trace.
+        origins: The values that it was made from, once its way is forgotten.
+    """
+
+    __slots__ = ("__weakref__", "is_looked_at", "origins")
+
+    def __init__(self) -> None:
+        self.is_looked_at = False
+        self.origins: tuple[weakref.ref[Past], ...] = ()
+
+
 class Observers:
     """The observers of one runtime, held weakly.
 
     Attributes:
         references: To each that lives; where there is none, there is nobody to tell.
+        pasts: By nodes that live, what was looked at and what that was made from.
     """
 
     def __init__(self) -> None:
         self.references: list[weakref.ref[Observer]] = []
+        self.pasts: dict[weakref.ref[Node], Past] = {}
 
     def add(self, observer: Observer) -> None:
         """Tell `observer` from now on, for as long as it lives."""
@@ -70,13 +98,66 @@ class Observers:
 
     def computed(self, handle: Handle, node: Node, leaf: Leaf) -> None:
         """Tell all that `leaf` takes the place of `node`."""
-        for observer in self._living():
-            observer.computed(handle, node, leaf)
+        if self.references:
+            for observer in self._living():
+                observer.computed(handle, node, leaf)
+        past = self.pasts.get(weakref.ref(node))
+        if past is not None:
+            self.pasts[weakref.ref(leaf, self.pasts.pop)] = past
+            if past.is_looked_at:
+                past.is_looked_at = False
+                past.origins = self._origins_of(node)
 
     def assigned(self, handle: Handle, old: Node) -> None:
         """Tell all that `handle` no longer stands for `old`."""
         for observer in self._living():
             observer.assigned(handle, old)
+
+    def looked(self, node: Node) -> None:
+        """Remember what `node` is made from, once it is computed: somebody looks at its values."""
+        if node.sources and node.dtype.is_inexact:
+            self._past_of(node).is_looked_at = True
+
+    def ways_of(self, nodes: Iterable[Node]) -> dict[Node, Node]:
+        """Return for those of `nodes` that were computed when somebody looked: that one of `nodes` which they were."""
+        pasts = self.pasts
+        known = [(node, past) for node in nodes if (past := pasts.get(weakref.ref(node))) is not None]
+        before = {past: node for node, past in known if node.sources}
+        return {node: before[past] for node, past in known if not node.sources and past in before}
+
+    def lost_on_the_way(self, reached: Iterable[Node], sources: Iterable[Node]) -> tuple[Node, Node] | None:
+        """Return one of `reached` that was made from one of `sources`, in a way that is forgotten, and that source."""
+        pasts = self.pasts
+        wanted = {past: node for node in sources if (past := pasts.get(weakref.ref(node))) is not None}
+        if wanted:
+            for node in reached:
+                past = pasts.get(weakref.ref(node))
+                for origin in () if past is None or node.sources else past.origins:
+                    if (found := origin()) in wanted:
+                        return node, wanted[found]
+        return None
+
+    def _origins_of(self, node: Node) -> tuple[weakref.ref[Past], ...]:
+        """Return all that the gradient at `node` reaches, and what that was made from."""
+        reached: Iterable[Node] = node.sources
+        if type(node) is not Binary or reached[0].sources or reached[1].sources:  # in a third of the time for those
+            from zyx.graph.walk import ancestors  # which `import zyx` does without
+
+            reached = ancestors(node)[:-1]
+        found: dict[weakref.ref[Past], None] = {}
+        for ancestor in reached:
+            past = self._past_of(ancestor)
+            found[weakref.ref(past)] = None
+            for origin in past.origins:
+                if origin() is not None:
+                    found[origin] = None
+        return tuple(found)
+
+    def _past_of(self, node: Node) -> Past:
+        past = self.pasts.get(weakref.ref(node))
+        if past is None:
+            past = self.pasts[weakref.ref(node, self.pasts.pop)] = Past()
+        return past
 
     def _living(self) -> Iterator[Observer]:
         for reference in tuple(self.references):  # a copy: one may die meanwhile

@@ -43,13 +43,6 @@ if TYPE_CHECKING:
 _SINGLE: Final = frozenset({n.Unary, n.Binary, n.Fourier})
 
 
-class SupportsFork(Protocol):
-    """What goes on in another way in the child of a fork."""
-
-    def after_fork(self) -> None:
-        """Do what is to be done there, at once."""
-
-
 class SupportsSpare(Protocol):
     """What keeps memory that it can do without."""
 
@@ -84,7 +77,7 @@ class Runtime(Plans):
         self.spares: weakref.WeakSet[SupportsSpare] = weakref.WeakSet()
         self._empty: dict[str, Buffer] = {}
         self._later: list[weakref.ref[Handle]] = []
-        self.forked: weakref.WeakSet[SupportsFork] = weakref.WeakSet()
+        self.forked: weakref.WeakSet[lifetime.SupportsFork] = weakref.WeakSet()
         self.memory.droppers += [self._drop_spares, self._drop_plans, self._drop_programs]
         lifetime.begin(self)
 
@@ -123,7 +116,7 @@ class Runtime(Plans):
         if node.storage is not None and tracing is None and (node.sources or type(node) in KNOWN):
             leaf = computed_leaf(node, node.storage)
             handle._node = leaf
-            if self.observers.references:
+            if self.observers.references or self.observers.pasts:
                 self.observers.computed(handle, node, leaf)
             return leaf
         return node
@@ -193,6 +186,7 @@ class Runtime(Plans):
         if threading.get_ident() in working:
             check_may_wait()
         with self.lock:
+            self.observers.looked(handle._node)
             self.realize_one(handle)
             node = handle._node
             buffer = self.buffer_of(node)
@@ -209,6 +203,7 @@ class Runtime(Plans):
         if self.traces and (tracing := self._tracing.get()) is not None:
             raise tracing.refusal(handle)
         with self.lock:
+            self.observers.looked(handle._node)
             self.realize_one(handle)
             buffer = self.buffer_of(self.copy(handle._node) if copy else handle._node)
         self._waiting.finish(buffer)
@@ -240,7 +235,7 @@ class Runtime(Plans):
                     and (leaf := self._compute_single(node)) is not None
                 ):
                     handle._node = leaf
-                    if self.observers.references:
+                    if self.observers.references or self.observers.pasts:
                         self.observers.computed(handle, node, leaf)
                     return
         self.realize([handle])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from zyx.graph import Graph, Node
 
-__all__ = ["NO_GRADIENT", "RULES", "Rule", "SupportsBackward"]
+__all__ = ["RULES", "Rule", "SupportsBackward"]
 
 # Any: each rule takes the class that it is listed under, which the type of a dict cannot say.
 Rule: TypeAlias = "Callable[[Graph, Any, Node], tuple[Node | None, ...]]"
@@ -54,6 +54,3 @@ RULES: Final[dict[type[Node], Rule]] = {
     n.Custom: others.custom,
 }
 """The rule of each class through which gradients flow."""
-
-NO_GRADIENT: Final = frozenset({n.Const, n.Iota, n.Leaf, n.Bitcast, n.RandomBits, n.Sort})
-"""The classes at which gradients end: without sources, or of bits. So do they at a detached `Alias` and at integers."""
