@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 from zyx.graph.node import Binary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zyx.graph.node import Leaf, Node
     from zyx.runtime.handle import Handle
@@ -139,7 +139,7 @@ class Observers:
 
     def _origins_of(self, node: Node) -> tuple[weakref.ref[Past], ...]:
         """Return all that the gradient at `node` reaches, and what that was made from."""
-        reached: Iterable[Node] = node.sources
+        reached: Sequence[Node] = node.sources
         if type(node) is not Binary or reached[0].sources or reached[1].sources:  # in a third of the time for those
             from zyx.graph.walk import ancestors  # which `import zyx` does without
 
