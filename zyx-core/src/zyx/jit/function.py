@@ -13,15 +13,14 @@ What a call depends on, and how that is noticed:
    dataclasses and classes derived from them are looked into, to any depth, for tensors and for all the rest, and
    results come back as what they were. Floats and ints that change, and that only tensors and other numbers are
    computed with, or that are indices of tensors, are given to one trace for all of them (`zyx.jit.numbers`); a number
-   that the function looks at, by a comparison or as a size, counts by its value, as do those of the parameters that
-   are `static`. Every other
-   argument, the object of a method among them, counts by its type, its exact value (1 is not 1.0, 0.0 is not -0.0) and
-   what it holds now: items, attributes, what these hold, and so on (`zyx.jit.exact_key`). So does the default device,
-   and so do the switches of `zyx.modes`. For each of these signatures, the function is traced at the first call, and
-   once more where it turns out to look at numbers. ``ZYX_DEBUG=plan`` says when it is, and why. Sizes of tensors that
-   change, and that follow one length, or two, are given to one trace for all lengths from the third one on, as far as
-   the function does the same at these (`zyx.jit.lengths`); from the first one on where they are
-   declared as of a `zyx.Dim` (`zyx.jit.dims`).
+   that the function looks at, by a comparison, counts by its value, as do those of the parameters that are `static`.
+   Every other argument, the object of a method among them, counts by its type, its exact value (1 is not 1.0, 0.0 is
+   not -0.0) and what it holds now: items, attributes, what these hold, and so on (`zyx.jit.exact_key`). So does the
+   default device, and so do the switches of `zyx.modes`. For each of these signatures, the function is traced at the
+   first call, and once more where it turns out to look at numbers. ``ZYX_DEBUG=plan`` says when it is, and why. Sizes
+   of tensors that change, ints that are sizes among them, and that follow one length, or two, are given to one trace
+   for all lengths from the third or fourth one on, as far as the function does the same at these
+   (`zyx.jit.lengths`); from the first one on where they are declared as of a `zyx.Dim` (`zyx.jit.dims`).
 2. Tensors that the function reads or assigns without being given them (parameters, moments of an optimiser, states of
    random generators). They are found by themselves: every call reads their present values and stores the new ones. If
    one has another shape, dtype or device by then, or is gone, the function is traced again.
@@ -117,19 +116,26 @@ class _Pattern:
     numbers are given; but for those that the function looks at, each value of which has its own.
 
     Attributes:
-        looked_at: The places of these, among the numbers; from the beginning those of static parameters.
+        first: The numbers of the first call.
+        looked_at: The places of those looked at, among the numbers; from the beginning those of static parameters.
     """
 
-    __slots__ = ("_first", "_like", "looked_at")
+    __slots__ = ("_like", "_static", "first", "looked_at")
 
     def __init__(self, like: _Key, numbers: Sequence[float], static: frozenset[int]) -> None:
         self._like = like
-        self._first = tuple(numbers)
+        self.first = tuple(numbers)
+        self._static = static
         self.looked_at = static
+
+    @property
+    def sized(self) -> frozenset[int]:
+        """The places of the ints that it looks at, which may be sizes."""
+        return frozenset([place for place in self.looked_at - self._static if type(self.first[place]) is int])
 
     def shared_key(self, numbers: Sequence[float]) -> _Key | None:
         """Return what the trace that is for all `numbers` is kept by; None if each has a trace of its own."""
-        if len(self.looked_at) == len(numbers) or tuple(numbers) == self._first:
+        if len(self.looked_at) == len(numbers) or tuple(numbers) == self.first:
             return None
         runtime, like, state, device = self._like
         if GROUP in device:
@@ -143,15 +149,17 @@ class _Alike:
 
     Attributes:
         lengths: The traces for sizes that vary, once some have.
+        sized: The places of numbers that vary as sizes do, if they are known.
         ends: References to the objects that the calls are about. When one of them dies, the traces are forgotten.
         owner: The number of the first of these objects, as of `_Kept`.
     """
 
-    __slots__ = ("_patterns", "ends", "lengths", "owner")
+    __slots__ = ("_patterns", "ends", "lengths", "owner", "sized")
 
     def __init__(self) -> None:
         self._patterns: dict[tuple[Shape, ...], _Pattern] = {}
         self.lengths: Lengths | None = None
+        self.sized: frozenset[int] = frozenset()
         self.ends: list[weakref.ref[object]] = []
         self.owner = 0
 
@@ -160,10 +168,16 @@ class _Alike:
         """The traces for sizes that vary."""
         return () if self.lengths is None else self.lengths.traces
 
-    @property
-    def first(self) -> tuple[Shape, ...]:
-        """The shapes of the tensors of one of the calls."""
-        return next(iter(self._patterns))
+    def first(self) -> tuple[int, ...]:
+        """Return the sizes of the tensors of one of the calls, and its numbers that vary as sizes do."""
+        shapes, pattern = next(iter(self._patterns.items()))
+        return sizes_of(shapes, pattern.first, self.sized)
+
+    def learn(self, sized: frozenset[int]) -> None:
+        """Let more numbers vary as sizes do."""
+        if not sized <= self.sized:
+            self.sized |= sized
+            self.lengths = None  # it is of others
 
     def has_other(self, shapes: tuple[Shape, ...]) -> bool:
         """Whether there were calls, but none with tensors of these shapes."""
@@ -179,6 +193,11 @@ class _Alike:
             if len(self._patterns) > MOST_TRACES:
                 self._patterns.pop(next(iter(self._patterns)), None)
         return found
+
+
+def sizes_of(shapes: Sequence[Shape], numbers: Sequence[float], sized: frozenset[int]) -> tuple[int, ...]:
+    """Return the sizes of tensors, and the numbers at the places `sized` behind them."""
+    return (*sum(shapes, ()), *[int(numbers[place]) for place in sorted(sized)])
 
 
 class Jit(Generic[P, R]):
@@ -272,7 +291,7 @@ class Jit(Generic[P, R]):
                 alike = self._alike_to((runtime, like, *key[2:]))
                 shapes = tuple([tensor._node.shape for tensor in tensors])
                 declared = self._declared and self._declared(self._bound, args, kwargs)
-                if declared or alike.lengths is not None or alike.has_other(shapes):
+                if declared or alike.lengths is not None or alike.sized or alike.has_other(shapes):
                     from zyx.jit.lengthy import Call  # of no use before
 
                     call = Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
@@ -305,6 +324,7 @@ class Jit(Generic[P, R]):
             except Exception:  # noqa: BLE001  # the function takes no stand-ins, or the device no numbers; or it fails anyway
                 pattern.looked_at = frozenset(range(len(numbers)))
             shared = pattern.shared_key(numbers)
+            alike.learn(pattern.sized)
 
     @property
     def _name(self) -> str:
@@ -328,13 +348,14 @@ class Jit(Generic[P, R]):
         if alike.lengths is None:
             from zyx.jit.lengths import Lengths
 
-            alike.lengths = Lengths(call.numbers, shapes if declared else alike.first, declared)
+            first = sizes_of(shapes, (), frozenset()) if declared else alike.first()
+            alike.lengths = Lengths(call.numbers, first, alike.sized, declared)
             forget = functools.partial(_forget_alike, weakref.ref(self), like)
             objects = [*identities_in(like[1])]
             alike.ends = [weakref.ref(object_, forget) for object_ in objects]
             alike.owner = id(objects[0]) if objects else 0
         made = alike.lengths.made
-        done = alike.lengths.run(call, sum(shapes, ()))
+        done = alike.lengths.run(call, sizes_of(shapes, call.numbers, alike.sized))
         if alike.lengths.made != made:
             with call.runtime.lock:
                 self._served.clear()

@@ -8,6 +8,11 @@
     normalized(x) of x[27, 3]                   the same plan, given 27
     normalized(x) of x[50, 3]                   the same trace, and a plan for x[64, 3]
 
+So do ints among the arguments that the function looks at, as it does at sizes:
+
+    @zyx.jit
+    def front(x, n): return x[:n] * zyx.arange(n)
+
 All sizes that vary have to follow one length, or two (`zyx.jit.follow`). What a trace for many lengths is made with,
 and how it is known which those are, says `zyx.jit.sizes`; how it is run, `zyx.jit.lengthy`.
 
@@ -36,7 +41,6 @@ if TYPE_CHECKING:
     from zyx.jit.dims import Declared
     from zyx.jit.lengthy import Bounded, Call
     from zyx.runtime.handle import Handle
-    from zyx.shape import Shape
 
 #: Sets of sizes of calls that are alike otherwise, from which ways of following are found, and these.
 _MOST_ROWS: Final = 5
@@ -57,7 +61,8 @@ class Lengths:
 
     Args:
         numbers: Those of one of them.
-        shapes: Of the tensors of another one.
+        sizes: Those of the tensors of another one, and its numbers that are sizes.
+        sized: The places of these.
         declared: Which sizes vary, where that was declared.
 
     Attributes:
@@ -65,12 +70,15 @@ class Lengths:
         made: How many traces were made.
     """
 
-    def __init__(self, numbers: Sequence[float], shapes: Sequence[Shape], declared: Declared | None = None) -> None:
+    def __init__(
+        self, numbers: Sequence[float], sizes: tuple[int, ...], sized: frozenset[int], declared: Declared | None = None
+    ) -> None:
         self.looked_at: frozenset[int] = frozenset()
         self.made = 0
         self._first = [*map(key_of, numbers)]
         self._changed: set[int] = set()
-        self._rows = [tuple([size for shape in shapes for size in shape])]
+        self._sized = sorted(sized)
+        self._rows = [sizes]
         self._declared = declared
         self._ways: list[_Way] = []
 
@@ -82,7 +90,7 @@ class Lengths:
     def run(self, call: Call, sizes: tuple[int, ...]) -> tuple[Any, Served] | None:
         """Return what a call gives by a trace for many lengths, and what gives it again.
 
-        None if it is to have a trace of its own. `sizes` are those of all its tensors.
+        None if it is to have a trace of its own. `sizes` are those of all its tensors, and its numbers that are sizes.
         """
         with call.runtime.lock:
             if call.numbers:
@@ -146,6 +154,7 @@ class Lengths:
         while way.may_trace():
             way.made += 1
             fixed = frozenset(range(len(call.numbers))) - self._changed | self.looked_at | call.static
+            fixed -= {*self._sized}
             numbers = Numbers(fixed)
             # A length that is another size by chance looks as if it were that one: any other ones do as well.
             made_at = [length + apart * (number + 7) for number, length in enumerate(lengths)]
@@ -154,6 +163,7 @@ class Lengths:
             extent = Extent(made_at, numbers, () if self._declared is None else self._declared.most)
             remaining = iter(way.followed.sizes)
             shapes = [tuple([extent.made(next(remaining)) for _ in tensor._node.shape]) for tensor in call.tensors]
+            numbers.sizes = {place: extent.made(size) for place, size in zip(self._sized, remaining, strict=True)}
             tracing = Tracing(call.runtime, shapes)
             if call.runtime.trace.plans:
                 shown = " and ".join(map(str, lengths))

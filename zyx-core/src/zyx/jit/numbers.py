@@ -62,10 +62,12 @@ class Numbers:
     Attributes:
         looked_at: The places of those, among the floats and ints of the arguments, that the trace depends on.
         uses: What kernels are given of the others.
+        sizes: What stands in for those that are sizes, by their places.
     """
 
     def __init__(self, looked_at: frozenset[int]) -> None:
         self.looked_at = looked_at
+        self.sizes: dict[int, object] = {}
         self.uses: list[Use] = []
         self._expected: Final = looked_at
         self._place = 0
@@ -83,6 +85,8 @@ class Numbers:
             return value
         place = self._place
         self._place += 1
+        if place in self.sizes:
+            return self.sizes[place]
         if place in self.looked_at:
             return value
         polynomial = Length.of({(place,): 1}) if type(value) is int else None

@@ -43,6 +43,20 @@ PROGRAMS: dict[str, tuple[Callable[[Tensor, int], Tensor], Callable[[Array, int]
     ),
 }
 
+#: The greatest length, up to which each has been asked for once.
+LENGTHS = 512
+#: Of a length, which is an int among the arguments.
+SIZED: dict[str, tuple[Callable[[Tensor, int], Tensor], Callable[[Array, int], Array]]] = {
+    "fronts": (lambda x, n: x[:n] * 2.0, lambda x, n: x[:n] * 2),
+    "slices": (lambda x, n: (x[3 : n + 3] / n).sum(0), lambda x, n: (x[3 : n + 3] / np.float32(n)).sum(0)),
+    "ranges": (lambda x, n: zyx.arange(n) * 2 + 1, lambda x, n: np.arange(n) * 2 + 1),
+    "masks": (
+        lambda x, n: zyx.where(zyx.arange(LENGTHS) < n, x[:LENGTHS, 0], 0.0).sum(),
+        lambda x, n: np.where(np.arange(LENGTHS) < n, x[:LENGTHS, 0], 0).sum(),
+    ),
+    "fronts and places": (lambda x, n: x[:n].mean(0) + x[n - 1], lambda x, n: x[:n].mean(0) + x[n - 1]),
+}
+
 
 def _written(x: T, key: Any, value: T | float) -> T:  # noqa: ANN401  # whatever is an index
     x = x.copy() if isinstance(x, np.ndarray) else x
@@ -64,6 +78,20 @@ def test_a_thousand_of_them_compile_two_kernels(open_again: Callable[[], Runtime
         assert runtime.compiler.compiled - before <= 2
         for i in range(0, CALLS - 1, 37):
             np.testing.assert_allclose(results[i].numpy(), meaning(DATA, i + 1), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("what", SIZED)
+def test_lengths_among_the_arguments_compile_a_kernel_for_each_power_of_two(
+    open_again: Callable[[], Runtime], what: str
+) -> None:
+    function, meaning = SIZED[what]
+    runtime = open_again()
+    with use(runtime):
+        x = zyx.Tensor(DATA).realize()
+        called = zyx.jit(function)
+        for n in np.random.default_rng(5).permutation(LENGTHS).tolist():
+            np.testing.assert_allclose(called(x, n + 1).numpy(), meaning(DATA, n + 1), rtol=1e-4, atol=1e-4)
+        assert runtime.compiler.compiled <= 12
 
 
 def test_a_language_model_writes_to_its_cache_and_compiles_nothing_after_the_second_word(
