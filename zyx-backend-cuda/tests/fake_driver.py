@@ -249,8 +249,11 @@ class FakeSession:
         self._call("function_attribute")
         return {"MAX_THREADS_PER_BLOCK": 1024}[name]
 
-    def launcher(self, groups: Any, threads: Any, block: Any, stream: FakeStream) -> Callable[[Executable], None]:
-        def launch(function: Executable) -> None:
+    def launcher(
+        self, function: Executable, groups: Any, threads: Any, block: Any, stream: FakeStream
+    ) -> Callable[[Any], None]:
+        def launch(values: Any) -> None:
+            block.fill(values)
             with self:
                 self.launch(function, groups, threads, block, stream)
 

@@ -115,7 +115,7 @@ class Session(Protocol):
         """Return a module made of a cubin, or of PTX that ends with a zero byte."""
 
     def unload(self, module: Module) -> None:
-        """Free a module, of which nothing is running. Nobody else refers to it, nor to its kernels, any more."""
+        """Free a module, of which nothing is running."""
 
     def function(self, module: Module, name: str) -> Function:
         """Return a kernel of a module."""
@@ -127,9 +127,9 @@ class Session(Protocol):
         """Queue a kernel; `block` holds its arguments, and may change when this returns."""
 
     def launcher(
-        self, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream
-    ) -> Callable[[Function], None]:
-        """Return what does `launch` of a kernel in few calls; it makes the context current for that by itself."""
+        self, function: Function, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream
+    ) -> Callable[[Sequence[int | bytes]], None]:
+        """Return what puts arguments into `block` and does `launch`, in few calls; the context need not be current."""
 
     # ---- graphs
 

@@ -12,15 +12,16 @@ from cuda.bindings import driver as cu
 from zyx.errors import DriverNotFoundError, InitializationError
 from zyx_backend_cuda.errors import NO_DEVICE, NOT_READY, Fault
 from zyx_backend_cuda.graphs import Graphs
+from zyx_backend_cuda.programs import Programs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from numpy.typing import NDArray
 
     from zyx_backend_cuda.argument_block import ArgumentBlock
-    from zyx_backend_cuda.driver import Address, Function, GraphExec, Module, NativeEvent, Session, Shape, Stream
+    from zyx_backend_cuda.driver import Address, Function, GraphExec, NativeEvent, Session, Shape, Stream
 
 _NON_BLOCKING: Final = 1
 _NO_TIMING: Final = 2
@@ -70,7 +71,7 @@ class BindingsDriver:
         return BindingsSession(ordinal)
 
 
-class BindingsSession:
+class BindingsSession(Programs):
     """A device that is open; see `zyx_backend_cuda.driver.Session`."""
 
     def __init__(self, ordinal: int) -> None:
@@ -186,42 +187,15 @@ class BindingsSession:
 
     # ---- programs
 
-    def load(self, image: bytes) -> Module:
-        """Return a module."""
-        return call("cuModuleLoadData", image)
-
-    def unload(self, module: Module) -> None:
-        """Free a module."""
-        call("cuModuleUnload", module)
-
-    def function(self, module: Module, name: str) -> Function:
-        """Return a kernel of a module."""
-        return call("cuModuleGetFunction", module, name.encode())
-
-    def function_attribute(self, function: Function, name: str) -> int:
-        """Return a number of a kernel."""
-        which = getattr(cu.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
-        return int(call("cuFuncGetAttribute", which, function))
-
     def launch(self, function: Function, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream) -> None:
         """Queue a kernel."""
-        (status,) = cu.cuLaunchKernel(function, *groups, *threads, 0, stream, block.pointers, 0)
-        if status != 0:
-            raise Fault("cuLaunchKernel", int(status))
+        super().launch(function, groups, threads, block, int(stream))
 
     def launcher(
-        self, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream
-    ) -> Callable[[Function], None]:
+        self, function: Function, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream
+    ) -> Callable[[Sequence[int | bytes]], None]:
         """Return what queues a kernel."""
-        pointers = block.pointers
-
-        def launch(function: Function) -> None:
-            with self:
-                (status,) = cu.cuLaunchKernel(function, *groups, *threads, 0, stream, pointers, 0)
-            if status != 0:
-                raise Fault("cuLaunchKernel", int(status))
-
-        return launch
+        return self.launcher_in(int(self._context), function, groups, threads, block, int(stream))
 
     # ---- graphs
 

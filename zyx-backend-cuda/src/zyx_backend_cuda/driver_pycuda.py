@@ -14,15 +14,16 @@ import pycuda.driver as drv
 
 from zyx.errors import InitializationError
 from zyx_backend_cuda.errors import NO_DEVICE, Fault, code_of
+from zyx_backend_cuda.programs import Programs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from numpy.typing import NDArray
 
     from zyx_backend_cuda.argument_block import ArgumentBlock
-    from zyx_backend_cuda.driver import Address, Function, GraphExec, Module, NativeEvent, Session, Shape, Stream
+    from zyx_backend_cuda.driver import Address, Function, GraphExec, NativeEvent, Session, Shape, Stream
     from zyx_backend_cuda.graphs import Graphs
 
 
@@ -72,7 +73,7 @@ class PycudaDriver:
         return PycudaSession(ordinal)
 
 
-class PycudaSession:
+class PycudaSession(Programs):
     """A device that is open; see `zyx_backend_cuda.driver.Session`."""
 
     def __init__(self, ordinal: int) -> None:
@@ -89,7 +90,6 @@ class PycudaSession:
         self._allocations: dict[Address, Any] = {}
         # pycuda frees with the last reference, which must not be outside of the context.
         self._alive: list[Any] = []
-        self._modules: dict[int, Module] = {}
 
     def __enter__(self) -> PycudaSession:
         """Make the context current."""
@@ -193,48 +193,17 @@ class PycudaSession:
 
     # ---- programs
 
-    def load(self, image: bytes) -> Module:
-        """Return a module."""
-        module = call(drv.module_from_buffer, image)
-        self._modules[id(module)] = module
-        return module
-
-    def unload(self, module: Module) -> None:
-        """Let go of a module, which is freed as soon as the caller has done so, too."""
-        del self._modules[id(module)]
-
-    def function(self, module: Module, name: str) -> Function:
-        """Return a kernel of a module, which it keeps alive."""
-        return call(module.get_function, name)
-
-    def function_attribute(self, function: Function, name: str) -> int:
-        """Return a number of a kernel."""
-        return int(call(function.get_attribute, getattr(drv.function_attribute, name)))
-
     def launch(self, function: Function, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream) -> None:
         """Queue a kernel."""
-        try:
-            function._launch_kernel(groups, threads, block.buffer[: block.size], 0, stream)
-        except drv.Error as error:
-            raise fault(error) from error
+        super().launch(function, groups, threads, block, int(stream.handle))
 
     def launcher(
-        self, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream
-    ) -> Callable[[Function], None]:
+        self, function: Function, groups: Shape, threads: Shape, block: ArgumentBlock, stream: Stream
+    ) -> Callable[[Sequence[int | bytes]], None]:
         """Return what queues a kernel."""
-        push, pop, buffer, size = self._context.push, self._context.pop, block.buffer, block.size
-
-        def launch(function: Function) -> None:
-            try:
-                push()
-                try:
-                    function._launch_kernel(groups, threads, buffer[:size], 0, stream)
-                finally:
-                    pop()
-            except drv.Error as error:
-                raise fault(error) from error
-
-        return launch
+        with self:
+            context = self.current_context()
+        return self.launcher_in(context, function, groups, threads, block, int(stream.handle))
 
     # ---- graphs
 
@@ -261,6 +230,5 @@ class PycudaSession:
         """Free what is left, and give the context back."""
         with self:
             self._alive.clear()
-            self._modules.clear()
             self._allocations.clear()
         self._context.detach()

@@ -89,14 +89,7 @@ class KernelProgram(CudaProgram):
 
     def put_on(self, stream: Stream) -> Callable[[Sequence[Native]], None]:
         """Return `enqueue` for one stream, in fewer calls; the context need not be current."""
-        block, fill = self._block, self._block.fill
-        put = self.pool.session.launcher(self._groups, self._threads, block, stream)
-
-        def enqueue(natives: Sequence[Native]) -> None:
-            fill(natives)
-            put(self._function)
-
-        return enqueue
+        return self.pool.session.launcher(self._function, self._groups, self._threads, self._block, stream)
 
     def free(self) -> None:
         """Unload the module, once all work is done."""
@@ -107,6 +100,5 @@ class KernelProgram(CudaProgram):
                 module = self._module
                 self._module = self._function = None
                 session.unload(module)
-                del module  # while the context is current: some drivers free with the last reference
         except Fault as error:
             raise failure(f"unloading {self.what}", error, LaunchError, lane.last) from error
