@@ -64,8 +64,9 @@ class Lane:
             self.issued += 1
             self.last = what
             if self.issued - (self._marks[-1][0] if self._marks else self.done) >= _MARK_EVERY:
-                self.mark()
-                self.poll()
+                with self._session:
+                    self.mark()
+                    self.poll()
             return self.issued
 
     def mark(self) -> NativeEvent:
