@@ -14,6 +14,7 @@ from zyx.backend.rendered import Rendered
 from zyx.backend.work_event import QueuedEvent
 from zyx.errors import CompileError, LaunchError
 from zyx_backend_cuda.errors import Fault, failure
+from zyx_backend_cuda.lanes import Ticket
 from zyx_backend_cuda.nvrtc import OPTIONS, CompilationError
 from zyx_backend_cuda.program import CudaProgram, KernelProgram
 from zyx_backend_cuda.render import SYMBOL, render
@@ -136,9 +137,9 @@ class CudaDevice(DriverDevice[CudaProgram]):
                 place = lane.queued(own.what)
         except Fault as error:
             raise failure(own.what, error, LaunchError, lane.last) from error
-        return QueuedEvent(pool, ((lane, place),), lane)
+        return QueuedEvent(pool, Ticket(lane, place), lane)
 
-    def queue_of(self, program: Program) -> tuple[Callable[..., Event | None], Lane] | None:
+    def queue_of(self, program: Program) -> tuple[Callable[..., bool], Lane] | None:
         """Return what queues a kernel that is given buffers alone, on the stream of launches."""
         own = self.own(program)
         if not isinstance(own, KernelProgram) or any(parameter.scalar is not None for parameter in own.parameters):
@@ -147,19 +148,20 @@ class CudaDevice(DriverDevice[CudaProgram]):
         least = [parameter.nbytes for parameter in own.parameters]
         put = own.put_on(lane.stream)
 
-        def queue(*args: CachedBuffer[Address]) -> Event | None:
+        def queue(*args: CachedBuffer[Address]) -> bool:
             if own.is_released or not self._is_open or len(args) != len(least):
-                return None
+                return False
             addresses = []
             for arg, nbytes in zip(args, least, strict=True):
                 if type(arg) is not CachedBuffer or arg.pool is not pool or arg.freed or arg.nbytes < nbytes:
-                    return None
+                    return False
                 addresses.append(arg.memory)
             try:
                 put(addresses)
-                return QueuedEvent(pool, ((lane, lane.queued(own.what)),), lane)
+                lane.queued(own.what)
             except Fault as error:
                 raise failure(own.what, error, LaunchError, lane.last) from error
+            return True
 
         return queue, lane
 

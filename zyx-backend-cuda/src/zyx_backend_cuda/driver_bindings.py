@@ -10,9 +10,9 @@ import numpy as np
 from cuda.bindings import driver as cu
 
 from zyx.errors import DriverNotFoundError, InitializationError
+from zyx_backend_cuda.driver_launches import Programs
 from zyx_backend_cuda.errors import NO_DEVICE, NOT_READY, Fault
 from zyx_backend_cuda.graphs import Graphs
-from zyx_backend_cuda.programs import Programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

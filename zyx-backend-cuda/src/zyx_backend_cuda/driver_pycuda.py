@@ -13,8 +13,8 @@ import pycuda
 import pycuda.driver as drv
 
 from zyx.errors import InitializationError
+from zyx_backend_cuda.driver_launches import Programs
 from zyx_backend_cuda.errors import NO_DEVICE, Fault, code_of
-from zyx_backend_cuda.programs import Programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,6 +16,7 @@ from collections import deque
 from threading import RLock
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from zyx.backend.work_event import QueuedEvent
 from zyx.errors import LaunchError
 from zyx_backend_cuda.errors import Fault, failure
 
@@ -27,24 +28,51 @@ if TYPE_CHECKING:
 #: After so many pieces of work, an event is recorded unasked.
 _MARK_EVERY: Final = 32
 
-Tickets: TypeAlias = "Sequence[tuple[Lane, int]]"
+
+class Ticket:
+    """A place in a stream; that of the latest work in its segment moves on as more comes.
+
+    Attributes:
+        lane: Whose.
+        number: Which: how many pieces of work there are up to it.
+    """
+
+    __slots__ = ("lane", "number")
+
+    def __init__(self, lane: Lane, number: int) -> None:
+        self.lane = lane
+        self.number = number
+
+    @property
+    def is_done(self) -> bool:
+        """Whether that much is known to be done."""
+        return self.number <= self.lane.done
+
+
+Tickets: TypeAlias = "Sequence[Ticket]"
 
 
 class Lane:
-    """A stream of a device. Methods must be called while the session is current.
+    """A stream of a device: a `zyx.backend.device.Queue`. Methods must be called while the session is current.
 
     Attributes:
         stream: The driver's stream.
+        owner: The pool that events belong to.
         issued: How many pieces of work it was given.
         done: How many of them are known to be done.
         last: What the last one is, for error texts.
+        segment: The place of the latest work.
+        tail: For the runtime.
     """
 
-    def __init__(self, session: Session, device: str) -> None:
+    def __init__(self, session: Session, device: str, owner: object) -> None:
         self.stream: Final = session.stream()
+        self.owner: Final = owner
         self.issued = 0
         self.done = 0
         self.last = ""
+        self.segment = Ticket(self, 0)
+        self.tail: object = None
         self._session: Final = session
         self._device: Final = device
         self._marks: deque[tuple[int, NativeEvent]] = deque()
@@ -61,13 +89,20 @@ class Lane:
     def queued(self, what: str) -> int:
         """Note a piece of work, and return its place."""
         with self._lock:
-            self.issued += 1
+            self.segment.number = self.issued = self.issued + 1
             self.last = what
             if self.issued - (self._marks[-1][0] if self._marks else self.done) >= _MARK_EVERY:
                 with self._session:
                     self.mark()
                     self.poll()
+                self.segment = Ticket(self, self.issued)
             return self.issued
+
+    def event(self) -> QueuedEvent[Ticket]:
+        """Begin a segment, and return its event."""
+        with self._lock:
+            self.segment = Ticket(self, self.issued)
+            return QueuedEvent(self.owner, self.segment, self)
 
     def mark(self) -> NativeEvent:
         """Record an event at the end of the stream, and return it."""
@@ -81,7 +116,8 @@ class Lane:
 
     def wait_for(self, tickets: Tickets) -> None:
         """Let what comes next wait for places in other streams."""
-        for lane, number in tickets:
+        for ticket in tickets:
+            lane, number = ticket.lane, ticket.number
             if lane is self or number <= lane.done or number <= self._seen.get(lane, 0):
                 continue
             place, event = lane.place(number)
@@ -135,7 +171,7 @@ class Lane:
                 self._spare.append(self._marks.popleft()[1])
 
 
-def finish_all(tickets: Iterable[tuple[Lane, int]], what: str) -> None:
+def finish_all(tickets: Iterable[Ticket], what: str) -> None:
     """Wait for places in streams. Raises `BackendError` if a device failed."""
-    for lane, number in tickets:
-        lane.finish(number, what)
+    for ticket in tickets:
+        ticket.lane.finish(ticket.number, what)

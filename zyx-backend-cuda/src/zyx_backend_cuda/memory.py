@@ -16,7 +16,7 @@ from zyx.backend.work_event import WorkEvent
 from zyx.errors import BackendError, TransferError
 from zyx_backend_cuda.driver import Address
 from zyx_backend_cuda.errors import LOST, NO_MEMORY, Fault, code_name, failure
-from zyx_backend_cuda.lanes import Lane, finish_all
+from zyx_backend_cuda.lanes import Lane, Ticket, finish_all
 from zyx_backend_cuda.staging import PIECE_BYTES, Staging
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class ForeignBuffer(CachedBuffer[Address]):
         self.owner: object = owner
 
 
-class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
+class CudaPool(CachingPool[Address, Ticket]):
     """The memory of one device, and the streams that work on it. What the driver knows a piece by is its address.
 
     Args:
@@ -70,9 +70,9 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
         self.dlpack_device = (_DLPACK_CUDA, ordinal)
         self.session: Final = session
         with session:
-            self.compute: Final = Lane(session, name)
-            self._uploads: Final = Lane(session, name)
-            self._downloads: Final = Lane(session, name)
+            self.compute: Final = Lane(session, name, self)
+            self._uploads: Final = Lane(session, name, self)
+            self._downloads: Final = Lane(session, name, self)
             self.capture_stream: Final = session.stream()
         self._lanes: Final = (self._uploads, self.compute, self._downloads)
         self._up: Final = Staging(session.pinned, self._uploads)
@@ -126,7 +126,7 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
         self._owned.discard(memory)
 
     def unfinished(self, work: Tickets) -> Tickets:
-        return [(lane, number) for lane, number in work if number > lane.done]
+        return [ticket for ticket in work if not ticket.is_done]
 
     # ---- with other libraries
 
@@ -144,7 +144,7 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
     def wrap(self, address: int, nbytes: int, owner: object) -> tuple[ForeignBuffer, Event]:
         with self.session:
             place = self.compute.queued(f"work of another library on memory that {self.name} shares")
-        return ForeignBuffer(self, nbytes, address, owner), WorkEvent(self, ((self.compute, place),))
+        return ForeignBuffer(self, nbytes, address, owner), WorkEvent(self, (Ticket(self.compute, place),))
 
     # ---- transfers
 
@@ -169,7 +169,7 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
         except Fault as error:
             what = f"an upload of {source.nbytes} bytes to {self.name}"
             raise failure(what, error, TransferError, self.compute.last) from error
-        return WorkEvent(self, ((lane, place),))
+        return WorkEvent(self, (Ticket(lane, place),))
 
     def pool_to_host(
         self, source: PoolBuffer, target: memoryview, events: Sequence[Event] = (), offset: int = 0
@@ -230,14 +230,14 @@ class CudaPool(CachingPool[Address, "tuple[Lane, int]"]):
                     lane.mark()
             except Fault as error:
                 raise failure(f"a copy from {other.name} to {self.name}", error, TransferError) from error
-            return WorkEvent(self, ((lane, place),))
+            return WorkEvent(self, (Ticket(lane, place),))
         return super().pool_to_pool(source, target, events, target_events)
 
     # ---- events
 
     def sync_events(self, events: Sequence[Event]) -> None:
         tickets = self.take(events)
-        if any(number > lane.done for lane, number in tickets):
+        if not all(ticket.is_done for ticket in tickets):
             with self.session:
                 finish_all(tickets, f"waiting for {self.name}")
 

@@ -7,6 +7,7 @@ from zyx.backend.device import (
     Device,
     Launch,
     Program,
+    Queue,
     Slot,
     SupportsCapture,
     SupportsEntry,
@@ -22,6 +23,6 @@ API_VERSION: Final = (1, 1)
 
 __all__ = [
     "API_VERSION", "STORAGE_ONLY", "Argument", "Capability", "Device", "DeviceInfo", "Event", "Launch", "MemoryPool",
-    "PoolBuffer", "Program",
-    "Slot", "SupportsCapture", "SupportsEntry", "SupportsQueue", "SupportsTiming", "full_capability", "take_all",
+    "PoolBuffer", "Program", "Queue", "Slot", "SupportsCapture", "SupportsEntry", "SupportsQueue", "SupportsTiming",
+    "full_capability", "take_all",
 ]  # fmt: skip

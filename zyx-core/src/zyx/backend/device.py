@@ -147,16 +147,35 @@ class SupportsEntry(Protocol):
         """
 
 
+class Queue(Protocol):
+    """A queue of a device, which does one piece of work after another.
+
+    Attributes:
+        segment: The latest pieces, of which one event may tell: whoever waits for one of them waits for those before
+            it and some behind it. Another object from time to time, so that these are few.
+        tail: For the runtime, which keeps there what it knows of the latest segment.
+    """
+
+    segment: object
+    tail: object
+
+    def event(self) -> Event:
+        """Begin a segment with the latest piece, and return the event of all that comes in it.
+
+        Its `Event.queue` is this queue, and its `Event.segment` the segment.
+        """
+
+
 @runtime_checkable
 class SupportsQueue(Protocol):
     """A device with a shorter way than `Device.launch` to queue programs, behind all work that it has queued before."""
 
-    def queue_of(self, program: Program) -> tuple[Callable[..., Event | None], object] | None:
-        """Return what queues `program`, and its `Event.queue`; None if there is no such way.
+    def queue_of(self, program: Program) -> tuple[Callable[..., bool], Queue] | None:
+        """Return what queues `program`, and where; None if there is no such way.
 
         It is called with the arguments of a launch, which are buffers all of them; what is queued on these has events
-        of the same queue. It returns the event of the work, or None if something does not fit: then nothing was
-        queued, and `launch` says what is wrong. It may be called until the program is released or the device is closed.
+        of the same queue. It returns False if something does not fit: then nothing was queued, and `launch` says what
+        is wrong. It may be called until the program is released or the device is closed.
 
         Raises:
             LaunchError: When called: the device refused.

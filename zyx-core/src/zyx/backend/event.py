@@ -27,6 +27,9 @@ class Event:
     #: this one as well. Then this event may be dropped, and what is queued there next need not be told of it.
     queue: object | None = None
 
+    #: That part of the queue of which the event tells; see `zyx.backend.device.Queue`.
+    segment: object | None = None
+
     def take(self) -> None:
         """Mark the event as used. Backends call this for every event that they are given.
 

@@ -38,15 +38,16 @@ class WorkEvent(Event, Generic[WorkT]):
 class QueuedEvent(WorkEvent[WorkT]):
     """Work in a queue that does one piece after another; see `Event.queue`."""
 
-    __slots__ = ("queue",)
+    __slots__ = ("queue", "segment")
 
-    def __init__(self, owner: object, work: Sequence[WorkT], queue: object) -> None:
+    def __init__(self, owner: object, work: WorkT, queue: object) -> None:
         self.owner = owner
-        self.work = work
+        self.work = (work,)
         self.queue = queue
+        self.segment = work
 
     def again(self) -> QueuedEvent[WorkT]:
-        return QueuedEvent(self.owner, self.work, self.queue)
+        return QueuedEvent(self.owner, self.work[0], self.queue)
 
 
 class CompletedEvent(WorkEvent[WorkT]):

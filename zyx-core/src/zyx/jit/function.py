@@ -51,14 +51,13 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 import sys
 import types
 import weakref
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from zyx import modes
-from zyx.errors import IndexRangeError, TraceError
+from zyx.errors import IndexRangeError
 from zyx.jit.exact_key import exact_key, identities_in
 from zyx.jit.structure import take_apart
 from zyx.runtime.devices import GROUP
@@ -107,6 +106,20 @@ class _Kept:
         self.ends = [weakref.ref(object_, forget) for object_ in objects]
         self.owner = id(objects[0]) if objects else 0
         self.used = 0
+
+
+class _Latest(NamedTuple):
+    """The trace that served the latest call, where it may serve the next one without being looked for.
+
+    Attributes:
+        among: What it depends on besides its arguments.
+        kept: Where it is kept.
+        entry: The trace.
+    """
+
+    among: tuple[object, ...]
+    kept: _Kept
+    entry: Entry
 
 
 class _Pattern:
@@ -210,7 +223,9 @@ class Jit(Generic[P, R]):
         self, function: Callable[P, R], static: str | Iterable[str] = (), lengths: _DimsOf | None = None
     ) -> None:
         functools.update_wrapper(self, function, updated=())  # a module is a function, too, and its attributes its own
-        _check(function)
+        from zyx.jit.parameters import check_function  # which `import zyx` does without
+
+        check_function(function)
         self._wrapped = function
         self._static = (static,) if isinstance(static, str) else tuple(static)
         self._static_places = None
@@ -231,6 +246,7 @@ class Jit(Generic[P, R]):
         self._kept: dict[_Key, _Kept] = {}
         self._alike: dict[_Key, _Alike] = {}
         self._served: dict[_Key, Served] = {}
+        self._latest: _Latest | None = None
         self._calls = 0
 
     @property
@@ -247,6 +263,14 @@ class Jit(Generic[P, R]):
             if self._declared is not None:
                 self._declared(self._bound, args, kwargs)
             return self._wrapped(*args, **kwargs)
+        latest = self._latest
+        if latest is not None and not kwargs:
+            if latest.among == (runtime, modes.state(), runtime.default_device):
+                with runtime.lock:
+                    again = latest.entry.again(args)
+                    if again is not None:
+                        self._calls = latest.kept.used = self._calls + 1
+                        return again  # type: ignore[return-value]  # what the function returns
         given: tuple[object, ...] = (*self._bound, *args) if self._bound else args
         tensors: list[Handle] = []
         structure = take_apart((given, kwargs), tensors) if kwargs else take_apart(given, tensors)
@@ -265,23 +289,25 @@ class Jit(Generic[P, R]):
                     for entry in kept.entries:  # another thread may have been first
                         outside = entry.found(tensors)
                         if outside is not None:
+                            if entry.is_plain and len(tensors) == len(args) and not self._bound:
+                                self._latest = _Latest((key[0], *key[2:]), kept, entry)
                             try:
                                 return entry.run(tensors, outside, numbers)  # type: ignore[no-any-return]
                             except Unfit:
                                 is_unfit = True
                                 break
                 elif pattern is None and (served := self._served.get(key)) is not None:
-                    again = served.run(tensors)
-                    if again is not None:
-                        return again[0]  # type: ignore[no-any-return]
+                    results = served.run(tensors)
+                    if results is not None:
+                        return results[0]  # type: ignore[no-any-return]
                 if traced is not None:
                     self._keep(shared or key, traced)
                     outside = traced.found_tensors()
                     if outside is not None:  # or another thread has changed one meanwhile
-                        results = traced.run(tensors, outside, numbers)
+                        result = traced.run(tensors, outside, numbers)
                         tracing = None
                         traced.settle()
-                        return results  # type: ignore[no-any-return]
+                        return result  # type: ignore[no-any-return]
             if is_unfit:
                 shared, is_unfit = None, False
                 continue
@@ -418,6 +444,7 @@ class Jit(Generic[P, R]):
         self._kept.clear()
         self._alike.clear()
         self._served.clear()
+        self._latest = None
 
 
 def _forget(reference: weakref.ref[Jit[Any, Any]], key: Any, _: object) -> None:  # noqa: ANN401
@@ -433,25 +460,6 @@ def _forget_alike(reference: weakref.ref[Jit[Any, Any]], key: Any, _: object) ->
     if jitted is not None:
         jitted._alike.pop(key, None)
         jitted._served.clear()
-
-
-def _check(function: object) -> None:
-    """Refuse what is no function, or whose calls do not compute: they only make something that does, later."""
-    if not callable(function) or isinstance(function, staticmethod):
-        raise TraceError(
-            f"zyx.jit was given a {type(function).__name__}; put it below @staticmethod, @classmethod or @property, "
-            "next to the function"
-        )
-    asked = function if isinstance(function, types.FunctionType | types.MethodType | functools.partial) else None
-    for found in (asked,) if asked is not None else (function, type(function).__call__):
-        if inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
-            kind, instead = "a generator", "return a list of tensors"
-        elif inspect.iscoroutinefunction(found):
-            kind, instead = "an async function", "let it await outside, and trace what computes"
-        else:
-            continue
-        name = getattr(function, "__qualname__", type(function).__name__)
-        raise TraceError(f"{name} is {kind}: a call of it computes nothing that could be traced; {instead}")
 
 
 @overload

@@ -1,8 +1,10 @@
-"""Which arguments of a call are those of parameters that somebody named."""
+"""What can be traced, and which arguments of a call are those of parameters that somebody named."""
 
 from __future__ import annotations
 
+import functools
 import inspect
+import types
 from typing import TYPE_CHECKING
 
 from zyx.errors import TraceError
@@ -67,3 +69,22 @@ class Parameters:
             yield value, self._rest[1] if is_rest and self._rest else self._positions.get(place, "")
         for name, value in kwargs.items():
             yield value, name if name in self._keywords else (self._others or "") if name not in self._known else ""
+
+
+def check_function(function: object) -> None:
+    """Refuse what is no function, or whose calls do not compute: they only make something that does, later."""
+    if not callable(function) or isinstance(function, staticmethod):
+        raise TraceError(
+            f"zyx.jit was given a {type(function).__name__}; put it below @staticmethod, @classmethod or @property, "
+            "next to the function"
+        )
+    asked = function if isinstance(function, types.FunctionType | types.MethodType | functools.partial) else None
+    for found in (asked,) if asked is not None else (function, type(function).__call__):
+        if inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
+            kind, instead = "a generator", "return a list of tensors"
+        elif inspect.iscoroutinefunction(found):
+            kind, instead = "an async function", "let it await outside, and trace what computes"
+        else:
+            continue
+        name = getattr(function, "__qualname__", type(function).__name__)
+        raise TraceError(f"{name} is {kind}: a call of it computes nothing that could be traced; {instead}")

@@ -25,7 +25,7 @@ from zyx.runtime.trace import SINGLE, TIMED
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program
+    from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program, Queue
     from zyx.dtype import Scalar
     from zyx.runtime.buffer import Memory
     from zyx.runtime.trace import Trace
@@ -268,8 +268,8 @@ class Single:
         self._arrange = itemgetter(*step.args)
         takes_all = len(step.args) == plan.inputs + 1 and not step.starts  # so that no input is a number
         self._device = step.device.name
-        self._put: Callable[..., Event | None] | None = None
-        self._queue: object = None
+        self._put: Callable[..., bool] | None = None
+        self._queue: Queue | None = None
         if len(step.args) > 1 and takes_all:
             if isinstance(step.device, SupportsEntry):
                 self._enter = step.device.entry(step.program)
@@ -308,13 +308,20 @@ class Single:
     def _queued(self, buffers: list[Buffer | Scalar], memory: Memory) -> Buffer | None:
         """Queue the plan behind work that is all in one queue; None if something does not fit, and nothing was queued.
 
-        What was queued on the buffers before is done when this is, so that no event is taken from anything.
+        What was queued on the buffers before is done when this is, so that no event is taken from anything; and work
+        of one segment of the queue has one event.
         """
         queue = self._queue
+        assert queue is not None  # this is called where there is one
+        tail: Pending | None = queue.tail  # type: ignore[assignment]  # nothing else is put there
         raw: list[PoolBuffer | None] = []
         for buffer in buffers:
             pending = buffer.pending  # type: ignore[union-attr]  # none of them is a number
-            if pending is not None and ((event := pending.event) is None or event.queue is not queue):
+            if (
+                pending is not None
+                and pending is not tail
+                and ((event := pending.event) is None or event.queue is not queue)
+            ):
                 return None
             raw.append(buffer.raw)  # type: ignore[union-attr]
         try:
@@ -322,22 +329,28 @@ class Single:
         except AllocationError as error:
             raise self.plan._no_room(error) from error
         pending = result.pending
-        if pending is not None and ((event := pending.event) is None or event.queue is not queue):
+        if (
+            pending is not None
+            and pending is not tail
+            and ((event := pending.event) is None or event.queue is not queue)
+        ):
             return None
         raw.append(result.raw)
         try:
-            event = self._put(*self._arrange(raw))  # type: ignore[misc]  # whoever calls this has looked
+            if not self._put(*self._arrange(raw)):  # type: ignore[misc]  # whoever calls this has looked
+                return None
+            event = None if tail is None else tail.event
+            if event is None or event.segment is not queue.segment:
+                tail = queue.tail = Pending(queue.event(), self._pool)
         except BackendError as error:
             locate(error, self._device)
             raise
         except BaseException:
             drain(self._pool)
             raise
-        if event is None:
-            return None
-        result.pending = result.writer = pending = Pending(event, self._pool)
+        result.pending = result.writer = tail
         for buffer in buffers:
-            buffer.pending = pending  # type: ignore[union-attr]
+            buffer.pending = tail  # type: ignore[union-attr]
         buffers.append(result)
         return result
 
