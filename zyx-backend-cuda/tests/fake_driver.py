@@ -300,12 +300,25 @@ class FakeSession:
 
     def play(self, graph: list[Callable[[], None]], stream: FakeStream) -> None:
         self._call("play")
+        pieces = list(graph)  # what is changed later does not change it
 
         def run() -> None:
-            for piece in graph:
+            for piece in pieces:
                 piece()
 
         stream.put(run)
+
+    def can_change(self, graph: list[Callable[[], None]], functions: Sequence[Executable]) -> bool:
+        return len(graph) == len(functions)
+
+    def change(
+        self, graph: list[Callable[[], None]], number: int, function: Executable, groups: Any, threads: Any, block: Any
+    ) -> None:
+        self._call("change")
+        stream = FakeStream()
+        stream.captured = []
+        self.launch(function, groups, threads, block, stream)
+        graph[number : number + 1] = stream.captured
 
     def drop(self, graph: list[Callable[[], None]]) -> None:
         self._call("drop")

@@ -15,6 +15,7 @@ from zyx.runtime.runtime import use
 from zyx.testing.launching import download, upload
 from zyx.testing.opening import open_runtime
 from zyx_backend_cuda import device as device_module
+from zyx_backend_cuda.errors import Fault
 from zyx_backend_cuda.staging import PIECE_BYTES, RING_BYTES
 
 if TYPE_CHECKING:
@@ -59,6 +60,54 @@ def test_launches_on_one_stream_record_no_events(
     device.pool.sync_events([event])
     assert session.calls[10:] == ["record", "synchronize"] or session.calls[10:] == ["event", "record", "synchronize"]
     assert values(buffer) == {10}
+
+
+def test_numbers_that_change_are_put_into_the_graph_of_a_captured_sequence(runtime: Runtime, session: FakeSession):
+    with use(runtime):
+        x = zyx.Tensor(np.arange(6, dtype=np.float32).reshape(2, 3)).realize()
+
+        @zyx.jit
+        def chain(x, factor, place):
+            for _ in range(3):
+                x = (x * factor - x.max(1, keepdims=True)).contiguous()
+            return x[place] + 1.0
+
+        def meaning(x, factor, place):
+            for _ in range(3):
+                x = x * np.float32(factor) - x.max(1, keepdims=True)
+            return x[place] + 1
+
+        calls = [(1.5 + step / 8, step % 2) for step in range(12)]
+        found = [chain(x, *call).numpy() for call in calls[:6]]
+        session.calls.clear()
+        found += [chain(x, *call).numpy() for call in calls[6:]]
+    assert session.calls.count("play") == 6
+    assert session.calls.count("change") >= 6
+    assert session.calls.count("launch") == session.calls.count("change")  # which makes one, on paper
+    assert "capture" not in session.calls
+    for result, call in zip(found, calls, strict=True):
+        np.testing.assert_allclose(result, meaning(np.arange(6, dtype=np.float32).reshape(2, 3), *call), rtol=1e-5)
+
+
+def test_a_graph_whose_numbers_cannot_be_changed_is_queued_launch_by_launch(
+    runtime: Runtime, session: FakeSession, monkeypatch: pytest.MonkeyPatch
+):
+    def change(*_: object) -> None:
+        raise Fault("change", INVALID_VALUE)
+
+    with use(runtime):
+        x = zyx.Tensor(np.arange(6, dtype=np.float32)).realize()
+
+        @zyx.jit
+        def chain(x, factor):
+            return (x * factor + x.sum()).contiguous() * factor + x.max()
+
+        monkeypatch.setattr(session, "change", change)
+        for step in range(8):
+            factor = np.float32(1 + step / 8)
+            np.testing.assert_allclose(
+                chain(x, float(factor)).numpy(), (np.arange(6) * factor + 15) * factor + 5, rtol=1e-5
+            )
 
 
 def test_a_captured_sequence_is_one_call_from_its_third_launch_on(

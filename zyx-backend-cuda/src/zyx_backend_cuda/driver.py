@@ -142,6 +142,14 @@ class Session(Protocol):
     def drop(self, graph: GraphExec) -> None:
         """Free a graph; it may still be running."""
 
+    def can_change(self, graph: GraphExec, functions: Sequence[Function]) -> bool:
+        """Return whether a graph is launches of these kernels in their order, whose arguments can be changed."""
+
+    def change(
+        self, graph: GraphExec, number: int, function: Function, groups: Shape, threads: Shape, block: ArgumentBlock
+    ) -> None:
+        """Give a launch of a graph the arguments that `block` holds, from the next time on that it is queued."""
+
     # ---- for libraries
 
     def stream_handle(self, stream: Stream) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx_backend_cuda.argument_block import ArgumentBlock
-    from zyx_backend_cuda.driver import Function, Module, Shape
+    from zyx_backend_cuda.driver import Function, GraphExec, Module, Shape
 
 _LIBRARY: Final = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 #: Numbers of ``CU_FUNC_ATTRIBUTE_``.
@@ -33,6 +33,19 @@ def _call(function: str, *args: Any) -> None:  # noqa: ANN401  # of ctypes
     status = getattr(_libraries()[0], function)(*args)
     if status != 0:
         raise Fault(function, status)
+
+
+class NodeParameters(ctypes.Structure):
+    """The first version of the driver's ``CUDA_KERNEL_NODE_PARAMS``."""
+
+    _fields_ = (
+        ("function", ctypes.c_void_p),
+        ("groups", ctypes.c_uint * 3),
+        ("threads", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("arguments", ctypes.c_void_p),
+        ("extra", ctypes.c_void_p),
+    )
 
 
 class Programs:
@@ -103,6 +116,27 @@ class Programs:
                 raise Fault("cuLaunchKernel", status)
 
         return launch
+
+    # ---- launches in graphs
+
+    def can_change(self, graph: GraphExec, functions: Sequence[Function]) -> bool:
+        """Return whether a graph is launches of these kernels in their order, whose arguments can be changed."""
+        if len(graph.nodes) != len(functions):
+            return False
+        found = NodeParameters()
+        for node, function in zip(graph.nodes, functions, strict=True):
+            status = _libraries()[0].cuGraphKernelNodeGetParams(ctypes.c_void_p(node), ctypes.byref(found))
+            if status != 0 or found.function != function.value:
+                return False
+        return True
+
+    def change(
+        self, graph: GraphExec, number: int, function: Function, groups: Shape, threads: Shape, block: ArgumentBlock
+    ) -> None:
+        """Give a launch of a graph the arguments that `block` holds, from the next time on that it is queued."""
+        made = NodeParameters(function, (*groups,), (*threads,), 0, block.pointers, None)
+        node = ctypes.c_void_p(graph.nodes[number])
+        _call("cuGraphExecKernelNodeSetParams", ctypes.c_void_p(graph.number), node, ctypes.byref(made))
 
 
 def _launch_arguments(

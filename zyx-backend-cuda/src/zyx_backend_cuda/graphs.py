@@ -5,7 +5,7 @@ Streams are known by their numbers here, so this serves every driver of the pack
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cuda.bindings import driver as cu
 
@@ -14,16 +14,30 @@ from zyx_backend_cuda.errors import Fault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx_backend_cuda.driver import GraphExec
-
 #: Calls of other threads, such as allocations, go on while something is captured.
 _RELAXED: Final = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+class Recorded(NamedTuple):
+    """A graph.
+
+    Attributes:
+        made: What can be queued.
+        number: The driver's number of that.
+        recorded: What it was made of, which its nodes belong to.
+        nodes: The driver's numbers of these, in the order in which they were recorded.
+    """
+
+    made: Any
+    number: int
+    recorded: Any
+    nodes: list[int]
 
 
 class Graphs:
     """Records and plays graphs; the context must be current."""
 
-    def capture(self, stream: int, queue: Callable[[], None]) -> GraphExec:
+    def capture(self, stream: int, queue: Callable[[], None]) -> Recorded:
         """Return a graph of what `queue` queues on `stream`, which is to be idle.
 
         Raises:
@@ -43,19 +57,25 @@ class Graphs:
         try:
             status, made = cu.cuGraphInstantiate(graph, 0)
             _check("cuGraphInstantiate", status)
-        finally:
+            status, _, count = cu.cuGraphGetNodes(graph)
+            _check("cuGraphGetNodes", status)
+            status, nodes, _ = cu.cuGraphGetNodes(graph, count)
+            _check("cuGraphGetNodes", status)
+        except Fault:
             cu.cuGraphDestroy(graph)
-        return made
+            raise
+        return Recorded(made, int(made), graph, [int(node) for node in nodes])
 
-    def play(self, graph: GraphExec, stream: int) -> None:
+    def play(self, graph: Recorded, stream: int) -> None:
         """Queue a graph."""
-        (status,) = cu.cuGraphLaunch(graph, stream)
+        (status,) = cu.cuGraphLaunch(graph.made, stream)
         if status != 0:
             raise Fault("cuGraphLaunch", int(status))
 
-    def drop(self, graph: GraphExec) -> None:
+    def drop(self, graph: Recorded) -> None:
         """Free a graph, once it is not running any more."""
-        cu.cuGraphExecDestroy(graph)
+        cu.cuGraphExecDestroy(graph.made)
+        cu.cuGraphDestroy(graph.recorded)
 
 
 def _check(function: str, status: int) -> None:

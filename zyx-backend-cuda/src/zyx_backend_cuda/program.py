@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend.arguments import Parameter
-    from zyx_backend_cuda.driver import Function, Module, Shape, Stream
+    from zyx_backend_cuda.driver import Function, GraphExec, Module, Shape, Stream
     from zyx_backend_cuda.memory import CudaPool
 
 #: What the driver is given for an argument: the address of a buffer, or the bytes of a number.
@@ -64,7 +64,7 @@ class CudaProgram(DeviceProgram):
 class KernelProgram(CudaProgram):
     """A kernel, built."""
 
-    __slots__ = ("_block", "_function", "_groups", "_module", "_threads")
+    __slots__ = ("_block", "_groups", "_module", "_threads", "function")
 
     def __init__(
         self,
@@ -79,17 +79,22 @@ class KernelProgram(CudaProgram):
     ) -> None:
         super().__init__(name, source, what, pool, parameters)
         self._module: Module | None = module
-        self._function: Function | None = function
+        self.function: Function | None = function
         self._groups, self._threads = grid
         self._block = ArgumentBlock(self.parameters)
 
     def enqueue(self, natives: Sequence[Native], stream: Stream) -> None:
         self._block.fill(natives)
-        self.pool.session.launch(self._function, self._groups, self._threads, self._block, stream)
+        self.pool.session.launch(self.function, self._groups, self._threads, self._block, stream)
+
+    def change(self, graph: GraphExec, number: int, natives: Sequence[Native]) -> None:
+        """Let launch `number` of a graph, which is of this kernel, be one with other arguments from now on."""
+        self._block.fill(natives)
+        self.pool.session.change(graph, number, self.function, self._groups, self._threads, self._block)
 
     def put_on(self, stream: Stream) -> Callable[[Sequence[Native]], None]:
         """Return `enqueue` for one stream, in fewer calls; the context need not be current."""
-        return self.pool.session.launcher(self._function, self._groups, self._threads, self._block, stream)
+        return self.pool.session.launcher(self.function, self._groups, self._threads, self._block, stream)
 
     def free(self) -> None:
         """Unload the module, once all work is done."""
@@ -98,7 +103,7 @@ class KernelProgram(CudaProgram):
             with self.pool.session as session:
                 lane.finish()
                 module = self._module
-                self._module = self._function = None
+                self._module = self.function = None
                 session.unload(module)
         except Fault as error:
             raise failure(f"unloading {self.what}", error, LaunchError, lane.last) from error

@@ -1,8 +1,9 @@
 """Captured sequences: launches that follow one another.
 
 A sequence that is launched with the same buffers a second time is recorded as a CUDA graph, and from then on queued in
-one call. A few graphs are kept, since programs take turns with the same few buffers. Where the driver cannot record
-them, and the first time, the launches are queued one by one.
+one call. A few graphs are kept, since programs take turns with the same few buffers. Numbers that are others than
+before are put into the graph, where it is made of kernels alone. Where the driver cannot record launches, and the first
+time, they are queued one by one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from zyx.backend.arguments import native_arguments
 from zyx.backend.sequences import Outline, Recordings, outline
 from zyx.errors import LaunchError
 from zyx_backend_cuda.errors import LOST, Fault, failure
-from zyx_backend_cuda.program import CudaProgram
+from zyx_backend_cuda.program import CudaProgram, KernelProgram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,23 @@ logger: Final = logging.getLogger("zyx.cuda")
 _GRAPHS: Final = 8
 
 
+class _Graph:
+    """A graph, and what it is given: the arguments of the sequence.
+
+    Attributes:
+        made: The graph.
+        natives: The arguments.
+        is_fixed: Whether it is for these numbers alone.
+    """
+
+    __slots__ = ("is_fixed", "made", "natives")
+
+    def __init__(self, made: GraphExec, natives: Sequence[Native], *, is_fixed: bool) -> None:
+        self.made = made
+        self.natives = natives
+        self.is_fixed = is_fixed
+
+
 class CudaSequence(CudaProgram):
     """A captured sequence.
 
@@ -45,7 +63,7 @@ class CudaSequence(CudaProgram):
         LaunchError: An argument does not fit.
     """
 
-    __slots__ = ("__weakref__", "_graphs", "_steps")
+    __slots__ = ("__weakref__", "_given", "_graphs", "_kernels", "_steps")
 
     is_sequence: ClassVar[bool] = True
 
@@ -56,20 +74,50 @@ class CudaSequence(CudaProgram):
         for program, _, _ in self._steps:
             program.sequences += 1
 
-        def drop(graph: GraphExec) -> None:
-            pool.compute.finish()  # graphs that are running must not be freed
-            pool.session.drop(graph)
+        kernels = [step.program for step in made.steps if isinstance(step.program, KernelProgram)]
+        #: The launches that are given numbers, if those of a graph can be changed as far as is known; products of a
+        #: library are several launches, or other ones.
+        self._given = [
+            (number, program)
+            for number, (step, program) in enumerate(zip(made.steps, kernels, strict=False))
+            if len(kernels) == len(made.steps)
+            and any(made.parameters[slot].scalar is not None for _, slot in step.slots)
+        ]
+        self._kernels = kernels
 
-        self._graphs: Recordings[GraphExec] = Recordings(_GRAPHS, is_on=records and len(self._steps) > 1, drop=drop)
+        def drop(graph: _Graph) -> None:
+            pool.compute.finish()  # graphs that are running must not be freed
+            pool.session.drop(graph.made)
+
+        self._graphs: Recordings[_Graph] = Recordings(_GRAPHS, is_on=records and len(self._steps) > 1, drop=drop)
         pool.holders.add(self)
 
     def enqueue(self, natives: Sequence[Native], stream: Stream) -> None:
         if self._graphs.is_on:
-            graph = self._graphs.find(tuple(natives), lambda: self._record(natives))
-            if graph is not None:
-                self.pool.session.play(graph, stream)
+            key = [native for native in natives if type(native) is int] if self._given else natives
+            graph = self._graphs.find(tuple(key), lambda: self._record(natives))
+            if graph is not None and (graph.natives == natives or self._changed(graph, natives)):
+                self.pool.session.play(graph.made, stream)
                 return
         self._queue(natives, stream)
+
+    def _changed(self, graph: _Graph, natives: Sequence[Native]) -> bool:
+        """Put numbers into a graph; return whether that can be done."""
+        if graph.is_fixed:
+            return False
+        before, graph.natives, graph.is_fixed = graph.natives, (), True  # unless all of them are changed
+        try:
+            for number, program in self._given:
+                arguments = self._arguments(number, natives)
+                if arguments != self._arguments(number, before):
+                    program.change(graph.made, number, arguments)
+        except Fault as error:
+            if error.code in LOST:
+                raise
+            logger.info("%s is queued launch by launch when its numbers change: %s", self.what, error)
+            return False
+        graph.natives, graph.is_fixed = natives, False
+        return True
 
     def let_go(self) -> None:
         """Drop the graphs, which take memory of the driver."""
@@ -79,7 +127,7 @@ class CudaSequence(CudaProgram):
             with self.pool.session as session:
                 lane.finish()
                 for graph in graphs:
-                    session.drop(graph)
+                    session.drop(graph.made)
         except Fault as error:
             raise failure(f"dropping graphs of {self.what}", error, LaunchError, lane.last) from error
 
@@ -88,22 +136,33 @@ class CudaSequence(CudaProgram):
         if self._graphs:
             self.let_go()
         steps, self._steps = self._steps, []
+        self._kernels, self._given = [], []
         for program, _, _ in steps:
             program.sequences -= 1
             program.free_unless_used()
 
     def _queue(self, natives: Sequence[Native], stream: Stream) -> None:
-        for program, fixed, slots in self._steps:
-            arguments = list(fixed)
-            for number, slot in slots:
-                arguments[number] = natives[slot]
-            program.enqueue(arguments, stream)
+        for number, (program, _, _) in enumerate(self._steps):
+            program.enqueue(self._arguments(number, natives), stream)
 
-    def _record(self, natives: Sequence[Native]) -> GraphExec | None:
+    def _arguments(self, number: int, natives: Sequence[Native]) -> list[Native]:
+        """Return the arguments of a step."""
+        _, fixed, slots = self._steps[number]
+        arguments = list(fixed)
+        for place, slot in slots:
+            arguments[place] = natives[slot]
+        return arguments
+
+    def _record(self, natives: Sequence[Native]) -> _Graph | None:
         """Return the graph for these buffers; None if the driver cannot record it."""
         stream = self.pool.capture_stream  # of its own: what is captured must not depend on what was queued before
         try:
-            return self.pool.session.capture(stream, lambda: self._queue(natives, stream))
+            session = self.pool.session
+            made = session.capture(stream, lambda: self._queue(natives, stream))
+            can_change = bool(self._given) and session.can_change(made, [kernel.function for kernel in self._kernels])
+            if not can_change:
+                self._given = []
+            return _Graph(made, natives, is_fixed=not can_change)
         except Fault as error:
             if error.code in LOST:
                 raise
