@@ -224,12 +224,15 @@ def _whole_power(base: Term, exponent: int) -> Term:
 
 
 def maximum(x: Operand, y: Operand) -> Tensor:
-    """Return the greater of two; NaN if either is NaN."""
+    """Return the greater of two; NaN if either is NaN.
+
+    Equal tensors have half of the gradient each; where one of the two is a number, the tensor has none, as of `relu`.
+    """
     return operate(BinaryOp.MAX, x, y)
 
 
 def minimum(x: Operand, y: Operand) -> Tensor:
-    """Return the lesser of two; NaN if either is NaN."""
+    """Return the lesser of two; NaN if either is NaN. Gradients are those of `maximum`."""
     return operate(BinaryOp.MIN, x, y)
 
 

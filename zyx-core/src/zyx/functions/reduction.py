@@ -333,7 +333,7 @@ def std(
     out: None = None,
     ddof: float | None = None,
 ) -> Tensor:
-    """Return the standard deviation along `axis`, the square root of `var`."""
+    """Return the standard deviation along `axis`, the square root of `var`. Where all are equal the gradient is 0."""
     if out is not None:
         _refuse(out, "std")
     return std_mean(x, axis, correction=correction if ddof is None else ddof, dtype=dtype, keepdims=keepdims)[0]
