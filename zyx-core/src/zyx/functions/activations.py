@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Operand
     from zyx.functions.term import Term
 
+__all__ = [
+    "celu", "elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid",
+    "mish", "prelu", "quick_gelu", "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softmin", "softplus",
+    "softsign",
+]  # fmt: skip
+
 SELU_SCALE = 1.0507009873554805  # Klambauer et al., "Self-normalizing neural networks", 2017
 SELU_ALPHA = 1.6732632423543772
 

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Operand
     from zyx.functions.term import Term
 
+__all__ = [
+    "add", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "divide", "equal", "floor_divide", "fmod", "greater", "greater_equal", "less", "less_equal",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "not_equal", "pow",
+    "remainder", "subtract",
+]  # fmt: skip
+
 _new: Final = object.__new__
 _BOOL: Final = dtypes.bool_
 #: Up to this exponent a whole power of a complex number is a product, as it is in NumPy.

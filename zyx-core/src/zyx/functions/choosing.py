@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
 
+__all__ = ["allclose", "array_equal", "clip", "isclose", "lerp", "masked_fill", "nan_to_num", "where"]
+
 
 def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
     """Return `x` where `condition` holds (is not 0), else `y`; the three broadcast.

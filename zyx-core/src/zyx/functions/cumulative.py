@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
 
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff"]
+
 
 def _axis(x: Tensor, axis: int | None, what: str) -> int:
     """Return the axis, which may only be left out for rank 1."""

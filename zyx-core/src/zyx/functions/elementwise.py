@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
 
+__all__ = [
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "deg2rad",
+    "erf", "erfinv", "exp", "exp2", "expm1", "floor", "frac", "hypot", "isfinite", "isinf", "isnan", "log", "log1p",
+    "log2", "log10", "logaddexp", "negative", "nextafter", "positive", "rad2deg", "reciprocal", "round", "rsqrt",
+    "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+]  # fmt: skip
+
 LN_2: Final = math.log(2)
 LOG10_E: Final = 0.4342944819032518
 

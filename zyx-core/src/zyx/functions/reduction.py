@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from zyx.dtype import DType, DTypeLike
     from zyx.functions import Tensor
 
+__all__ = [
+    "all", "aminmax", "any", "argmax", "argmin", "cosine_similarity", "count_nonzero", "logsumexp", "max", "mean",
+    "min", "norm", "normalize", "prod", "std", "std_mean", "sum", "var", "var_mean",
+]  # fmt: skip
+
 AxisLike: TypeAlias = "int | tuple[int, ...] | list[int] | None"
 
 #: Elements of a block of which only the extreme is looked for at first, and how many blocks make up for the kernels
