@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from types import TracebackType
 
+__all__ = ["implicit_casts", "set_implicit_casts", "set_training", "training"]
+
 T = TypeVar("T")
 
 

@@ -5,7 +5,9 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.autograd import gradient
-from zyx.ops import BinaryOp, UnaryOp
+from zyx.functions.formulas import safe_sqrt
+from zyx.functions.term import Term
+from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 
 POSITIVE = {UnaryOp.SQRT, UnaryOp.LOG, UnaryOp.LOG2, UnaryOp.LOG1P}
 SMOOTH_UNARY = [op for op in UnaryOp if op is not UnaryOp.NOT]
@@ -60,27 +62,36 @@ def test_even_powers_have_slopes_below_zero_and_at_zero(lab):
     lab.check_twice(square, [-2.0, -0.5, 0.0, 1.5])
 
 
-@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 2.5])
-def test_the_slope_of_a_power_at_base_zero_is_finite(lab, exponent):
+@pytest.mark.parametrize(("exponent", "slope"), [(0.0, 0.0), (0.5, np.inf), (1.0, 1.0), (2.5, 0.0)])
+def test_the_slope_of_a_power_at_base_zero_is_the_limit_from_above(lab, exponent, slope):
     def power(graph, x, y):
         return graph.binary(BinaryOp.POW, x, y)
 
     at_base, at_exponent = lab.gradients(power, [0.0], [exponent])
-    assert at_base == (1.0 if exponent == 1.0 else 0.0)
+    assert at_base == slope
     assert at_exponent == 0.0
 
 
-def test_sqrt_at_zero_has_slope_zero_so_a_norm_at_zero_has_gradient_zero(lab):
-    def norm(graph, x):
-        return graph.unary(UnaryOp.SQRT, lab_sum(graph, graph.binary(BinaryOp.MUL, x, x)))
+def test_sqrt_at_zero_has_an_infinite_slope_and_a_norm_at_zero_has_gradient_zero(lab):
+    def length(graph, x):
+        total = Term(graph, graph.reduce(ReduceOp.SUM, graph.binary(BinaryOp.MUL, x, x), (0,)))
+        return safe_sqrt(total).node
 
-    from zyx.ops import ReduceOp
+    assert lab.gradients(lambda graph, x: graph.unary(UnaryOp.SQRT, x), [0.0, -0.0, 4.0])[0].tolist() == [
+        np.inf,
+        np.inf,
+        0.25,
+    ]
+    assert lab.gradients(length, [0.0, 0.0, 0.0])[0].tolist() == [0.0, 0.0, 0.0]
+    np.testing.assert_allclose(lab.gradients(length, [3.0, 4.0])[0], [0.6, 0.8])
 
-    def lab_sum(graph, x):
-        return graph.reduce(ReduceOp.SUM, x, (0,))
 
-    assert lab.gradients(norm, [0.0, 0.0, 0.0])[0].tolist() == [0.0, 0.0, 0.0]
-    np.testing.assert_allclose(lab.gradients(norm, [3.0, 4.0])[0], [0.6, 0.8])
+@pytest.mark.parametrize("op", [UnaryOp.SQRT, UnaryOp.LOG, UnaryOp.LOG2, UnaryOp.LOG1P, UnaryOp.RECIPROCAL])
+def test_where_nothing_comes_in_nothing_goes_out_of_what_has_an_end(lab, op):
+    end = -1.0 if op is UnaryOp.LOG1P else 0.0
+    found = lab.gradients(lambda graph, x: graph.unary(op, x), [end, end - 1, end], upstream=[0.0, 0.0, 1.0])[0]
+    assert found[:2].tolist() == [0.0, 0.0]
+    assert abs(found[2]) == np.inf
 
 
 def test_abs_at_zero_has_slope_zero(lab):

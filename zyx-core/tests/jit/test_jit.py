@@ -460,3 +460,9 @@ def test_traces_can_be_forgotten():
     assert double.traces == []
     assert double(zyx.ones(1)).tolist() == [2]
     assert len(traces) == 2
+
+
+def test_functions_of_numpy_are_traced():
+    x = np.arange(3, dtype=np.float32)
+    found = zyx.jit(lambda t: np.concatenate([np.sin(t), x * t]))(zyx.Tensor(x))
+    assert np.allclose(found.numpy(), np.concatenate([np.sin(x), x * x]))

@@ -1,7 +1,10 @@
 """What ``zyx`` offers, and that importing it stays light."""
 
+import ast
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -219,6 +222,30 @@ def test_everything_that_is_listed_exists_and_has_a_docstring():
         value = getattr(zyx, name)
         if callable(value):
             assert value.__doc__, name
+
+
+def test_what_is_put_off_is_listed_by_its_module():
+    """The table is the one other list of these names: it is read without importing the modules."""
+    for module, names in zyx._LAZY.items():
+        listed = importlib.import_module(module).__all__
+        assert set(names) <= set(listed)
+        assert set(names) == set(listed) or module in ("zyx.autograd", "zyx.fft", "zyx.io")
+
+
+def test_a_name_is_listed_once():
+    assert len(zyx.__all__) == len(set(zyx.__all__))
+    assert len(zyx.linalg.__all__) == len(set(zyx.linalg.__all__))
+    assert len(zyx.fft.__all__) == len(set(zyx.fft.__all__))
+
+
+def test_type_checkers_see_what_is_put_off():
+    """They follow imports, and what a star stands for is a list of the module's own."""
+    seen = set()
+    for statement in ast.walk(ast.parse(Path(zyx.__file__).read_text(encoding="utf-8"))):
+        if isinstance(statement, ast.ImportFrom) and statement.module in zyx._LAZY:
+            names = [alias.name for alias in statement.names]
+            seen |= set(zyx._LAZY[statement.module] if names == ["*"] else names)
+    assert seen == set(zyx._HOMES)
 
 
 def test_jit_is_the_function_even_after_its_package_was_imported():

@@ -7,44 +7,12 @@ transform             what these are made of: pairs of reals, of any length alon
 tables                roots of unity, kept on the device
 """
 
-from zyx.fft.complex_transforms import (
-    fft,
-    fft2,
-    fftn,
-    hfft,
-    ifft,
-    ifft2,
-    ifftn,
-    ihfft,
-    irfft,
-    irfft2,
-    irfftn,
-    rfft,
-    rfft2,
-    rfftn,
-)
-from zyx.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
-from zyx.fft.short_time import istft, stft
+from zyx.fft import complex_transforms, frequencies, short_time
+from zyx.fft.complex_transforms import *
+from zyx.fft.frequencies import *
+from zyx.fft.short_time import *
 
-__all__ = [
-    "fft",
-    "fft2",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "ifft",
-    "ifft2",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "irfft",
-    "irfft2",
-    "irfftn",
-    "istft",
-    "rfft",
-    "rfft2",
-    "rfftfreq",
-    "rfftn",
-    "stft",
-]
+__all__: list[str] = []
+__all__ += complex_transforms.__all__
+__all__ += frequencies.__all__
+__all__ += short_time.__all__

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.graph import Node
 
+__all__ = [
+    "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2",
+    "rfftn",
+]  # fmt: skip
+
 #: The axes of images.
 _LAST_TWO = (-2, -1)
 

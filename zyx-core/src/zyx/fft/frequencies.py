@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DTypeLike
 
+__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
+
 
 def fftfreq(n: int, /, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return the frequencies of `fft` of `n` samples `d` apart: 0, 1, .., -2, -1, each over ``n * d``.

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from zyx.fft.arguments import Norm
     from zyx.functions import Tensor
 
+__all__ = ["istft", "stft"]
+
 #: Below this sum of squared windows nothing is known of an element; PyTorch's number.
 _LEAST_ENVELOPE: Final = 1e-11
 

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Operand
     from zyx.functions.term import Term
 
+__all__ = [
+    "celu", "elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid",
+    "mish", "prelu", "quick_gelu", "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softmin", "softplus",
+    "softsign",
+]  # fmt: skip
+
 SELU_SCALE = 1.0507009873554805  # Klambauer et al., "Self-normalizing neural networks", 2017
 SELU_ALPHA = 1.6732632423543772
 
@@ -48,7 +54,12 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 def prelu(x: Operand, weight: Operand) -> Tensor:
     """Return `x` where it is positive, else ``weight * x``; `weight` broadcasts with `x`."""
-    return by_float_formula_of((x, weight), "prelu", lambda t, w: (t > 0).where(t, t * w))
+
+    def formula(t: Term, w: Term) -> Term:
+        positive = t > 0
+        return positive.where(t, positive.where(0.0, t) * w)
+
+    return by_float_formula_of((x, weight), "prelu", formula)
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
@@ -143,7 +154,7 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
 
 def softsign(x: Tensor) -> Tensor:
     """Return ``x / (1 + |x|)``."""
-    return by_float_formula(x, "softsign", lambda t: t / (formulas.magnitude(t) + 1.0))
+    return by_float_formula(x, "softsign", lambda t: t / (t.abs() + 1.0))
 
 
 def logsigmoid(x: Tensor) -> Tensor:

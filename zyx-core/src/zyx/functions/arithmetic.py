@@ -36,6 +36,13 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Operand
     from zyx.functions.term import Term
 
+__all__ = [
+    "add", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "divide", "equal", "floor_divide", "fmod", "greater", "greater_equal", "less", "less_equal",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "not_equal", "pow",
+    "remainder", "subtract",
+]  # fmt: skip
+
 _new: Final = object.__new__
 _BOOL: Final = dtypes.bool_
 #: Up to this exponent a whole power of a complex number is a product, as it is in NumPy.
@@ -224,12 +231,15 @@ def _whole_power(base: Term, exponent: int) -> Term:
 
 
 def maximum(x: Operand, y: Operand) -> Tensor:
-    """Return the greater of two; NaN if either is NaN."""
+    """Return the greater of two; NaN if either is NaN.
+
+    Equal tensors have half of the gradient each; where one of the two is a number, the tensor has none, as of `relu`.
+    """
     return operate(BinaryOp.MAX, x, y)
 
 
 def minimum(x: Operand, y: Operand) -> Tensor:
-    """Return the lesser of two; NaN if either is NaN."""
+    """Return the lesser of two; NaN if either is NaN. Gradients are those of `maximum`."""
     return operate(BinaryOp.MIN, x, y)
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
 
+__all__ = ["allclose", "array_equal", "clip", "isclose", "lerp", "masked_fill", "nan_to_num", "where"]
+
 
 def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
     """Return `x` where `condition` holds (is not 0), else `y`; the three broadcast.
@@ -69,7 +71,10 @@ def masked_fill(x: Tensor, mask: Tensor, value: Scalar | Tensor) -> Tensor:
 
 
 def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # the Array API's
-    """Return `x` bounded by `min` below and `max` above, where given; NaN stays NaN, and bounds nothing."""
+    """Return `x` bounded by `min` below and `max` above, where given; NaN stays NaN, and bounds nothing.
+
+    The gradient goes to `x` between the bounds and at them, else to the bound.
+    """
     result = require(x, "clip")
     require_real(result.node.dtype, "clip")
     if min is not None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
 
+__all__ = ["angle", "complex", "conj", "imag", "is_complex", "real", "view_as_complex", "view_as_real"]
+
 _LN_2: Final = math.log(2)
 
 

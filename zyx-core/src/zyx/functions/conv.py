@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.functions import Tensor
 
+__all__ = [
+    "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d",
+]  # fmt: skip
+
 Sizes: TypeAlias = "int | Sequence[int]"
 Padding: TypeAlias = "int | Sequence[int] | Sequence[tuple[int, int]] | str"
 

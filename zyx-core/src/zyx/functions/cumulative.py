@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
 
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff"]
+
 
 def _axis(x: Tensor, axis: int | None, what: str) -> int:
     """Return the axis, which may only be left out for rank 1."""
@@ -108,14 +110,14 @@ def cummin(x: Tensor, axis: int | None = None) -> Tensor:
 
 
 def diff(
-    x: Tensor, axis: int = -1, n: int = 1, *, prepend: Operand | None = None, append: Operand | None = None
+    x: Tensor, n: int = 1, axis: int = -1, *, prepend: Operand | None = None, append: Operand | None = None
 ) -> Tensor:
     """Return the differences of neighbours along `axis`, taken `n` times; bools are compared. With 0 times, return `x`.
 
     Args:
         x: Any rank from 1 on.
-        axis: Where neighbours lie.
         n: How often, at least 0.
+        axis: Where neighbours lie.
         prepend: Put before `x`, of the same rank.
         append: Put behind it.
 

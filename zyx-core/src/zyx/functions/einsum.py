@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Operand
     from zyx.functions.term import Term
 
+__all__ = ["einsum"]
+
 #: What axes are named with; the module `string` costs more than it saves.
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

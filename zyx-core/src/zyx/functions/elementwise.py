@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
 
+__all__ = [
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "deg2rad",
+    "erf", "erfinv", "exp", "exp2", "expm1", "floor", "frac", "hypot", "isfinite", "isinf", "isnan", "log", "log1p",
+    "log2", "log10", "logaddexp", "negative", "nextafter", "positive", "rad2deg", "reciprocal", "round", "rsqrt",
+    "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+]  # fmt: skip
+
 LN_2: Final = math.log(2)
 LOG10_E: Final = 0.4342944819032518
 
@@ -96,7 +103,7 @@ def log1p(x: Tensor) -> Tensor:
 
 
 def sqrt(x: Tensor) -> Tensor:
-    """Return the square root; NaN of negative numbers."""
+    """Return the square root; NaN of negative numbers. At 0 its slope is infinite, see `norm` for lengths."""
     return _float_unary(UnaryOp.SQRT, x)
 
 
@@ -125,9 +132,9 @@ def logaddexp(x: Operand, y: Operand) -> Tensor:
 
     def formula(a: Term, b: Term) -> Term:
         swap = a < b
-        top, low = swap.where(b, a), swap.where(a, b)
-        # Equal infinities have no difference; the other operand may be NaN.
-        return top + (top == low).where(0.0, low - top).exp().log1p()
+        endless = (a == b) & (a.abs() == math.inf)  # which have no difference, and half of the gradient each
+        top, low = endless.where((a + b) * 0.5, swap.where(b, a)), swap.where(a, b)
+        return top + endless.where(0.0, low - top).exp().log1p()
 
     return by_float_formula_of((x, y), "logaddexp", formula)
 
@@ -152,14 +159,35 @@ def tan(x: Tensor) -> Tensor:
 
 def asin(x: Tensor) -> Tensor:
     """Return the angle, -pi/2 to pi/2, whose sine is `x`, to 2.5 ulp; NaN outside -1 to 1."""
-    return by_float_formula(
-        x, "asin", lambda t: 2.0 * (t / (((1.0 - t) * (1.0 + t)).sqrt() + 1.0)).atan(), complex_numbers.asin
-    )
+
+    def formula(t: Term) -> Term:
+        end, inner = _ends(t)
+        near = 2.0 * (inner / (((1.0 - inner) * (1.0 + inner)).sqrt() + 1.0)).atan()
+        return end.where(odd(t, math.pi / 2 - (2.0 - magnitude(t) * 2.0).sqrt()), near)
+
+    return by_float_formula(x, "asin", formula, complex_numbers.asin)
 
 
 def acos(x: Tensor) -> Tensor:
     """Return the angle, 0 to pi, whose cosine is `x`, to 2.3 ulp; NaN outside -1 to 1."""
-    return by_float_formula(x, "acos", lambda t: 2.0 * ((1.0 - t) / (1.0 + t)).sqrt().atan(), complex_numbers.acos)
+
+    def formula(t: Term) -> Term:
+        end, inner = _ends(t)
+        near = 2.0 * ((1.0 - inner) / (1.0 + inner)).sqrt().atan()
+        root = (2.0 - magnitude(t) * 2.0).sqrt()
+        return end.where((t < 0).where(math.pi - root, root), near)
+
+    return by_float_formula(x, "acos", formula, complex_numbers.acos)
+
+
+def _ends(t: Term) -> tuple[Term, Term]:
+    """Return where `t` is -1 or 1, and `t` with 0 there.
+
+    The formula of a function whose slope is infinite at an end of its domain adds up infinities of both signs there.
+    The first terms of its expansion about that end have the same value, and slopes of both orders.
+    """
+    end = t.abs() == 1.0
+    return end, end.where(0.0, t)
 
 
 def atan(x: Tensor) -> Tensor:
@@ -168,7 +196,10 @@ def atan(x: Tensor) -> Tensor:
 
 
 def atan2(y: Operand, x: Operand) -> Tensor:
-    """Return the angle, -pi to pi, of the point (x, y); signed zeros and infinities as in C."""
+    """Return the angle, -pi to pi, of the point (x, y); signed zeros and infinities as in C.
+
+    The gradient at (0, 0) is 0.
+    """
     return by_float_formula_of((y, x), "atan2", polar_angle)
 
 
@@ -189,9 +220,9 @@ def cosh(x: Tensor) -> Tensor:
     """Return the hyperbolic cosine, to 2 ulp."""
 
     def formula(t: Term) -> Term:
-        _, reduced, half = _before_overflow(magnitude(t))
+        large, reduced, half = _before_overflow(magnitude(t))
         power = reduced.exp() * half
-        return power + 0.25 / power
+        return power + large.where(0.0, 0.25 / large.where(1.0, power))  # beside the large it is lost
 
     return by_float_formula(x, "cosh", formula, complex_numbers.cosh)
 
@@ -227,9 +258,11 @@ def acosh(x: Tensor) -> Tensor:
     """Return the number >= 0 whose hyperbolic cosine is `x`, to 2.7 ulp; NaN below 1."""
 
     def formula(t: Term) -> Term:
-        large = t > 1e9
-        above = large.where(1.0, (t < 1).where(math.nan, t - 1.0))
+        large, end = t > 1e9, t == 1.0
+        below = (t < 1).where(t.like(math.nan), 0.0)  # added, so that slopes there are NaN as well
+        above = (large | end).where(1.0, t - 1.0 + below)
         near = (above + (above * (above + 2.0)).sqrt()).log1p()
+        near = end.where((t * 2.0 - 2.0).sqrt(), near)  # as of `_ends`
         return large.where(large.where(t, 1.0).log() + LN_2, near)
 
     return by_float_formula(x, "acosh", formula, complex_numbers.acosh)
@@ -241,7 +274,7 @@ def atanh(x: Tensor) -> Tensor:
 
 
 def hypot(x: Operand, y: Operand) -> Tensor:
-    """Return ``sqrt(x**2 + y**2)`` without overflow; infinity beside NaN is infinity."""
+    """Return ``sqrt(x**2 + y**2)`` without overflow; infinity beside NaN is infinity. At (0, 0) its gradient is 0."""
     return by_float_formula_of((x, y), "hypot", hypotenuse)
 
 
@@ -263,48 +296,11 @@ def erf(x: Tensor) -> Tensor:
     return _float_unary(UnaryOp.ERF, x)
 
 
-_ERFINV_CENTRE: Final = (
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
-)  # fmt: skip
-_ERFINV_TAIL: Final = (
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
-)  # fmt: skip
-
-
 def erfinv(x: Tensor) -> Tensor:
-    """Return the number whose error function is `x`; infinities at -1 and 1, NaN outside.
+    """Return the number whose error function is `x`; infinities at -1 and 1, NaN outside."""
+    from zyx.functions.inverse_erf import inverse_erf  # which most programs do without
 
-    The polynomials are those of Giles, "Approximating the erfinv function", GPU Computing Gems, 2010, good to float32;
-    float64 takes two of Halley's steps from there.
-    """
-
-    def formula(t: Term) -> Term:
-        inside = t.abs() < 1.0
-        y = inside.where(t, 0.0)
-        w = -((1.0 - y) * (1.0 + y)).log()
-        central = w < 5.0
-        centre = _polynomial(_ERFINV_CENTRE, central.where(w, 0.0) - 2.5)
-        tail = _polynomial(_ERFINV_TAIL, central.where(9.0, w).sqrt() - 3.0)
-        root = central.where(centre, tail) * y
-        if t.dtype is dtypes.float64:
-            for _ in range(2):
-                slope = (root * root).exp() * (math.sqrt(math.pi) / 2)
-                step = (root.erf() - y) * slope
-                root = root - step / (root * step + 1.0)
-        end = (t == 1.0).where(t.like(math.inf), (t == -1.0).where(t.like(-math.inf), math.nan))
-        return inside.where(root, end)
-
-    return by_float_formula(x, "erfinv", formula)
-
-
-def _polynomial(coefficients: tuple[float, ...], x: Term) -> Term:
-    """Return the polynomial in `x`, its highest coefficient first."""
-    result = x * coefficients[0] + coefficients[1]
-    for coefficient in coefficients[2:]:
-        result = result * x + coefficient
-    return result
+    return by_float_formula(x, "erfinv", inverse_erf)
 
 
 # ---- signs and parts
@@ -366,7 +362,8 @@ def copysign(x: Operand, y: Operand) -> Tensor:
     """Return the magnitude of `x` with the sign of `y`."""
     like, (left, right) = align((x, y), "copysign", floating=True)
     require_real(left.dtype, "copysign")
-    return wrap(copy_sign(left, right).node, like)
+    size = left.abs()  # whose slope at 0 is 0
+    return wrap(sign_bit(right).where(-size, size).node, like)
 
 
 def frac(x: Tensor) -> Tensor:

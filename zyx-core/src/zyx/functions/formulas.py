@@ -30,22 +30,24 @@ def copy_sign(x: Term, sign: Term) -> Term:
 
 
 def hypotenuse(x: Term, y: Term) -> Term:
-    """Return ``sqrt(x**2 + y**2)`` without overflow; infinity beside NaN is infinity."""
+    """Return ``sqrt(x**2 + y**2)`` without overflow, with gradient 0 at (0, 0); infinity beside NaN is infinity."""
     a, b = magnitude(x), magnitude(y)
     swap = a < b
     large, small = swap.where(b, a), swap.where(a, b)
-    endless = (a == math.inf) | (b == math.inf)
-    ratio = endless.where(0.0, small) / (endless | (large == 0)).where(1.0, large)
-    return endless.where(math.inf, large * (ratio * ratio + 1.0).sqrt())
+    endless, zero = (a == math.inf) | (b == math.inf), large == 0
+    ratio = endless.where(0.0, small) / (endless | zero).where(1.0, large)
+    longest = (a == b).where((a + b) * 0.5, (a == math.inf).where(a, b))
+    return endless.where(longest, zero.where(0.0, large) * (ratio * ratio + 1.0).sqrt())
 
 
 def polar_angle(y: Term, x: Term) -> Term:
-    """Return the angle, -pi to pi, of the point (x, y); signed zeros and infinities as in C."""
+    """Return the angle, -pi to pi, of the point (x, y), of zeros and infinities as C; at (0, 0) with gradient 0."""
     height, width = magnitude(y), magnitude(x)
     steep = height > width
     large, small = steep.where(height, width), steep.where(width, height)
     both_infinite = (small == math.inf) & (large == math.inf)
-    ratio = both_infinite.where(1.0, small) / (both_infinite | (large == 0)).where(1.0, large)
+    zero = (large == 0) & (small == 0)
+    ratio = zero.where(0.0, both_infinite.where(1.0, small)) / (both_infinite | zero).where(1.0, large)
     angle = ratio.atan()
     angle = steep.where(math.pi / 2 - angle, angle)
     angle = sign_bit(x).where(math.pi - angle, angle)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
 
+__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 #: Of the Array API.
 API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
 
+__all__ = ["chunk", "concat", "meshgrid", "pad", "repeat", "roll", "split", "stack", "tile", "unstack"]
+
 
 def join_terms(terms: Sequence[Term], axis: int) -> Term:
     """Return `terms`, of one dtype and of shapes that differ along `axis` only, one after the other.

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
 
+__all__ = ["cross", "dot", "matmul", "matrix_power", "outer", "tensordot", "trace", "vecdot"]
+
 
 def factors(operands: Sequence[Operand], what: str, dtype: DTypeLike | None = None) -> tuple[Tensor, list[Term], DType]:
     """Return a tensor among `operands`, all of them in the type of the sums, and the type of the result."""

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
     from zyx.functions import Tensor
 
+__all__ = [
+    "broadcast_arrays", "broadcast_to", "diag", "diagonal", "expand_dims", "flatten", "flip", "matrix_transpose",
+    "moveaxis", "narrow", "permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "tril", "triu",
+    "unflatten", "unfold", "windows",
+]  # fmt: skip
 
 _LISTS: Final = (tuple, list)
 

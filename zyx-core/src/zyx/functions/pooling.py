@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.conv import Padding, Sizes
 
+__all__ = [
+    "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
+    "max_pool_with_indices",
+]  # fmt: skip
+
 
 def _windows(
     term: Term,

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from zyx.dtype import DType, DTypeLike
     from zyx.functions import Tensor
 
+__all__ = [
+    "all", "aminmax", "any", "argmax", "argmin", "cosine_similarity", "count_nonzero", "logsumexp", "max", "mean",
+    "min", "norm", "normalize", "prod", "std", "std_mean", "sum", "var", "var_mean",
+]  # fmt: skip
+
 AxisLike: TypeAlias = "int | tuple[int, ...] | list[int] | None"
 
 #: Elements of a block of which only the extreme is looked for at first, and how many blocks make up for the kernels
@@ -333,7 +338,7 @@ def std(
     out: None = None,
     ddof: float | None = None,
 ) -> Tensor:
-    """Return the standard deviation along `axis`, the square root of `var`."""
+    """Return the standard deviation along `axis`, the square root of `var`. Where all are equal the gradient is 0."""
     if out is not None:
         _refuse(out, "std")
     return std_mean(x, axis, correction=correction if ddof is None else ddof, dtype=dtype, keepdims=keepdims)[0]

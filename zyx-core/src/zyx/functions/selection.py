@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Array
 
+__all__ = [
+    "gather", "index_select", "masked_select", "nonzero", "one_hot", "put", "put_along_axis", "scatter",
+    "scatter_add", "scatter_reduce", "take", "take_along_axis",
+]  # fmt: skip
+
 IndexLike: TypeAlias = "Tensor | Array | Sequence[int] | int"
 
 

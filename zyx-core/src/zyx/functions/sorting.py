@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
 
+__all__ = [
+    "argsort", "median", "searchsorted", "sort", "topk", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values",
+]  # fmt: skip
+
 
 def ordered_keys(term: Term, *, descending: bool) -> tuple[Term, int]:
     """Return unsigned integers in the order of the elements of `term`, and how many bits they have.

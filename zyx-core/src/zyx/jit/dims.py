@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from zyx.runtime.handle import Handle
 
+__all__ = ["Dim"]
+
 
 class Dim:
     """The length of axes that vary from call to call of a function of `zyx.jit`, and between which bounds.

@@ -11,69 +11,18 @@ which a plan shows (``ZYX_DEBUG=plan``), and ``zyx explain`` as bound by the hos
 inverse of a singular matrix, is a `zyx.errors.LinAlgError` when the values are read.
 """
 
-from zyx.linalg.decompositions import (
-    EighResult,
-    LUResult,
-    QRResult,
-    SVDResult,
-    cholesky,
-    eigh,
-    eigvalsh,
-    lu,
-    qr,
-    svd,
-    svdvals,
-)
-from zyx.linalg.determinants import SlogdetResult, det, slogdet
-from zyx.linalg.least_squares import LstsqResult, lstsq, matrix_rank, pinv
-from zyx.linalg.norms import matrix_norm, vector_norm
-from zyx.linalg.products import (
-    cross,
-    diagonal,
-    expm,
-    matmul,
-    matrix_power,
-    matrix_transpose,
-    outer,
-    tensordot,
-    trace,
-    vecdot,
-)
-from zyx.linalg.solving import cholesky_solve, inv, solve, solve_triangular
+from zyx.linalg import decompositions, determinants, least_squares, norms, products, solving
+from zyx.linalg.decompositions import *
+from zyx.linalg.determinants import *
+from zyx.linalg.least_squares import *
+from zyx.linalg.norms import *
+from zyx.linalg.products import *
+from zyx.linalg.solving import *
 
-__all__ = [
-    "EighResult",
-    "LUResult",
-    "LstsqResult",
-    "QRResult",
-    "SVDResult",
-    "SlogdetResult",
-    "cholesky",
-    "cholesky_solve",
-    "cross",
-    "det",
-    "diagonal",
-    "eigh",
-    "eigvalsh",
-    "expm",
-    "inv",
-    "lstsq",
-    "lu",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "matrix_transpose",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "solve_triangular",
-    "svd",
-    "svdvals",
-    "tensordot",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
+__all__: list[str] = []
+__all__ += decompositions.__all__
+__all__ += determinants.__all__
+__all__ += least_squares.__all__
+__all__ += norms.__all__
+__all__ += products.__all__
+__all__ += solving.__all__

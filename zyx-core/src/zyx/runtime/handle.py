@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
+from zyx.shape import size_of
+
 if TYPE_CHECKING:
+    from zyx.dtype import DType
     from zyx.graph.node import Node
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.tracing import Tracing
+    from zyx.shape import Shape
 
 #: Deeper graphs than this are computed on their own, so that a loop that never reads its result stays small.
 MAX_DEPTH: Final = 4000
@@ -76,6 +80,52 @@ class Handle:
     def node(self) -> Node:
         """The node, for building on it."""
         return self.runtime.current_node(self)
+
+    # ---- what the node is
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the axes."""
+        return self.node.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.node.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return size_of(self.node.shape)
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return size_of(self.node.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.node.dtype
+
+    @property
+    def device(self) -> str:
+        """Name of the device that holds or computes the values."""
+        return self.node.device
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.node.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return size_of(self.node.shape) * self.node.dtype.itemsize
+
+    @property
+    def is_realized(self) -> bool:
+        """Whether the values lie in memory, or are being computed."""
+        return self.node.storage is not None
 
 
 Handle.result_class = Handle

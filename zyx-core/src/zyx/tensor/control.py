@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from zyx.runtime.profile import Profile
     from zyx.tensor.tensor import Tensor
 
+__all__ = ["debug", "empty_cache", "explain_plan", "memory_stats", "plot_dot_graph", "plot_dot_plan", "profile"]
+
 
 def debug(*subjects: str | int | Sequence[str]) -> Undo[int | None]:
     """Show these subjects on standard error, and no others, from now on or for the length of a ``with`` block.

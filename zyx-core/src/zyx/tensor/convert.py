@@ -17,6 +17,8 @@ from zyx.functions.joining import join_terms
 from zyx.functions.operands import Array, require, require_real, term_of, wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import numpy.typing as npt
 
     from zyx.tensor.tensor import Tensor
@@ -154,6 +156,22 @@ def dlpack_device(x: Tensor) -> tuple[int, int]:
 def cuda_array_interface(x: Tensor) -> dict[str, object]:
     """Return ``__cuda_array_interface__``. Raises `AttributeError` if the values are not on a CUDA device."""
     return sharing.cuda_array_interface(require(x, "__cuda_array_interface__"))
+
+
+def call_ufunc(x: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **options: Any) -> Any:  # noqa: ANN401
+    """Return what a function of elements of NumPy gives; see `zyx.tensor.numpy_functions`."""
+    from zyx.tensor import numpy_functions  # which most programs do without
+
+    return numpy_functions.call_ufunc(ufunc, method, inputs, options)
+
+
+def call_function(
+    x: Tensor, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:  # noqa: ANN401
+    """Return what another function of NumPy gives; see `zyx.tensor.numpy_functions`."""
+    from zyx.tensor import numpy_functions  # which most programs do without
+
+    return numpy_functions.call_function(func, types, args, kwargs)
 
 
 # ---- text

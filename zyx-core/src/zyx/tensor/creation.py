@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Array
     from zyx.shape import Shape
 
+__all__ = [
+    "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like", "linspace",
+    "ones", "ones_like", "tri", "zeros", "zeros_like",
+]  # fmt: skip
+
 
 def asarray(
     data: object, dtype: DTypeLike | None = None, device: str | None = None, *, copy: bool | None = None

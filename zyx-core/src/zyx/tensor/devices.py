@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from zyx.settings.record import Settings
     from zyx.tensor.tensor import Tensor
 
+__all__ = [
+    "backends", "default_device", "device", "device_info", "devices", "explain_device", "realize", "settings",
+    "synchronize",
+]  # fmt: skip
+
 
 def device(*which: DeviceLike | None) -> AbstractContextManager[str]:
     """Make tensors on a device, where none is named, for the length of a ``with`` block in this thread.

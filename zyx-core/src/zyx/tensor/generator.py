@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from zyx.runtime.runtime import Runtime
     from zyx.shape import Shape
 
+__all__ = ["Generator", "default_generator", "manual_seed"]
+
 DEFAULT_SEED: Final = 42069
 _BLOCKS: Final = 1 << 64
 _ATTRIBUTE: Final = "_random_generator"

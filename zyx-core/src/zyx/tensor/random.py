@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from zyx.tensor.generator import Generator
     from zyx.tensor.tensor import Tensor
 
+__all__ = [
+    "bernoulli", "dropout", "multinomial", "normal", "rand", "rand_like", "randint", "randn", "randn_like",
+    "randperm", "uniform",
+]  # fmt: skip
+
 
 def _float_dtype(dtype: DTypeLike, what: str) -> DType:
     target = as_dtype(dtype)

@@ -36,7 +36,7 @@ from zyx.ops import BinaryOp
 from zyx.runtime.handle import Handle
 from zyx.runtime.lazy import file_of, leaf_of_file
 from zyx.runtime.runtime import current
-from zyx.shape import Shape, as_shape, size_of
+from zyx.shape import as_shape
 from zyx.tensor import convert
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ class Tensor(Handle):
     """
 
     __slots__ = ()
-    __array_priority__ = 1000.0  # NumPy leaves `array + tensor` to the tensor
 
     def __init__(self, data: object, dtype: DTypeLike | None = None, device: str | None = None) -> None:
         runtime = current()
@@ -77,51 +76,7 @@ class Tensor(Handle):
         sizes = None if shape is None else as_shape(shape)
         return cls.of(leaf_of_file(runtime, file_of(runtime, path), offset, sizes, as_dtype(dtype), place), runtime)
 
-    # ---- what it is
-
-    @property
-    def shape(self) -> Shape:
-        """Sizes of the axes."""
-        return self.node.shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.node.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return size_of(self.node.shape)
-
-    def numel(self) -> int:
-        """Return the number of elements."""
-        return size_of(self.node.shape)
-
-    @property
-    def dtype(self) -> DType:
-        """Element type."""
-        return self.node.dtype
-
-    @property
-    def device(self) -> str:
-        """Name of the device that holds or computes the values."""
-        return self.node.device
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self.node.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return size_of(self.node.shape) * self.node.dtype.itemsize
-
-    @property
-    def is_realized(self) -> bool:
-        """Whether the values lie in memory, or are being computed."""
-        return self.node.storage is not None
+    # ---- what it is, beside what every handle says of its node
 
     @property
     def T(self) -> Tensor:  # the Array API's name
@@ -473,6 +428,8 @@ class Tensor(Handle):
     __dlpack_device__ = convert.dlpack_device
     __cuda_array_interface__ = property(convert.cuda_array_interface)
     __repr__ = convert.to_text
+    __array_ufunc__ = convert.call_ufunc
+    __array_function__ = convert.call_function
 
     def __len__(self) -> int:
         """Return the size of the first axis."""

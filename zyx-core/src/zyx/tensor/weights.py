@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from zyx.tensor.generator import Generator
     from zyx.tensor.tensor import Tensor
 
+__all__ = ["glorot_uniform", "kaiming_normal", "kaiming_uniform"]
+
 
 def glorot_uniform(
     *shape: int | Sequence[int],

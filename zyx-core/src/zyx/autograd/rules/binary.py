@@ -2,14 +2,15 @@
 
 An operand that is a constant gets none. Of equal operands `MAX` and `MIN` give each half of the gradient; where one of
 the two is a constant, as in ``relu``, it takes all: the other one gets the gradient only where it is truly the greater,
-which is read off `z`. Where the slope of ``x ** y`` is infinite (x = 0, y < 1) or not real (in y, for x <= 0), 0 is
-taken.
+which is read off `z`. At an end of the domain slopes are limits from inside, and NaN outside, see
+`zyx.autograd.rules.unary`: of ``x ** y`` in x where x = 0 and y < 1, in y where x <= 0, of ``x % y`` where it is NaN.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from zyx.autograd.rules.unary import where_any
 from zyx.autograd.term import Term
 from zyx.graph.node import Const
 from zyx.ops import BinaryOp, UnaryOp
@@ -35,11 +36,12 @@ def _quotient(x: Term, y: Term, z: Term, g: Term) -> Pair:
 
 def _remainder(x: Term, y: Term, z: Term, g: Term) -> Pair:
     # z = x - n * y. (x - z) / y finds n where trunc(x / y) would not: x / y may round up to the next integer.
-    return g, (None if _is_const(y) else -(g * ((x - z) / y)))
+    at_x = where_any(g, z.equals(z).where(g, g * z))  # NaN where z is, with all its slopes
+    return at_x, (None if _is_const(y) else where_any(g, -(g * ((x - z) / y))))
 
 
 def _power(x: Term, y: Term, z: Term, g: Term) -> Pair:
-    return _power_at_base(x, y, g), (None if _is_const(y) else _power_at_exponent(x, z, g))
+    return _power_at_base(x, y, g), (None if _is_const(y) else _power_at_exponent(x, y, z, g))
 
 
 def _power_at_base(x: Term, y: Term, g: Term) -> Term | None:
@@ -49,8 +51,7 @@ def _power_at_base(x: Term, y: Term, g: Term) -> Term | None:
         slope = g * y * x ** (y - 1.0)
         return x.equals(0.0).where((y - 1.0).equals(0.0).where(g, x.like(0.0)), slope)
     if not isinstance(y.node, Const):
-        slope = g * y * x ** (y - 1.0)
-        return (x.equals(0.0) & (y < 1.0)).where(x.like(0.0), slope)
+        return y.equals(0.0).where(y.like(0.0), where_any(g, g * y * x ** (y - 1.0)))
     exponent = float(y.node.value)
     if exponent == 0.0:
         return None
@@ -59,13 +60,14 @@ def _power_at_base(x: Term, y: Term, g: Term) -> Term | None:
     if exponent == 2.0:
         return g * 2.0 * x
     slope = g * exponent * x ** (exponent - 1.0)
-    return x.equals(0.0).where(x.like(0.0), slope) if 0.0 < exponent < 1.0 else slope
+    return slope if exponent > 1.0 and exponent.is_integer() else where_any(g, slope)
 
 
-def _power_at_exponent(x: Term, z: Term, g: Term) -> Term:
+def _power_at_exponent(x: Term, y: Term, z: Term, g: Term) -> Term:
     if x.node.dtype.is_complex:
         return x.equals(0.0).where(x.like(0.0), g * z * x.unary(UnaryOp.LOG))
-    return (x <= 0.0).where(x.like(0.0), g * z * x.unary(UnaryOp.LOG))
+    is_flat = x.equals(0.0) & (y.like(0.0) <= y)  # but for a jump at y = 0
+    return is_flat.where(x.like(0.0), where_any(g, g * z * x.unary(UnaryOp.LOG)))
 
 
 def _extremum(is_beyond: Callable[[Term, Term], Term]) -> Formula:

@@ -1,7 +1,10 @@
 """Gradients of the unary operations: `g` is the gradient at ``y = op(x)``, the result the one at `x`.
 
-Where `y` says it all it is read instead of `x`: it is often in memory or in the same kernel. Where there is no slope,
-at a corner or where it is infinite (sqrt at 0), 0 is taken; so as long as `y` is finite, the gradient is not NaN.
+Where `y` says it all it is read instead of `x`: it is often in memory or in the same kernel. At a corner (abs at 0) the
+slope is the mean of those on its two sides. At an end of the domain it is the limit from inside, infinite if that is,
+and outside it is NaN, also where the formula goes on, as 1 / x does below 0. Where nothing comes in, nothing goes out
+of roots, logarithms and reciprocals: 0 times an infinite slope is 0, so that what `where` has not chosen stays clean.
+Slopes of slopes are right as well, since these rules are differentiated in turn.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ import math
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.autograd.term import Term
-from zyx.ops import UnaryOp
+from zyx.graph.node import Const
+from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,25 +24,57 @@ if TYPE_CHECKING:
 
 Formula: TypeAlias = "Callable[[Term, Term, Term], Term]"
 
+
+def where_any(g: Term, slope: Term) -> Term:
+    """Return `slope`, which has been multiplied by `g`, but 0 where `g` is."""
+    if isinstance(g.node, Const) and g.node.value != 0:
+        return slope
+    return g.equals(0.0).where(g.like(0.0), slope)
+
+
+def not_negative(x: Term) -> Term:
+    """Return `x`, NaN where it is negative, and 0 of either zero: the end of a domain is approached from inside.
+
+    What is added leaves slopes as they are, so that these are NaN as well.
+    """
+    if x.node.dtype.is_complex:
+        return x
+    return x + (x < 0.0).where(x.like(math.nan), 0.0)
+
+
+def _root(x: Term, y: Term, g: Term) -> Term:
+    if y.node.dtype.is_complex:
+        return y.equals(0.0).where(y.like(0.0), g * 0.5 / y)
+    return where_any(g, g * 0.5 / (y + 0.0))  # which makes 0 of -0
+
+
+def _square(x: Term) -> Term:
+    """Return ``x * x``, whose slope at infinity is 0: what it is multiplied by there has vanished faster."""
+    if not x.node.dtype.is_complex:
+        most = float(x.node.dtype.max)
+        x = x.binary(BinaryOp.MAX, -most).binary(BinaryOp.MIN, most)
+    return x * x
+
+
 UNARY: Final[dict[UnaryOp, Formula | None]] = {
     UnaryOp.NEG: lambda x, y, g: -g,
     UnaryOp.NOT: None,  # not of floats
     UnaryOp.ABS: lambda x, y, g: (x > 0.0).where(g, (x < 0.0).where(-g, 0.0)),
     UnaryOp.FLOOR: None,  # flat
     UnaryOp.TRUNC: None,
-    UnaryOp.SQRT: lambda x, y, g: y.equals(0.0).where(y.like(0.0), g * 0.5 / y),
-    UnaryOp.RECIPROCAL: lambda x, y, g: -(g * y * y),
+    UnaryOp.SQRT: _root,
+    UnaryOp.RECIPROCAL: lambda x, y, g: where_any(g, -(g * y * y)),
     UnaryOp.EXP: lambda x, y, g: g * y,
     UnaryOp.EXP2: lambda x, y, g: g * math.log(2.0) * y,
     UnaryOp.EXPM1: lambda x, y, g: g * (y + 1.0),
-    UnaryOp.LOG: lambda x, y, g: g / x,
-    UnaryOp.LOG2: lambda x, y, g: g * (1.0 / math.log(2.0)) / x,
-    UnaryOp.LOG1P: lambda x, y, g: g / (x + 1.0),
+    UnaryOp.LOG: lambda x, y, g: where_any(g, g / not_negative(x)),
+    UnaryOp.LOG2: lambda x, y, g: where_any(g, g * (1.0 / math.log(2.0)) / not_negative(x)),
+    UnaryOp.LOG1P: lambda x, y, g: where_any(g, g / not_negative(x + 1.0)),
     UnaryOp.SIN: lambda x, y, g: g * x.unary(UnaryOp.COS),
     UnaryOp.COS: lambda x, y, g: -(g * x.unary(UnaryOp.SIN)),
     UnaryOp.TANH: lambda x, y, g: g * (y.like(1.0) - y * y),
-    UnaryOp.ATAN: lambda x, y, g: g / (x * x + 1.0),
-    UnaryOp.ERF: lambda x, y, g: g * (2.0 / math.sqrt(math.pi)) * (-(x * x)).unary(UnaryOp.EXP),
+    UnaryOp.ATAN: lambda x, y, g: g / (_square(x) + 1.0),
+    UnaryOp.ERF: lambda x, y, g: g * (2.0 / math.sqrt(math.pi)) * (-_square(x)).unary(UnaryOp.EXP),
 }
 """The formula of each operation, None where there is no gradient."""
 

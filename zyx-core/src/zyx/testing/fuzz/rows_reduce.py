@@ -215,7 +215,7 @@ def differences(d: Draw) -> Call:
     if d.shape(x)[axis] < times:
         raise Unfit
     return Call(
-        f"zyx.diff({{0}}, {axis}, {times})", lambda x: np.diff(x, times, axis), (x,), exact=d.dtype(x).is_integer
+        f"zyx.diff({{0}}, {times}, {axis})", lambda x: np.diff(x, times, axis), (x,), exact=d.dtype(x).is_integer
     )
 
 
