@@ -105,7 +105,7 @@ class ClSequence(DeviceProgram):
         if not self._steps:
             return None
         if self._recordings.is_on and self._recorder is not None:
-            key = tuple([native.int_ptr for native in natives])
+            key = tuple([native if isinstance(native, bytes) else native.int_ptr for native in natives])
             found = self._recordings.find(key, lambda: self._record(natives))
             if found is not None:
                 waits = self.pool.work.natives(behind, self.what)
@@ -164,7 +164,7 @@ class ClSequence(DeviceProgram):
     def _bind_all(self, natives: Sequence[object]) -> None:
         """Set the arguments that are not those of the last launch."""
         for slot, native in enumerate(natives):
-            if native is not self._bound[slot]:
+            if native is not self._bound[slot] and native != self._bound[slot]:
                 self._bind(self._kernels, slot, native)
                 self._bound[slot] = native
 

@@ -32,6 +32,14 @@ _GROUPS: Final = 64
 _PLACE: Final = 16
 
 
+def key_of(args: Sequence[Any], program: DeviceProgram) -> Key:
+    """Return what tells `args` of a program, which are checked, apart from others."""
+    return tuple(
+        arg.memory.number if parameter.scalar is None else scalar_bytes(arg, parameter.scalar, program.what)
+        for arg, parameter in zip(args, program.parameters, strict=True)
+    )
+
+
 class WgpuProgram(DeviceProgram):
     """A kernel, built."""
 
@@ -48,20 +56,13 @@ class WgpuProgram(DeviceProgram):
         self._groups: OrderedDict[Key, tuple[Group, object]] = OrderedDict()
         pool.holders.add(self)
 
-    def key(self, args: Sequence[Any]) -> Key:
-        """Return what tells `args`, which are checked, apart from others."""
-        return tuple(
-            arg.memory.number if parameter.scalar is None else scalar_bytes(arg, parameter.scalar, self.what)
-            for arg, parameter in zip(args, self.parameters, strict=True)
-        )
-
     def dispatch(self, args: Sequence[Any]) -> Dispatch:
         """Return the launch of this kernel on `args`, which are checked.
 
         Raises:
             Fault: The driver refused the buffers.
         """
-        key = self.key(args)
+        key = key_of(args, self)
         found = self._groups.get(key)
         if found is None:
             found = self._groups[key] = self._group(args, key)

@@ -2,7 +2,7 @@
 
 What WebGPU records can be submitted once only, so a sequence is recorded anew at each launch, as one pass of one
 command buffer; the driver keeps launches that touch the same buffers apart. Programs take turns with the same few
-buffers, so the launches are remembered, ready to be recorded, for those they came with last.
+buffers, so the launches are remembered, ready to be recorded, for those they came with last, and for their numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from zyx.backend import Slot
 from zyx.backend.arguments import check_arguments
 from zyx.backend.device_program import DeviceProgram
 from zyx.backend.sequences import Outline, outline
+from zyx_backend_wgpu.program import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from zyx.backend import Launch
     from zyx_backend_wgpu.bindings import Dispatch
     from zyx_backend_wgpu.memory import WgpuPool
-    from zyx_backend_wgpu.program import WgpuProgram
+    from zyx_backend_wgpu.program import Key, WgpuProgram
 
 #: For how many sets of buffers a sequence remembers its launches.
 _REMEMBERED: Final = 8
@@ -49,7 +50,7 @@ class WgpuSequence(DeviceProgram):
         made: Outline[WgpuProgram] = outline(launches, slots, pool, device)
         super().__init__(made.name, "", made.what, pool, made.parameters)
         self._steps = [(step.program, launch.args) for step, launch in zip(made.steps, launches, strict=True)]
-        self._remembered: OrderedDict[tuple[int, ...], list[Dispatch]] = OrderedDict()
+        self._remembered: OrderedDict[Key, list[Dispatch]] = OrderedDict()
         pool.holders.add(self)
 
     def run(self, args: Sequence[Any]) -> int:
@@ -63,7 +64,7 @@ class WgpuSequence(DeviceProgram):
 
     def dispatches(self, args: Sequence[Any]) -> list[Dispatch]:
         """Return the launches on `args`, which are checked. Raises `BackendError` if the driver refuses the buffers."""
-        key = tuple(arg.memory.number for arg in args)
+        key = key_of(args, self)
         found = self._remembered.get(key)
         if found is None:
             found = [

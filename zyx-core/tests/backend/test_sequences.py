@@ -22,17 +22,21 @@ def test_an_outline_has_the_steps_and_the_sizes_that_slots_need(pool, program, n
     small = new_program("small", pool, PARAMETERS[:1])
     buffer = allocate(64)
     made = outline(
-        [Launch(program, (Slot(1), buffer, 2.5)), Launch(small, (Slot(0),)), Launch(program, (Slot(0), Slot(1), 1))],
-        3,
+        [
+            Launch(program, (Slot(1), buffer, 2.5)),
+            Launch(small, (Slot(0),)),
+            Launch(program, (Slot(0), Slot(1), Slot(3))),
+        ],
+        4,
         pool,
         "list:0",
     )
     assert made.name == "3 steps: scale, small, scale"
     assert made.what == "a sequence of 3 kernels on list:0 (scale, small)"
-    assert made.parameters == (Parameter(16), Parameter(64), Parameter(0))
+    assert made.parameters == (Parameter(16), Parameter(64), Parameter(0), Parameter(0, dtypes.float32))
     assert [step.program for step in made.steps] == [program, small, program]
-    assert [step.slots for step in made.steps] == [((0, 1),), ((0, 0),), ((0, 0), (1, 1))]
-    assert [step.fixed for step in made.steps] == [((1, buffer), (2, 2.5)), (), ((2, 1),)]
+    assert [step.slots for step in made.steps] == [((0, 1),), ((0, 0),), ((0, 0), (1, 1), (2, 3))]
+    assert [step.fixed for step in made.steps] == [((1, buffer), (2, 2.5)), (), ()]
 
 
 def test_arguments_that_do_not_fit_are_refused(pool, program, allocate, new_pool):
@@ -40,8 +44,11 @@ def test_arguments_that_do_not_fit_are_refused(pool, program, allocate, new_pool
     foreign, _ = new_pool().allocate(64)
     for args, text in (
         ((Slot(0), buffer), "kernel scale on list:0 was given 2 arguments; it takes 3"),
-        ((Slot(0), buffer, Slot(1)), "argument 2 of kernel scale on list:0 is slot 1; there are 2 slots, for buffers"),
-        ((Slot(2), buffer, 1.0), "argument 0 of kernel scale on list:0 is slot 2; there are 2 slots, for buffers"),
+        (
+            (Slot(0), buffer, Slot(0)),
+            "argument 2 of kernel scale on list:0 is slot 0, which cannot stand for buffers and",
+        ),
+        ((Slot(2), buffer, 1.0), "argument 0 of kernel scale on list:0 is slot 2; there are 2 slots"),
         ((Slot(-1), buffer, 1.0), "argument 0 of kernel scale on list:0 is slot -1"),
         ((Slot(0), small, 1.0), "argument 1 of kernel scale on list:0 has 8 bytes; the kernel reaches 64"),
         ((Slot(0), foreign, 1.0), "argument 1 of kernel scale on list:0 is a buffer of pool list memory, not of"),

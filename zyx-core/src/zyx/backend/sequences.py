@@ -47,7 +47,7 @@ class Outline(Generic[ProgramT]):
         name: Its name as a program.
         what: Its kernels and their device, for error texts.
         steps: The launches.
-        parameters: Its arguments: a buffer a slot, as large as the launches that it is given to need.
+        parameters: Its arguments, one a slot: a buffer as large as the launches that it is given to need, or a number.
     """
 
     name: str
@@ -66,18 +66,18 @@ def outline(launches: Sequence[Launch], slots: int, pool: MemoryPool, device: st
         device: The device's name.
 
     Raises:
-        LaunchError: An argument does not fit, or a slot is not one of `slots`, or stands for a number.
+        LaunchError: An argument does not fit, or a slot is not one of `slots`, or stands for different things.
     """
-    least = [0] * slots
-    steps: list[Step[ProgramT]] = [_step(launch, least, pool) for launch in launches]
+    filled: list[Parameter | None] = [None] * slots
+    steps: list[Step[ProgramT]] = [_step(launch, filled, pool) for launch in launches]
     names = [launch.program.name for launch in launches]
     what = f"a sequence of {len(names)} kernels on {device} ({', '.join(dict.fromkeys(names))})"
-    parameters = tuple(Parameter(nbytes) for nbytes in least)
+    parameters = tuple(Parameter() if parameter is None else parameter for parameter in filled)
     return Outline(f"{len(names)} steps: {', '.join(names)}", what, tuple(steps), parameters)
 
 
-def _step(launch: Launch, least: list[int], pool: MemoryPool) -> Step[ProgramT]:
-    """Return a step; raise the sizes that the slots need to those of its parameters."""
+def _step(launch: Launch, filled: list[Parameter | None], pool: MemoryPool) -> Step[ProgramT]:
+    """Return a step; let `filled`, what each slot stands for, be what its parameters need as well."""
     program = launch.program
     assert isinstance(program, DeviceProgram)  # checked before
     what = program.what
@@ -87,11 +87,15 @@ def _step(launch: Launch, least: list[int], pool: MemoryPool) -> Step[ProgramT]:
     slots: list[tuple[int, int]] = []
     for number, (arg, parameter) in enumerate(zip(launch.args, program.parameters, strict=True)):
         if isinstance(arg, Slot):
-            if parameter.scalar is not None or not 0 <= arg.number < len(least):
-                raise LaunchError(
-                    f"argument {number} of {what} is slot {arg.number}; there are {len(least)} slots, for buffers"
+            if not 0 <= arg.number < len(filled):
+                raise LaunchError(f"argument {number} of {what} is slot {arg.number}; there are {len(filled)} slots")
+            before = filled[arg.number] or Parameter(0, parameter.scalar)
+            if before.scalar is not parameter.scalar:
+                kinds = " and ".join(
+                    "buffers" if one is None else f"{one}s" for one in (before.scalar, parameter.scalar)
                 )
-            least[arg.number] = max(least[arg.number], parameter.nbytes)
+                raise LaunchError(f"argument {number} of {what} is slot {arg.number}, which cannot stand for {kinds}")
+            filled[arg.number] = Parameter(max(before.nbytes, parameter.nbytes), parameter.scalar)
             slots.append((number, arg.number))
         else:
             check_argument(arg, parameter, pool, f"argument {number} of {what}")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx.backend import SupportsCapture
 from zyx.runtime.runtime import use
 
 if TYPE_CHECKING:
@@ -203,3 +204,30 @@ def test_numbers_that_only_what_is_empty_is_computed_with_disturb_nothing(
             empty, values = found[::-1] if is_first else found
             assert empty.shape == (0, 4)
             np.testing.assert_allclose(values.numpy(), np.exp(x), rtol=1e-6)
+
+
+def test_captured_sequences_take_new_numbers_in_one_launch(open_again: Callable[[], Runtime]) -> None:
+    @zyx.jit
+    def chain(x: zyx.Tensor, factor: float, place: int) -> zyx.Tensor:
+        for _ in range(3):
+            x = (x * factor - x.max(1, keepdims=True)).contiguous()
+        return x[place] + 1.0
+
+    def meaning(x: Array, factor: float, place: int) -> Array:
+        for _ in range(3):
+            x = x * np.float32(factor) - x.max(1, keepdims=True)
+        row: Array = x[place] + np.float32(1)
+        return row
+
+    runtime = open_again()
+    with use(runtime):
+        x = zyx.Tensor(DATA[:5]).realize()
+        for step in range(12):
+            factor, place = 1.0 + step / 16, step % 5
+            np.testing.assert_allclose(
+                chain(x, factor, place).numpy(), meaning(DATA[:5], factor, place), rtol=1e-4, atol=1e-5
+            )
+        plan = chain.traces[-1].plan
+        device = runtime.device(x.device)
+        if isinstance(device, SupportsCapture) and plan.launches > 1:
+            assert plan.capture(runtime.trace)
