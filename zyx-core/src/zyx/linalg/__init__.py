@@ -5,26 +5,16 @@
     x = zyx.linalg.solve(a, b)
 
 Matrices are the last two axes; whatever is in front is a batch. All are lazy, work in functions of `zyx.jit`, and have
-gradients of any order. Products and norms are computed on the device. Decompositions and what needs one are computed by
-the host, by NumPy's LAPACK in float32 or float64: their inputs are copied to the host, and the results to the device,
-which a plan shows (``ZYX_DEBUG=plan``), and ``zyx explain`` as bound by the host. What LAPACK refuses, such as the
-inverse of a singular matrix, is a `zyx.errors.LinAlgError` when the values are read.
+gradients of any order, of complex matrices as `zyx.grad` has them; ``a^H`` is the adjoint of a, the conjugate of its
+transpose. Products and norms are computed on the device. Decompositions and what needs one are computed by the host, by
+NumPy's LAPACK in its dtypes, float32, float64, complex64 and complex128: their inputs are copied to the host, and the
+results to the device, which a plan shows (``ZYX_DEBUG=plan``), and ``zyx explain`` as bound by the host. What LAPACK
+refuses, such as the inverse of a singular matrix, is a `zyx.errors.LinAlgError` when the values are read.
 """
 
-from zyx.linalg.decompositions import (
-    EighResult,
-    LUResult,
-    QRResult,
-    SVDResult,
-    cholesky,
-    eigh,
-    eigvalsh,
-    lu,
-    qr,
-    svd,
-    svdvals,
-)
+from zyx.linalg.decompositions import LUResult, QRResult, SVDResult, cholesky, lu, qr, svd, svdvals
 from zyx.linalg.determinants import SlogdetResult, det, slogdet
+from zyx.linalg.eigenvalues import EighResult, EigResult, eig, eigh, eigvals, eigvalsh
 from zyx.linalg.least_squares import LstsqResult, lstsq, matrix_rank, pinv
 from zyx.linalg.norms import matrix_norm, vector_norm
 from zyx.linalg.products import (
@@ -42,6 +32,7 @@ from zyx.linalg.products import (
 from zyx.linalg.solving import cholesky_solve, inv, solve, solve_triangular
 
 __all__ = [
+    "EigResult",
     "EighResult",
     "LUResult",
     "LstsqResult",
@@ -53,7 +44,9 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "expm",
     "inv",
