@@ -89,6 +89,22 @@ def test_different_values_agree_with_numpy(dtype):
     assert np.array_equal(zyx.unique_values(x).astype("float64").numpy(), values)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("size", [0, 1, 6, 60])
+def test_different_complex_values_are_in_the_order_of_both_parts(dtype, size):
+    rng = np.random.default_rng(size)
+    parts = np.array([0.0, -0.0, 1.0, -1.0, 2.5, math.inf, math.nan])
+    data = np.empty(size, dtype)
+    data.real, data.imag = rng.choice(parts, size), rng.choice(parts, size)
+    wanted = np.unique(data, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
+    x = zyx.Tensor(data)
+    found = zyx.unique_all(x)
+    assert found.values.dtype is x.dtype
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert np.array_equal(ours.numpy(), theirs, equal_nan=ours.dtype.is_complex)
+    assert np.array_equal(zyx.unique_values(x).numpy(), wanted[0], equal_nan=True)
+
+
 def test_each_nan_differs_from_the_others():
     found = zyx.unique_counts(zyx.Tensor([math.nan, 1.0, math.nan, 1.0]))
     assert found.counts.tolist() == [2, 1, 1]

@@ -147,6 +147,16 @@ def both(holds: Callable[[Term], Term]) -> Callable[[Term], Term]:
     return formula
 
 
+def of_parts(function: Callable[[Term], Term]) -> Callable[[Term], Term]:
+    """Return what does the same to both parts."""
+
+    def formula(z: Term) -> Term:
+        x, y = parts(z)
+        return joined(function(x), function(y))
+
+    return formula
+
+
 def magnitude(z: Term) -> Term:
     """Return the distance from 0, without overflow; with gradient 0 at 0."""
     x, y = parts(z)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
+from zyx.functions.complex_numbers import parts
 from zyx.functions.operands import common_dtype, node_of, require, require_real, term_of, wrap
 from zyx.functions.term import Term
 from zyx.integers import as_integer
@@ -205,6 +206,8 @@ class UniqueInverse(NamedTuple):
 def unique_all(x: Tensor) -> UniqueAll:
     """Return the different values of `x` in ascending order, and all about them; each NaN differs from the others.
 
+    Complex numbers are in the order of their real parts, and where these are equal of their imaginary ones.
+
     How many there are is read, since it is the shape of the results; all else stays on the device.
     """
     tensor = require(x, "unique_all")
@@ -216,7 +219,7 @@ def unique_all(x: Tensor) -> UniqueAll:
         return UniqueAll(
             wrap(flat.node, x), wrap(places.node, x), wrap(places.reshape(term.shape).node, x), wrap(places.node, x)
         )
-    order = sort_order(flat, 0, descending=False)
+    order = _lexicographic(flat)
     ordered = Term(term.graph, term.graph.gather(flat.node, order.node, 0))
     is_new = (ordered.narrow(0, 1, size) != ordered.narrow(0, 0, size - 1)).cast(dtypes.int32)
     numbers = Term(term.graph, term.graph.scan(ReduceOp.SUM, is_new.pad([(1, 0)]).node, 0))
@@ -235,6 +238,23 @@ def unique_all(x: Tensor) -> UniqueAll:
         wrap(term.graph.gather(flat.node, firsts.node, 0), x),
         *(wrap(found.cast(dtypes.int64).node, x) for found in (firsts, inverse, counts)),
     )
+
+
+def _lexicographic(flat: Term) -> Term:
+    """Return the places that put numbers in order, complex ones by the real part and then by the imaginary one.
+
+    Behind all others come those with NaN in the imaginary part, the real one, and both, in this order, as in NumPy.
+    """
+    graph = flat.graph
+    if not flat.dtype.is_complex:
+        return sort_order(flat, 0, descending=False)
+    first, second = parts(flat)
+    kinds = first.is_nan().cast(dtypes.uint8) * 2 + second.is_nan().cast(dtypes.uint8)
+    order = sort_order(second, 0, descending=False)
+    for key in (first, kinds):  # sorting keeps the order of equals
+        found = sort_order(Term(graph, graph.gather(key.node, order.node, 0)), 0, descending=False)
+        order = Term(graph, graph.gather(order.node, found.node, 0))
+    return order
 
 
 def unique_counts(x: Tensor) -> UniqueCounts:

@@ -45,6 +45,9 @@ def asarray(
         device: Where.
         copy: True gives a tensor of its own memory; False refuses to copy, which is possible for tensors only.
 
+    Returns:
+        A tensor that needs no change is returned itself, unless `copy` is true: what is assigned to it later is seen.
+
     Raises:
         SharingError: `copy` is False, and `data` has to be copied or converted.
         ShapeError: Nested sequences of different lengths.
@@ -55,6 +58,8 @@ def asarray(
         place = data.node.device if device is None else data.runtime.device_name(device)
         if copy is False and (target not in (None, data.node.dtype) or place != data.node.device):
             raise SharingError(f"asarray: {data.node} cannot become {target} on {place} without a copy")
+        if not copy and target in (None, data.node.dtype) and place == data.node.device:
+            return data
         node = node_from_data(data, target, place, data.runtime)
         return wrap(data.runtime.graph.contiguous(node) if copy else node, data)
     if copy is False:
