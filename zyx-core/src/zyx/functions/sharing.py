@@ -274,6 +274,41 @@ def from_device(data: Any, runtime: Runtime) -> Node | None:  # noqa: ANN401  # 
     return None
 
 
+def from_host(data: Any, dtype: DType | None, device: str | None, runtime: Runtime, what: str) -> Node:  # noqa: ANN401
+    """Return a leaf on the host memory of an array of another library, which is kept.
+
+    Args:
+        data: A NumPy array, or an object with ``__dlpack__``.
+        dtype: What it must have; None is any.
+        device: The device, or None for the default one.
+        runtime: What the leaf belongs to.
+        what: The function that is asked, for errors.
+
+    Raises:
+        SharingError: The device does not compute in host memory; or the array has gaps, another order than row-major,
+            another byte order or dtype, or begins where no element may; or a function is being traced.
+    """
+    from zyx.backend.sharing import SupportsHostArrays
+    from zyx.runtime.devices import GROUP
+
+    place = runtime.device_name(device)
+    refusal = f"{what}: this {type(data).__name__} cannot be used without a copy, as copy=False asks"
+    if runtime.tracing is not None:
+        raise SharingError(f"{refusal}: a function is being traced; make the tensor outside and pass it")
+    if GROUP in place or not isinstance((target := runtime.device(place)).memory_pool, SupportsHostArrays):
+        raise SharingError(f"{refusal}: {place} does not compute in host memory; leave copy out")
+    try:
+        array = data if isinstance(data, np.ndarray) else np.from_dlpack(data)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise SharingError(f"{refusal}: it does not share its values: {error}") from error
+    found = None if array.dtype.kind not in "biufc" or not array.dtype.isnative else dtypes.as_dtype(array.dtype)
+    if found is None or dtype not in (None, found):
+        raise SharingError(f"{refusal}: its elements are {array.dtype}, not {dtype or 'of a dtype that tensors have'}")
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        raise SharingError(f"{refusal}: its elements are not one after another in memory, or not aligned")
+    return runtime.adopt(array.ctypes.data, array, array.shape, found, target)
+
+
 def _layout(array: _Array, what: str) -> tuple[Shape, DType]:
     """Return the shape and dtype of an array without gaps, in row-major order."""
     shape = tuple(array.shape[axis] for axis in range(array.rank))
