@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.errors import ShapeError
+from zyx.errors import DTypeError, ShapeError
 
 RNG = np.random.default_rng(2)
 
@@ -71,6 +71,27 @@ def test_places_in_sorted_lists_agree_with_numpy(side):
         zyx.searchsorted(zyx.Tensor(x), 1.0, side="middle")
     with pytest.raises(ShapeError, match="a list of rank 1"):
         zyx.searchsorted(zyx.ones(2, 2), 1.0)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float32", "float64", "complex64", "bool"])
+@pytest.mark.parametrize(("first", "second"), [((3, 4), (5,)), ((), (2, 2)), ((4,), ()), ((0,), (3,)), ((3,), (0,))])
+def test_elements_are_looked_up_as_in_numpy(dtype, first, second):
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(0, 6, shape).astype(dtype) for shape in (first, second))
+    for invert in (False, True):
+        found = zyx.isin(zyx.Tensor(a), zyx.Tensor(b), invert=invert)
+        assert found.dtype is zyx.bool
+        assert np.array_equal(found.numpy(), np.isin(a, b, invert=invert))
+
+
+def test_numbers_are_looked_up_and_nan_is_nowhere():
+    x = zyx.Tensor([1.0, math.nan, -0.0, math.inf])
+    assert zyx.isin(x, x).tolist() == [True, False, True, True]
+    assert zyx.isin(x, 0).tolist() == [False, False, True, False]
+    assert zyx.isin(2, zyx.Tensor([1, 2])).tolist() is True
+    for data in (1, [1.0]):
+        with pytest.raises(DTypeError, match=r"isin takes at least one zyx\.Tensor"):
+            zyx.isin(data, data)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float32", "bfloat16", "bool"])

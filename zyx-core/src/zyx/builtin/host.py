@@ -101,7 +101,7 @@ class ForeignHostBuffer(HostBuffer):
 
     def __init__(self, pool: MemoryPool, nbytes: int, address: int, owner: object) -> None:
         memory = (ctypes.c_uint8 * nbytes).from_address(address)
-        super().__init__(pool, nbytes, Block(np.frombuffer(memory, np.uint8), None))
+        super().__init__(pool, nbytes, Block(np.frombuffer(memoryview(memory), np.uint8), None))
         self.owner: object = owner
 
 

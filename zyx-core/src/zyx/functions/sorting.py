@@ -15,7 +15,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
 from zyx.functions.complex_numbers import parts
-from zyx.functions.operands import common_dtype, node_of, require, require_real, term_of, wrap
+from zyx.functions.operands import common_dtype, first_tensor, node_of, require, require_real, term_of, wrap
 from zyx.functions.term import Term
 from zyx.integers import as_integer
 from zyx.ops import BinaryOp, ReduceOp
@@ -175,6 +175,33 @@ def places_in(listed: Term, wanted: Term, *, is_right: bool) -> Term:
             before = before | (wanted.is_nan() if is_right else wanted.is_nan() & ~each.is_nan())
         place = (before & (candidate <= size)).where(candidate, place)
     return place
+
+
+def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
+    """Tell which elements of `x1` are equal to an element of `x2`; or, if `invert`, which are not. NaN equals none.
+
+    Raises:
+        DTypeError: Neither is a tensor, or they have no common dtype.
+    """
+    like, dtype = first_tensor((x1, x2), "isin"), common_dtype((x1, x2), "isin")
+    graph = like.runtime.graph
+    wanted, listed = (Term(graph, node_of(x, dtype, like)) for x in (x1, x2))
+    count, listed = size_of(wanted.shape), listed.reshape((size_of(listed.shape),))
+    flat = wanted.reshape((count,))
+    if dtype.is_complex:
+        shape = (count, *listed.shape)
+        equal = (flat.reshape((count, 1)).expand(shape) == listed.reshape((1, *listed.shape)).expand(shape)).cast(
+            dtypes.int32
+        )
+        found = equal.sum((1,)).reshape((count,)) > 0
+    else:
+        ordered = Term(graph, graph.gather(listed.node, sort_order(listed, 0, descending=False).node, 0))
+        ends = [places_in(ordered, flat, is_right=is_right) for is_right in (False, True)]
+        found = ends[0] < ends[1]
+        if dtype.is_float:
+            found = found & ~flat.is_nan()
+    found = found.reshape(wanted.shape)
+    return wrap((~found if invert else found).node, like)
 
 
 # ---- different values

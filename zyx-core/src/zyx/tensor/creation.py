@@ -144,46 +144,36 @@ def full(
 
 
 def zeros(
-    *sizes: int | Sequence[int] | DTypeLike,
-    shape: int | Sequence[int] | None = None,
+    shape: int | Sequence[int] = (),
+    *more: int | DTypeLike,
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
     """Return 0 everywhere: ``zeros(2, 3)``, ``zeros((2, 3))``, ``zeros((2, 3), dtype)`` or ``zeros(shape=(2, 3))``."""
-    return _filled(0, sizes, shape, dtype, device)
+    return _filled(0, (shape, *more), dtype, device)
 
 
 def ones(
-    *sizes: int | Sequence[int] | DTypeLike,
-    shape: int | Sequence[int] | None = None,
+    shape: int | Sequence[int] = (),
+    *more: int | DTypeLike,
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
     """Return 1 everywhere; the shape is given as to `zeros`."""
-    return _filled(1, sizes, shape, dtype, device)
+    return _filled(1, (shape, *more), dtype, device)
 
 
 def empty(
-    *sizes: int | Sequence[int] | DTypeLike,
-    shape: int | Sequence[int] | None = None,
+    shape: int | Sequence[int] = (),
+    *more: int | DTypeLike,
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
     """Return any values, which are 0; the shape is given as to `zeros`."""
-    return _filled(0, sizes, shape, dtype, device)
+    return _filled(0, (shape, *more), dtype, device)
 
 
-def _filled(
-    value: Scalar,
-    sizes: Sequence[Any],
-    shape: int | Sequence[int] | None,
-    dtype: DTypeLike | None,
-    device: str | None,
-) -> Tensor:
-    if shape is not None:
-        if sizes:
-            raise ShapeError(f"the shape is given twice, as {sizes} and as {shape}")
-        sizes = (shape,)
+def _filled(value: Scalar, sizes: Sequence[Any], dtype: DTypeLike | None, device: str | None) -> Tensor:
     if dtype is None and len(sizes) == 2 and isinstance(sizes[-1], DType | str | type | np.dtype):
         *sizes, dtype = sizes
     return _constant(value, shape_of(sizes), dtypes.float32 if dtype is None else as_dtype(dtype), device)
