@@ -1,6 +1,7 @@
 """Functions of complex numbers as formulas of their real and imaginary parts.
 
-A number is a pair of reals, (x, y). Special cases are those of the Array API 2024.12, which are those of C99, annex G.
+A number is a pair of reals, (x, y). Special cases are those of the Array API 2024.12, which are those of C99, annex G,
+but for the sign of some zeros.
 Formulas of one operand are named as `UnaryOp` has them; the others that the standard knows follow from these:
 ``sinh z = -i sin iz``, ``tan z = -i tanh iz``, ``atanh z = -i atan iz``.
 """
