@@ -130,6 +130,36 @@ def test_functions_that_are_traced_take_no_memory_of_others():
         zyx.jit(lambda x: x + zyx.asarray(np.ones(2), copy=False))(zyx.ones(2))
 
 
+@pytest.mark.parametrize("view_of", [lambda x: np.asarray(x, copy=False), lambda x: np.from_dlpack(x, copy=False)])
+def test_values_are_viewed_where_they_are_and_stay(view_of):
+    x = zyx.Tensor(np.arange(6.0).reshape(2, 3)) + 1
+    view = view_of(x)
+    assert np.array_equal(view, np.arange(1.0, 7.0).reshape(2, 3))
+    assert np.shares_memory(view, view_of(x))
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 0.0
+    x[0] = 9.0
+    x += 1
+    x.realize()
+    assert np.array_equal(view, np.arange(1.0, 7.0).reshape(2, 3))
+    del x
+    gc.collect()
+    others = [zyx.Tensor(np.full((2, 3), 8.0)) + i for i in range(4)]
+    assert [other.numpy()[0, 0] for other in others] == [8, 9, 10, 11]
+    assert np.array_equal(view, np.arange(1.0, 7.0).reshape(2, 3))
+
+
+def test_views_of_values_that_would_be_others_are_refused():
+    x = zyx.ones(3)
+    with pytest.raises(SharingError, match="values of float32 cannot become float64"):
+        np.asarray(x, "float64", copy=False)
+    assert np.asarray(x, "float32", copy=False).tolist() == [1, 1, 1]
+    assert np.asarray(zyx.zeros(0, 2), copy=False).shape == (0, 2)
+    assert np.asarray(x.astype("bfloat16"), copy=False).dtype == zyx.bfloat16.numpy
+    with pytest.raises(SharingError, match=r"__dlpack__: copy=False cannot be kept"):
+        x.__dlpack__(copy=False)  # which says nothing of memory that is only read
+
+
 def test_a_device_with_memory_of_its_own_is_named(monkeypatch):
     monkeypatch.setenv("ZYX_DUMMY_ENABLED", "1")
     runtime = Runtime()

@@ -14,7 +14,7 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import SharingError
-from zyx.shape import strides_of
+from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
     from zyx.backend import MemoryPool
@@ -206,6 +206,37 @@ def host_array(data: Any) -> Array:  # noqa: ANN401  # whatever has __dlpack__
     values = np.lib.stride_tricks.as_strided(flat, shape, [step * dtype.itemsize for step in steps]).copy()
     del owner  # only now: until here it has kept the memory
     return values
+
+
+class _HostView:
+    """Describes the memory of a buffer to NumPy, which keeps this as long as an array views it."""
+
+    def __init__(self, buffer: Buffer, address: int, count: int) -> None:
+        self._buffer = buffer
+        self.__array_interface__ = {"shape": (count,), "typestr": "|u1", "data": (address, True), "version": 3}
+
+
+def host_view(x: Tensor, what: str) -> Array:
+    """Return the values where they lie in host memory, all of them computed, as an array that cannot be written to.
+
+    They stay as they are as long as the array is there: what is assigned to the tensor goes elsewhere.
+
+    Raises:
+        SharingError: The device does not compute in host memory.
+        TraceError: A function is being traced: there are no values.
+        BackendError: The work failed.
+    """
+    from zyx.backend.sharing import SupportsHostArrays
+
+    device, dtype = x.runtime.backends.devices.get(x.node.device), x.node.dtype
+    if device is None or not isinstance(device.memory_pool, SupportsHostArrays):
+        raise SharingError(f"{what}: values on {x.node.device} are copied to the host; copy=False cannot be kept")
+    buffer = x.runtime.shared_buffer(x)
+    if buffer.raw is None or buffer.raw.host_bytes is None:
+        return np.zeros(x.node.shape, dtype.numpy)
+    count = size_of(x.node.shape) * dtype.itemsize
+    address = np.frombuffer(buffer.raw.host_bytes, np.uint8).ctypes.data
+    return np.asarray(_HostView(buffer, address, count)).view(dtype.numpy).reshape(x.node.shape)
 
 
 def cuda_array_interface(x: Tensor) -> dict[str, object]:
