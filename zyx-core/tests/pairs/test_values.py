@@ -201,3 +201,10 @@ def test_views_and_gradients_say_what_they_need():
         zyx.view_as_complex(zyx.ones(3))
     with pytest.raises(GradientError, match="real part or its magnitude"):
         zyx.grad(lambda z: z.sum())(zyx.Tensor([1j]))
+
+
+@DTYPES
+def test_zeros_of_expm1_are_positive_as_the_standard_has_them(dtype):
+    found = zyx.expm1(zyx.Tensor(np.array([complex(-0.0, 0.0), complex(0.0, -0.0)], dtype))).numpy()
+    assert not np.signbit(found.real).any()
+    assert np.signbit(found.imag).tolist() == [False, True]
