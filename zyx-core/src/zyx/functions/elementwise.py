@@ -351,9 +351,10 @@ def sign(x: Tensor) -> Tensor:
     if (result := complex_numbers.of_term(x, "sign", complex_numbers.sign)) is not None:
         return result
     t = _number(x, "sign")
+    if t.dtype.is_float:  # zeros first: drivers make of other orders a function of their own, which leaves -0 as it is
+        above = (t > 0).where(t.like(1), math.nan)
+        return wrap((t == 0).where(0.0, (t < 0).where(-1.0, above)).node, x)
     below: Term | Scalar = 0 if t.dtype.is_unsigned else (t < 0).where(t.like(-1), 0)
-    if t.dtype.is_float:
-        below = t.is_nan().where(math.nan, below)
     return wrap((t > 0).where(t.like(1), below).node, x)
 
 
