@@ -24,6 +24,10 @@ class AxisError(ShapeError, IndexError):
     """An axis that there is not, as NumPy's error of this name."""
 
 
+class MaskError(ShapeError, IndexError):
+    """A mask of another shape than the axes that it is to choose from."""
+
+
 class DimError(ShapeError):
     """A length is not as its `zyx.Dim` says, or the Dim itself makes no sense; the text has the name and bounds."""
 

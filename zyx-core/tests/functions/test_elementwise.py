@@ -111,6 +111,12 @@ def test_rounding_integers_to_tens(dtype, decimals):
     assert found.tolist() == [(w - limits.min) % (1 << limits.bits) + limits.min for w in wanted]
 
 
+def test_both_parts_of_complex_numbers_are_rounded():
+    x = np.array([0.5 + 1.5j, -2.54 + 0.06j])
+    assert np.array_equal(zyx.round(zyx.Tensor(x)).numpy(), np.round(x))
+    assert np.array_equal(zyx.round(zyx.Tensor(x), 1).numpy(), np.round(x, 1))
+
+
 def test_rounding_integers_is_as_numpy_does_it():
     assert zyx.round(zyx.Tensor([155, 145, -155, 999, 4]), -1).tolist() == [160, 140, -160, 1000, 0]
     x = np.arange(-1000, 1000)

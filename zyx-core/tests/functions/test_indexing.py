@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zyx
-from zyx.errors import DTypeError, IndexRangeError, ShapeError
+from zyx.errors import DTypeError, IndexRangeError, MaskError, ShapeError
 
 X = np.arange(60.0).reshape(3, 4, 5)
 INDEX = np.array([[0, 2], [1, -1]])
@@ -76,6 +76,24 @@ def test_writing_where_a_mask_holds():
     x[rows] = np.zeros((int(ROWS.sum()), 4, 5))
     wanted[ROWS] = 0
     assert np.array_equal(x.numpy(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("shape", "mask"), [((3,), (0,)), ((3, 2), (0, 2)), ((3, 2), (3, 0)), ((2, 3), (0,)), ((0, 1), (0, 0))]
+)
+def test_a_mask_of_no_elements_chooses_none_of_any_axis(shape, mask):
+    x, key = np.ones(shape), np.zeros(mask, bool)
+    assert zyx.Tensor(x)[zyx.Tensor(key)].shape == x[key].shape
+    written = zyx.Tensor(x)
+    written[key] = 5.0
+    assert np.array_equal(written.numpy(), x)
+
+
+@pytest.mark.parametrize(("shape", "mask"), [((0, 0), (0, 1)), ((0, 0), (1, 0)), ((3,), (2,)), ((3, 2), (3, 1))])
+def test_a_mask_that_does_not_fit_is_an_index_error_as_in_numpy(shape, mask):
+    for error in (IndexError, MaskError, ShapeError):
+        with pytest.raises(error, match="a mask of shape"):
+            zyx.ones(shape)[zyx.zeros(mask, dtype="bool")]
 
 
 def test_of_several_writes_to_one_place_the_last_stays():

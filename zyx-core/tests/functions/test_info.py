@@ -114,4 +114,4 @@ def test_what_the_namespace_offers():
     assert info.dtypes(kind=("bool", "real floating")).keys() == {"bool", "float16", "bfloat16", "float32", "float64"}
     assert info.dtypes().keys() == set(dtypes.BY_NAME)
     assert info.capabilities()["boolean indexing"] is True
-    assert zyx.__array_api_version__ == "2024.12"
+    assert zyx.__array_api_version__ == "2025.12"

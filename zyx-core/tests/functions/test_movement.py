@@ -257,3 +257,11 @@ def test_diagonals_far_beyond_the_matrix_are_none_of_it(k):
     np.testing.assert_array_equal(zyx.eye(2, 3, k=k).numpy(), np.eye(2, 3, k=int(np.clip(k, -9, 9))))
     np.testing.assert_array_equal(zyx.tril(zyx.Tensor(x), k).numpy(), np.tril(x, int(np.clip(k, -9, 9))))
     np.testing.assert_array_equal(zyx.triu(zyx.Tensor(x), k).numpy(), np.triu(x, int(np.clip(k, -9, 9))))
+
+
+def test_shapes_are_broadcast_as_in_numpy():
+    for shapes in ((), ((),), (3,), ((3, 1), (1, 4)), ((2, 1, 3), (3,), ()), ((0,), (1,)), ([2, 1], 5)):
+        assert zyx.broadcast_shapes(*shapes) == np.broadcast_shapes(*shapes)
+    for shapes in (((2,), (3,)), ((-1,), (1,)), ((2.5,),)):
+        with pytest.raises(ValueError, match=r"\(2,\)|negative|integer"):
+            zyx.broadcast_shapes(*shapes)

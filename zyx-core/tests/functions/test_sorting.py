@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.errors import ShapeError
+from zyx.errors import DTypeError, ShapeError
 
 RNG = np.random.default_rng(2)
 
@@ -73,6 +73,27 @@ def test_places_in_sorted_lists_agree_with_numpy(side):
         zyx.searchsorted(zyx.ones(2, 2), 1.0)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float32", "float64", "complex64", "bool"])
+@pytest.mark.parametrize(("first", "second"), [((3, 4), (5,)), ((), (2, 2)), ((4,), ()), ((0,), (3,)), ((3,), (0,))])
+def test_elements_are_looked_up_as_in_numpy(dtype, first, second):
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(0, 6, shape).astype(dtype) for shape in (first, second))
+    for invert in (False, True):
+        found = zyx.isin(zyx.Tensor(a), zyx.Tensor(b), invert=invert)
+        assert found.dtype is zyx.bool
+        assert np.array_equal(found.numpy(), np.isin(a, b, invert=invert))
+
+
+def test_numbers_are_looked_up_and_nan_is_nowhere():
+    x = zyx.Tensor([1.0, math.nan, -0.0, math.inf])
+    assert zyx.isin(x, x).tolist() == [True, False, True, True]
+    assert zyx.isin(x, 0).tolist() == [False, False, True, False]
+    assert zyx.isin(2, zyx.Tensor([1, 2])).tolist() is True
+    for data in (1, [1.0]):
+        with pytest.raises(DTypeError, match=r"isin takes at least one zyx\.Tensor"):
+            zyx.isin(data, data)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "float32", "bfloat16", "bool"])
 def test_different_values_agree_with_numpy(dtype):
     x = zyx.Tensor([[2, 0, 1], [1, 1, 2]], dtype)
@@ -87,6 +108,22 @@ def test_different_values_agree_with_numpy(dtype):
     assert zyx.unique_counts(x).counts.tolist() == counts.tolist()
     assert zyx.unique_inverse(x).inverse_indices.shape == (2, 3)
     assert np.array_equal(zyx.unique_values(x).astype("float64").numpy(), values)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("size", [0, 1, 6, 60])
+def test_different_complex_values_are_in_the_order_of_both_parts(dtype, size):
+    rng = np.random.default_rng(size)
+    parts = np.array([0.0, -0.0, 1.0, -1.0, 2.5, math.inf, math.nan])
+    data = np.empty(size, dtype)
+    data.real, data.imag = rng.choice(parts, size), rng.choice(parts, size)
+    wanted = np.unique(data, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
+    x = zyx.Tensor(data)
+    found = zyx.unique_all(x)
+    assert found.values.dtype is x.dtype
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert np.array_equal(ours.numpy(), theirs, equal_nan=ours.dtype.is_complex)
+    assert np.array_equal(zyx.unique_values(x).numpy(), wanted[0], equal_nan=True)
 
 
 def test_each_nan_differs_from_the_others():

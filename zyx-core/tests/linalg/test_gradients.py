@@ -1,5 +1,7 @@
 """Gradients of `zyx.linalg` against finite differences in float64: first ones, second ones, in batches."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,10 @@ RNG = np.random.default_rng(7)
 
 def draw(*shape):
     return RNG.standard_normal(shape)
+
+
+def draw_complex(*shape):
+    return draw(*shape) + 1j * draw(*shape)
 
 
 def well(*batch, size):
@@ -35,22 +41,26 @@ def positive(x):
 
 
 def weighted(result):
-    """Return a number that depends on all elements of a result."""
+    """Return a real number that depends on all elements of a result, of complex ones on both parts."""
     weights = np.cos(1.0 + np.arange(result.size)).reshape(result.shape)
+    if result.dtype.is_complex:
+        return (zyx.real(result) * zyx.Tensor(weights) + zyx.imag(result) * zyx.Tensor(np.sin(3 * weights))).sum()
     return (result * zyx.Tensor(weights)).sum()
 
 
 def differences(function, arrays, step=1e-6):
+    """Return slopes; at ``x + iy`` these are ``dL/dx + i dL/dy``."""
     found = []
     for number, array in enumerate(arrays):
         slopes = np.zeros_like(array)
-        for place in np.ndindex(array.shape):
+        units = (1, 1j) if np.iscomplexobj(array) else (1,)
+        for place, unit in itertools.product(np.ndindex(array.shape), units):
             values = []
             for sign in (1, -1):
                 moved = [a.copy() for a in arrays]
-                moved[number][place] += sign * step
+                moved[number][place] += sign * unit * step
                 values.append(function(*map(zyx.Tensor, moved)).item())
-            slopes[place] = (values[0] - values[1]) / (2 * step)
+            slopes[place] += unit * (values[0] - values[1]) / (2 * step)
         found.append(slopes)
     return found
 
@@ -223,3 +233,112 @@ def test_gradients_of_no_matrices(name):
         found = zyx.grad(lambda x: getattr(linalg, name)(x).sum())(zyx.zeros(*shape, dtype="float64"))
         assert found.shape == shape
         assert found.numpy().shape == shape
+
+
+# ---- complex matrices
+
+
+def hermitian(x):
+    return (x + zyx.conj(x).mT) / 2
+
+
+def squares(x):
+    return zyx.real(x) ** 2 + zyx.imag(x) ** 2
+
+
+def of_hermitian(values, vectors):
+    return (vectors * zyx.exp(0.1 * values)[..., None, :]) @ zyx.conj(vectors).mT
+
+
+def of_any(values, vectors):
+    return (vectors * zyx.exp(0.1 * values)[..., None, :]) @ linalg.inv(vectors)
+
+
+def complex_positive(x):
+    return x @ zyx.conj(x).mT + zyx.eye(x.shape[-1], dtype="complex128")
+
+
+EIG = {
+    "eigvals": linalg.eigvals,
+    "eig, values": lambda x: linalg.eig(x).eigenvalues,
+    "eig, vectors": lambda x: squares(linalg.eig(x).eigenvectors),
+    "eig, a function": lambda x: of_any(*linalg.eig(x)),
+}
+COMPLEX_SQUARE = {
+    **EIG,
+    "cholesky": lambda x: linalg.cholesky(complex_positive(x)),
+    "cholesky, upper": lambda x: linalg.cholesky(complex_positive(x), upper=True),
+    "inv": linalg.inv,
+    "det": linalg.det,
+    "slogdet, sign": lambda x: linalg.slogdet(x).sign,
+    "slogdet, logarithm": lambda x: linalg.slogdet(x).logabsdet,
+    "eigvalsh": lambda x: linalg.eigvalsh(hermitian(x)),
+    "eigh, values": lambda x: linalg.eigh(hermitian(x)).eigenvalues,
+    "eigh, vectors": lambda x: squares(linalg.eigh(hermitian(x)).eigenvectors),
+    "eigh, a function": lambda x: of_hermitian(*linalg.eigh(hermitian(x))),
+    "lu, lower": lambda x: linalg.lu(x).L,
+    "lu, upper": lambda x: linalg.lu(x).U,
+    "expm": lambda x: linalg.expm(x / 4),
+    "matrix_power": lambda x: linalg.matrix_power(x / 4, 3),
+    "matrix_power of inverses": lambda x: linalg.matrix_power(x, -2),
+    "trace": linalg.trace,
+    "diagonal": linalg.diagonal,
+}
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize("name", COMPLEX_SQUARE)
+def test_gradients_of_functions_of_complex_square_matrices(name, batch):
+    x = draw_complex(*batch, 3, 3) + np.diag([1.0, 4.0, 9.0])
+    check(lambda x: weighted(COMPLEX_SQUARE[name](x)), x)
+
+
+@pytest.mark.parametrize("name", EIG)
+def test_gradients_of_eigenvalues_of_real_matrices_are_real(name):
+    turning = np.array([[1.0, -2.0, 0.1], [2.0, 1.0, 0.3], [0.2, 0.5, 4.0]])
+    for x in (turning, draw(2, 3, 3) + np.diag([1.0, 4.0, 9.0])):
+        check(lambda x: weighted(EIG[name](x)), x)
+
+
+COMPLEX_ANY = {
+    **ANY,
+    "svd, U": lambda x: squares(linalg.svd(x, full_matrices=False).U),
+    "svd, Vh": lambda x: squares(linalg.svd(x, full_matrices=False).Vh),
+}
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (2, 3, 2)])
+@pytest.mark.parametrize("name", COMPLEX_ANY)
+def test_gradients_of_functions_of_any_complex_matrices(name, shape):
+    *batch, m, n = shape
+    u, v = (np.linalg.qr(draw_complex(*batch, size, min(m, n)))[0] for size in (m, n))
+    x = (u * (1.0 + np.arange(min(m, n)))) @ v.swapaxes(-1, -2)
+    check(lambda x: weighted(COMPLEX_ANY[name](x)), x, tolerance=1e-5)
+
+
+@pytest.mark.parametrize(("batch", "shape"), [((), (3,)), ((2,), (3, 2))])
+@pytest.mark.parametrize("name", [*PAIRS, "residuals"])
+def test_gradients_of_complex_solutions(name, batch, shape):
+    function = PAIRS.get(name, lambda a, b: linalg.lstsq(a[..., :2], b).residuals)
+    a, b = draw_complex(*batch, 3, 3) + 6 * np.eye(3), draw_complex(*shape)
+    check(lambda a, b: weighted(function(a, b)), a, b)
+
+
+def test_a_real_matrix_beside_a_complex_one_has_a_real_gradient():
+    a, b = draw(3, 3) + 6 * np.eye(3), draw_complex(3)
+    check(lambda a, b: weighted(linalg.solve(a, b)), a, b)
+
+
+def test_eigenvectors_that_are_not_independent_give_no_slope_of_any_size():
+    x = zyx.Tensor(np.array([[0.0, 1.0], [0.0, 0.0]]))
+    slope = zyx.grad(lambda x: zyx.real(linalg.eigvals(x)[0]))(x).numpy()
+    assert not (np.abs(slope) < 1e100).all()
+
+
+@pytest.mark.parametrize("name", ["inv", "det", "cholesky", "eigvalsh", "eigvals", "svdvals", "pinv", "expm"])
+def test_gradients_of_no_complex_matrices(name):
+    for shape in ((0, 3, 3), (0, 0), (2, 0, 0)):
+        x = zyx.zeros(*shape, dtype="complex128")
+        found = zyx.grad(lambda x: zyx.real(getattr(linalg, name)(x).sum()))(x)
+        assert found.shape == shape
+        assert found.numpy().dtype == np.complex128

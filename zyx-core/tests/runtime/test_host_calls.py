@@ -138,6 +138,26 @@ def test_jitted_functions_of_many_lengths():
         assert np.allclose(by_batch(x).numpy(), np.full(count, 10.0))
 
 
+def test_calls_of_complex_numbers_are_of_pairs_in_plans():
+    drawn = np.random.default_rng(2).standard_normal((2, 3, 3))
+    x = zyx.Tensor(drawn + 1j * drawn.swapaxes(-1, -2))
+    assert np.allclose((zyx.linalg.inv(x * 2) @ x).numpy(), np.eye(3) / 2)
+    plan = zyx.explain_plan(zyx.linalg.det(x))
+    assert [step["name"] for step in plan["steps"]] == ["host det (LAPACK)"]  # of the values as they lie in memory
+
+    @zyx.jit
+    def again(x):
+        values, vectors = zyx.linalg.eig(x)
+        return (vectors * values[..., None, :]) @ zyx.linalg.inv(vectors), zyx.linalg.svdvals(x).sum()
+
+    for factor in (1, 2, 3):
+        found, total = again(x * factor)
+        assert np.allclose(found.numpy(), x.numpy() * factor)
+        assert np.isclose(total.item(), factor * np.linalg.svd(x.numpy(), compute_uv=False).sum())
+    with pytest.raises(LinAlgError, match=r"solve of \[3, 3\] and \[3, 3\]: Singular"):
+        zyx.linalg.inv(zyx.zeros(3, 3, dtype="complex64")).numpy()
+
+
 def test_a_jitted_function_goes_on_after_a_call_that_failed():
     state = zyx.Tensor(np.zeros((2, 2)))
 

@@ -198,7 +198,7 @@ TABLE = dict(
     ]
 )  # fmt: skip
 #: What makes types, says a choice of bits, or is tried with a file elsewhere.
-OTHERS = {"zyx.DType", "zyx.Dim", "zyx.debug", "Tensor.from_file"}
+OTHERS = {"zyx.DType", "zyx.Dim", "zyx.broadcast_shapes", "zyx.debug", "Tensor.from_file"}
 _PLACES = {"zyx": zyx, "F": functional, "nn": nn, "Tensor": zyx.Tensor, "optim": optim}
 _INTEGER = re.compile(r"\bint\b|AxisLike|Sizes|Padding")
 

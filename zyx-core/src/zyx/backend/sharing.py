@@ -39,6 +39,18 @@ class SupportsSharing(Protocol):
 
 
 @runtime_checkable
+class SupportsHostArrays(Protocol):
+    """A pool of host memory that takes the memory of an array of another library for a buffer."""
+
+    def wrap_host(self, address: int, nbytes: int, owner: object) -> tuple[PoolBuffer, Event]:
+        """Return a buffer on host memory of another library, and a complete event.
+
+        Nothing is copied, and nobody writes to it. Elements begin at multiples of their size, and no more is known of
+        the address. `owner` is kept until the buffer is given back, and `is_foreign` of the buffer is true.
+        """
+
+
+@runtime_checkable
 class SupportsSelection(Protocol):
     """A pool whose device libraries can be on or not: they share what is on the current one alone."""
 

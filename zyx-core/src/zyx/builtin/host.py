@@ -9,6 +9,7 @@ steps of the main thread. They get fresh memory then, and what they give back is
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 from threading import RLock
@@ -87,6 +88,23 @@ class HostBuffer(PoolBuffer):
         return block
 
 
+class ForeignHostBuffer(HostBuffer):
+    """Memory of another library, at any address.
+
+    Attributes:
+        owner: What it belongs to; None once it was given back.
+    """
+
+    __slots__ = ("owner",)
+
+    is_foreign: ClassVar[bool] = True
+
+    def __init__(self, pool: MemoryPool, nbytes: int, address: int, owner: object) -> None:
+        memory = (ctypes.c_uint8 * nbytes).from_address(address)
+        super().__init__(pool, nbytes, Block(np.frombuffer(memoryview(memory), np.uint8), None))
+        self.owner: object = owner
+
+
 class HostPool(MemoryPool):
     """The memory of this machine, as far as this process may use it. All methods may be called from any thread.
 
@@ -147,6 +165,10 @@ class HostPool(MemoryPool):
         with self._lock:
             if buffer.freed or type(buffer) is not HostBuffer or buffer.pool is not self:
                 buffer = self.own(buffer)
+                if isinstance(buffer, ForeignHostBuffer):
+                    buffer.surrender()
+                    buffer.owner = None
+                    return
             self._used_bytes -= buffer.nbytes
             block = buffer.surrender()
             if self._is_at_work:
@@ -159,6 +181,10 @@ class HostPool(MemoryPool):
                     self._memory.give_back(self._late.pop())
             finally:
                 self._is_at_work = False
+
+    def wrap_host(self, address: int, nbytes: int, owner: object) -> tuple[ForeignHostBuffer, Event]:
+        """See `zyx.backend.sharing.SupportsHostArrays`. It takes none of the pool's room."""
+        return ForeignHostBuffer(self, nbytes, address, owner), HostEvent()
 
     def trim(self) -> int:
         """Give idle memory back to the system; return how many bytes."""
@@ -251,7 +277,7 @@ class HostPool(MemoryPool):
             InvalidBufferError: It is not.
         """
         self.check_buffer(buffer, nbytes)
-        assert isinstance(buffer, HostBuffer)  # buffers of this pool are made by `allocate` alone
+        assert isinstance(buffer, HostBuffer)  # buffers of this pool are made by it alone
         return buffer
 
     def _take(self, events: Sequence[Event]) -> None:

@@ -1,8 +1,7 @@
 """Complex numbers: their parts, what they are made of, and the functions of them that are formulas of several others.
 
 complex64 is a pair of float32, complex128 one of float64, in memory as NumPy and C have them. Below the tensor there
-are only real numbers (`zyx.pairs`). Branch cuts and special cases are those of the Array API 2024.12 and of C99, annex
-G.
+are only real numbers (`zyx.pairs`). Branch cuts and special cases are those of the Array API, and of C99, annex G.
 
 A gradient at ``x + iy`` is ``dL/dx + i dL/dy``, as PyTorch has it; see `zyx.autograd.gradient`.
 """
@@ -145,6 +144,16 @@ def both(holds: Callable[[Term], Term]) -> Callable[[Term], Term]:
     def formula(z: Term) -> Term:
         x, y = parts(z)
         return holds(x) & holds(y)
+
+    return formula
+
+
+def of_parts(function: Callable[[Term], Term]) -> Callable[[Term], Term]:
+    """Return what does the same to both parts."""
+
+    def formula(z: Term) -> Term:
+        x, y = parts(z)
+        return joined(function(x), function(y))
 
     return formula
 

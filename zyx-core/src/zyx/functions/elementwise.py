@@ -347,9 +347,10 @@ def sign(x: Tensor) -> Tensor:
     if (result := complex_numbers.of_term(x, "sign", complex_numbers.sign)) is not None:
         return result
     t = _number(x, "sign")
+    if t.dtype.is_float:  # zeros first: drivers make of other orders a function of their own, which leaves -0 as it is
+        above = (t > 0).where(t.like(1), math.nan)
+        return wrap((t == 0).where(0.0, (t < 0).where(-1.0, above)).node, x)
     below: Term | Scalar = 0 if t.dtype.is_unsigned else (t < 0).where(t.like(-1), 0)
-    if t.dtype.is_float:
-        below = t.is_nan().where(math.nan, below)
     return wrap((t > 0).where(t.like(1), below).node, x)
 
 
@@ -411,15 +412,21 @@ def round(x: Tensor, decimals: int = 0) -> Tensor:  # the Array API's name
     """Round to `decimals` digits after the point, halves to the even neighbour.
 
     Negative `decimals` round to tens, hundreds and so on, integers as well, whose dtype stays: what it does not hold
-    wraps, as 130 does, to which 127 of int8 is rounded.
+    wraps, as 130 does, to which 127 of int8 is rounded. Of complex numbers both parts are rounded.
     """
-    t, decimals = _real_number(x, "round"), as_integer(decimals, "decimals")
+    decimals = as_integer(decimals, "decimals")
+
+    def formula(t: Term) -> Term:
+        return _round_half_even(t * 10.0**decimals) / 10.0**decimals if decimals else _round_half_even(t)
+
+    if (result := complex_numbers.of_term(x, "round", complex_numbers.of_parts(formula))) is not None:
+        return result
+    t = _real_number(x, "round")
     if not t.dtype.is_float:
         return wrap((t if decimals >= 0 else _round_integers(t, 10**-decimals)).node, x)
     if not decimals:
         return wrap(_round_half_even(t).node, x)
-    scale = 10.0**decimals
-    return by_float_formula(x, "round", lambda t: _round_half_even(t * scale) / scale)
+    return by_float_formula(x, "round", formula)
 
 
 def _round_integers(t: Term, unit: int) -> Term:

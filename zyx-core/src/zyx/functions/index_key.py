@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from zyx import dtype as dtypes
-from zyx.errors import DTypeError, IndexRangeError, ShapeError
+from zyx.errors import DTypeError, IndexRangeError, MaskError, ShapeError
 from zyx.functions.ingest import host_array
 from zyx.functions.operands import Array, is_tensor
 from zyx.graph import node as n
@@ -69,7 +69,8 @@ def read_key(key: object, like: Tensor) -> Key:
 
     Raises:
         IndexRangeError: An integer or a NumPy index outside its axis, or more of them than axes.
-        ShapeError: A mask that does not match its axes, or a step of 0.
+        MaskError: A mask that does not match its axes.
+        ShapeError: A step of 0.
         DTypeError: Something that is no index.
     """
     shape, device = like.node.shape, like.node.device
@@ -262,8 +263,11 @@ def _varying_box(item: slice, size: int) -> Box | None:
 
 
 def _check_mask(mask: Array, axis: int, covered: Shape) -> None:
-    if mask.shape != covered:
-        raise ShapeError(
+    fits = len(mask.shape) == len(covered) and all(
+        given in (size, 0) for given, size in zip(mask.shape, covered, strict=True)
+    )
+    if not fits:  # an axis of size 0 chooses nothing, of whatever there is
+        raise MaskError(
             f"a mask of shape {mask.shape} does not match axes {axis} to {axis + mask.ndim - 1} of shape {covered}"
         )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 #: Of the Array API.
-API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
+API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 class FloatInfo(NamedTuple):
@@ -188,9 +188,9 @@ class NamespaceInfo:
             "indexing": dtypes.int64,
         }
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """Return the names of all devices."""
-        return [device.name for device in current().devices]
+        return tuple([device.name for device in current().devices])
 
     def dtypes(self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
         """Return the dtypes that tensors on a device can have, by name, those of `kind` if one is given.

@@ -239,7 +239,7 @@ def _rolled(term: Term, axis: int, shift: Any) -> Term:  # noqa: ANN401  # an in
     return cut(twice.reshape((*before, 2 * size, *behind)), boxes)
 
 
-def meshgrid(*tensors: Tensor, indexing: str = "xy") -> list[Tensor]:
+def meshgrid(*tensors: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Return the coordinates of a grid, one tensor for each of `tensors`, which have one axis.
 
     Args:
@@ -261,7 +261,7 @@ def meshgrid(*tensors: Tensor, indexing: str = "xy") -> list[Tensor]:
         if indexing == "xy" and len(shape) >= 2:
             along = along.permute([1, 0, *range(2, len(shape))])
         grids.append(wrap(along.node, x))
-    return grids
+    return tuple(grids)
 
 
 # ---- borders

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.functions import Tensor
+    from zyx.shape import Shape
 
 __all__ = [
-    "broadcast_arrays", "broadcast_to", "diag", "diagonal", "expand_dims", "flatten", "flip", "matrix_transpose",
-    "moveaxis", "narrow", "permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "tril", "triu",
-    "unflatten", "unfold", "windows",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "diag", "diagonal", "expand_dims", "flatten", "flip",
+    "matrix_transpose", "moveaxis", "narrow", "permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose",
+    "tril", "triu", "unflatten", "unfold", "windows",
 ]  # fmt: skip
 
 _LISTS: Final = (tuple, list)
@@ -41,16 +42,7 @@ def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     return sizes
 
 
-def _given_once(positional: tuple[Any, ...], keyword: object, what: str) -> tuple[Any, ...]:
-    """Return sizes or axes that are given by name, and so not by position."""
-    if positional:
-        raise ShapeError(f"{what}: sizes or axes are given twice, as {positional} and as {keyword}")
-    return (keyword,)
-
-
-def reshape(
-    x: Tensor, *sizes: int | Sequence[int], shape: int | Sequence[int] | None = None, copy: bool | None = None
-) -> Tensor:
+def reshape(x: Tensor, shape: int | Sequence[int] = (), *more: int, copy: bool | None = None) -> Tensor:
     """Return the elements of `x`, in row-major order, in another shape; one size may be -1 and is worked out.
 
     The shape is given as ``reshape(x, 2, 3)``, ``reshape(x, (2, 3))`` or ``reshape(x, shape=(2, 3))``.
@@ -63,13 +55,7 @@ def reshape(
     tensor = require(x, "reshape")
     node = tensor.node
     return wrap(
-        tensor.runtime.graph.reshape(
-            node,
-            shapes.resolve_reshape(
-                node.shape, as_sizes(sizes if shape is None else _given_once(sizes, shape, "reshape"))
-            ),
-        ),
-        tensor,
+        tensor.runtime.graph.reshape(node, shapes.resolve_reshape(node.shape, as_sizes((shape, *more)))), tensor
     )
 
 
@@ -146,19 +132,28 @@ def expand(x: Tensor, *shape: int | Sequence[int]) -> Tensor:
     return broadcast_to(x, kept)
 
 
-def broadcast_arrays(*tensors: Tensor) -> list[Tensor]:
+def broadcast_arrays(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Return `tensors` broadcast to one shape."""
     shape = shapes.broadcast(*(require(x, "broadcast_arrays").node.shape for x in tensors))
-    return [broadcast_to(x, shape) for x in tensors]
+    return tuple([broadcast_to(x, shape) for x in tensors])
+
+
+def broadcast_shapes(*given: int | Sequence[int]) -> Shape:
+    """Return the one shape that tensors of the shapes `given` are broadcast to, by NumPy's rules; () of none.
+
+    Raises:
+        ShapeError: There is none, or a size is negative or no integer.
+    """
+    return shapes.broadcast(*(shapes.as_shape(shape) for shape in given))
 
 
 # ---- order of axes
 
 
-def permute_dims(x: Tensor, *order: int | Sequence[int], axes: Sequence[int] | None = None) -> Tensor:
-    """Return `x` with its axis number ``order[i]`` at position i; the order may also be given as ``axes=(1, 0)``."""
+def permute_dims(x: Tensor, axes: int | Sequence[int] = (), *more: int) -> Tensor:
+    """Return `x` with its axis number ``axes[i]`` at position i; they may also be given one by one."""
     tensor = require(x, "permute_dims")
-    wanted = as_sizes(order if axes is None else _given_once(order, axes, "permute_dims"))
+    wanted = as_sizes((axes, *more))
     node = tensor.node
     ndim = len(node.shape)
     places = shapes.normalize_axes(wanted, ndim)
@@ -178,7 +173,7 @@ def transpose(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
         return permute_dims(x, tuple(reversed(range(ndim))))
     if len(axes) == 2:
         return swapaxes(x, *as_sizes(axes))
-    return permute_dims(x, *axes)
+    return permute_dims(x, as_sizes(axes))
 
 
 def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:

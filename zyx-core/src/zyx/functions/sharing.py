@@ -14,7 +14,7 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import SharingError
-from zyx.shape import strides_of
+from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
     from zyx.backend import MemoryPool
@@ -208,6 +208,37 @@ def host_array(data: Any) -> Array:  # noqa: ANN401  # whatever has __dlpack__
     return values
 
 
+class _HostView:
+    """Describes the memory of a buffer to NumPy, which keeps this as long as an array views it."""
+
+    def __init__(self, buffer: Buffer, address: int, count: int) -> None:
+        self._buffer = buffer
+        self.__array_interface__ = {"shape": (count,), "typestr": "|u1", "data": (address, True), "version": 3}
+
+
+def host_view(x: Tensor, what: str) -> Array:
+    """Return the values where they lie in host memory, all of them computed, as an array that cannot be written to.
+
+    They stay as they are as long as the array is there: what is assigned to the tensor goes elsewhere.
+
+    Raises:
+        SharingError: The device does not compute in host memory.
+        TraceError: A function is being traced: there are no values.
+        BackendError: The work failed.
+    """
+    from zyx.backend.sharing import SupportsHostArrays
+
+    device, dtype = x.runtime.backends.devices.get(x.node.device), x.node.dtype
+    if device is None or not isinstance(device.memory_pool, SupportsHostArrays):
+        raise SharingError(f"{what}: values on {x.node.device} are copied to the host; copy=False cannot be kept")
+    buffer = x.runtime.shared_buffer(x)
+    if buffer.raw is None or buffer.raw.host_bytes is None:
+        return np.zeros(x.node.shape, dtype.numpy)
+    count = size_of(x.node.shape) * dtype.itemsize
+    address = np.frombuffer(buffer.raw.host_bytes, np.uint8).ctypes.data
+    return np.asarray(_HostView(buffer, address, count)).view(dtype.numpy).reshape(x.node.shape)
+
+
 def cuda_array_interface(x: Tensor) -> dict[str, object]:
     """Return the description of the values on a CUDA device for ``__cuda_array_interface__``, all of them computed.
 
@@ -272,6 +303,41 @@ def from_device(data: Any, runtime: Runtime) -> Node | None:  # noqa: ANN401  # 
             shape, dtype = _layout(managed.array, type(data).__name__)
             return runtime.adopt((managed.array.data or 0) + managed.array.offset, owner, shape, dtype, device)
     return None
+
+
+def from_host(data: Any, dtype: DType | None, device: str | None, runtime: Runtime, what: str) -> Node:  # noqa: ANN401
+    """Return a leaf on the host memory of an array of another library, which is kept.
+
+    Args:
+        data: A NumPy array, or an object with ``__dlpack__``.
+        dtype: What it must have; None is any.
+        device: The device, or None for the default one.
+        runtime: What the leaf belongs to.
+        what: The function that is asked, for errors.
+
+    Raises:
+        SharingError: The device does not compute in host memory; or the array has gaps, another order than row-major,
+            another byte order or dtype, or begins where no element may; or a function is being traced.
+    """
+    from zyx.backend.sharing import SupportsHostArrays
+    from zyx.runtime.devices import GROUP
+
+    place = runtime.device_name(device)
+    refusal = f"{what}: this {type(data).__name__} cannot be used without a copy, as copy=False asks"
+    if runtime.tracing is not None:
+        raise SharingError(f"{refusal}: a function is being traced; make the tensor outside and pass it")
+    if GROUP in place or not isinstance((target := runtime.device(place)).memory_pool, SupportsHostArrays):
+        raise SharingError(f"{refusal}: {place} does not compute in host memory; leave copy out")
+    try:
+        array = data if isinstance(data, np.ndarray) else np.from_dlpack(data)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise SharingError(f"{refusal}: it does not share its values: {error}") from error
+    found = None if array.dtype.kind not in "biufc" or not array.dtype.isnative else dtypes.as_dtype(array.dtype)
+    if found is None or dtype not in (None, found):
+        raise SharingError(f"{refusal}: its elements are {array.dtype}, not {dtype or 'of a dtype that tensors have'}")
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        raise SharingError(f"{refusal}: its elements are not one after another in memory, or not aligned")
+    return runtime.adopt(array.ctypes.data, array, array.shape, found, target)
 
 
 def _layout(array: _Array, what: str) -> tuple[Shape, DType]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
-from zyx.functions.operands import common_dtype, node_of, require, require_real, term_of, wrap
+from zyx.functions.complex_numbers import parts
+from zyx.functions.operands import common_dtype, first_tensor, node_of, require, require_real, term_of, wrap
 from zyx.functions.term import Term
 from zyx.integers import as_integer
 from zyx.ops import BinaryOp, ReduceOp
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Operand
 
 __all__ = [
-    "argsort", "median", "searchsorted", "sort", "topk", "unique_all", "unique_counts", "unique_inverse",
+    "argsort", "isin", "median", "searchsorted", "sort", "topk", "unique_all", "unique_counts", "unique_inverse",
     "unique_values",
 ]  # fmt: skip
 
@@ -181,6 +182,33 @@ def places_in(listed: Term, wanted: Term, *, is_right: bool) -> Term:
     return place
 
 
+def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
+    """Tell which elements of `x1` are equal to an element of `x2`; or, if `invert`, which are not. NaN equals none.
+
+    Raises:
+        DTypeError: Neither is a tensor, or they have no common dtype.
+    """
+    like, dtype = first_tensor((x1, x2), "isin"), common_dtype((x1, x2), "isin")
+    graph = like.runtime.graph
+    wanted, listed = (Term(graph, node_of(x, dtype, like)) for x in (x1, x2))
+    count, listed = size_of(wanted.shape), listed.reshape((size_of(listed.shape),))
+    flat = wanted.reshape((count,))
+    if dtype.is_complex:
+        shape = (count, *listed.shape)
+        equal = (flat.reshape((count, 1)).expand(shape) == listed.reshape((1, *listed.shape)).expand(shape)).cast(
+            dtypes.int32
+        )
+        found = equal.sum((1,)).reshape((count,)) > 0
+    else:
+        ordered = Term(graph, graph.gather(listed.node, sort_order(listed, 0, descending=False).node, 0))
+        ends = [places_in(ordered, flat, is_right=is_right) for is_right in (False, True)]
+        found = ends[0] < ends[1]
+        if dtype.is_float:
+            found = found & ~flat.is_nan()
+    found = found.reshape(wanted.shape)
+    return wrap((~found if invert else found).node, like)
+
+
 # ---- different values
 
 
@@ -210,6 +238,8 @@ class UniqueInverse(NamedTuple):
 def unique_all(x: Tensor) -> UniqueAll:
     """Return the different values of `x` in ascending order, and all about them; each NaN differs from the others.
 
+    Complex numbers are in the order of their real parts, and where these are equal of their imaginary ones.
+
     How many there are is read, since it is the shape of the results; all else stays on the device.
     """
     tensor = require(x, "unique_all")
@@ -221,7 +251,7 @@ def unique_all(x: Tensor) -> UniqueAll:
         return UniqueAll(
             wrap(flat.node, x), wrap(places.node, x), wrap(places.reshape(term.shape).node, x), wrap(places.node, x)
         )
-    order = sort_order(flat, 0, descending=False)
+    order = _lexicographic(flat)
     ordered = Term(term.graph, term.graph.gather(flat.node, order.node, 0))
     is_new = (ordered.narrow(0, 1, size) != ordered.narrow(0, 0, size - 1)).cast(dtypes.int32)
     numbers = Term(term.graph, term.graph.scan(ReduceOp.SUM, is_new.pad([(1, 0)]).node, 0))
@@ -240,6 +270,23 @@ def unique_all(x: Tensor) -> UniqueAll:
         wrap(term.graph.gather(flat.node, firsts.node, 0), x),
         *(wrap(found.cast(dtypes.int64).node, x) for found in (firsts, inverse, counts)),
     )
+
+
+def _lexicographic(flat: Term) -> Term:
+    """Return the places that put numbers in order, complex ones by the real part and then by the imaginary one.
+
+    Behind all others come those with NaN in the imaginary part, the real one, and both, in this order, as in NumPy.
+    """
+    graph = flat.graph
+    if not flat.dtype.is_complex:
+        return sort_order(flat, 0, descending=False)
+    first, second = parts(flat)
+    kinds = first.is_nan().cast(dtypes.uint8) * 2 + second.is_nan().cast(dtypes.uint8)
+    order = sort_order(second, 0, descending=False)
+    for key in (first, kinds):  # sorting keeps the order of equals
+        found = sort_order(Term(graph, graph.gather(key.node, order.node, 0)), 0, descending=False)
+        order = Term(graph, graph.gather(order.node, found.node, 0))
+    return order
 
 
 def unique_counts(x: Tensor) -> UniqueCounts:

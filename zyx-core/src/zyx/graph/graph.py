@@ -478,10 +478,8 @@ class Graph:
         return self._intern(n.Alias(x.shape, x.dtype, x.device, (x,), detached=True))
 
     def custom(self, kernel: object, sources: tuple[n.Node, ...], output: int, shape: Shape, dtype: DType) -> n.Node:
-        """Return output number `output` of a hand-written `kernel`, which is hashable."""
+        """Return output number `output` of a hand-written `kernel`, which is hashable; or of a call of the host."""
         making.check_devices("custom kernel", *sources)
-        if dtype.is_complex or any([x.dtype.is_complex for x in sources]):
-            raise DTypeError(f"custom kernel {kernel!r}: kernels have no complex numbers; see zyx.view_as_real")
         return self._intern(n.Custom(shape, dtype, sources[0].device, sources, kernel, output))
 
     def living_outputs(self, node: n.Custom, outputs: Sequence[tuple[Shape, DType]]) -> list[n.Node]:

@@ -42,6 +42,8 @@ class HostCall:
             and must not change the arrays.
         outputs: Shape and dtype of each output.
         parameters: What the function is given behind the arrays.
+        pairs: Whether each input, then each output, is complex numbers as pairs along one more axis, of size 2, in the
+            graph, and complex in the function; as `outputs` they are pairs. None at all unless `zyx.pairs` made them.
         gradient: From the graph, the node of one output and the gradient at that to the gradients at the inputs; None
             if it has none.
     """
@@ -51,6 +53,7 @@ class HostCall:
     function: Callable[..., Sequence[Array]]
     outputs: tuple[tuple[Shape, DType], ...]
     parameters: tuple[Hashable, ...] = ()
+    pairs: tuple[bool, ...] = ()
     gradient: Callable[[Graph, Custom, Node], Sequence[Node | None]] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
@@ -73,12 +76,22 @@ class HostCall:
             LinAlgError: The function found no result.
             ShapeError: It gave other shapes than it says.
         """
+        if self.pairs:
+            inputs = [
+                _from_pairs(array) if is_pairs else array
+                for array, is_pairs in zip(inputs, self.pairs[: len(inputs)], strict=True)
+            ]
         try:
             with np.errstate(all="ignore"):
                 found = [np.asarray(array) for array in self.function(*inputs, *self.parameters)]
         except np.linalg.LinAlgError as error:
             shapes = " and ".join(str(list(array.shape)) for array in inputs)
             raise LinAlgError(f"{self.name} of {shapes}: {error}") from error
+        if self.pairs:
+            found = [
+                _to_pairs(array) if is_pairs else array
+                for array, is_pairs in zip(found, self.pairs[len(inputs) :], strict=True)
+            ]
         if [array.shape for array in found] != [shape for shape, _ in self.outputs]:
             given = [array.shape for array in found]
             raise ShapeError(f"{self!r} gave arrays of shapes {given}, not {[shape for shape, _ in self.outputs]}")
@@ -93,6 +106,17 @@ class HostCall:
         if self.gradient is None:
             raise GradientError(f"{self.name} has no gradient, and lies between the target and a source; detach it")
         return self.gradient(graph, node, upstream)
+
+
+def _from_pairs(array: Array) -> Array:
+    """Return complex numbers whose parts lie along the last axis."""
+    complex_type = np.complex128 if array.dtype == np.float64 else np.complex64
+    return np.asarray(array, order="C").view(complex_type)[..., 0]
+
+
+def _to_pairs(array: Array) -> Array:
+    """Return the parts of complex numbers along one more axis."""
+    return np.asarray(array, order="C")[..., None].view(array.real.dtype)
 
 
 def outputs_beside(graph: Graph, nodes: Sequence[Node]) -> list[Node]:

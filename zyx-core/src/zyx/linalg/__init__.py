@@ -5,15 +5,17 @@
     x = zyx.linalg.solve(a, b)
 
 Matrices are the last two axes; whatever is in front is a batch. All are lazy, work in functions of `zyx.jit`, and have
-gradients of any order. Products and norms are computed on the device. Decompositions and what needs one are computed by
-the host, by NumPy's LAPACK in float32 or float64: their inputs are copied to the host, and the results to the device,
-which a plan shows (``ZYX_DEBUG=plan``), and ``zyx explain`` as bound by the host. What LAPACK refuses, such as the
-inverse of a singular matrix, is a `zyx.errors.LinAlgError` when the values are read.
+gradients of any order, of complex matrices as `zyx.grad` has them; ``a^H`` is the adjoint of a, the conjugate of its
+transpose. Products and norms are computed on the device. Decompositions and what needs one are computed by the host, by
+NumPy's LAPACK in its dtypes, float32, float64, complex64 and complex128: their inputs are copied to the host, and the
+results to the device, which a plan shows (``ZYX_DEBUG=plan``), and ``zyx explain`` as bound by the host. What LAPACK
+refuses, such as the inverse of a singular matrix, is a `zyx.errors.LinAlgError` when the values are read.
 """
 
-from zyx.linalg import decompositions, determinants, least_squares, norms, products, solving
+from zyx.linalg import decompositions, determinants, eigenvalues, least_squares, norms, products, solving
 from zyx.linalg.decompositions import *
 from zyx.linalg.determinants import *
+from zyx.linalg.eigenvalues import *
 from zyx.linalg.least_squares import *
 from zyx.linalg.norms import *
 from zyx.linalg.products import *
@@ -22,6 +24,7 @@ from zyx.linalg.solving import *
 __all__: list[str] = []
 __all__ += decompositions.__all__
 __all__ += determinants.__all__
+__all__ += eigenvalues.__all__
 __all__ += least_squares.__all__
 __all__ += norms.__all__
 __all__ += products.__all__

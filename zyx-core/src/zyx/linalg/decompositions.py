@@ -5,23 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from zyx.errors import GradientError, ShapeError
+from zyx.functions.complex_numbers import parts
 from zyx.functions.joining import join_terms
 from zyx.functions.operands import wrap
 from zyx.linalg import lapack
 from zyx.linalg.matrices import (
+    adjoint,
     as_term,
     call,
     column_scaled,
+    diagonal_of,
     distance,
+    hermitian,
+    imaginary,
     is_flag,
     lower,
     matrices,
+    on_diagonal,
     product,
+    real_part,
     reciprocal_differences,
     row_scaled,
-    symmetric,
     tensors,
-    transposed,
     upper,
 )
 from zyx.linalg.solving import solved
@@ -31,13 +36,10 @@ if TYPE_CHECKING:
     from zyx.functions.term import Term
 
 __all__ = [
-    "EighResult",
     "LUResult",
     "QRResult",
     "SVDResult",
     "cholesky",
-    "eigh",
-    "eigvalsh",
     "lu",
     "qr",
     "svd",
@@ -50,13 +52,6 @@ class QRResult(NamedTuple):
 
     Q: Tensor
     R: Tensor
-
-
-class EighResult(NamedTuple):
-    """Eigenvalues, least first, and eigenvectors, the columns, in the same order."""
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
 
 
 class SVDResult(NamedTuple):
@@ -79,23 +74,23 @@ class LUResult(NamedTuple):
 
 
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
-    """Return the factors of symmetric positive definite matrices.
+    """Return the factors of positive definite matrices, symmetric or of complex numbers Hermitian.
 
     Args:
-        x: ``(..., M, M)``, float32 or float64. The triangle above the diagonal is not read.
-        upper: Whether the factor is u of ``x = u.T @ u`` instead of l of ``x = l @ l.T``.
+        x: ``(..., M, M)``, of a dtype of LAPACK. The triangle above the diagonal is not read.
+        upper: Whether the factor is u of ``x = u^H @ u`` instead of l of ``x = l @ l^H``.
 
     Returns:
-        ``(..., M, M)``. The gradient is that of symmetric `x`, and symmetric.
+        ``(..., M, M)``. The gradient is that of Hermitian `x`, and Hermitian.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
         LinAlgError: When the values are read: a matrix is not positive definite.
     """
     a = as_term(matrices(x, "cholesky", square=True))
     factor = _cholesky(a)
-    return wrap((transposed(factor) if is_flag(upper, "cholesky", "upper") else factor).node, x)
+    return wrap((adjoint(factor) if is_flag(upper, "cholesky", "upper") else factor).node, x)
 
 
 def _cholesky(a: Term) -> Term:
@@ -103,11 +98,11 @@ def _cholesky(a: Term) -> Term:
 
     def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
         factor = _cholesky(sources[0])
-        inner = lower(product(transposed(factor), lower(g)))
+        turned = adjoint(factor)
+        inner = lower(product(turned, lower(g)))
         inner = (distance(inner) == 0).where(inner * 0.5, inner)
-        turned = transposed(factor)
-        left = solved(turned, inner)  # l^-T @ inner
-        return (symmetric(transposed(solved(turned, transposed(left)))),)  # ... @ l^-1
+        left = solved(turned, inner)  # l^-H @ inner
+        return (hermitian(adjoint(solved(turned, adjoint(left)))),)  # ... @ l^-1
 
     return call("cholesky", lapack.cholesky, (a,), (a.shape,), gradient)[0]
 
@@ -119,14 +114,15 @@ def qr(x: Tensor, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRR
     """Return orthonormal Q and upper triangular R with ``x = Q @ R``.
 
     Args:
-        x: ``(..., M, N)``, float32 or float64.
+        x: ``(..., M, N)``, of a dtype of LAPACK.
         mode: "reduced", with K = min(M, N), or "complete", with K = M.
 
     Returns:
-        Q ``(..., M, K)`` and R ``(..., K, N)``. Gradients need the first min(M, N) columns to be independent.
+        Q ``(..., M, K)`` and R ``(..., K, N)``, whose diagonal is real. Gradients need the first K columns of `x` to be
+        independent.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes, or another mode.
         GradientError: For a gradient of the complete mode if M > N: the columns of Q that are added are not unique.
     """
@@ -158,14 +154,14 @@ def _qr(a: Term, mode: str) -> list[Term]:
         at_r = g if output == 1 else None
         if k == n:
             return (_qr_deep(q, r, at_q, at_r),)
-        # x = [first, rest], r = [square, q.T @ rest]
+        # x = [first, rest], r = [square, q^H @ rest]
         rest = source.narrow(last, k, n)
         square = r.narrow(last, 0, k)
         if at_r is None:
             first = _qr_deep(q, square, at_q, None)
             return (first.pad([(0, 0)] * last + [(0, n - k)]),)
         behind = at_r.narrow(last, k, n)
-        first = _qr_deep(q, square, product(rest, transposed(behind)), at_r.narrow(last, 0, k))
+        first = _qr_deep(q, square, product(rest, adjoint(behind)), at_r.narrow(last, 0, k))
         return (join_terms([first, product(q, behind)], last),)
 
     return call("qr", lapack.qr, (a,), ((*batch, m, k), (*batch, k, n)), gradient, mode)
@@ -175,16 +171,17 @@ def _qr_deep(q: Term, r: Term, at_q: Term | None, at_r: Term | None) -> Term:
     """Return the gradient at matrices of at least as many rows as columns; r is square."""
     inner: Term | None = None
     if at_r is not None:
-        inner = product(r, transposed(upper(at_r)))
+        inner = product(r, adjoint(upper(at_r)))
     if at_q is not None:
-        turned = product(transposed(at_q), q)
+        turned = product(adjoint(at_q), q)
         inner = -turned if inner is None else inner - turned
     assert inner is not None
-    mirrored = lower(inner) + transposed(lower(inner, -1))
-    total = product(q, mirrored)
+    strict = lower(inner, -1)
+    middle = real_part((distance(inner) == 0).where(inner, 0.0)).cast(inner.dtype)  # that of r is real
+    total = product(q, strict + adjoint(strict) + middle)
     if at_q is not None:
         total = total + at_q
-    return transposed(solved(r, transposed(total)))
+    return adjoint(solved(r, adjoint(total)))
 
 
 # ---- singular values
@@ -194,17 +191,18 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
     """Return singular values and vectors, with ``x = U[..., :K] @ diag(S) @ Vh[..., :K, :]`` and K = min(M, N).
 
     Args:
-        x: ``(..., M, N)``, float32 or float64.
+        x: ``(..., M, N)``, of a dtype of LAPACK.
         full_matrices: Whether U and Vh are square. Gradients of theirs beyond K are undefined, so these need False
             unless `x` is square.
 
     Returns:
-        U ``(..., M, M)`` or ``(..., M, K)``, S ``(..., K)``, Vh ``(..., N, N)`` or ``(..., K, N)``. Signs of the
-        vectors are as LAPACK has them. Gradients of U and Vh are not finite where singular values are equal, and those
-        of matrices that are not square where one is 0.
+        U ``(..., M, M)`` or ``(..., M, K)``, S ``(..., K)``, Vh ``(..., N, N)`` or ``(..., K, N)``. S is
+        real. Signs of the vectors, or angles of complex ones, are as LAPACK has them; gradients through U and Vh of
+        complex matrices are right where what follows does not depend on the angles. They are not finite where singular
+        values are equal, and those of complex matrices or ones that are not square where one is 0.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
         GradientError: For a gradient of U or Vh, if these have more than K vectors.
@@ -218,6 +216,7 @@ def _svd(a: Term, is_full: bool) -> list[Term]:
     *batch, m, n = a.shape
     k = min(m, n)
     rows, columns = (m, n) if is_full else (k, k)
+    is_complex = a.dtype.is_complex
 
     def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
         if is_full and m != n and output != 1:
@@ -230,30 +229,31 @@ def _svd(a: Term, is_full: bool) -> list[Term]:
         if output == 1:
             return (product(column_scaled(u, g), vh),)
         factors = reciprocal_differences(s * s)
-        vectors, upstream = (u, g) if output == 0 else (transposed(vh), transposed(g))
-        inner = product(transposed(vectors), upstream)
-        inner = factors * (inner - transposed(inner))
-        if output == 0:
-            total = product(product(u, column_scaled(inner, s)), vh)
-            if m > k:
-                beyond = column_scaled(upstream - product(u, product(transposed(u), upstream)), s.reciprocal())
-                total = total + product(beyond, vh)
-            return (total,)
-        total = product(product(u, row_scaled(inner, s)), vh)
-        if n > k:
+        vectors, upstream = (u, g) if output == 0 else (adjoint(vh), adjoint(g))
+        inner = product(adjoint(vectors), upstream)
+        turns = (diagonal_of(inner) if output == 0 else -diagonal_of(inner)) if is_complex else None
+        inner = factors.cast(a.dtype) * (inner - adjoint(inner))
+        between = column_scaled(inner, s) if output == 0 else row_scaled(inner, s)
+        if turns is not None:  # both vectors of a pair turn by half of the angle that a change makes
+            between = between + on_diagonal(imaginary(parts(turns)[1] / s * 0.5))
+        total = product(product(u, between), vh)
+        if output == 0 and m > k:
+            beyond = column_scaled(upstream - product(u, product(adjoint(u), upstream)), s.reciprocal())
+            total = total + product(beyond, vh)
+        if output == 2 and n > k:
             beyond = upstream - product(vectors, product(vh, upstream))
-            total = total + product(column_scaled(u, s.reciprocal()), transposed(beyond))
+            total = total + product(column_scaled(u, s.reciprocal()), adjoint(beyond))
         return (total,)
 
     shapes = ((*batch, m, rows), (*batch, k), (*batch, columns, n))
-    return call("svd", lapack.svd, (a,), shapes, gradient, is_full)
+    return call("svd", lapack.svd, (a,), shapes, gradient, is_full, types=(a.dtype, a.dtype.part, a.dtype))
 
 
 def svdvals(x: Tensor, /) -> Tensor:
-    """Return the singular values, ``(..., min(M, N))``, greatest first, of ``(..., M, N)``.
+    """Return the singular values, ``(..., min(M, N))``, greatest first, of ``(..., M, N)``; they are real.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
     """
@@ -268,55 +268,7 @@ def singular_values(a: Term) -> Term:
         return (product(column_scaled(u, g), vh),)
 
     *batch, m, n = a.shape
-    return call("svdvals", lapack.svdvals, (a,), ((*batch, min(m, n)),), gradient)[0]
-
-
-# ---- eigenvalues
-
-
-def eigh(x: Tensor, /) -> EighResult:
-    """Return the eigenvalues, ``(..., M)``, and eigenvectors, ``(..., M, M)``, of symmetric matrices ``(..., M, M)``.
-
-    The triangle above the diagonal is not read. Signs of the vectors are as LAPACK has them. Gradients are those of
-    symmetric `x`, and symmetric; those of the vectors are not finite where eigenvalues are equal.
-
-    Raises:
-        DTypeError: Neither float32 nor float64.
-        ShapeError: Not square.
-        LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
-    """
-    return EighResult(*tensors(_eigh(as_term(matrices(x, "eigh", square=True))), x))
-
-
-def _eigh(a: Term) -> list[Term]:
-    """Return eigenvalues and eigenvectors; gradient: Giles 2008, section 2.3.3 (see `zyx.linalg.solving`)."""
-
-    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
-        values, vectors = _eigh(sources[0])
-        turned = transposed(vectors)
-        if output == 0:
-            return (product(column_scaled(vectors, g), turned),)
-        inner = reciprocal_differences(values) * product(turned, g)
-        return (symmetric(product(product(vectors, inner), turned)),)
-
-    return call("eigh", lapack.eigh, (a,), (a.shape[:-1], a.shape), gradient)
-
-
-def eigvalsh(x: Tensor, /) -> Tensor:
-    """Return the eigenvalues, ``(..., M)``, least first, of symmetric matrices ``(..., M, M)``; see `eigh`.
-
-    Raises:
-        DTypeError: Neither float32 nor float64.
-        ShapeError: Not square.
-        LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
-    """
-
-    def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
-        _, vectors = _eigh(sources[0])
-        return (product(column_scaled(vectors, g), transposed(vectors)),)
-
-    a = as_term(matrices(x, "eigvalsh", square=True))
-    return wrap(call("eigvalsh", lapack.eigvalsh, (a,), (a.shape[:-1],), gradient)[0].node, x)
+    return call("svdvals", lapack.svdvals, (a,), ((*batch, min(m, n)),), gradient, types=(a.dtype.part,))[0]
 
 
 # ---- LU
@@ -326,14 +278,14 @@ def lu(x: Tensor, /) -> LUResult:
     """Return P, L and U with ``x = P @ L @ U``, by elimination with partial pivoting on the host.
 
     Args:
-        x: ``(..., M, N)``, float32 or float64. With K = min(M, N):
+        x: ``(..., M, N)``, of a dtype of LAPACK. With K = min(M, N):
 
     Returns:
         P ``(..., M, M)``, L ``(..., M, K)``, U ``(..., K, N)``. Gradients of L and U need the first K rows of
         ``P.T @ x`` to have an inverse in their first K columns, and M = N; that of P is 0.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes.
         GradientError: For a gradient of matrices that are not square.
     """
@@ -343,8 +295,8 @@ def lu(x: Tensor, /) -> LUResult:
 def _lu(a: Term) -> list[Term]:
     """Return P, L and U.
 
-    Gradient: with F = strictly lower part of ``L.T @ gL`` + upper part of ``gU @ U.T``, that at `a` is
-    ``P @ L^-T @ F @ U^-T``: Lin, "Differentiating the LU decomposition", 2022, equation 1.
+    Gradient: with F = strictly lower part of ``L^H @ gL`` + upper part of ``gU @ U^H``, that at `a` is
+    ``P @ L^-H @ F @ U^-H``: Lin, "Differentiating the LU decomposition", 2022, equation 1.
     """
     *batch, m, n = a.shape
     k = min(m, n)
@@ -356,12 +308,10 @@ def _lu(a: Term) -> list[Term]:
             raise GradientError(f"lu of {a.shape} has no gradient here: only that of square matrices is known")
         p, left, right = _lu(sources[0])
         inner = (
-            lower(product(transposed(left), lower(g, -1)), -1)
-            if output == 1
-            else upper(product(upper(g), transposed(right)))
+            lower(product(adjoint(left), lower(g, -1)), -1) if output == 1 else upper(product(upper(g), adjoint(right)))
         )
-        found = solved(transposed(left), inner)
-        found = transposed(solved(right, transposed(found)))
+        found = solved(adjoint(left), inner)
+        found = adjoint(solved(right, adjoint(found)))
         return (product(p, found),)
 
     return call("lu", lapack.lu, (a,), ((*batch, m, m), (*batch, m, k), (*batch, k, n)), gradient, library="NumPy")

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zyx.functions.complex_numbers import parts
 from zyx.functions.operands import wrap
 from zyx.linalg import lapack
-from zyx.linalg.matrices import as_term, call, matrices, product, tensors, transposed
+from zyx.linalg.matrices import (
+    adjoint,
+    as_term,
+    call,
+    conjugate,
+    imaginary,
+    matrices,
+    product,
+    tensors,
+    transposed,
+)
 from zyx.linalg.solving import inverse
 
 if TYPE_CHECKING:
@@ -20,7 +31,7 @@ class SlogdetResult(NamedTuple):
     """Determinants as ``sign * exp(logabsdet)``.
 
     Attributes:
-        sign: 1, -1, or 0 of singular matrices.
+        sign: 1, -1, or 0 of singular matrices; of complex ones any number of magnitude 1, or 0.
         logabsdet: Logarithm of the magnitude; minus infinity of singular matrices.
     """
 
@@ -30,7 +41,7 @@ class SlogdetResult(NamedTuple):
 
 def _determinant(a: Term) -> Term:
     def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
-        return (_cofactors(sources[0]) * g.reshape((*g.shape, 1, 1)),)
+        return (conjugate(_cofactors(sources[0])) * g.reshape((*g.shape, 1, 1)),)
 
     return call("det", lapack.det, (a,), (a.shape[:-2],), gradient)[0]
 
@@ -42,11 +53,11 @@ def _cofactors(a: Term) -> Term:
     """
 
     def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
-        a = sources[0]
+        a, g = sources[0], conjugate(g)
         turned, own = transposed(inverse(a)), _cofactors(a)
         last = len(g.shape) - 1
         along = (g * own).sum((last - 1, last))
-        return (turned * along - product(product(own, transposed(g)), turned),)
+        return (conjugate(turned * along - product(product(own, transposed(g)), turned)),)
 
     return call("cofactors", lapack.cofactors, (a,), (a.shape,), gradient)[0]
 
@@ -57,7 +68,7 @@ def det(x: Tensor, /) -> Tensor:
     The gradient is right at singular matrices, too; second ones need the inverse.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
     """
     return wrap(_determinant(as_term(matrices(x, "det", square=True))).node, x)
@@ -66,17 +77,25 @@ def det(x: Tensor, /) -> Tensor:
 def slogdet(x: Tensor, /) -> SlogdetResult:
     """Return sign and logarithm of the determinants, ``(...)`` each, of square matrices ``(..., M, M)``.
 
-    The gradient of the logarithm is the transpose of the inverse; that of the sign is 0.
+    The gradient of the logarithm is the adjoint of the inverse; that of the sign is 0, but for complex matrices.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
         LinAlgError: When a gradient at a singular matrix is read.
     """
-    a = as_term(matrices(x, "slogdet", square=True))
+    return SlogdetResult(*tensors(_slogdet(as_term(matrices(x, "slogdet", square=True))), x))
+
+
+def _slogdet(a: Term) -> list[Term]:
+    """Return signs and logarithms; a change E turns the sign by the angle ``imag(trace(inv(a) @ E))``."""
 
     def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term | None]:
-        return (None if output == 0 else transposed(inverse(sources[0])) * g.reshape((*g.shape, 1, 1)),)
+        a = sources[0]
+        if output == 0:
+            if not a.dtype.is_complex:
+                return (None,)
+            g = imaginary(parts(conjugate(_slogdet(a)[0]) * g)[1])
+        return (adjoint(inverse(a)) * g.reshape((*g.shape, 1, 1)).cast(a.dtype),)
 
-    sign, logarithm = tensors(call("slogdet", lapack.slogdet, (a,), (a.shape[:-2],) * 2, gradient), x)
-    return SlogdetResult(sign, logarithm)
+    return call("slogdet", lapack.slogdet, (a,), (a.shape[:-2],) * 2, gradient, types=(a.dtype, a.dtype.part))

@@ -1,7 +1,7 @@
 """What the host computes of matrices, as functions of arrays: by NumPy, whose `numpy.linalg` calls LAPACK.
 
 All take ``(..., m, n)`` with any axes in front, none, or no elements, and return a tuple of arrays in the dtype that
-they are given.
+they are given, or real ones of complex matrices.
 """
 
 from __future__ import annotations
@@ -54,6 +54,24 @@ def eigvalsh(a: Array) -> tuple[Array]:
     return (np.linalg.eigvalsh(a),)
 
 
+def eig(a: Array) -> tuple[Array, Array]:
+    """Return eigenvalues and eigenvectors, complex, of real matrices as well."""
+    _refuse_nan(a, "Eigenvalues")
+    w, v = np.linalg.eig(a)
+    wide = _complex_of(a)
+    return w.astype(wide), v.astype(wide)
+
+
+def eigvals(a: Array) -> tuple[Array]:
+    """Return eigenvalues, complex, of real matrices as well."""
+    _refuse_nan(a, "Eigenvalues")
+    return (np.linalg.eigvals(a).astype(_complex_of(a)),)
+
+
+def _complex_of(a: Array) -> Any:  # noqa: ANN401  # a dtype of NumPy
+    return np.result_type(a.dtype, np.complex64)
+
+
 def solve(a: Array, b: Array) -> tuple[Array]:
     """Return x with ``a @ x = b``, both of matrices."""
     return (np.linalg.solve(a, b),)
@@ -73,14 +91,15 @@ def slogdet(a: Array) -> tuple[Array, Array]:
 def cofactors(a: Array) -> tuple[Array]:
     """Return ``det(a) * inv(a).T`` of square matrices, of singular ones, too: the slope of the determinant.
 
-    Of a = U diag(s) V it is det(U) det(V) U diag(product of the other s) V. What is not finite gives NaN.
+    Of a = U diag(s) V it is det(U) det(V) U* diag(product of the other s) V*, with U* and V* the conjugates. What is
+    not finite gives NaN.
     """
     is_finite = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
     u, s, vh = np.linalg.svd(np.where(is_finite, a, 0))
     before = np.cumprod(np.concatenate([np.ones_like(s[..., :1]), s[..., :-1]], axis=-1), axis=-1)
     after = np.cumprod(np.concatenate([np.ones_like(s[..., :1]), s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
     turns = np.linalg.det(u) * np.linalg.det(vh)
-    found = (u * (before * after)[..., None, :] @ vh) * turns[..., None, None]
+    found = (u * (before * after)[..., None, :] @ vh).conj() * turns[..., None, None]
     return (np.where(is_finite, found, np.nan).astype(a.dtype),)
 
 
@@ -91,7 +110,7 @@ def pinv(a: Array, rtol: Array) -> tuple[Array]:
     largest = s.max(axis=-1, keepdims=True, initial=0.0)
     counts = s > rtol[..., None] * largest
     inverse = np.where(counts, 1 / np.where(counts, s, 1), 0).astype(s.dtype)
-    return (np.swapaxes(vh, -1, -2) @ (inverse[..., None] * np.swapaxes(u, -1, -2)),)
+    return (np.swapaxes(vh, -1, -2).conj() @ (inverse[..., None] * np.swapaxes(u, -1, -2).conj()),)
 
 
 def lu(a: Array) -> tuple[Array, Array, Array]:
@@ -132,13 +151,13 @@ _PADE_NORM = 5.371920351148152
 
 
 def expm(a: Array) -> tuple[Array]:
-    """Return the exponentials of square matrices, computed in float64: Higham 2005, algorithm 2.3, with degree 13."""
-    wide = a.astype(np.float64)
+    """Return the exponentials of square matrices, computed in doubles: Higham 2005, algorithm 2.3, with degree 13."""
+    wide = a.astype(np.result_type(a.dtype, np.float64))
     norm = np.abs(wide).sum(axis=-2).max(axis=-1, initial=0.0)
     with np.errstate(all="ignore"):
         scale = np.where(np.isfinite(norm) & (norm > 0), np.ceil(np.log2(np.maximum(norm, 1e-300) / _PADE_NORM)), 0)
     squarings = np.maximum(scale, 0).astype(np.int64)
-    x = np.ldexp(wide, -squarings[..., None, None])
+    x = wide * np.ldexp(1.0, -np.minimum(squarings, 1074))[..., None, None]
     one = np.eye(a.shape[-1])
     x2 = x @ x
     x4 = x2 @ x2

@@ -13,7 +13,19 @@ from zyx.functions.reduction import drop_axes
 from zyx.functions.term import Term, broadcast_shapes
 from zyx.linalg import lapack
 from zyx.linalg.decompositions import singular_values
-from zyx.linalg.matrices import as_term, call, check_matrices, identity, matrices, pair, product, tensors, transposed
+from zyx.linalg.matrices import (
+    adjoint,
+    as_term,
+    call,
+    check_matrices,
+    conjugate,
+    identity,
+    matrices,
+    pair,
+    product,
+    real_part,
+    tensors,
+)
 from zyx.linalg.solving import common_batch
 
 if TYPE_CHECKING:
@@ -32,7 +44,7 @@ class LstsqResult(NamedTuple):
 
     Attributes:
         solution: ``(..., N, K)``, of the least norm where there are several.
-        residuals: ``(..., K)``, sums of squares of what is left.
+        residuals: ``(..., K)``, sums of squares of the magnitudes of what is left.
         rank: ``(...)``, int64.
         singular_values: ``(..., min(M, N))``, greatest first.
     """
@@ -47,14 +59,14 @@ def _pseudo_inverse(a: Term, rtol: Term) -> Term:
     """Return the pseudo-inverse.
 
     With P the result and E a change of `a` that keeps its rank, that of P is
-    ``-P @ E @ P + P @ P.T @ E.T @ (I - a @ P) + (I - P @ a) @ E.T @ P.T @ P``: Golub and Pereyra, "The differentiation
+    ``-P @ E @ P + P @ P^H @ E^H @ (I - a @ P) + (I - P @ a) @ E^H @ P^H @ P``: Golub and Pereyra, "The differentiation
     of pseudo-inverses and nonlinear least squares problems whose variables separate", 1973, theorem 4.3.
     """
 
     def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term, None]:
         a, rtol = sources
         p = _pseudo_inverse(a, rtol)
-        pt, gt = transposed(p), transposed(g)
+        pt, gt = adjoint(p), adjoint(g)
         left = identity(a, a.shape[-2]) - product(a, p)
         right = identity(a, a.shape[-1]) - product(p, a)
         inner = product(product(left, gt), product(p, pt)) + product(product(product(pt, p), gt), right)
@@ -73,12 +85,12 @@ def tolerance(a: Term, rtol: float | Tensor | None, like: Tensor, what: str) -> 
     """
     shape = a.shape[:-2]
     if rtol is None:
-        rtol = max(a.shape[-2:]) * _EPSILON[a.dtype]
+        rtol = max(a.shape[-2:]) * _EPSILON[a.dtype.part]
     elif isinstance(rtol, bool) or not (is_tensor(rtol) or isinstance(rtol, int | float | np.generic | np.ndarray)):
         raise DTypeError(f"{what}: rtol is a number or a tensor, not {rtol!r}")
     elif not (is_tensor(rtol) or np.all(rtol >= 0)):
         raise ShapeError(f"{what}: rtol is a part of the greatest singular value, at least 0, not {rtol!r}")
-    term = Term(a.graph, node_of(rtol, a.dtype, like)).detach()
+    term = Term(a.graph, node_of(rtol, a.dtype.part, like)).detach()
     try:
         fits = broadcast_shapes(term.shape, shape) == shape
     except ShapeError:
@@ -101,11 +113,11 @@ def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
     """Return how many singular values are greater than `rtol` times the greatest, int64, for each matrix.
 
     Args:
-        x: ``(..., M, N)``, float32 or float64.
+        x: ``(..., M, N)``, of a dtype of LAPACK.
         rtol: As `zyx.linalg.pinv` takes it.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes, or `rtol` does not broadcast.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
     """
@@ -117,7 +129,7 @@ def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
     """Return the pseudo-inverses of Moore and Penrose, by singular values on the host.
 
     Args:
-        x: ``(..., M, N)``, float32 or float64.
+        x: ``(..., M, N)``, of a dtype of LAPACK.
         rtol: Singular values up to so much of the greatest count as 0; a number, or a tensor ``(...)`` that broadcasts.
             None is ``max(M, N)`` times the distance from 1 to the next greater number of the dtype.
 
@@ -125,7 +137,7 @@ def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
         ``(..., N, M)``. Gradients are those at matrices of the same rank.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes, or `rtol` does not broadcast.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
     """
@@ -134,17 +146,17 @@ def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
 
 def lstsq(x1: Operand, x2: Operand, /, *, rtol: float | Tensor | None = None) -> LstsqResult:
-    """Return x that makes ``x1 @ x - x2`` least in the sum of its squares; of several, the one of the least norm.
+    """Return x that makes ``x1 @ x - x2`` least in its norm; of several, the one that is least in its own.
 
     It is ``pinv(x1) @ x2``.
 
     Args:
-        x1: ``(..., M, N)``, float32 or float64.
+        x1: ``(..., M, N)``, of a dtype of LAPACK.
         x2: ``(..., M, K)``, or ``(M,)``, one right side. The axes in front broadcast.
         rtol: As `pinv` takes it.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Another number of rows, or the axes in front do not broadcast.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
     """
@@ -165,7 +177,7 @@ def lstsq(x1: Operand, x2: Operand, /, *, rtol: float | Tensor | None = None) ->
     found = product(_pseudo_inverse(a, each), b)
     left = product(a, found) - b
     axis = len(left.shape) - 2
-    squares = drop_axes((left * left).sum((axis,)), (axis,), keepdims=False)
+    squares = drop_axes(real_part(conjugate(left) * left).sum((axis,)), (axis,), keepdims=False)
     if is_vector:
         found, squares = found.reshape(found.shape[:-1]), squares.reshape(squares.shape[:-1])
     values = singular_values(a)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions.complex_numbers import joined, parts
 from zyx.functions.operands import Array, first_tensor, node_of, require, wrap
 from zyx.functions.term import Term, broadcast_shapes
 from zyx.graph.host_call import HostCall
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
     Gradient = Callable[[tuple[Term, ...], int, Term], Sequence[Term | None]]
 
 
+#: The dtypes of LAPACK.
+HAVE_LAPACK: Final = (dtypes.float32, dtypes.float64, *dtypes.COMPLEX)
+
 # ---- checks
 
 
 def matrices(x: object, what: str, *, square: bool = False, name: str = "x") -> Tensor:
-    """Return `x`, a tensor of matrices of float32 or float64.
+    """Return `x`, a tensor of matrices of a dtype that LAPACK has.
 
     Args:
         x: What a function was given as `name`.
@@ -60,7 +64,7 @@ def check_matrices(shape: Shape, what: str, *, square: bool = False, name: str =
 
 
 def pair(x1: Operand, x2: Operand, what: str) -> tuple[Tensor, Term, Term]:
-    """Return a tensor of two operands, and both as terms of their common dtype, which is float32 or float64.
+    """Return a tensor of two operands, and both as terms of their common dtype, which LAPACK has.
 
     Raises:
         DTypeError: No tensor among them, or another dtype.
@@ -76,9 +80,10 @@ def pair(x1: Operand, x2: Operand, what: str) -> tuple[Tensor, Term, Term]:
 
 
 def _check_dtype(dtype: DType, what: str, name: str) -> None:
-    if dtype not in (dtypes.float32, dtypes.float64):
+    if dtype not in HAVE_LAPACK:
         raise DTypeError(
-            f"{what} is computed in float32 or float64, and {name} is {dtype}; convert it: .astype(zyx.float32)"
+            f"{what} is computed in float32, float64, complex64 or complex128, and {name} is {dtype}; convert it: "
+            ".astype(zyx.float32)"
         )
 
 
@@ -93,26 +98,33 @@ def call(
     gradient: Gradient,
     *parameters: Hashable,
     library: str = "LAPACK",
+    types: Sequence[DType] | None = None,
 ) -> list[Term]:
-    """Return the outputs, of the dtype of the first input, of a function that the host is to call.
+    """Return the outputs of a function that the host is to call.
 
     Args:
         name: What it does, for people.
         function: See `HostCall`.
         inputs: What it is given.
         shapes: Of the outputs.
-        gradient: Its gradient, in terms.
+        gradient: Its gradient, in terms. That at ``x + iy`` is ``dL/dx + i dL/dy``, upstream and as the result; of what
+            it gives for a real input the real part is taken.
         parameters: What it is given besides.
         library: What computes it.
+        types: Of the outputs; None is that of the first input for all.
     """
-    graph, dtype = inputs[0].graph, inputs[0].dtype
+    graph, own = inputs[0].graph, (inputs[0].dtype,) * len(shapes)
 
     def backward(graph: Graph, node: Custom, upstream: Node) -> list[Node | None]:
         sources = tuple(Term(graph, source) for source in node.sources)
-        found = gradient(sources, node.output, Term(graph, upstream))
-        return [None if term is None else term.node for term in found]
+        found = gradient(sources, node.output, conjugate(Term(graph, upstream)))
+        return [
+            None if term is None else conjugate(term if source.dtype.is_complex else real_part(term)).node
+            for source, term in zip(sources, found, strict=True)
+        ]
 
-    made = HostCall(name, library, function, tuple((shape, dtype) for shape in shapes), parameters, backward)
+    outputs = tuple(zip(shapes, own if types is None else types, strict=True))
+    made = HostCall(name, library, function, outputs, parameters, gradient=backward)
     return [Term(graph, node) for node in made.apply(graph, [term.node for term in inputs])]
 
 
@@ -128,6 +140,26 @@ def transposed(a: Term) -> Term:
     """Return matrices with rows and columns exchanged."""
     last = len(a.shape) - 1
     return a.permute([*range(last - 1), last, last - 1])
+
+
+def conjugate(a: Term) -> Term:
+    """Return the conjugates; of real numbers these."""
+    return Term(a.graph, a.graph.conjugate(a.node))
+
+
+def real_part(a: Term) -> Term:
+    """Return the real parts; of real numbers these."""
+    return parts(a)[0] if a.dtype.is_complex else a
+
+
+def imaginary(a: Term) -> Term:
+    """Return ``i`` times real numbers."""
+    return joined(a.like(0), a)
+
+
+def adjoint(a: Term) -> Term:
+    """Return matrices transposed, and complex ones conjugated."""
+    return conjugate(transposed(a))
 
 
 def product(a: Term, b: Term) -> Term:
@@ -167,19 +199,32 @@ def identity(like: Term, rows: int, columns: int | None = None) -> Term:
     return (distance(zero) == 0).where(zero.like(1), zero)
 
 
-def symmetric(a: Term) -> Term:
-    """Return the mean of square matrices and their transposes."""
-    return (a + transposed(a)) * 0.5
+def hermitian(a: Term) -> Term:
+    """Return the mean of square matrices and their adjoints."""
+    return (a + adjoint(a)) * 0.5
 
 
 def column_scaled(a: Term, factors: Term) -> Term:
     """Return matrices with each column times a factor: ``a @ diag(factors)``."""
-    return a * factors.reshape((*factors.shape[:-1], 1, factors.shape[-1]))
+    return a * factors.reshape((*factors.shape[:-1], 1, factors.shape[-1])).cast(a.dtype)
 
 
 def row_scaled(a: Term, factors: Term) -> Term:
     """Return matrices with each row times a factor: ``diag(factors) @ a``."""
-    return a * factors.reshape((*factors.shape, 1))
+    return a * factors.reshape((*factors.shape, 1)).cast(a.dtype)
+
+
+def on_diagonal(factors: Term) -> Term:
+    """Return matrices that have `factors` on the diagonal and 0 elsewhere."""
+    count = factors.shape[-1]
+    spread = factors.reshape((*factors.shape, 1)).expand((*factors.shape[:-1], count, count))
+    return (distance(spread) == 0).where(spread, 0.0)
+
+
+def diagonal_of(a: Term) -> Term:
+    """Return the diagonal of square matrices as vectors."""
+    last = len(a.shape) - 1
+    return (distance(a) == 0).where(a, 0.0).sum((last,)).reshape(a.shape[:-1])
 
 
 def reciprocal_differences(values: Term) -> Term:
@@ -189,8 +234,8 @@ def reciprocal_differences(values: Term) -> Term:
     row = values.reshape((*values.shape[:-1], count, 1)).expand(shape)
     column = values.reshape((*values.shape[:-1], 1, count)).expand(shape)
     between = column - row
-    on_diagonal = (distance(between) == 0).expand(shape)
-    return on_diagonal.where(0.0, on_diagonal.where(1.0, between).reciprocal())
+    is_same = (distance(between) == 0).expand(shape)
+    return is_same.where(0.0, is_same.where(1.0, between).reciprocal())
 
 
 def as_term(x: Tensor) -> Term:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions.complex_numbers import magnitude
 from zyx.functions.operands import require, wrap
 from zyx.functions.reduction import drop_axes, norm
 from zyx.linalg.decompositions import singular_values
-from zyx.linalg.matrices import as_term, check_matrices, is_flag
+from zyx.linalg.matrices import HAVE_LAPACK, as_term, check_matrices, is_flag
 from zyx.ops import ReduceOp
 
 if TYPE_CHECKING:
@@ -30,17 +31,17 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: MatrixOrder = "fro
     """Return the norms of matrices.
 
     Args:
-        x: ``(..., M, N)``, any float dtype; float32 or float64 for "nuc", 2 and -2, which need singular values.
+        x: ``(..., M, N)``, any float or complex dtype; no 16-bit one for "nuc", 2 and -2, which need singular values.
         keepdims: Whether the last two axes stay, with size 1.
         ord: "fro" or None, the root of the sum of squares; "nuc", the sum of the singular values; 2 or -2, the greatest
             or least of these; 1 or -1, the greatest or least sum of the magnitudes of a column; infinity or minus
             infinity, those of a row.
 
     Returns:
-        ``(...)``. The gradient of "fro" at zero matrices is 0.
+        ``(...)``, real. The gradient of "fro" at zero matrices is 0.
 
     Raises:
-        DTypeError: No float dtype, or another one than singular values are computed in.
+        DTypeError: No float or complex dtype, or another one than singular values are computed in.
         ShapeError: Fewer than two axes, another `ord`, or the greatest or least is asked for of nothing.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
     """
@@ -56,14 +57,14 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: MatrixOrder = "fro
         raise ShapeError(f"matrix_norm: of matrices of {term.shape[-2]} x {term.shape[-1]} there is no norm {ord}")
     wide = term if ord in ("nuc", 2, -2) else term.cast(dtypes.accumulator(term.dtype))
     result = _of_values(wide, ord) if ord in ("nuc", 2, -2) else _of_sums(wide, float(ord))
-    kept = result.cast(term.dtype)
+    kept = result.cast(term.dtype.part)
     last = len(term.shape) - 1
     return wrap(drop_axes(kept, (last - 1, last), keepdims=keeps).node, tensor)
 
 
 def _of_values(term: Term, order: Any) -> Term:  # noqa: ANN401  # one of those that `matrix_norm` lists
     """Return norms of singular values; the last two axes have size 1."""
-    if term.dtype not in (dtypes.float32, dtypes.float64):
+    if term.dtype not in HAVE_LAPACK:
         raise DTypeError(
             f"matrix_norm: singular values, which ord={order!r} needs, are computed in float32 or float64, and x is "
             f"{term.dtype}; convert it: .astype(zyx.float32)"
@@ -82,7 +83,8 @@ def _of_sums(term: Term, order: float) -> Term:
     """Return norms of sums along rows or columns; the last two axes have size 1."""
     last = len(term.shape) - 1
     summed, other = (last - 1, last) if abs(order) == 1 else (last, last - 1)
-    return term.abs().sum((summed,)).reduce(ReduceOp.MAX if order > 0 else ReduceOp.MIN, (other,))
+    size = magnitude(term) if term.dtype.is_complex else term.abs()
+    return size.sum((summed,)).reduce(ReduceOp.MAX if order > 0 else ReduceOp.MIN, (other,))
 
 
 def vector_norm(
@@ -91,16 +93,16 @@ def vector_norm(
     """Return the norms of vectors, ``sum(abs(x) ** ord) ** (1 / ord)``.
 
     Args:
-        x: Any shape and float dtype.
+        x: Any shape, and any float or complex dtype.
         axis: Along which the vectors lie, one axis or several; None means all.
         keepdims: Whether these axes stay, with size 1.
         ord: Any number; infinity is the greatest magnitude, minus infinity the least, and 0 how many are not 0.
 
     Returns:
-        The gradient of order 2 at zero vectors is 0.
+        Real numbers. The gradient of order 2 at zero vectors is 0.
 
     Raises:
-        DTypeError: No float dtype, or `ord` is no number.
+        DTypeError: No float or complex dtype, or `ord` is no number.
         ShapeError: No such axis, or the greatest or least magnitude of none is asked for.
     """
     tensor = _floats(x, "vector_norm")
@@ -118,6 +120,8 @@ def _order(value: object) -> float:
 
 def _floats(x: object, what: str) -> Tensor:
     tensor = require(x, what)
-    if not tensor.node.dtype.is_float:
-        raise DTypeError(f"{what} takes floats, and x is {tensor.node.dtype}; convert it: .astype(zyx.float32)")
+    if not tensor.node.dtype.is_inexact:
+        raise DTypeError(
+            f"{what} takes floats or complex numbers, and x is {tensor.node.dtype}; convert it: .astype(zyx.float32)"
+        )
     return tensor

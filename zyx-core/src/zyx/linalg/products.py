@@ -15,7 +15,7 @@ from zyx.functions.linalg import cross, matmul, tensordot, vecdot
 from zyx.functions.movement import matrix_transpose
 from zyx.functions.operands import common_dtype, require, wrap
 from zyx.linalg import lapack
-from zyx.linalg.matrices import as_term, call, check_matrices, identity, integer, matrices, transposed
+from zyx.linalg.matrices import adjoint, as_term, call, check_matrices, identity, integer, matrices
 from zyx.linalg.solving import inverse
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
     """Return the square matrices `x` multiplied with themselves `n` times; of the inverses if `n` is negative.
 
     Args:
-        x: ``(..., M, M)``; float32 or float64 if `n` is negative.
+        x: ``(..., M, M)``; of a dtype of LAPACK if `n` is negative.
         n: Any integer; 0 gives the identity.
 
     Raises:
@@ -108,10 +108,10 @@ def expm(x: Tensor, /) -> Tensor:
     """Return the exponentials of square matrices, ``I + x + x @ x / 2 + ...``, by scaling and squaring on the host.
 
     Args:
-        x: ``(..., M, M)``, float32 or float64.
+        x: ``(..., M, M)``, of a dtype of LAPACK.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
     """
     return wrap(_expm(as_term(matrices(x, "expm", square=True))).node, x)
@@ -120,12 +120,12 @@ def expm(x: Tensor, /) -> Tensor:
 def _expm(a: Term) -> Term:
     """Return the exponential.
 
-    Gradient: the upper right quarter of ``expm([[a.T, g], [0, a.T]])``; Najfeld and Havel, "Derivatives of the matrix
+    Gradient: the upper right quarter of ``expm([[a^H, g], [0, a^H]])``; Najfeld and Havel, "Derivatives of the matrix
     exponential and their computation", 1995, theorem 2.1.
     """
 
     def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
-        turned = transposed(sources[0])
+        turned = adjoint(sources[0])
         last, size = len(turned.shape) - 1, turned.shape[-1]
         above = join_terms([turned, g], last)
         below = join_terms([turned.like(0), turned], last)

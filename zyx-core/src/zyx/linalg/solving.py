@@ -9,6 +9,7 @@ from zyx.functions.operands import wrap
 from zyx.functions.term import Term, broadcast_shapes
 from zyx.linalg import lapack
 from zyx.linalg.matrices import (
+    adjoint,
     as_term,
     call,
     check_matrices,
@@ -18,7 +19,6 @@ from zyx.linalg.matrices import (
     matrices,
     pair,
     product,
-    transposed,
     upper,
 )
 
@@ -36,14 +36,14 @@ __all__ = ["cholesky_solve", "inv", "solve", "solve_triangular"]
 def solved(a: Term, b: Term) -> Term:
     """Return x with ``a @ x = b``; both are matrices, with the same axes in front.
 
-    Gradients: ``gb = solve(a.T, g)`` and ``ga = -gb @ x.T``; Giles, "Collected matrix derivative results for forward
+    Gradients: ``gb = solve(a^H, g)`` and ``ga = -gb @ x^H``; Giles, "Collected matrix derivative results for forward
     and reverse mode algorithmic differentiation", 2008, section 2.3.1.
     """
 
     def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term, Term]:
         a, b = sources
-        at_b = solved(transposed(a), g)
-        return -product(at_b, transposed(solved(a, b))), at_b
+        at_b = solved(adjoint(a), g)
+        return -product(at_b, adjoint(solved(a, b))), at_b
 
     return call("solve", lapack.solve, (a, b), (b.shape,), gradient)[0]
 
@@ -60,14 +60,14 @@ def solve(x1: Operand, x2: Operand, /) -> Tensor:
     """Return x with ``x1 @ x = x2``, by LU with partial pivoting on the host.
 
     Args:
-        x1: ``(..., M, M)``, float32 or float64.
+        x1: ``(..., M, M)``, of a dtype of LAPACK.
         x2: ``(..., M, K)``, or ``(M,)``, one right side. The axes in front broadcast.
 
     Returns:
         ``(..., M, K)``, or ``(..., M)`` of one right side.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: `x1` is not square, `x2` has another number of rows, or the axes in front do not broadcast.
         LinAlgError: When the values are read: a matrix is singular.
     """
@@ -106,7 +106,7 @@ def inv(x: Tensor, /) -> Tensor:
     """Return the inverses of square matrices, ``(..., M, M)``: what solves with the identity on the right.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
         LinAlgError: When the values are read: a matrix is singular.
     """
@@ -117,13 +117,13 @@ def solve_triangular(x1: Operand, x2: Operand, /, *, upper: bool = False, unit_d
     """Return x with ``t @ x = x2``, where t is one triangle of `x1`; the other one is not read.
 
     Args:
-        x1: ``(..., M, M)``, float32 or float64.
+        x1: ``(..., M, M)``, of a dtype of LAPACK.
         x2: ``(..., M, K)``, or ``(M,)``. The axes in front broadcast.
         upper: Whether t is the triangle above the diagonal.
         unit_diagonal: Whether the diagonal of t is 1, whatever that of `x1` is.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: As of `solve`.
         LinAlgError: When the values are read: there is a 0 on a diagonal.
     """
@@ -152,12 +152,12 @@ def cholesky_solve(x1: Operand, x2: Operand, /, *, upper: bool = False) -> Tenso
     """Return x with ``a @ x = x2``, where `x1` is the factor that `cholesky` gives of a.
 
     Args:
-        x1: ``(..., M, M)``: l of ``a = l @ l.T``, or u of ``a = u.T @ u`` if `upper`. The other triangle is not read.
+        x1: ``(..., M, M)``: l of ``a = l @ l^H``, or u of ``a = u^H @ u`` if `upper`. The other triangle is not read.
         x2: ``(..., M, K)``, or ``(M,)``. The axes in front broadcast.
         upper: Which factor it is.
 
     Raises:
-        DTypeError: Neither float32 nor float64.
+        DTypeError: Another dtype than LAPACK has.
         ShapeError: As of `solve`.
         LinAlgError: When the values are read: there is a 0 on a diagonal.
     """
@@ -169,8 +169,8 @@ def cholesky_solve(x1: Operand, x2: Operand, /, *, upper: bool = False) -> Tenso
     if is_vector:
         b = b.reshape((*b.shape, 1))
     factor = triangle(a, is_flag(upper, "cholesky_solve", "upper"))
-    factor = transposed(factor) if upper else factor
+    factor = adjoint(factor) if upper else factor
     half = _solved_together(factor, b, "cholesky_solve", ("x1", "x2"))
     batch = half.shape[:-2]
-    result = solved(transposed(factor).expand((*batch, *factor.shape[-2:])), half)
+    result = solved(adjoint(factor).expand((*batch, *factor.shape[-2:])), half)
     return wrap((result.reshape(result.shape[:-1]) if is_vector else result).node, like)

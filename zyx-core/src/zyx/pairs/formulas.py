@@ -1,6 +1,7 @@
 """Functions of complex numbers as formulas of their real and imaginary parts.
 
-A number is a pair of reals, (x, y). Special cases are those of the Array API 2024.12, which are those of C99, annex G.
+A number is a pair of reals, (x, y). Special cases are those of the Array API 2024.12, which are those of C99, annex G,
+but for the sign of some zeros.
 Formulas of one operand are named as `UnaryOp` has them; the others that the standard knows follow from these:
 ``sinh z = -i sin iz``, ``tan z = -i tanh iz``, ``atanh z = -i atan iz``.
 """
@@ -82,7 +83,7 @@ def expm1(z: Pair) -> Pair:
     near = is_small.where(x, 0.0).expm1() * y.cos() - half * half * 2.0
     far, imaginary = exp(z)
     real = y.equals(0.0).where(x.expm1(), is_small.where(near, far - 1.0))
-    return real, imaginary
+    return real.equals(0.0).where(0.0, real), imaginary  # also of -0, as the standard has it
 
 
 def log_of_size(x: Real, y: Real) -> Real:
@@ -207,8 +208,7 @@ def tanh(z: Pair) -> Pair:
     whole = sine * sine + along * along
     near = sine * cosine / whole, across * along / whole
     rest = across * along * 4.0 * (x.abs() * -2.0).exp()
-    flat = x.like(0.0).with_sign_of(no_angle.where(y, across * along))
-    rest = x.is_infinite().where(flat, rest)
+    rest = x.is_infinite().where(x.like(0.0).with_sign_of(y), rest)  # as the standard has it; C99 takes sin(2 y)
     real = is_far.where(x.like(1.0).with_sign_of(x), near[0])
     imaginary = is_far.where(rest, near[1])
     real = (x.equals(0.0) & no_angle).where(x, real)

@@ -8,12 +8,13 @@ becomes sums of real products, which schedules and libraries know.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.graph import Graph
 from zyx.graph import node as n
+from zyx.graph.host_call import HostCall
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, ReduceOp
@@ -84,6 +85,8 @@ class _Lowering:
             self._parts[node] = self._halves(node, graph.to_device(self._whole_of(node.sources[0]), node.device))
         elif isinstance(node, n.Fourier):
             self._parts[node] = self._halves(node, self._transformed(node))
+        elif isinstance(node, n.Custom):
+            self._parts[node] = self._halves(node, self._hosted(node))
         else:
             self._parts[node] = self._computed(node)
 
@@ -94,6 +97,18 @@ class _Lowering:
         pairs = graph.reshape(self._whole_of(x), around)
         found = graph.fourier(pairs, self._real[table], is_inverse=node.is_inverse, scale=node.scale)
         return graph.reshape(found, (*shape, 2))
+
+    def _hosted(self, node: n.Custom) -> Node:
+        """Return an output of a call of the host, which takes and gives pairs."""
+        call = node.kernel
+        assert isinstance(call, HostCall)  # other kernels have no complex numbers
+        are_complex = [dtype.is_complex for dtype in (*(x.dtype for x in node.sources), *(d for _, d in call.outputs))]
+        sources = tuple(self._whole_of(x) if x.dtype.is_complex else self._real[x] for x in node.sources)
+        outputs = tuple(
+            ((*shape, 2), dtype.part) if dtype.is_complex else (shape, dtype) for shape, dtype in call.outputs
+        )
+        of_pairs = replace(call, outputs=outputs, pairs=tuple(are_complex))
+        return self._graph.custom(of_pairs, sources, node.output, *outputs[node.output])
 
     def _leaf_of(self, node: Node) -> Node:
         return self._graph.leaf((*node.shape, 2), node.dtype.part, node.device, node.storage)
@@ -125,6 +140,8 @@ class _Lowering:
         match node:
             case n.Component(is_imaginary=is_imaginary):
                 return self._parts[node.sources[0]][is_imaginary]
+            case n.Custom() if any(x.dtype.is_complex for x in node.sources):
+                return self._hosted(node)
             case n.Binary(op=op) if node.sources[0].dtype.is_complex:
                 return self._comparison(op, self._parts[node.sources[0]], self._parts[node.sources[1]])
             case _:

@@ -210,17 +210,17 @@ class Runtime(Plans):
         return buffer
 
     def adopt(self, address: int, owner: object, shape: Shape, dtype: DType, device: Device) -> Node:
-        """Return a leaf on memory of another library, of which `owner` is kept. Its pool is one that shares."""
-        from zyx.backend.sharing import SupportsSharing
+        """Return a leaf on memory of another library, of which `owner` is kept. Its pool is one that takes it."""
+        from zyx.backend.sharing import SupportsHostArrays, SupportsSharing
 
-        pool = device.memory_pool
-        assert isinstance(pool, SupportsSharing)
-        nbytes = size_of(shape) * dtype.itemsize
+        pool, nbytes = device.memory_pool, size_of(shape) * dtype.itemsize
+        assert isinstance(pool, SupportsSharing | SupportsHostArrays)
         with self.lock:
             if nbytes == 0:
                 buffer = self.memory.allocate(pool, 0)
             else:
-                buffer = self.memory.adopt(pool, *pool.wrap(address, nbytes, owner))
+                wrap = pool.wrap if isinstance(pool, SupportsSharing) else pool.wrap_host
+                buffer = self.memory.adopt(pool, *wrap(address, nbytes, owner))
         return self.graph.leaf(shape, dtype, device.name, buffer)
 
     def realize_one(self, handle: Handle) -> None:

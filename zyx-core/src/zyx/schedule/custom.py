@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zyx.errors import GradientError, ShapeError
+from zyx.errors import DTypeError, GradientError, ShapeError
 from zyx.ir.kernel import Define
 from zyx.ir.verify import verify
 from zyx.shape import size_of
@@ -60,8 +60,11 @@ class CustomKernel:
         """Return the nodes of the outputs.
 
         Raises:
+            DTypeError: An input is complex.
             ShapeError: The inputs do not match the kernel's params.
         """
+        if any([node.dtype.is_complex for node in inputs]):
+            raise DTypeError(f"custom kernel {self!r}: kernels have no complex numbers; see zyx.view_as_real")
         params = self.kernel.params[len(self.outputs) :]
         if len(params) != len(inputs):
             raise ShapeError(f"kernel {self.kernel.name} takes {len(params)} inputs, not {len(inputs)}")

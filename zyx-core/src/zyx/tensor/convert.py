@@ -108,11 +108,17 @@ def to_index(x: Tensor) -> int:
 def to_array(x: Tensor, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:  # NumPy's protocol
     """Return the values for ``numpy.asarray``.
 
+    They are a copy, unless `copy` is False and the device computes in host memory: then it is what the tensor has, and
+    cannot be written to.
+
     Raises:
-        SharingError: `copy` is False; values always leave as a copy.
+        SharingError: `copy` is False, and the device has memory of its own, or `dtype` is another.
     """
     if copy is False:
-        raise SharingError("a tensor's values are copied to the host; copy=False cannot be kept")
+        view = sharing.host_view(require(x, "__array__"), "numpy.asarray")
+        if dtype is not None and view.dtype != dtype:
+            raise SharingError(f"numpy.asarray: values of {view.dtype} cannot become {dtype} as copy=False asks")
+        return view
     values = numpy(x)
     return values if dtype is None else values.astype(dtype, copy=False)
 
@@ -131,7 +137,8 @@ def to_dlpack(
     `stream` is.
 
     Raises:
-        SharingError: Another device is asked for than the tensor's or the host, or `copy` is False for the host.
+        SharingError: Another device is asked for than the tensor's or the host; or `copy` is False, and the device does
+            not compute in host memory, or who asks does not know of memory that cannot be written to.
     """
     pool = sharing.shared_pool(x)
     if pool is not None and dl_device in (None, pool.dlpack_device):
@@ -139,11 +146,20 @@ def to_dlpack(
     if dl_device not in (None, sharing.HOST):
         raise SharingError(f"tensors are exported to host memory {sharing.HOST}, not to device {dl_device}")
     if copy is False:
-        raise SharingError("a tensor's values are copied to the host; copy=False cannot be kept")
+        return _host_capsule(x, max_version)
     values = numpy(x)
     if x.node.dtype is dtypes.bfloat16:  # which NumPy's capsules do not know
         return sharing.host_capsule(values, x.node.dtype)
     return values.__dlpack__(max_version=max_version) if max_version is not None else values.__dlpack__()
+
+
+def _host_capsule(x: Tensor, max_version: tuple[int, int] | None) -> object:
+    """Return a capsule of the values where they lie in host memory; see `to_dlpack`."""
+    view = sharing.host_view(x, "__dlpack__")
+    try:
+        return view.__dlpack__(max_version=max_version)
+    except BufferError as error:
+        raise SharingError(f"__dlpack__: copy=False cannot be kept: {error}") from error
 
 
 def dlpack_device(x: Tensor) -> tuple[int, int]:

@@ -48,10 +48,16 @@ def asarray(
             these.
         dtype: Of the result; None keeps that of arrays.
         device: Where.
-        copy: True gives a tensor of its own memory; False refuses to copy, which is possible for tensors only.
+        copy: True gives a tensor of its own memory. False refuses to copy: a device that computes in host memory, such
+            as the CPU, then reads the memory of an array that has no gaps and needs no conversion.
+
+    Returns:
+        A tensor that needs no change is returned itself, unless `copy` is true: what is assigned to it later is seen.
+        What an array that is not copied has in it when something is computed is what that sees: do not write to it
+        before. What is assigned to the tensor does not reach the array.
 
     Raises:
-        SharingError: `copy` is False, and `data` has to be copied or converted.
+        SharingError: `copy` is False, and `data` has to be copied or converted; the text says why.
         ShapeError: Nested sequences of different lengths.
         DTypeError: Values that are no numbers.
     """
@@ -60,10 +66,15 @@ def asarray(
         place = data.node.device if device is None else data.runtime.device_name(device)
         if copy is False and (target not in (None, data.node.dtype) or place != data.node.device):
             raise SharingError(f"asarray: {data.node} cannot become {target} on {place} without a copy")
+        if not copy and target in (None, data.node.dtype) and place == data.node.device:
+            return data
         node = node_from_data(data, target, place, data.runtime)
         return wrap(data.runtime.graph.contiguous(node) if copy else node, data)
     if copy is False:
-        raise SharingError(f"asarray: {type(data).__name__} is copied to the device; copy=False cannot be kept")
+        if not isinstance(data, np.ndarray) and not (hasattr(data, "__dlpack__") and sharing.is_on_host(data)):
+            raise SharingError(f"asarray: {type(data).__name__} is copied to the device; copy=False cannot be kept")
+        runtime = current()
+        return Tensor.of(sharing.from_host(data, target, device, runtime, "asarray"), runtime)
     return Tensor(data, target, device)
 
 
@@ -77,7 +88,8 @@ def from_numpy(array: Array, device: str | None = None) -> Tensor:
 def from_dlpack(data: object, device: str | None = None, *, copy: bool | None = None) -> Tensor:
     """Return a tensor of an object with ``__dlpack__``.
 
-    Values in host memory are copied to the device. Those on a device that shares its memory with other libraries stay
+    Values in host memory are copied to the device, unless `copy` is False: then a device that computes in host memory
+    reads them where they are, as `asarray` says. Those on a device that shares its memory with other libraries stay
     where they are, unless `device` names another or `copy` is true: then what the other library writes to them later is
     seen, and its array is kept.
 
@@ -86,7 +98,7 @@ def from_dlpack(data: object, device: str | None = None, *, copy: bool | None = 
             contiguous there.
         DTypeError: It has no ``__dlpack__``, or a dtype that tensors lack.
     """
-    if is_tensor(data) and copy is not False:
+    if is_tensor(data):
         return asarray(data, None, device, copy=copy)
     if not hasattr(data, "__dlpack__"):
         raise DTypeError(f"from_dlpack takes an object with __dlpack__, not {type(data).__name__}")
@@ -100,7 +112,7 @@ def from_dlpack(data: object, device: str | None = None, *, copy: bool | None = 
             return Tensor.of(node, runtime).to(place)
         return Tensor.of(runtime.copy(node) if copy else node, runtime)
     if copy is False:
-        raise SharingError("from_dlpack: data is copied to the device; copy=False cannot be kept")
+        return Tensor.of(sharing.from_host(data, None, device, runtime, "from_dlpack"), runtime)
     return Tensor(sharing.host_array(data), None, device)
 
 
@@ -137,46 +149,36 @@ def full(
 
 
 def zeros(
-    *sizes: int | Sequence[int] | DTypeLike,
-    shape: int | Sequence[int] | None = None,
+    shape: int | Sequence[int] = (),
+    *more: int | DTypeLike,
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
     """Return 0 everywhere: ``zeros(2, 3)``, ``zeros((2, 3))``, ``zeros((2, 3), dtype)`` or ``zeros(shape=(2, 3))``."""
-    return _filled(0, sizes, shape, dtype, device)
+    return _filled(0, (shape, *more), dtype, device)
 
 
 def ones(
-    *sizes: int | Sequence[int] | DTypeLike,
-    shape: int | Sequence[int] | None = None,
+    shape: int | Sequence[int] = (),
+    *more: int | DTypeLike,
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
     """Return 1 everywhere; the shape is given as to `zeros`."""
-    return _filled(1, sizes, shape, dtype, device)
+    return _filled(1, (shape, *more), dtype, device)
 
 
 def empty(
-    *sizes: int | Sequence[int] | DTypeLike,
-    shape: int | Sequence[int] | None = None,
+    shape: int | Sequence[int] = (),
+    *more: int | DTypeLike,
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
     """Return any values, which are 0; the shape is given as to `zeros`."""
-    return _filled(0, sizes, shape, dtype, device)
+    return _filled(0, (shape, *more), dtype, device)
 
 
-def _filled(
-    value: Scalar,
-    sizes: Sequence[Any],
-    shape: int | Sequence[int] | None,
-    dtype: DTypeLike | None,
-    device: str | None,
-) -> Tensor:
-    if shape is not None:
-        if sizes:
-            raise ShapeError(f"the shape is given twice, as {sizes} and as {shape}")
-        sizes = (shape,)
+def _filled(value: Scalar, sizes: Sequence[Any], dtype: DTypeLike | None, device: str | None) -> Tensor:
     if dtype is None and len(sizes) == 2 and isinstance(sizes[-1], DType | str | type | np.dtype):
         *sizes, dtype = sizes
     return _constant(value, shape_of(sizes), dtypes.float32 if dtype is None else as_dtype(dtype), device)
