@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from zyx.ir.kernel import ValueId
     from zyx.passes.algebra.simplifier import Simplifier
 
+_ARITHMETIC: Final = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV)
 _ROUNDING: Final = (UnaryOp.FLOOR, UnaryOp.TRUNC)
 
 
@@ -42,6 +43,10 @@ def simplify_binary(s: Simplifier, op: k.Binary) -> ValueId | None:
     """Return what equals a binary operation, not a comparison, on floats, or None."""
     x, y = op.x, op.y
     constant = s.constant(y)
+    if op.op in _ARITHMETIC:
+        for operand, value in ((y, constant), (x, s.constant(x))):
+            if value is not None and math.isnan(value):  # what drivers make of NaNs that they know is not always one
+                return operand
     match op.op:
         case BinaryOp.ADD:
             if constant == 0 and math.copysign(1, constant) < 0:
