@@ -46,6 +46,8 @@ class CpuDevice(Device):
         workers: Threads, shared by all devices of the process; closed with the last of them.
     """
 
+    takes_fronts = True
+
     def __init__(
         self, name: str, pool: MemoryPool, info: DeviceInfo, toolchain: Toolchain, workers: WorkerPool
     ) -> None:

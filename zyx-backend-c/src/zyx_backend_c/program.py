@@ -326,6 +326,6 @@ def parameters_of(kernel: Kernel) -> tuple[Parameter, ...]:
         if isinstance(op, Variable):
             found.append(Parameter(place, 0, op.type.dtype, is_needed=False, is_written=False))
         elif isinstance(op, Define) and op.memory is Memory.GLOBAL:
-            nbytes = op.length * op.dtype.itemsize
+            nbytes = (1 if op.is_front else op.length) * op.dtype.itemsize
             found.append(Parameter(place, nbytes, is_needed=value in read, is_written=value in written))
     return tuple(found)

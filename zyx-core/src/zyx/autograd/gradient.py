@@ -18,7 +18,7 @@ from zyx.autograd.accumulate import sum_of
 from zyx.autograd.rules import RULES
 from zyx.errors import GradientError
 from zyx.graph.node import Complex, Const, Leaf
-from zyx.graph.walk import NO_HISTORY, ancestors, reached_from
+from zyx.graph.walk import NO_HISTORY, ancestors, reached_from, topological
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -71,6 +71,21 @@ def gradient(
         graph.conjugate(found[source]) if source in found else graph.const(0, source.dtype, source.device, source.shape)
         for source in sources
     ]
+
+
+def pulled_back(graph: Graph, upstreams: Sequence[tuple[Node, Node]], sources: Sequence[Node]) -> list[Node | None]:
+    """Return the gradient at each of `sources` of several real targets together, each with the gradient at it.
+
+    None where the targets do not depend on a source.
+    """
+    parts: dict[Node, list[Node]] = {}
+    order: dict[Node, None] = {}
+    for target, upstream in upstreams:
+        parts.setdefault(target, []).append(upstream)
+        order |= dict.fromkeys(ancestors(target))
+    inner = dict.fromkeys(node for node in topological(list(order)) if node in order)
+    found = _propagate(graph, list(inner), set(sources), parts, NO_HISTORY)
+    return [found.get(source) for source in sources]
 
 
 def check_source(name: str, node: Node) -> None:

@@ -10,6 +10,7 @@ A graph may be thousands of nodes deep, so nothing here recurses; a value is dro
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from zyx import ops, semantics
 from zyx.errors import TraceError, UnsupportedError
 from zyx.graph import node as n
 from zyx.graph.host_call import HostCall
+from zyx.graph.loop import Loop
 from zyx.graph.walk import topological
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def evaluate(
                 continue
             sources = [values[source] for source in node.sources]
             if isinstance(node, n.Custom):
-                values[node] = _widened(_run_custom(node, sources, custom), exact=exact)
+                values[node] = _widened(_run_custom(node, sources, custom, exact=exact), exact=exact)
             else:
                 values[node] = np.asarray(_apply(node, sources, exact=exact))
             for source in node.sources:
@@ -88,10 +90,17 @@ def _given(node: n.Node, leaf_values: Callable[[n.Node], Array] | None) -> Array
 
 
 def _run_custom(
-    node: n.Custom, sources: Sequence[Array], custom: Callable[[n.Custom, Sequence[Array]], Array] | None
+    node: n.Custom,
+    sources: Sequence[Array],
+    custom: Callable[[n.Custom, Sequence[Array]], Array] | None,
+    *,
+    exact: bool,
 ) -> Array:
     if isinstance(node.kernel, HostCall):
         return node.kernel.run(sources)[node.output]  # of float64 where its sources are
+    if isinstance(node.kernel, Loop):
+        run = functools.partial(evaluate, exact=exact)
+        return node.kernel.run(sources, run)[node.output]
     if custom is None:
         raise UnsupportedError(f"{node} runs the hand-written kernel {node.kernel}; pass `custom` to run it")
     return custom(node, sources)

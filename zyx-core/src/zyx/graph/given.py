@@ -2,7 +2,8 @@
 
     Number      a scalar, in place of a constant
     Front       the front of a leaf, in place of one that is shorter
-    Box         a box of a leaf from an element on that is a number, in place of a `Shrink` of the leaf
+    Box         a box of a leaf from an element on that is a number, in place of a `Shrink` of the leaf; or what a step
+                of a loop reads or writes of a sequence
 
 No two are equal, so no graph has to make them.
 """
@@ -51,11 +52,33 @@ class Box(Leaf):
     Attributes:
         data: What it is cut out of.
         start: The row-major number of its first element there, an integer at the launch.
+        strides: How far apart its elements are there along the first axes, likewise; none if it is as `data` has them.
+            If there are any, `data` has a single axis, and along the others they lie side by side.
+        unit: What `start` and `strides` are given in multiples of.
+        skipped: How many of its rows, counted over all axes but the last, read as 0; None if all are what they are.
     """
 
-    __slots__ = ("data", "start")
+    __slots__ = ("data", "skipped", "start", "strides", "unit")
 
-    def __init__(self, shape: Shape, dtype: DType, device: str, data: Node, start: Number) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        dtype: DType,
+        device: str,
+        data: Node,
+        start: Number,
+        strides: tuple[Number, ...] = (),
+        unit: int = 1,
+        skipped: Number | None = None,
+    ) -> None:
         super().__init__(shape, dtype, device, ())
         self.data = data
         self.start = start
+        self.strides = strides
+        self.unit = unit
+        self.skipped = skipped
+
+    @property
+    def given(self) -> tuple[Node, ...]:
+        """What a kernel is given for it: the buffer, and numbers."""
+        return (self.data, self.start, *self.strides, *(() if self.skipped is None else (self.skipped,)))

@@ -24,7 +24,7 @@ By kind; "the source" is the first one:
 16. `RandomBits`: of a state uint32[4], words uint32 or uint64.
 17. `Contiguous`, `ToDevice`, `Alias`: shape and dtype of the source.
 18. `Sort`: int32 of uint32 or uint64 with no more bits than these have, and at most as many places as the axis has.
-19. `Custom`: if the host computes it, shape and dtype of that output of the call.
+19. `Custom`: if the host computes it, or it is a loop, shape and dtype of that output of it.
 20. `Complex`: two sources of its shape and of the type of its parts. `Component`: the other way round.
 21. `Fourier`: complex numbers, or float32 or float64 pairs, of a length that is a product of small primes, with a
     table of its size and of the type of the parts.
@@ -41,6 +41,7 @@ from zyx.errors import VerifyError
 from zyx.graph import node as n
 from zyx.graph.given import Box, Front, Number
 from zyx.graph.host_call import HostCall
+from zyx.graph.loop import Loop
 from zyx.graph.printer import format_node
 from zyx.graph.walk import topological
 from zyx.shape import size_of
@@ -142,6 +143,9 @@ def _checks(node: n.Node) -> Iterable[tuple[int, bool, str]]:
             yield 1, bool(node.sources), "a call of the host reads something"
             fits = 0 <= node.output < len(call.outputs) and call.outputs[node.output] == (node.shape, node.dtype)
             yield 19, fits, f"output {node.output} of {call!r} is another one"
+        case n.Custom(kernel=Loop() as loop):
+            fits = 0 <= node.output < len(loop.outputs) and loop.outputs[node.output] == (node.shape, node.dtype)
+            yield 19, fits, f"output {node.output} of {loop!r} is another one"
         case n.Sort():
             source = node.sources[0]
             fits = source.dtype in (dtypes.uint32, dtypes.uint64) and 1 <= node.bits <= source.dtype.bits

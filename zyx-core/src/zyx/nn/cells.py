@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from zyx.dtype import float32
 from zyx.errors import ShapeError
-from zyx.functions.activations import relu, sigmoid
+from zyx.functions.activations import relu
 from zyx.functions.elementwise import tanh
 from zyx.functions.joining import chunk
 from zyx.functions.operands import require
@@ -30,36 +30,44 @@ if TYPE_CHECKING:
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": tanh, "relu": relu}
 
 
+def sigmoid(x: Tensor) -> Tensor:
+    """Return ``1 / (1 + exp(-x))``, by a function whose slope follows from its value: that is kept for gradients."""
+    return tanh(x * 0.5) * 0.5 + 0.5
+
+
 def check_nonlinearity(name: str) -> None:
     """Raise `ShapeError` unless there is a nonlinearity called `name`."""
     if name not in NONLINEARITIES:
         raise ShapeError(f"nonlinearity is one of {', '.join(NONLINEARITIES)}, not {name!r}")
 
 
-def rnn_step(given: Tensor, h: Tensor, weight: Tensor, bias: Tensor | None, nonlinearity: str) -> Tensor:
+def rnn_step(gates: Tensor, nonlinearity: str) -> Tensor:
     """Return the next hidden state.
 
     Args:
-        given: What the input adds to the gates: ``linear(x, weight_ih, bias_ih)``.
-        h: Hidden state, ``(..., hidden)``.
-        weight: From hidden state to gates.
-        bias: Of the gates.
+        gates: What input and hidden state give: ``linear(x, weight_ih, bias_ih) + linear(h, weight_hh, bias_hh)``.
         nonlinearity: "tanh" or "relu".
     """
-    return NONLINEARITIES[nonlinearity](given + linear(h, weight, bias))
+    return NONLINEARITIES[nonlinearity](gates)
 
 
-def lstm_step(given: Tensor, h: Tensor, c: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+def lstm_step(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """Return the next hidden state and cell. Hochreiter and Schmidhuber, "Long short-term memory", 1997."""
-    i, f, g, o = chunk(given + linear(h, weight, bias), 4, axis=-1)
+    i, f, g, o = chunk(gates, 4, axis=-1)
     cell = sigmoid(f) * c + sigmoid(i) * tanh(g)
     return sigmoid(o) * tanh(cell), cell
 
 
-def gru_step(given: Tensor, h: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return the next hidden state. Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014."""
+def gru_step(given: Tensor, kept: Tensor, h: Tensor) -> Tensor:
+    """Return the next hidden state. Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014.
+
+    Args:
+        given: What the input gives to the gates: ``linear(x, weight_ih, bias_ih)``.
+        kept: What the hidden state gives to them: ``linear(h, weight_hh, bias_hh)``.
+        h: Hidden state.
+    """
     given_r, given_z, given_n = chunk(given, 3, axis=-1)
-    from_r, from_z, from_n = chunk(linear(h, weight, bias), 3, axis=-1)
+    from_r, from_z, from_n = chunk(kept, 3, axis=-1)
     r, z = sigmoid(given_r + from_r), sigmoid(given_z + from_z)
     n = tanh(given_n + r * from_n)
     return n + z * (h - n)
@@ -88,6 +96,9 @@ class _Cell(Module):
 
     def _given(self, x: Tensor) -> Tensor:
         return linear(require(x, type(self).__name__), self.weight_ih, self.bias_ih)
+
+    def _kept(self, h: Tensor) -> Tensor:
+        return linear(h, self.weight_hh, self.bias_hh)
 
     def _zeros(self, x: Tensor) -> Tensor:
         node = x.node
@@ -123,7 +134,7 @@ class RNNCell(_Cell):
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         """Return the next hidden state of ``(N, input_size)`` and ``(N, hidden_size)``, which is 0 if it is None."""
         h = self._zeros(x) if h is None else h
-        return rnn_step(self._given(x), h, self.weight_hh, self.bias_hh, self.nonlinearity)
+        return rnn_step(self._given(x) + self._kept(h), self.nonlinearity)
 
 
 class LSTMCell(_Cell):
@@ -134,7 +145,7 @@ class LSTMCell(_Cell):
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Return the next hidden state and cell of ``(N, input_size)`` and the ones before, which are 0 if None."""
         h, c = (self._zeros(x), self._zeros(x)) if state is None else state
-        return lstm_step(self._given(x), h, c, self.weight_hh, self.bias_hh)
+        return lstm_step(self._given(x) + self._kept(h), c)
 
 
 class GRUCell(_Cell):
@@ -144,4 +155,5 @@ class GRUCell(_Cell):
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         """Return the next hidden state of ``(N, input_size)`` and ``(N, hidden_size)``, which is 0 if it is None."""
-        return gru_step(self._given(x), self._zeros(x) if h is None else h, self.weight_hh, self.bias_hh)
+        h = self._zeros(x) if h is None else h
+        return gru_step(self._given(x), self._kept(h), h)

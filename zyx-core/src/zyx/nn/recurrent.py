@@ -9,8 +9,7 @@ layer side by side. Gates and first values are as in `zyx.nn.cells`.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from zyx.dtype import float32
 from zyx.errors import ShapeError
@@ -18,9 +17,9 @@ from zyx.functions.joining import concat, stack
 from zyx.functions.operands import require
 from zyx.integers import as_index
 from zyx.nn import initial
-from zyx.nn.cells import check_nonlinearity, gru_step, lstm_step, rnn_step
-from zyx.nn.functional.linear import linear
+from zyx.nn.cells import check_nonlinearity
 from zyx.nn.module import Module
+from zyx.nn.recurrence import Cell, Weights, over_steps, turned
 from zyx.tensor.creation import zeros
 from zyx.tensor.random import dropout
 
@@ -29,22 +28,6 @@ if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
 
 State: TypeAlias = "tuple[Tensor, ...]"
-
-#: Steps whose inputs are multiplied by weights together; a power of two.
-_MOST_TOGETHER: Final = 32
-
-
-def _parts(length: int) -> list[tuple[int, int]]:
-    """Return where the parts of a sequence start and stop: of 32 steps, then of 16, 8 and so on.
-
-    Kernels are made for sizes: those of these few serve sequences of all lengths.
-    """
-    parts, start = [], 0
-    while start < length:
-        size = min(_MOST_TOGETHER, 1 << ((length - start).bit_length() - 1))
-        parts.append((start, start + size))
-        start += size
-    return parts
 
 
 class _Recurrent(Module):
@@ -99,9 +82,10 @@ class _Recurrent(Module):
     def _suffixes(self, layer: int) -> list[str]:
         return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
 
-    @abstractmethod
-    def _step(self, given: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-        """Return the next state."""
+    @property
+    def _cell(self) -> Cell:
+        """What a step does."""
+        raise NotImplementedError
 
     def _run(self, x: Tensor, hx: State | None) -> tuple[Tensor, State]:
         """Return the outputs, and the last states."""
@@ -113,10 +97,10 @@ class _Recurrent(Module):
             )
         batched = node.ndim == 3
         sequence = x if batched else x.expand_dims(1)
-        if batched and self.batch_first:
-            sequence = sequence.swapaxes(0, 1)
-        if not sequence.shape[0]:
+        if not sequence.shape[1 if batched and self.batch_first else 0]:
             raise ShapeError(f"{name} takes sequences of at least one element, not {node.shape}")
+        if batched and self.batch_first:
+            sequence = turned(sequence, 1)
         total = self.num_layers * (2 if self.bidirectional else 1)
         shape = (total, sequence.shape[1], self.hidden_size)
         first = self._first_states(hx, shape, sequence, batched=batched)
@@ -134,7 +118,7 @@ class _Recurrent(Module):
         states = tuple(stack([state[i] for state in last]) for i in range(self.states))
         if not batched:
             return sequence.squeeze(1), tuple(state.squeeze(1) for state in states)
-        return sequence.swapaxes(0, 1) if self.batch_first else sequence, states
+        return turned(sequence, 0) if self.batch_first else sequence, states
 
     def _first_states(self, hx: State | None, shape: tuple[int, ...], like: Tensor, *, batched: bool) -> State:
         if hx is None:
@@ -147,21 +131,9 @@ class _Recurrent(Module):
 
     def _read(self, sequence: Tensor, state: State, suffix: str) -> tuple[Tensor, State]:
         """Return the outputs of one layer in one direction, and its last state."""
-        weight, bias = getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}")
-        is_reverse = suffix.endswith("_reverse")
-        parts = _parts(sequence.shape[0])
-        outputs: list[Any] = [None] * len(parts)
-        for number in reversed(range(len(parts))) if is_reverse else range(len(parts)):
-            start, stop = parts[number]
-            # The inputs of a part in one product of matrices; what remains for each step is the part of the state.
-            inputs = sequence if len(parts) == 1 else sequence[start:stop].contiguous()
-            given = linear(inputs, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}"))
-            steps: list[Any] = [None] * (stop - start)
-            for place in reversed(range(stop - start)) if is_reverse else range(stop - start):
-                state = self._step(given[place], state, weight, bias)
-                steps[place] = state[0]
-            outputs[number] = stack(steps)
-        return outputs[0] if len(outputs) == 1 else concat([o.contiguous() for o in outputs]), state
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        weights = Weights(*(getattr(self, name + suffix) for name in names))
+        return over_steps(self._cell, sequence, state, weights, is_backward=suffix.endswith("_reverse"))
 
     def describe(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
@@ -193,8 +165,9 @@ class RNN(_Recurrent):
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, device)
         self.nonlinearity = nonlinearity
 
-    def _step(self, given: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-        return (rnn_step(given, state[0], weight, bias, self.nonlinearity),)
+    @property
+    def _cell(self) -> Cell:
+        return Cell("rnn", self.nonlinearity)
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the outputs ``(length, N, directions * hidden_size)`` and the last states; the first are 0 if None."""
@@ -207,8 +180,9 @@ class GRU(_Recurrent):
 
     gates = 3
 
-    def _step(self, given: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-        return (gru_step(given, state[0], weight, bias),)
+    @property
+    def _cell(self) -> Cell:
+        return Cell("gru")
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the outputs ``(length, N, directions * hidden_size)`` and the last states; the first are 0 if None."""
@@ -222,8 +196,9 @@ class LSTM(_Recurrent):
     gates = 4
     states = 2
 
-    def _step(self, given: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-        return lstm_step(given, state[0], state[1], weight, bias)
+    @property
+    def _cell(self) -> Cell:
+        return Cell("lstm")
 
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return the outputs ``(length, N, directions * hidden_size)``, and the last hidden states and cells."""

@@ -8,16 +8,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from zyx.errors import AllocationError, ScheduleError, ShapeError, VerifyError
+from zyx.errors import AllocationError, ScheduleError, ShapeError, UnsupportedError, VerifyError
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.host_call import HostCall
+from zyx.graph.loop import Loop
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
 from zyx.ir.nest import params_of
 from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.host_step import HostStep, Place
 from zyx.runtime.lengths import Lengths
+from zyx.runtime.looping import WrittenRows, steps_of
 from zyx.runtime.places import Copy, Hosted, Launched, place_temporaries
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
 from zyx.runtime.varying import Varying
@@ -83,7 +85,7 @@ class _Drawn:
     @property
     def stored(self) -> tuple[Node, ...]:
         """What it writes to."""
-        return tuple(node for part in self.parts for node in part.stored)
+        return tuple(node for part in self.parts for node in part.written)
 
 
 class Planner:
@@ -149,6 +151,8 @@ class _Making:
         self._donated: dict[Node, Node] = {}
         self._customs: dict[tuple[Kernel, Device], Future[Program]] = {}  # a sort launches one kernel many times
         self._shared: dict[Node, Node] = {}  # a leaf that stands for another node's buffer, which its device can reach
+        self._planner = planner
+        self._written: WrittenRows | None = None  # where the body of a loop is planned
 
     def make(self, outputs: Sequence[Node], leaves: Sequence[Node]) -> Plan:
         """Return the plan; see `Planner.make`."""
@@ -196,6 +200,8 @@ class _Making:
                 )
                 wanted = dict(zip(outputs, prepared, strict=True))
                 offers = {wanted[node]: old for node, old in self._donations.items() if node in wanted}
+                if self._written is not None:
+                    self._written.prepared(wanted)
                 return wanted, self._kernels(prepared, device, link_by_link(offers) if may_donate else {})
             except Planner.refusals as error:
                 if way + 1 == ways:
@@ -245,8 +251,10 @@ class _Making:
         while True:
             launches = division.launches(arrange(self._parts(order, outputs, device, division.apart), device.info))
             donated = donate(launches, dict(offers), set(outputs))
+            if self._written is not None:
+                self._written.note(launches)
             current: Sequence[Part] = ()
-            started: list[tuple[Sequence[Part], _Started | Hosted]] = []
+            started: list[tuple[Sequence[Part], _Started | Hosted | Launched]] = []
             kernels: list[Launched | Hosted] = []
             try:
                 drawn: list[_Drawn] = []
@@ -258,7 +266,7 @@ class _Making:
                     current = launch.parts
                     started += [(current, kernel) for kernel in self._started(launch, one, device)]
                 for current, kernel in started:  # noqa: B007  # for what is said of one that fails
-                    if isinstance(kernel, Hosted):
+                    if not isinstance(kernel, _Started):
                         kernels.append(kernel)
                         continue
                     program = self._compiler.result(kernel.program)
@@ -317,9 +325,29 @@ class _Making:
         phases = in_phases(nests[0], device.info, deterministic=self._is_deterministic) if len(nests) == 1 else []
         return _Drawn(parts, phases or nests, node_of)
 
-    def _started(self, drawn: _Drawn, shared: Shared, device: Device) -> Sequence[_Started | Hosted]:
+    def _body(self, device: Device, outputs: Sequence[Node], written: WrittenRows) -> list[Launched]:
+        """Return the launches of the body of a loop; what they store for each of its outputs is noted in `written`.
+
+        Raises:
+            UnsupportedError: The host would have to take part.
+        """
+        making = _Making(self._planner, {}, self._placed)
+        making._written = written
+        _, launches = making._computed(outputs, device, may_donate=False)
+        found = [launch for launch in launches if isinstance(launch, Launched)]
+        if len(found) < len(launches):
+            raise UnsupportedError("what the host computes has no place in a loop")
+        return found
+
+    def _started(self, drawn: _Drawn, shared: Shared, device: Device) -> Sequence[_Started | Hosted | Launched]:
         """Return what computes a launch: one kernel, or several that follow each other."""
         if not drawn.nests:
+            root = drawn.parts[0].root
+            if isinstance(root, n.Custom) and isinstance(root.kernel, Loop):
+                wanted = {part.root.output: part.root for part in drawn.parts if isinstance(part.root, n.Custom)}
+                plan = functools.partial(self._body, device)
+                most_bytes = device.info.max_buffer_bytes if device.takes_fronts else 0
+                return steps_of(root.kernel, wanted, root.sources, plan, most_bytes=most_bytes)
             return [self._custom(drawn.parts, device)]
         name = _name(drawn.parts)
         if drawn.is_in_phases:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx import dtype as dtypes
+from zyx.errors import ScheduleError
 from zyx.graph import node as n
 from zyx.graph.given import Box, Front, Number
 from zyx.graph.places import is_distinct
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from zyx.ir.expr import Expr, Range
     from zyx.schedule.partition import Part
     from zyx.schedule.region import Region
+    from zyx.shape import Shape
 
 Key: TypeAlias = "tuple[Node, tuple[Expr, ...], Expr | None]"
 _KEEP_COST = 16
@@ -50,11 +52,13 @@ class _NestBuilder:
         self._part = part
         self._region: Region = part.region
         self._pool = part.region.pool
-        buffers = [*part.stored, *_given(part.reads)]
+        written = part.written
+        boxes = [box for own in part.rows.values() for box in own]
+        buffers = [*written, *_given([*boxes, *part.reads])]
         for node in buffers:
             old = part.in_place.get(node, node)
             if old not in params:
-                mutable = node in part.stored
+                mutable = node in written
                 by_value = isinstance(node, Number)
                 length, is_front = size_of(node.shape), isinstance(node, Front)
                 params[old] = e.Param(len(params), node.dtype, length, mutable, by_value, is_front)
@@ -84,8 +88,12 @@ class _NestBuilder:
 
     def _store(self, node: Node, point: Sequence[Expr], value: Expr, mask: Expr | None) -> None:
         index = self._pool.flatten(point, node.shape)
-        free = index.free | (0 if mask is None else mask.free)
-        self._statements.append(Store(self._params[node], index, value, mask, self._ranges(free)))
+        places = [] if node in self._part.only_rows else [(self._params[node], index)]
+        for box in self._part.rows.get(node, ()):
+            places.append((self._params[box.data], self._row_index(box, tuple(point), node.shape)))
+        for param, place in places:
+            free = index.free | place.free | (0 if mask is None else mask.free)
+            self._statements.append(Store(param, place, value, mask, self._ranges(free)))
 
     def _bring_forward(self) -> None:
         """Let the last store and what it stores follow each other, if reductions come in between.
@@ -116,7 +124,7 @@ class _NestBuilder:
         They are costly and several statements run over them, or they are stored and others in the kernel need them.
         """
         region = self._region
-        kept = {node for node in self._part.stored if node is not self._part.root}
+        kept = {node for node in self._part.stored if node is not self._part.root or node in self._part.rows}
         apart = {node for node in region.views if isinstance(node, n.Reduce | n.Scan)}.union(region.inputs)
         users: dict[Node, list[Node]] = {}
         once: set[Node] = set()  # what only such nodes need: it is computed where they are
@@ -274,13 +282,42 @@ class _NestBuilder:
     def _of_box(self, box: Box, point: tuple[Expr, ...], mask: Expr | None) -> Expr:
         """Return an element of a box of a leaf. Wherever it begins, it lies within: kernels are checked for that."""
         pool = self._pool
+        if box.skipped is not None:
+            row = pool.divide(pool.flatten(point, box.shape), box.shape[-1])
+            first = clamped_start(pool, self._params[box.skipped], size_of(box.shape[:-1]))
+            mask = pool.both(mask, pool.non_negative(pool.affine([(row, 1), (first, -1)])))
+        if box.strides:
+            return pool.read(self._params[box.data], self._row_index(box, point, box.shape), mask)
         strides = strides_of(box.data.shape)
         most = (
             size_of(box.data.shape) - 1 - sum((size - 1) * step for size, step in zip(box.shape, strides, strict=True))
         )
-        first = clamped_start(pool, self._params[box.start], most)
+        first = clamped_start(pool, self._params[box.start], most, box.unit)
         index = pool.affine([(first, 1), *zip(point, strides, strict=True)])
         return pool.read(self._params[box.data], index, mask)
+
+    def _row_index(self, box: Box, point: tuple[Expr, ...], shape: Shape) -> Expr:
+        """Return where an element lies of what a step of a loop reads or writes, which has the elements of `shape`."""
+        pool, param = self._pool, self._params[box.data]
+        if not box.strides:
+            first = clamped_start(pool, self._params[box.start], param.length - size_of(shape), box.unit)
+            return pool.add(first, pool.flatten(point, shape))
+        extra = len(shape) - len(box.shape)  # what is stored may have axes of one point in front
+        if shape[max(extra, 0) :] != box.shape:
+            raise ScheduleError(f"a row of {shape} has no place where {box.shape} lies apart")
+        point, shape, count = point[extra:], box.shape, len(box.strides)
+        inner = size_of(shape[count:])
+        most = param.length - inner
+        terms = [clamped_start(pool, self._params[box.start], most, box.unit)]
+        for index, size, number in zip(point, shape, box.strides, strict=False):
+            if size > 1:
+                given = self._params[number]
+                stride = clamped_start(pool, given, most // (size - 1), box.unit)
+                factors = (pool.convert(factor, given.dtype) for factor in (index, stride))
+                product = pool.convert(pool.binary(BinaryOp.MUL, *factors), e.INDEX)
+                terms.append(pool.within(product, most + 1))
+        terms.append(pool.flatten(point[count:], shape[count:]))
+        return pool.within(pool.affine([(term, 1) for term in terms]), param.length)
 
     def _position(self, index: Expr, size: int) -> tuple[Expr, Expr | None]:
         """Return (position, mask) of an index read from memory: negative ones count from the end."""
@@ -343,6 +380,6 @@ def _given(reads: Iterable[Node]) -> Iterator[Node]:
     """Yield what a kernel is given for what it reads: buffers and numbers."""
     for node in reads:
         if isinstance(node, Box):
-            yield from (node.data, node.start)
+            yield from node.given
         elif not isinstance(node, n.Const | n.Iota):
             yield node

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from zyx.backend.info import DeviceInfo
+    from zyx.graph.given import Box
     from zyx.graph.node import Node
 
 #: A kernel of fewer element operations than this runs on one group whatever its shape.
@@ -63,6 +64,8 @@ class Part:
         stored: The nodes it stores, the root among them, in the order of the graph.
         taken: The nodes that it computes though they could be kernels of their own.
         in_place: Stored nodes that take the place of one that is read, element by element.
+        rows: For stored nodes that are rows of a loop, where in sequences they are stored.
+        only_rows: Those of them that have no buffer of their own.
     """
 
     root: Node
@@ -70,6 +73,14 @@ class Part:
     stored: list[Node] = field(default_factory=list)
     taken: list[Node] = field(default_factory=list)
     in_place: dict[Node, Node] = field(default_factory=dict)
+    rows: dict[Node, list[Box]] = field(default_factory=dict)
+    only_rows: set[Node] = field(default_factory=set)
+
+    @property
+    def written(self) -> list[Node]:
+        """The nodes whose buffers it writes to."""
+        own = [node for node in self.stored if node not in self.only_rows]
+        return own + [box.data for boxes in self.rows.values() for box in boxes]
 
     @property
     def reads(self) -> list[Node]:
