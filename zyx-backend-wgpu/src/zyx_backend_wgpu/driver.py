@@ -145,6 +145,9 @@ class Session:
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._staging: list[Memory] = []
         self._count = 0
+        # What tensors have, by its numbers, until it is freed. Garbage with a cycle in it may hold a tensor, whose memory
+        # is saved from it and used again; cffi would have released it by then, with all else that is to be finalised.
+        self._held: dict[int, Any] = {}
         self._encoder_descriptor = ffi.new("WGPUCommandEncoderDescriptor *")
         self._buffer_descriptor = ffi.new("WGPUCommandBufferDescriptor *")
         self._pass_descriptor = ffi.new("WGPUComputePassDescriptor *")
@@ -155,7 +158,9 @@ class Session:
     def allocate(self, nbytes: int) -> Memory:
         """Return memory that kernels can use."""
         usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-        return self._buffer(nbytes, usage)
+        memory = self._buffer(nbytes, usage)
+        self._held[memory.number] = memory.native
+        return memory
 
     def uniform(self, data: bytes) -> Memory:
         """Return memory of constants, with `data` in it."""
@@ -177,6 +182,7 @@ class Session:
     def free(self, memory: Memory) -> None:
         """Give memory back once nothing that was submitted uses it. Groups with it must not be submitted any more."""
         lib.wgpuBufferDestroy(memory.native)
+        self._held.pop(memory.number, None)
 
     def write(self, memory: Memory, offset: int, source: memoryview) -> None:
         """Copy host memory, whose size and `offset` are multiples of `WORD`, before whatever is submitted next."""
@@ -380,6 +386,7 @@ class Session:
         """Wait for all work."""
         lib.wgpuDevicePoll(self._device, True, ffi.NULL)
         self._staging.clear()
+        self._held.clear()
 
 
 def _view(text: Any) -> Any:  # noqa: ANN401  # cffi's objects

@@ -268,3 +268,18 @@ def test_a_device_that_is_not_there_is_an_error_that_lists_those_there_are(
     backend = device.name.partition(":")[0]
     with pytest.raises(NoDeviceError, match=device.name):
         runtime.device(name.format(backend))
+
+
+def test_memory_of_tensors_in_garbage_that_refers_to_itself_is_used_again(open_again: Callable[[], Runtime]) -> None:
+    class Cycle:
+        def __init__(self, tensor: zyx.Tensor) -> None:
+            self.tensor, self.own = tensor, self
+
+    with use(open_again()):
+        for number in range(5):
+            for value in range(3):
+                Cycle(zyx.Tensor(np.full(64, value, np.float32)).realize())
+                Cycle((zyx.Tensor(np.full(64, value, np.float32)) + 1.0).realize())
+            gc.collect()
+            found = zyx.Tensor(np.full(64, number, np.float32))
+            np.testing.assert_array_equal((found * 2.0).numpy(), np.full(64, 2 * number, np.float32))
