@@ -145,8 +145,8 @@ class Session:
         self._layouts: dict[tuple[str, ...], tuple[Any, Any]] = {}
         self._staging: list[Memory] = []
         self._count = 0
-        # What tensors have, by its numbers, until it is freed. Garbage with a cycle in it may hold a tensor, whose memory
-        # is saved from it and used again; cffi would have released it by then, with all else that is to be finalised.
+        # What tensors have, by its numbers, until it is freed. Garbage with a cycle in it may hold a tensor, whose
+        # memory is saved and used again; cffi would have released it by then, with all else that is to be finalised.
         self._held: dict[int, Any] = {}
         self._encoder_descriptor = ffi.new("WGPUCommandEncoderDescriptor *")
         self._buffer_descriptor = ffi.new("WGPUCommandBufferDescriptor *")
