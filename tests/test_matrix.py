@@ -49,7 +49,7 @@ def test_the_list_of_what_was_skipped_comes_last() -> None:
     settings = configparser.ConfigParser(interpolation=None)
     settings.read(TESTS.parent / "tox.ini", encoding="utf-8")
     awaited = re.split(r",\s*", settings["testenv:skipped"]["depends"].strip())
-    assert {*awaited, "lint", "types", "layers", "skipped"} == set(environments())
+    assert {*awaited, "lint", "types", "layers", "replay", "skipped"} == set(environments())
 
 
 @pytest.mark.parametrize("name", KNOWN)

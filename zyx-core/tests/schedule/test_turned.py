@@ -110,3 +110,13 @@ def test_the_last_tiles_are_loaded_by_vectors_too(device_with, limits, lanes, sh
     masked = [op for op in loads if op.mask is not None]
     assert any(isinstance(lowered.ops[op.index], k.Where) for op in masked)
     run_passes(lowered, standard_passes(bench.info), check=True)
+
+
+@pytest.mark.parametrize("limits", [HALF_LINES, WHOLE_LINES])
+@pytest.mark.parametrize("shape", [(183, 450), (61, 66)])
+def test_the_last_tiles_of_what_is_computed_are_turned_over_too(device_with, limits, shape):
+    """What the branch of the last tile knows of its mask makes the elements there other expressions."""
+    bench = device_with(**limits, max_group_threads=1)
+    turned = bench.graph.permute(bench.normal(*shape), (1, 0))
+    one = bench.graph.const(1.0, turned.dtype, turned.device, turned.shape)
+    bench.check(bench.add(turned, one), run=bench.run_kernels, tolerance=0)

@@ -46,7 +46,7 @@ class Emitter:
         self._params = params
         self.index_dtype: Final = index
         self._bound: dict[e.Range, ValueId] = {}
-        self._blocks: dict[e.Expr, tuple[e.Read, e.Range]] = {}
+        self._blocks: dict[e.Expr, tuple[e.Read, e.Range, e.Expr]] = {}
 
     def bind(self, range_: e.Range, value: ValueId) -> None:
         """Say that `range_` has `value`."""
@@ -381,13 +381,13 @@ class Emitter:
         """Load `lanes` elements from the scalar position `index` on, in no region above `depth`."""
         return self._load(array, Type(dtype, lanes), index, None, depth)
 
-    def note_block(self, read: e.Read, unrolled: e.Range, point: e.Expr) -> None:
-        """Say that `point` is what `read` is at one point of `unrolled`, along which it lies side by side.
+    def note_block(self, read: e.Read, unrolled: e.Range, place: e.Expr, point: e.Expr) -> None:
+        """Say that `point` is what `read` is at one `place` of `unrolled`, along which it lies side by side.
 
         The points of `unrolled` divide the lanes: the block of all points and lanes is loaded along `unrolled` and
         turned over, instead of lane by lane.
         """
-        self._blocks[point] = (read, unrolled)
+        self._blocks[point] = (read, unrolled, place)
 
     def forget_blocks(self) -> None:
         """Forget what `note_block` was told: what may be loaded in one branch may not be in another."""
@@ -395,7 +395,7 @@ class Emitter:
 
     def _load_block(self, expr: e.Expr) -> ValueId:
         """Load a block of lanes times unrolled points, and remember the vector of every point."""
-        read, unrolled = self._blocks[expr]
+        read, unrolled, place = self._blocks[expr]
         lanes = self.vector
         assert lanes is not None
         rows = []
@@ -407,7 +407,10 @@ class Emitter:
         squares = [self.turn_over(rows[start : start + unrolled.size]) for start in range(0, len(rows), unrolled.size)]
         for point in range(unrolled.size):
             column = self._joined([square[point] for square in squares])
-            (at,) = self.pool.substitute([read], {unrolled: self.pool.index(point)})
+            number = self.pool.index(point)
+            (at,) = self.pool.substitute([read], {unrolled: number})
+            if number is place:  # what a branch knows of its mask may make it another expression
+                at = expr
             if isinstance(at, e.Read) and self.builder.find(at) is None:
                 self.builder.remember(at, column)
         found = self.builder.find(expr)

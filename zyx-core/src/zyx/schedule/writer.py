@@ -102,7 +102,7 @@ class Writer:
                     continue
                 # Threads load a block lane by lane where some of it is missing: that costs them nothing.
                 if not self.thread_axes or not _is_masked(block, vector, unrolled):
-                    self.emitter.note_block(block, unrolled, at)
+                    self.emitter.note_block(block, unrolled, point[unrolled], at)
         return self.at(roots, point)
 
     def at(self, roots: list[e.Expr], point: Env) -> list[e.Expr]:

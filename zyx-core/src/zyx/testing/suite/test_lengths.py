@@ -33,18 +33,10 @@ PROGRAMS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Array], Array], 
 }
 
 
-def shares_kernels(device: Device) -> bool:
-    """Whether lengths share kernels there: where these may be given less than all, or the host copies at once."""
-    if device.takes_fronts:
-        return True
-    raw, _ = device.memory_pool.allocate(8)
-    is_on_host = raw.host_bytes is not None and device.memory_pool.completed().complete_when_made
-    device.memory_pool.deallocate(raw)
-    return is_on_host
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_lengths_are_right_and_share_kernels(device: Device, open_again: Callable[[], Runtime], name: str) -> None:
+def test_lengths_are_right_and_share_kernels(
+    device: Device, open_again: Callable[[], Runtime], shares_lengths: bool, name: str
+) -> None:
     function, meaning, shape_at = PROGRAMS[name]
     runtime = open_again()
     with use(runtime):
@@ -52,13 +44,15 @@ def test_lengths_are_right_and_share_kernels(device: Device, open_again: Callabl
         for length in LENGTHS:
             x = operand(shape_at(length), length)
             np.testing.assert_allclose(function(zyx.Tensor(x)).numpy(), meaning(x), rtol=1e-4, atol=1e-4)
-        if shares_kernels(device):
+        if shares_lengths:
             assert runtime.compiler.compiled - before <= 8
 
 
 @pytest.mark.parametrize("name", ["element by element", "sum"])
-def test_lengths_up_to_512_share_a_dozen_kernels(device: Device, open_again: Callable[[], Runtime], name: str) -> None:
-    if not shares_kernels(device):
+def test_lengths_up_to_512_share_a_dozen_kernels(
+    device: Device, open_again: Callable[[], Runtime], shares_lengths: bool, name: str
+) -> None:
+    if not shares_lengths:
         pytest.skip("each length has kernels of its own on this device")
     function, meaning, shape_at = PROGRAMS[name]
     runtime = open_again()
@@ -72,7 +66,7 @@ def test_lengths_up_to_512_share_a_dozen_kernels(device: Device, open_again: Cal
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_jitted_lengths_up_to_512_share_traces_and_a_dozen_kernels(
-    device: Device, open_again: Callable[[], Runtime], name: str
+    device: Device, open_again: Callable[[], Runtime], shares_lengths: bool, name: str
 ) -> None:
     function, meaning, shape_at = PROGRAMS[name]
     runtime, runs = open_again(), []
@@ -85,10 +79,10 @@ def test_jitted_lengths_up_to_512_share_traces_and_a_dozen_kernels(
     with use(runtime):
         before = runtime.compiler.compiled
         drawn = np.random.default_rng(512).permutation(512) + 1
-        for length in map(int, drawn if shares_kernels(device) else drawn[:12]):
+        for length in map(int, drawn if shares_lengths else drawn[:12]):
             x = operand(shape_at(length), length)
             np.testing.assert_allclose(jitted(zyx.Tensor(x)).numpy(), meaning(x), rtol=1e-4, atol=1e-4)
-        if shares_kernels(device):
+        if shares_lengths:
             assert len(runs) <= 8
             # What varies along an inner axis is packed by a kernel of its own, where the host does not do it.
             assert runtime.compiler.compiled - before <= (16 if name == "inner axis" and device.takes_fronts else 12)
@@ -96,7 +90,7 @@ def test_jitted_lengths_up_to_512_share_traces_and_a_dozen_kernels(
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_declared_lengths_share_one_trace_from_the_first_call_on(
-    device: Device, open_again: Callable[[], Runtime], name: str
+    device: Device, open_again: Callable[[], Runtime], shares_lengths: bool, name: str
 ) -> None:
     function, meaning, shape_at = PROGRAMS[name]
     runtime, runs = open_again(), []
@@ -114,12 +108,14 @@ def test_declared_lengths_share_one_trace_from_the_first_call_on(
             np.testing.assert_allclose(jitted(zyx.Tensor(x)).numpy(), meaning(x), rtol=1e-4, atol=1e-4)
         with pytest.raises(zyx.errors.DimError, match="n is 101"):
             jitted(zyx.Tensor(operand(shape_at(101), 1)))
-        if shares_kernels(device):
+        if shares_lengths:
             assert len(runs) == 1
             assert runtime.compiler.compiled - before <= (12 if name == "inner axis" and device.takes_fronts else 6)
 
 
-def test_axes_of_three_dims_share_one_trace(device: Device, open_again: Callable[[], Runtime]) -> None:
+def test_axes_of_three_dims_share_one_trace(
+    device: Device, open_again: Callable[[], Runtime], shares_lengths: bool
+) -> None:
     a, b, c = (zyx.Dim(name, 2, 64) for name in "abc")
     jitted = zyx.jit(lambda x, y: zyx.tanh(x) @ y, lengths={"x": {0: a, 1: b}, "y": {0: b, 1: c}})
     with use(open_again()):
@@ -127,7 +123,7 @@ def test_axes_of_three_dims_share_one_trace(device: Device, open_again: Callable
             x, y = operand((rows, depth), 1), operand((depth, columns), 2)
             found = jitted(zyx.Tensor(x), zyx.Tensor(y))
             np.testing.assert_allclose(found.numpy(), np.tanh(x) @ y, rtol=1e-3, atol=1e-3)
-        if shares_kernels(device):
+        if shares_lengths:
             assert len(jitted.traces) == 1
 
 
