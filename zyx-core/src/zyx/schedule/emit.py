@@ -395,8 +395,7 @@ class Emitter:
 
     def _load_block(self, expr: e.Expr) -> ValueId:
         """Load a block of lanes times unrolled points, and remember the vector of every point."""
-        read, unrolled, place = self._blocks[expr]
-        lanes = self.vector
+        (read, unrolled, place), lanes = self._blocks[expr], self.vector
         assert lanes is not None
         rows = []
         for lane in range(lanes.size):
@@ -408,9 +407,8 @@ class Emitter:
         for point in range(unrolled.size):
             column = self._joined([square[point] for square in squares])
             number = self.pool.index(point)
-            (at,) = self.pool.substitute([read], {unrolled: number})
-            if number is place:  # what a branch knows of its mask may make it another expression
-                at = expr
+            # What a branch knows of its mask may make it another expression than it would be.
+            at = expr if number is place else self.pool.substitute([read], {unrolled: number})[0]
             if isinstance(at, e.Read) and self.builder.find(at) is None:
                 self.builder.remember(at, column)
         found = self.builder.find(expr)
