@@ -167,13 +167,13 @@ class Entry:
         self._plan.capture(runtime.trace)
         self._single = Single(self._plan) if self._plan.is_single else None
         self._number = {node: number for node, number in zip(self._computed, self._plan.results, strict=True)}
-        #: If a launch computes the one result from the arguments alone, and there is nothing else to do: that.
+        #: If a launch computes the one result from arguments and constants, and there is nothing else to do: that.
         self._plain: tuple[Single, _Result] | None = None
         if self._single is not None and type(self._result) is _Result and self._result.node in self._number:
             has_more = self._plan.placed or self._uses or self._numbers or not self._is_pure
-            if len(self._given) == self._arguments and not has_more:
+            if len(self._given) == self._arguments + len(self._constants) and not has_more:
                 self._plain = self._single, self._result
-        self._plain_leaves = list(leaves)
+        self._plain_leaves = list(leaves)[: self._arguments]
         first = self._arguments
         #: Of what was found outside, the places of what is stored over.
         self._overwritten = [
@@ -276,6 +276,7 @@ class Entry:
             ):
                 return None
             buffers.append(storage)
+        buffers += self._constants
         single, result = plain
         runtime = self._runtime
         try:
@@ -302,6 +303,7 @@ class Entry:
             leaves.append(self._storage(handle) if type(storage) is not Buffer or node.sources else storage)
         if self._plain is not None and not runtime.memory.lost:
             single, result = self._plain
+            leaves += self._constants
             try:
                 buffer = single.run(leaves, runtime.memory, runtime.trace)  # type: ignore[arg-type]  # none is a number
             except DeviceLostError as error:
