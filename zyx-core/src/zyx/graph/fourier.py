@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 PRIMES: Final = (2, 3, 5, 7, 11, 13)
 #: The lengths of the small transforms, which are written out.
 RADICES: Final = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)
-#: Elements of the longest transform that a group does alone: in float32, twice that is half a second-level cache.
+#: Elements of the longest transform that a group does alone: in float32, twice that is half a second-level cache,
+#: and one part of it is local memory that GPUs have.
 LONGEST: Final = 1 << 13
 
 
