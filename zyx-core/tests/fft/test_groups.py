@@ -11,8 +11,10 @@ import pytest
 import zyx
 from zyx.graph import node as n
 from zyx.graph.fourier import LONGEST, table_of
+from zyx.ops import FourierKind
 from zyx.schedule.fourier import transformed
 from zyx.schedule.fourier.groups import stage_kernel
+from zyx.schedule.fourier.problem import Problem
 from zyx.schedule.fourier.stages import Staged, stages_of
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def run(staged: Staged, node: n.Fourier) -> np.ndarray:
 
 
 def staged_for(node: n.Fourier, info: DeviceInfo) -> Staged:
-    staged = stages_of(node, info)
+    staged = stages_of(Problem.of(node), info)
     assert staged is not None
     return staged
 
@@ -120,8 +122,42 @@ def test_ordinary_nodes_give_the_same_where_a_device_refuses(
     np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], 2.0 * np.fft.fft(x, axis=1), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("local_bytes", [48 << 10, 150 * 8])
+@pytest.mark.parametrize("threads", [8, 1024])
+@pytest.mark.parametrize("shape", [(3, 4, 1), (2, 30, 1), (3, 256, 1), (2, 14, 5), (1, 300, 3)])
+def test_real_numbers_take_half_the_work(
+    interpreter: Runtime, shape: tuple[int, int, int], threads: int, local_bytes: int
+) -> None:
+    x = drawn(*shape).real.copy()
+    info, graph = device_info(interpreter, local_bytes, threads), interpreter.graph
+    table = zyx.Tensor(table_of(shape[1], zyx.float64, FourierKind.FROM_REAL))
+
+    def run_real(values: np.ndarray, kind: FourierKind) -> np.ndarray:
+        tensor = zyx.Tensor(values)
+        node = graph.fourier(tensor.node, table.node, scale=0.5, kind=kind, as_pairs=True)
+        assert isinstance(node, n.Fourier)
+        ((stage, group),) = stages_of(Problem.of(node), info) or ()
+        kernel = stage_kernel(stage, group)
+        ordinary = tensor.like(transformed(graph, node, info, way=1)).numpy()
+        found = tensor.like(kernel.apply(graph, (tensor.node, table.node))[0]).numpy().reshape(node.shape)
+        np.testing.assert_allclose(found, ordinary, rtol=0, atol=1e-12)
+        return found
+
+    wanted = np.fft.rfft(x, axis=1)
+    found = run_real(x, FourierKind.FROM_REAL)
+    np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], 0.5 * wanted, rtol=0, atol=1e-12)
+    wanted[:, 0] += 1j  # which is left out
+    wanted[:, -1] += 1j
+    back = run_real(np.stack((wanted.real, wanted.imag), -1), FourierKind.TO_REAL)
+    np.testing.assert_allclose(back, 0.5 * shape[1] * x, rtol=0, atol=1e-11)
+
+
 @pytest.mark.parametrize(("size", "launches"), [(1024, 1), (1000, 1), (4096, 1), (1 << 14, 2), (1009, 5)])
 def test_transforms_are_few_launches(interpreter: Runtime, size: int, launches: int) -> None:
     x = zyx.Tensor(drawn(2, size).astype(np.complex64))
     assert len(zyx.explain_plan(zyx.fft.fft(x))["steps"]) == launches
     assert len(zyx.explain_plan(zyx.fft.ifft(x, axis=0))["steps"]) == 1
+    if size % 2 == 0:
+        values, half = zyx.Tensor(drawn(2, size).real.copy()), zyx.Tensor(drawn(2, size // 2 + 1))
+        assert len(zyx.explain_plan(zyx.fft.rfft(values))["steps"]) == 1
+        assert len(zyx.explain_plan(zyx.fft.irfft(half))["steps"]) == 1

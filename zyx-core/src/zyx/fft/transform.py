@@ -2,7 +2,7 @@
 
     a product of small primes    the node of the graph, see `zyx.graph.fourier`
     other lengths                Bluestein's: a convolution with a chirp, by transforms of a longer length
-    real values                  n of them are n / 2 pairs, whose transform is taken apart; see `Transformer.from_real`
+    real values                  a node too; of other lengths, n of them are n / 2 pairs, whose transform is taken apart
 
 Everything here takes and gives terms ``(outer, n, inner, 2)``, the pairs last; real ones are ``(outer, n, inner)``.
 """
@@ -16,7 +16,9 @@ import numpy as np
 
 from zyx.fft.tables import tables_of
 from zyx.functions.term import Term
-from zyx.graph.fourier import is_smooth, roots_of_unity, smooth_from, table_of
+from zyx.graph.fourier import halves_of, is_smooth, roots_of_unity, smooth_from, table_of
+from zyx.ops import FourierKind
+from zyx.schedule.fourier.composed import Composed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -44,12 +46,21 @@ class Transformer:
             return self._smooth(pairs, is_inverse=is_inverse, scale=scale)
         return self._by_chirps(pairs, is_inverse=is_inverse, scale=scale)
 
-    def along(self, x: Term, axis: int, *, is_inverse: bool, scale: float = 1.0) -> Term:
-        """Return what `transform` does, of complex numbers of any shape, along an axis whose length is smooth."""
+    def along(
+        self,
+        x: Term,
+        axis: int,
+        *,
+        is_inverse: bool = False,
+        scale: float = 1.0,
+        kind: FourierKind = FourierKind.COMPLEX,
+    ) -> Term:
+        """Return a transform of numbers of any shape along an axis, whose length `is_transformed`; of one node."""
         size = x.shape[axis]
-        if size == 1:
+        if size == 1 and kind is FourierKind.COMPLEX:
             return x if scale == 1.0 else x * scale
-        return Term(x.graph, x.graph.fourier(x.node, self._powers(size), axis, is_inverse=is_inverse, scale=scale))
+        table = self._powers(2 * (size - 1) if kind is FourierKind.TO_REAL else size, kind)
+        return Term(x.graph, x.graph.fourier(x.node, table, axis, is_inverse=is_inverse, scale=scale, kind=kind))
 
     def _by_chirps(self, pairs: Term, *, is_inverse: bool, scale: float) -> Term:
         """Return the transform as a convolution: Bluestein, "A linear filtering approach", IEEE Trans. AU-18 (1970).
@@ -70,24 +81,20 @@ class Transformer:
     def from_real(self, values: Term, *, scale: float = 1.0) -> Term:
         """Return the first ``n // 2 + 1`` elements of the transform of real ``(outer, n, inner)``, with a minus sign.
 
-        An even number of them is taken as n / 2 pairs, whose transform Z is taken apart: with h = n / 2 and
-        w = exp(-2 pi i / n), element k is ``(Z[k] + Z[h - k]*) / 2 - i w**k (Z[k] - Z[h - k]*) / 2``. Sorensen, Jones,
-        Heideman, Burrus, "Real-valued fast Fourier transform algorithms", IEEE Trans. ASSP-35 (1987), section II.
+        An even number of them is taken as n / 2 pairs, whose transform is taken apart: see `zyx.graph.fourier`.
         """
-        outer, size, inner = values.shape
+        graph, (outer, size, inner) = values.graph, values.shape
         half = size // 2
         if size % 2:
             pairs = values.reshape((outer, size, inner, 1)).pad([(0, 0), (0, 0), (0, 0), (0, 1)])
             return self.transform(pairs, is_inverse=False, scale=scale).narrow(1, 0, half + 1)
-        if inner == 1:  # pairs lie side by side, where kernels read them
-            pairs = values.reshape((outer, half, 1, 2))
-        else:
-            pairs = values.reshape((outer, half, 2, inner)).permute((0, 1, 3, 2))
-        found = self.transform(pairs, is_inverse=False, scale=scale)
-        table = self._table(("apart", size), lambda: _apart(size))
-        around = found.pad([(0, 0), (0, 1), (0, 0), (0, 0)])  # once around: the first one is behind the last one, too
-        around = around + found.narrow(1, 0, 1).pad([(0, 0), (half, 0), (0, 0), (0, 0)])
-        return _combined(around, around.flip((1,)), table)
+        if is_smooth(half):
+            table = self._powers(size, FourierKind.FROM_REAL)
+            kind = FourierKind.FROM_REAL
+            return Term(graph, graph.fourier(values.node, table, scale=scale, kind=kind, as_pairs=True))
+        writer = self._halves(size)
+        found = self.transform(Term(graph, writer.paired(values.node)), is_inverse=False, scale=scale)
+        return Term(graph, writer.apart(found.node, 0))
 
     def to_real(self, pairs: Term, size: int, *, scale: float = 1.0) -> Term:
         """Return the `size` real values whose transform begins with ``(outer, size // 2 + 1, inner, 2)``, unscaled.
@@ -95,7 +102,7 @@ class Transformer:
         The imaginary part of the first element counts as 0, and that of the last one if `size` is even. The steps are
         those of `from_real` from behind.
         """
-        outer, _, inner, _ = pairs.shape
+        graph, (outer, _, inner, _) = pairs.graph, pairs.shape
         half = size // 2
         if size == 1:
             return self._real_part(pairs if scale == 1.0 else pairs * scale).reshape((outer, 1, inner))
@@ -107,11 +114,18 @@ class Transformer:
             mirrored = (others.flip((1,)) * sign).pad([(0, 0), (half + 1, 0), (0, 0), (0, 0)])
             full = self.transform(first + rest + mirrored, is_inverse=True, scale=scale)
             return self._real_part(full).reshape((outer, size, inner))
-        table = self._table(("together", size), lambda: _together(size))
-        together = _combined(pairs.narrow(1, 0, half), pairs.flip((1,)).narrow(1, 0, half), table)
-        found = self.transform(together, is_inverse=True, scale=scale)
-        turned = found if inner == 1 else found.permute((0, 1, 3, 2))
-        return turned.reshape((outer, size, inner))
+        if is_smooth(half):
+            table = self._powers(size, FourierKind.TO_REAL)
+            return Term(graph, graph.fourier(pairs.node, table, scale=scale, kind=FourierKind.TO_REAL))
+        writer = self._halves(size)
+        together = Term(graph, writer.together(pairs.node, 0))
+        return Term(graph, writer.unpaired(self.transform(together, is_inverse=True, scale=scale).node))
+
+    def _halves(self, size: int) -> Composed:
+        """Return what takes transforms of so many real numbers apart, and puts them together."""
+        key = ("halves", size, self.dtype)
+        table = tables_of(self.runtime).nodes(key, self.device, lambda: [halves_of(size).astype(self.dtype.numpy)])[0]
+        return Composed(self.runtime.graph, table, is_inverse=False)
 
     @staticmethod
     def _real_part(pairs: Term) -> Term:
@@ -121,9 +135,9 @@ class Transformer:
         graph, table = pairs.graph, self._powers(pairs.shape[1])
         return Term(graph, graph.fourier(pairs.node, table, is_inverse=is_inverse, scale=scale))
 
-    def _powers(self, size: int) -> Node:
-        key = ("powers", size, self.dtype)
-        return tables_of(self.runtime).nodes(key, self.device, lambda: [table_of(size, self.dtype)])[0]
+    def _powers(self, size: int, kind: FourierKind = FourierKind.COMPLEX) -> Node:
+        key = ("powers", size, self.dtype, kind is FourierKind.COMPLEX)
+        return tables_of(self.runtime).nodes(key, self.device, lambda: [table_of(size, self.dtype, kind)])[0]
 
     def _table(self, key: Hashable, make: Callable[[], Array]) -> list[Term]:
         """Return the rows of a table ``(rows, n, 2)``, each ``(1, n, 1, 2)``: leaves, so that no nodes cut them out."""
@@ -141,16 +155,9 @@ def _times(pairs: Term, factors: Sequence[Term]) -> Term:
     return pairs * straight + pairs.flip((3,)) * crossed
 
 
-def _combined(x: Term, y: Term, table: Sequence[Term]) -> Term:
-    """Return ``a x + b y*``, of which `table` has the rows of a and of b."""
-    return _times(x, table[:2]) + _times(y, table[2:])
-
-
-def _factors(values: Array, *, of_conjugates: bool = False) -> Array:
+def _factors(values: Array) -> Array:
     """Return what pairs, and what pairs the other way round, are multiplied by to multiply them by complex `values`."""
     real, imaginary = values.real, values.imag
-    if of_conjugates:
-        return np.stack((np.stack((real, -real), -1), np.stack((imaginary, imaginary), -1)))
     return np.stack((np.stack((real, real), -1), np.stack((-imaginary, imaginary), -1)))
 
 
@@ -167,17 +174,3 @@ def _spectrum(size: int, longer: int, *, is_inverse: bool) -> Array:
     circle[:size] = chirp
     circle[longer - size + 1 :] = chirp[:0:-1]
     return np.fft.fft(circle)
-
-
-def _apart(size: int) -> Array:
-    """Return the table of `Transformer.from_real`."""
-    turned = -0.5j * roots_of_unity(np.arange(size // 2 + 1, dtype=np.int64), size)
-    return np.concatenate((_factors(0.5 + turned), _factors(0.5 - turned, of_conjugates=True)))
-
-
-def _together(size: int) -> Array:
-    """Return the table of `Transformer.to_real`; its first elements leave imaginary parts out."""
-    turned = 1j * roots_of_unity(np.arange(size // 2, dtype=np.int64), size).conj()
-    table = np.concatenate((_factors(1.0 + turned), _factors(1.0 - turned, of_conjugates=True)))
-    table[:, 0] = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]
-    return table

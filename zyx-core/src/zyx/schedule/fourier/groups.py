@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from zyx.graph.fourier import table_size
 from zyx.ir import kernel as k
+from zyx.ops import FourierKind
 from zyx.schedule.code import Code, Number
 from zyx.schedule.custom import CustomKernel
-from zyx.schedule.fourier.butterflies import Pair, multiply, small_transform, times
+from zyx.schedule.fourier.butterflies import Pair, apart, multiply, small_transform, times, together
 from zyx.schedule.fourier.stages import BANKS
 
 if TYPE_CHECKING:
@@ -69,12 +71,13 @@ class _Writer:
 
     def __init__(self, stage: Stage, group: Group) -> None:
         self._stage, self._group = stage, group
-        elements = 2 * stage.lines * stage.size
-        self._code = code = Code(max(elements, stage.table))
-        self._result = code.define(k.Memory.GLOBAL, stage.dtype, elements)
-        self._source = code.define(k.Memory.GLOBAL, stage.dtype, elements, mutable=False)
+        self._from_real, self._to_real = (stage.kind is kind for kind in (FourierKind.FROM_REAL, FourierKind.TO_REAL))
+        source, result = (2 * stage.lines * (stage.size + more) for more in (self._to_real, self._from_real))
+        self._code = code = Code(max(source, result, stage.table))
+        self._result = code.define(k.Memory.GLOBAL, stage.dtype, result)
+        self._source = code.define(k.Memory.GLOBAL, stage.dtype, source, mutable=False)
         self._table = code.define(k.Memory.GLOBAL, stage.dtype, stage.table, mutable=False)
-        arrays = group.arrays if len(stage.passes) > 1 else 0
+        arrays = group.arrays if stage.is_exchanged else 0
         self._arrays = [code.define(k.Memory.LOCAL, stage.dtype, group.pitch * group.lines) for _ in range(arrays)]
         self._was_read = False
         groups = -(-stage.lines // group.lines)
@@ -91,13 +94,19 @@ class _Writer:
         places: list[list[k.ValueId]] = []
         for each in stage.passes:
             if done == 1:
-                current = [self._read(each, line, butterfly) for butterfly in self._butterflies(each, line)]
+                current = self._butterflies(stage.size // each.radix, line)
+                current = [self._read(each, line, butterfly) for butterfly in current]
             else:
-                current = self._exchanged(line, current, places, each, later)
+                following = self._butterflies(stage.size // each.radix, later)
+                step = stage.size // each.radix
+                taken = [[self._plus(one.number, i * step) for i in range(each.radix)] for one in following]
+                current = self._exchanged(line, current, places, later, following, taken)
                 line = later
             current = [self._transformed(each, line, done, butterfly) for butterfly in current]
             places = [self._places(each, done, butterfly) for butterfly in current]
             done *= each.radix
+        if self._from_real:
+            current, places = self._apart(line, current, places)
         for butterfly, targets in zip(current, places, strict=True):
             self._write(line, butterfly, targets)
         return CustomKernel(self._code.finish(f"fourier_groups_{stage.size}"), ((stage.shape, stage.dtype),))
@@ -117,7 +126,13 @@ class _Writer:
             is_there = code.less(line, Number(stage.lines))
             line = code.least(line, Number(stage.lines - 1))
         before, beside = code.over(line, Number(stage.right)), code.rest(line, Number(stage.right))
-        source = target = code.plus(code.times(before, Number(stage.size * stage.right)), beside)
+        source, target = (
+            code.plus(code.times(before, Number((stage.size + more) * stage.right)), beside)
+            for more in (
+                stage.size if self._are_apart(self._from_real) else self._to_real,
+                stage.size if self._are_apart(self._to_real) else self._from_real,
+            )
+        )
         if stage.is_turned:
             outer, left = code.over(before, Number(stage.left)), code.rest(before, Number(stage.left))
             start = code.times(code.plus(code.times(outer, Number(stage.size * stage.left)), left), Number(stage.right))
@@ -125,10 +140,16 @@ class _Writer:
         column = code.over(beside, Number(stage.right // stage.columns))
         return _Line(number, thread, source, target, column, is_there)
 
-    def _butterflies(self, each: Pass, line: _Line) -> list[_Butterfly]:
-        """Return what a thread does in a pass, with no values yet."""
+    def _are_apart(self, are_real: bool) -> bool:
+        """Whether the parts of pairs, which are real numbers, do not lie side by side in memory."""
+        return are_real and self._stage.right > 1
+
+    def _plus(self, place: k.ValueId, number: int) -> k.ValueId:
+        return self._code.plus(place, Number(number))
+
+    def _butterflies(self, count: int, line: _Line) -> list[_Butterfly]:
+        """Return what a thread does of `count` butterflies, with no values yet."""
         code, threads = self._code, self._group.threads
-        count = self._stage.size // each.radix
         found = []
         for start in range(0, count, threads):
             number, is_there = code.plus(line.thread, Number(start)), None
@@ -149,58 +170,82 @@ class _Writer:
 
     def _read(self, each: Pass, line: _Line, butterfly: _Butterfly) -> _Butterfly:
         """Return a butterfly of the first pass with what it takes."""
-        code, stage = self._code, self._stage
+        code, size = self._code, self._stage.size
         values = []
         for i in range(each.radix):
-            place = code.plus(butterfly.number, Number(i * (stage.size // each.radix)))
-            index = code.times(code.plus(line.source, code.times(place, Number(stage.right))), Number(2))
-            if self._group.lanes == 2:
-                both = code.load(self._source, index, 2)
-                real, imaginary = code.devectorize(both, 0), code.devectorize(both, 1)
-            else:
-                real, imaginary = code.load(self._source, index), code.load(self._source, code.plus(index, Number(1)))
-            values.append((imaginary, real) if stage.is_inverse else (real, imaginary))
+            place = self._plus(butterfly.number, i * (size // each.radix))
+            pair = self._pair(line, place)
+            if self._to_real:
+                mirrored = self._pair(line, code.minus(code.at(size), place))
+                pair = together(code, pair, mirrored, self._root(place), code.equal(place, Number(0)))
+            values.append((pair[1], pair[0]) if self._stage.is_inverse else pair)
         return butterfly._replace(values=values)
+
+    def _pair(self, line: _Line, place: k.ValueId) -> Pair:
+        """Return a pair of the source."""
+        code, right = self._code, self._stage.right
+        if self._are_apart(self._from_real):
+            index = code.plus(line.source, code.times(place, Number(2 * right)))
+            return code.load(self._source, index), code.load(self._source, self._plus(index, right))
+        index = code.times(code.plus(line.source, code.times(place, Number(right))), Number(2))
+        if self._group.lanes == 2:
+            both = code.load(self._source, index, 2)
+            return code.devectorize(both, 0), code.devectorize(both, 1)
+        return code.load(self._source, index), code.load(self._source, self._plus(index, 1))
 
     def _write(self, line: _Line, butterfly: _Butterfly, places: list[k.ValueId]) -> None:
         """Store results, times the factors and scaled."""
         code, stage = self._code, self._stage
-        distance = stage.right * (stage.left if stage.is_turned else 1)
         conditions = [condition for condition in (butterfly.is_there, line.is_there) if condition is not None]
         mask = code.both(*conditions) if len(conditions) == 2 else conditions[0] if conditions else None
+        scale = stage.scale * (0.5 if self._from_real else 1.0)
         for place, value in zip(places, butterfly.values, strict=True):
             pair = value
             if stage.factors is not None:
-                at = code.plus(code.times(place, Number(2 * stage.columns)), Number(stage.factors))
+                at = self._plus(code.times(place, Number(2 * stage.columns)), stage.factors)
                 pair = times(code, pair, self._factor(code.plus(at, line.column), stage.columns))
-            if stage.scale != 1.0:
-                scale = code.like(stage.scale, pair[0])
-                pair = multiply(code, pair[0], scale), multiply(code, pair[1], scale)
-            real, imaginary = (pair[1], pair[0]) if stage.is_inverse else pair
-            index = code.times(code.plus(line.target, code.times(place, Number(distance))), Number(2))
-            if self._group.lanes == 2:
-                wide = None if mask is None else code.splat(mask, 2)
-                code.store(self._result, index, code.vectorize((real, imaginary)), wide)
-            else:
-                code.store(self._result, index, real, mask)
-                code.store(self._result, code.plus(index, Number(1)), imaginary, mask)
+            if scale != 1.0:
+                factor = code.like(scale, pair[0])
+                pair = multiply(code, pair[0], factor), multiply(code, pair[1], factor)
+            self._store(line, place, (pair[1], pair[0]) if stage.is_inverse else pair, mask)
+
+    def _store(self, line: _Line, place: k.ValueId, pair: Pair, mask: k.ValueId | None) -> None:
+        """Write a pair of the results."""
+        code, stage = self._code, self._stage
+        if self._are_apart(self._to_real):
+            index = code.plus(line.target, code.times(place, Number(2 * stage.right)))
+            code.store(self._result, index, pair[0], mask)
+            code.store(self._result, self._plus(index, stage.right), pair[1], mask)
+            return
+        distance = stage.right * (stage.left if stage.is_turned else 1)
+        index = code.times(code.plus(line.target, code.times(place, Number(distance))), Number(2))
+        if self._group.lanes == 2:
+            code.store(self._result, index, code.vectorize(pair), None if mask is None else code.splat(mask, 2))
+        else:
+            code.store(self._result, index, pair[0], mask)
+            code.store(self._result, self._plus(index, 1), pair[1], mask)
+
+    def _root(self, place: k.ValueId) -> Pair:
+        """Return the root of unity that real numbers take at a place."""
+        return self._factor(self._plus(place, table_size(self._stage.size)), self._stage.size + 1)
 
     def _factor(self, place: k.ValueId, distance: int) -> Pair:
         code = self._code
         return code.load(self._table, place), code.load(self._table, code.plus(place, Number(distance)))
 
     def _exchanged(
-        self, line: _Line, current: list[_Butterfly], places: list[list[k.ValueId]], each: Pass, later: _Line
+        self,
+        line: _Line,
+        current: list[_Butterfly],
+        places: list[list[k.ValueId]],
+        later: _Line,
+        following: list[_Butterfly],
+        taken: list[list[k.ValueId]],
     ) -> list[_Butterfly]:
-        """Return the butterflies of the next pass with what they take of the results of `current` at `places`."""
+        """Return `following` with what is at places `taken`, of the results of `current`, which belong at `places`."""
         code = self._code
         targets = [[self._held(line, place) for place in several] for several in places]
-        following = self._butterflies(each, later)
-        step = self._stage.size // each.radix
-        sources = [
-            [self._held(later, code.plus(butterfly.number, Number(i * step))) for i in range(each.radix)]
-            for butterfly in following
-        ]
+        sources = [[self._held(later, place) for place in several] for several in taken]
         parts: list[list[list[k.ValueId]]] = []
         for several in ((0, 1),) if len(self._arrays) == 2 else ((0,), (1,)):
             if self._was_read:
@@ -226,6 +271,27 @@ class _Writer:
         return code.plus(start, place)
 
     # ---- arithmetic
+
+    def _apart(
+        self, line: _Line, current: list[_Butterfly], places: list[list[k.ValueId]]
+    ) -> tuple[list[_Butterfly], list[list[k.ValueId]]]:
+        """Return twice the elements of half of the transform of real numbers, and their places: of two that lie
+        opposite each other, a thread does both.
+        """
+        code, size = self._code, self._stage.size
+        following = self._butterflies(size // 2 + 1, line)
+        opposite = [code.minus(code.at(size), one.number) for one in following]
+        taken = [
+            [one.number, code.rest(other, Number(size))] for one, other in zip(following, opposite, strict=True)
+        ]  # fmt: skip
+        found = self._exchanged(line, current, places, line, following, taken)
+        targets = [[one.number, other] for one, other in zip(following, opposite, strict=True)]
+        for number, (one, several) in enumerate(zip(found, targets, strict=True)):
+            first, second = one.values
+            roots = [self._root(place) for place in several]
+            values = [apart(code, first, second, roots[0]), apart(code, second, first, roots[1])]
+            found[number] = one._replace(values=values)
+        return found, targets
 
     def _transformed(self, each: Pass, line: _Line, done: int, butterfly: _Butterfly) -> _Butterfly:
         """Return a butterfly with the results of a pass, times its factors."""

@@ -16,13 +16,14 @@ from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from zyx.graph.fourier import offsets, parts, passes
+from zyx.ops import FourierKind
 from zyx.schedule.powers import next_power, previous_power
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
     from zyx.graph.fourier import Pass
-    from zyx.graph.node import Fourier
+    from zyx.schedule.fourier.problem import Problem
     from zyx.shape import Shape
 
 #: Elements of local memory with a place left free behind them: those a power of two apart are in different banks.
@@ -57,6 +58,7 @@ class Stage:
         columns: Factors depend on which of so many columns, each ``right / columns`` lines side by side, a line is in.
         factors: Where the table has what results are multiplied by, ``(size, 2, columns)``; None if they are not, or
             if the passes have the factors already.
+        kind: Of other ones than complex, what is taken or given is as `Problem` has it.
     """
 
     dtype: DType
@@ -71,6 +73,12 @@ class Stage:
     is_turned: bool = False
     columns: int = 1
     factors: int | None = None
+    kind: FourierKind = FourierKind.COMPLEX
+
+    @property
+    def is_exchanged(self) -> bool:
+        """Whether threads need what others have found."""
+        return len(self.passes) > 1 or self.kind is FourierKind.FROM_REAL
 
     @property
     def lines(self) -> int:
@@ -80,7 +88,10 @@ class Stage:
     @property
     def shape(self) -> Shape:
         """The shape of the results, pairs last."""
-        middle = (self.size, self.left) if self.is_turned else (self.left, self.size)
+        if self.kind is FourierKind.TO_REAL:
+            return (self.outer, 2 * self.size, self.right)
+        size = self.size + (self.kind is FourierKind.FROM_REAL)
+        middle = (size, self.left) if self.is_turned else (self.left, size)
         return (self.outer, *middle, self.right, 2)
 
 
@@ -107,18 +118,24 @@ class Group(NamedTuple):
 Staged: TypeAlias = "list[tuple[Stage, Group]]"
 
 
-def stages_of(node: Fourier, info: DeviceInfo) -> Staged | None:
-    """Return what transforms pairs ``(outer, n, inner, 2)``, one after the other; None if groups have no room."""
-    outer, size, inner, _ = node.shape
-    starts, table = offsets(size), node.sources[1].shape[0]
-    whole = Stage(node.dtype, outer, 1, size, inner, (), table, node.is_inverse, node.scale)
+def stages_of(problem: Problem, info: DeviceInfo) -> Staged | None:
+    """Return what does a transform, one after the other; None if groups have no room, or it is of real numbers and
+    takes several.
+    """
+    size, inner, dtype, is_complex = problem.size, problem.inner, problem.dtype, problem.kind is FourierKind.COMPLEX
+    starts, table = offsets(size), problem.table.shape[0]
+    whole = Stage(dtype, problem.outer, 1, size, inner, (), table, problem.is_inverse, problem.scale, kind=problem.kind)
     if len(parts(size)) == 2:
+        if not is_complex:
+            return None
         rows, columns = (_placed(part, start) for part, start in zip(parts(size), starts, strict=False))
         return _grouped(_divided(whole, rows, columns, starts[2]), info)
     whole = replace(whole, passes=_placed(size, starts[0]))
     found = _grouped([whole], info)
-    if found is not None and (inner == 1 or found[0][1].lines * 2 * node.dtype.itemsize >= _LEAST_SIDE_BY_SIDE):
+    if found is not None and (inner == 1 or found[0][1].lines * 2 * dtype.itemsize >= _LEAST_SIDE_BY_SIDE):
         return found
+    if not is_complex:
+        return None
     cuts = [(whole.passes[:count], whole.passes[count:]) for count in range(1, len(whole.passes))]
     cuts.sort(key=lambda cut: max(map(_length, cut)))
     return next(filter(None, (_grouped(_divided(whole, *cut), info) for cut in cuts)), found)
@@ -168,7 +185,7 @@ def group_of(stage: Stage, info: DeviceInfo) -> Group | None:
         choices.sort(key=lambda choice: -choice[0])
     for lines, arrays, is_padded in choices:
         pitch = _padded(stage.size, lines) if is_padded else stage.size
-        if len(stage.passes) == 1 or arrays * pitch * lines * stage.dtype.itemsize <= info.local_bytes:
+        if not stage.is_exchanged or arrays * pitch * lines * stage.dtype.itemsize <= info.local_bytes:
             return Group(threads, lines, arrays, pitch, is_padded, lanes)
     return None
 
