@@ -17,12 +17,8 @@ from zyx import dtype as dtypes
 from zyx.errors import ShapeError
 from zyx.fft.arguments import Norm, axis_of, floating, real, scale_of, size_of_axis, sizes_of_axes, swapped
 from zyx.fft.transform import Transformer
-from zyx.functions.complex_numbers import joined, parts
 from zyx.functions.operands import require, wrap
 from zyx.functions.term import Term
-from zyx.graph.fourier import is_smooth, is_transformed
-from zyx.ops import FourierKind
-from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -235,13 +231,7 @@ def _each(
     steps = _steps(whole.shape, sizes, axes, norm, what, is_inverse=is_inverse)
     transformer = _transformer(x, whole)
     for axis, size, scale in steps:
-        fitted = _fitted(whole, axis, size)
-        if is_smooth(size):
-            whole = transformer.along(fitted, axis, is_inverse=is_inverse, scale=scale)
-        else:
-            pairs = _around(_pairs(fitted), axis, len(fitted.shape))
-            found = transformer.transform(pairs, is_inverse=is_inverse, scale=scale)
-            whole = _whole(found.reshape((*fitted.shape, 2)))
+        whole = transformer.transform(_fitted(whole, axis, size), axis, is_inverse=is_inverse, scale=scale)
     return whole
 
 
@@ -252,11 +242,7 @@ def _from_real(term: Term, x: Tensor, n: int | None, axis: int, norm: Norm, what
     size = size_of_axis(n, term.shape[place], what)
     scale = scale_of(norm, size, what, is_inverse=False)
     fitted = _fitted(term, place, size)
-    transformer = _transformer(x, fitted)
-    if is_transformed(size, FourierKind.FROM_REAL):
-        return transformer.along(fitted, place, scale=scale, kind=FourierKind.FROM_REAL)
-    found = transformer.from_real(_around(fitted, place, ndim), scale=scale)
-    return _whole(found.reshape((*fitted.shape[:place], size // 2 + 1, *fitted.shape[place + 1 :], 2)))
+    return _transformer(x, fitted).from_real(fitted, place, scale=scale)
 
 
 def _to_real(term: Term, x: Tensor, n: int | None, axis: int, norm: Norm, what: str) -> Term:
@@ -266,11 +252,8 @@ def _to_real(term: Term, x: Tensor, n: int | None, axis: int, norm: Norm, what: 
     size = size_of_axis(2 * (term.shape[place] - 1) if n is None else n, 0, what)
     scale = scale_of(norm, size, what, is_inverse=True)
     fitted = _fitted(term, place, size // 2 + 1)
-    transformer = _transformer(x, fitted)
-    if fitted.dtype.is_complex and is_transformed(size, FourierKind.TO_REAL):
-        return transformer.along(fitted, place, scale=scale, kind=FourierKind.TO_REAL)
-    found = transformer.to_real(_around(_pairs(fitted), place, ndim), size, scale=scale)
-    return found.reshape((*fitted.shape[:place], size, *fitted.shape[place + 1 :]))
+    whole = fitted if fitted.dtype.is_complex else fitted.cast(dtypes.complex_of(fitted.dtype))
+    return _transformer(x, whole).to_real(whole, place, size, scale=scale)
 
 
 def _transformer(x: Tensor, term: Term) -> Transformer:
@@ -284,25 +267,3 @@ def _fitted(term: Term, axis: int, size: int) -> Term:
     if size < found:
         return term.narrow(axis, 0, size)
     return term.pad([(0, size - found if i == axis else 0) for i in range(len(term.shape))]) if size > found else term
-
-
-def _around(term: Term, axis: int, ndim: int) -> Term:
-    """Return a term with what is before the axis as one, and what is behind as one; pairs stay the last one."""
-    shape = term.shape
-    return term.reshape((size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1 : ndim]), *shape[ndim:]))
-
-
-def _pairs(term: Term) -> Term:
-    """Return real and imaginary parts along one more axis."""
-    shape = (*term.shape, 2)
-    if not term.dtype.is_complex:
-        return term.reshape((*term.shape, 1)).pad([*[(0, 0)] * len(term.shape), (0, 1)])
-    first, second = (part.reshape((*term.shape, 1)).expand(shape) for part in parts(term))
-    return (first.iota(len(term.shape), dtypes.int32) == 0).where(first, second)
-
-
-def _whole(pairs: Term) -> Term:
-    """Return complex numbers."""
-    last, shape = len(pairs.shape) - 1, pairs.shape[:-1]
-    first, second = (pairs.narrow(last, place, place + 1).reshape(shape) for place in range(2))
-    return joined(first, second)
