@@ -80,6 +80,21 @@ class BinaryOp(enum.Enum):
         return f"BinaryOp.{self.name}"
 
 
+class FourierKind(enum.Enum):
+    """What a transform takes and gives: complex numbers both times, or real ones on one side.
+
+    Of the transform of n real numbers, n even, the first ``n / 2 + 1`` elements say all: the others are conjugates of
+    these. `TO_REAL` takes such a half, and has it that the imaginary parts of its first and last element are 0.
+    """
+
+    COMPLEX = "complex"
+    FROM_REAL = "from real"
+    TO_REAL = "to real"
+
+    def __repr__(self) -> str:
+        return f"FourierKind.{self.name}"
+
+
 class ReduceOp(enum.Enum):
     """Operations that combine many values; each is a `BinaryOp` that is associative and commutative (`binary`)."""
 

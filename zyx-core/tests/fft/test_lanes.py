@@ -9,6 +9,7 @@ import pytest
 
 import zyx
 from zyx.graph.fourier import table_of
+from zyx.ops import FourierKind
 from zyx.schedule.fourier.lanes import Work, columns_kernel, rows_kernel, turned_kernel
 
 if TYPE_CHECKING:
@@ -51,3 +52,25 @@ def test_rows_become_columns(interpreter: Runtime, count: int, size: int) -> Non
     work = Work(zyx.float64, size, table_of(size, zyx.float64).size, 0, False, 1.0, 8)
     found = run(turned_kernel((2, count, size, 2), work), x, size)
     np.testing.assert_allclose(found, np.fft.fft(x, axis=2).swapaxes(1, 2), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("lanes", [4, 16])
+@pytest.mark.parametrize("shape", [(2, 4, 1), (2, 26, 1), (2, 42, 1), (1, 256, 1), (2, 32, 3), (1, 90, 11)])
+def test_real_numbers(interpreter: Runtime, shape: tuple[int, int, int], lanes: int) -> None:
+    outer, size, inner = shape
+    x = drawn(*shape).real.copy()
+    wanted = np.fft.rfft(x, axis=1)
+    graph, table = interpreter.graph, zyx.Tensor(table_of(size, zyx.float64, FourierKind.FROM_REAL))
+    for kind, values in (
+        (FourierKind.FROM_REAL, x),
+        (FourierKind.TO_REAL, np.stack((wanted.real, wanted.imag), -1)),
+    ):
+        is_inverse = kind is FourierKind.TO_REAL
+        work = Work(zyx.float64, size // 2, table.shape[0], 0, is_inverse, 2.0, lanes, kind=kind)
+        make = rows_kernel if inner == 1 else columns_kernel
+        (node,) = make((outer, size // 2, inner, 2), work).apply(graph, (zyx.Tensor(values).node, table.node))
+        found = table.like(node).numpy()
+        if is_inverse:
+            np.testing.assert_allclose(found, 2.0 * size * x, rtol=0, atol=1e-11)
+        else:
+            np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], 2.0 * wanted, rtol=0, atol=1e-11)

@@ -1,4 +1,4 @@
-"""Transforms of pairs and of real values against NumPy, with their gradients, and what a graph says of them."""
+"""Transforms of complex numbers and of real ones against NumPy, with their gradients, and what a graph says of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 import zyx
 from zyx.errors import DTypeError, ShapeError
 from zyx.fft.transform import Transformer
+from zyx.functions.complex_numbers import joined
+from zyx.functions.complex_numbers import parts as parts_of
 from zyx.functions.term import Term
 from zyx.graph.evaluate import evaluate
 from zyx.graph.fourier import LONGEST, is_smooth, parts, radices, roots_of_unity, smooth_from, table_of, table_size
@@ -39,7 +41,8 @@ def pairs_of(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def run(runtime: Runtime, change: Callable[[Transformer, Term], Term], values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return what a transformer makes of an array on the default device."""
     x = zyx.Tensor(values)
-    transformer = Transformer(runtime, x.node.device, x.dtype)
+    part = x.dtype.part if x.dtype.is_complex else x.dtype
+    transformer = Transformer(runtime, x.node.device, part)
     return x.like(change(transformer, Term(runtime.graph, x.node)).node).numpy()
 
 
@@ -55,22 +58,22 @@ SIZES = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 30, 34, 77, 97, 121, 210, 256, 509
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("size", SIZES)
-def test_pairs_are_transformed_both_ways(interpreter: Runtime, size: int, kind: type) -> None:
+def test_complex_numbers_are_transformed_both_ways(interpreter: Runtime, size: int, kind: type) -> None:
     x = drawn((2, size, 2 if size < LONGEST else 1), kind, size)
     exact = x.astype(np.complex128)
-    forth = run(interpreter, lambda t, pairs: t.transform(pairs, is_inverse=False, scale=0.5), pairs_of(x))
-    assert_near(forth, pairs_of(0.5 * np.fft.fft(exact, axis=1)), size, kind)
-    back = run(interpreter, lambda t, pairs: t.transform(pairs, is_inverse=True), pairs_of(x))
-    assert_near(back, pairs_of(np.fft.ifft(exact, axis=1, norm="forward")), size, kind)
+    forth = run(interpreter, lambda t, whole: t.transform(whole, 1, is_inverse=False, scale=0.5), x)
+    assert_near(forth, 0.5 * np.fft.fft(exact, axis=1), size, kind)
+    back = run(interpreter, lambda t, whole: t.transform(whole, 1, is_inverse=True), x)
+    assert_near(back, np.fft.ifft(exact, axis=1, norm="forward"), size, kind)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 6, 9, 17, 34, 50, 128, 509])
-def test_real_values_become_half_of_the_pairs_and_come_back(interpreter: Runtime, size: int) -> None:
+def test_real_values_become_half_of_a_transform_and_come_back(interpreter: Runtime, size: int) -> None:
     x = drawn((2, size, 2), np.float64, size).real.copy()
-    found = run(interpreter, lambda t, values: t.from_real(values, scale=3.0), x)
-    assert_near(found, pairs_of(3.0 * np.fft.rfft(x, axis=1)), size, np.float64)
+    found = run(interpreter, lambda t, values: t.from_real(values, 1, scale=3.0), x)
+    assert_near(found, 3.0 * np.fft.rfft(x, axis=1), size, np.float64)
     half = drawn((2, size // 2 + 1, 2), np.float64, size + 1)  # whose imaginary parts at the ends are left out
-    back = run(interpreter, lambda t, pairs: t.to_real(pairs, size, scale=0.5), pairs_of(half))
+    back = run(interpreter, lambda t, whole: t.to_real(whole, 1, size, scale=0.5), half)
     assert_near(back, 0.5 * np.fft.irfft(half, size, axis=1, norm="forward"), size, np.float64)
 
 
@@ -81,13 +84,14 @@ def test_gradients_are_those_of_the_matrix_of_the_transform(interpreter: Runtime
 
     def change(x: zyx.Tensor) -> zyx.Tensor:
         term, transformer = Term(interpreter.graph, x.node), Transformer(interpreter, x.node.device, x.dtype)
-        if way == "transform":
-            found = transformer.transform(term.reshape((1, size, 1, 2)), is_inverse=True, scale=0.3)
-        elif way == "from_real":
-            found = transformer.from_real(term.reshape((1, size, 1)), scale=0.3)
-        else:
-            found = transformer.to_real(term.reshape((1, half, 1, 2)), size, scale=0.3)
-        return x.like(found.reshape((int(np.prod(found.shape)),)).node)
+        if way == "from_real":
+            found = transformer.from_real(term, 0, scale=0.3)
+            return zyx.concat([x.like(part.node) for part in parts_of(found)])
+        count = term.shape[0] // 2
+        whole = joined(term.narrow(0, 0, count), term.narrow(0, count, 2 * count))
+        if way == "to_real":
+            return x.like(transformer.to_real(whole, 0, size, scale=0.3).node)
+        return zyx.concat([x.like(part.node) for part in parts_of(transformer.transform(whole, 0, is_inverse=True))])
 
     count = {"transform": 2 * size, "from_real": size, "to_real": 2 * half}[way]
     matrix = np.stack([change(zyx.Tensor(row)).numpy() for row in np.eye(count)], 1)
@@ -147,7 +151,7 @@ def test_what_is_no_transform_is_refused() -> None:
     for shape in ((4, 2), (1, 4, 1, 3), (1, 17, 1, 2), (1, 0, 1, 2)):
         with pytest.raises(ShapeError, match=r"\(outer, n, inner, 2\)|products of"):
             graph.fourier(graph.leaf(shape, zyx.float32, "a"), table)
-    with pytest.raises(ShapeError, match=r"\(outer, n, inner, 2\), along axis 1, not 2"):
+    with pytest.raises(ShapeError, match=r"\(outer, n, inner, 2\) are transformed along axis 1, not 2"):
         graph.fourier(graph.leaf((1, 4, 4, 2), zyx.float32, "a"), table, 2)
     with pytest.raises(ShapeError, match=r"products of .*, not 17"):
         graph.fourier(graph.leaf((4, 17), zyx.complex64, "a"), table)

@@ -7,7 +7,7 @@ from zyx.errors import VerifyError
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.verify import verify
-from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.ops import BinaryOp, FourierKind, ReduceOp, UnaryOp
 
 F, INT, B = dtypes.float32, dtypes.int32, dtypes.bool_
 X = n.Leaf((4, 3), F, "a", ())
@@ -15,7 +15,13 @@ INTEGERS = n.Leaf((4, 3), INT, "a", ())
 MASK = n.Leaf((4, 3), B, "a", ())
 STATE = n.Leaf((4,), dtypes.uint32, "a", ())
 TABLE = n.Leaf((32,), F, "a", ())  # of transforms of 4
+REAL_TABLE = n.Leaf((42,), F, "a", ())  # of transforms of 8 real numbers
 ELSEWHERE = n.Leaf((4, 3), F, "b", ())
+
+
+def fourier(shape, dtype, sources, axis=1, kind=FourierKind.COMPLEX):
+    return n.Fourier((shape, dtype), sources, axis, False, 1.0, kind)
+
 
 BROKEN = [
     (1, n.Leaf((4, -1), F, "a", ())), (1, n.Leaf((4.0,), F, "a", ())), (1, n.Unary((4, 3), F, "a", (), UnaryOp.NEG)),
@@ -47,12 +53,15 @@ BROKEN = [
     (16, n.RandomBits((2,), F, "a", (STATE,), 0)), (17, n.Contiguous((3, 4), F, "a", (X,))),
     (17, n.ToDevice((4, 3), INT, "b", (X,))),
     (17, n.Alias((4, 3), INT, "a", (X,), detached=True)),
-    (20, n.Fourier((1, 4, 1, 2), F, "a", (n.Leaf((1, 4, 1, 2), dtypes.float64, "a", ()), TABLE), 1, False, 1.0)),
-    (20, n.Fourier((1, 17, 1, 2), F, "a", (n.Leaf((1, 17, 1, 2), F, "a", ()), TABLE), 1, False, 1.0)),
-    (20, n.Fourier((1, 4, 1, 2), F, "a", (n.Leaf((1, 4, 1, 2), F, "a", ()), X), 1, False, 1.0)),
-    (20, n.Fourier((1, 4, 4, 2), F, "a", (n.Leaf((1, 4, 4, 2), F, "a", ()), TABLE), 2, False, 1.0)),
-    (20, n.Fourier((4,), dtypes.complex64, "a", (n.Leaf((4,), dtypes.complex64, "a", ()), TABLE), 1, False, 1.0)),
-    (20, n.Fourier((4,), dtypes.complex128, "a", (n.Leaf((4,), dtypes.complex128, "a", ()), TABLE), 0, False, 1.0)),
+    (21, fourier((1, 4, 1, 2), F, (n.Leaf((1, 4, 1, 2), dtypes.float64, "a", ()), TABLE))),
+    (21, fourier((1, 17, 1, 2), F, (n.Leaf((1, 17, 1, 2), F, "a", ()), TABLE))),
+    (21, fourier((1, 4, 1, 2), F, (n.Leaf((1, 4, 1, 2), F, "a", ()), X))),
+    (21, fourier((1, 4, 4, 2), F, (n.Leaf((1, 4, 4, 2), F, "a", ()), TABLE), 2)),
+    (21, fourier((4,), dtypes.complex64, (n.Leaf((4,), dtypes.complex64, "a", ()), TABLE))),
+    (21, fourier((4,), dtypes.complex128, (n.Leaf((4,), dtypes.complex128, "a", ()), TABLE), 0)),
+    (21, fourier((1, 4, 1, 2), F, (n.Leaf((1, 8, 1), F, "a", ()), REAL_TABLE), 1, FourierKind.FROM_REAL)),
+    (21, fourier((8,), F, (n.Leaf((8,), F, "a", ()), REAL_TABLE), 0, FourierKind.TO_REAL)),
+    (21, fourier((8,), F, (n.Leaf((5,), dtypes.complex64, "a", ()), TABLE), 0, FourierKind.TO_REAL)),
 ]  # fmt: skip
 
 

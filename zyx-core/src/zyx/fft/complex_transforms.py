@@ -17,17 +17,13 @@ from zyx import dtype as dtypes
 from zyx.errors import ShapeError
 from zyx.fft.arguments import Norm, axis_of, floating, real, scale_of, size_of_axis, sizes_of_axes, swapped
 from zyx.fft.transform import Transformer
-from zyx.functions.complex_numbers import joined, parts
 from zyx.functions.operands import require, wrap
 from zyx.functions.term import Term
-from zyx.graph.fourier import is_smooth
-from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.functions import Tensor
-    from zyx.graph import Node
 
 __all__ = [
     "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2",
@@ -63,8 +59,7 @@ def rfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backw
         ShapeError: As for `fft`.
         DTypeError: `x` is complex, or of integers or bools.
     """
-    term = real(x, "rfft")
-    return wrap(_whole(_from_real(term, x, n, axis, norm, "rfft")), x)
+    return wrap(_from_real(real(x, "rfft"), x, n, axis, norm, "rfft").node, x)
 
 
 def irfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
@@ -72,7 +67,7 @@ def irfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "back
 
     Imaginary parts of the first element, and of the last one if `n` is even, count as 0. Errors are those of `fft`.
     """
-    return wrap(_to_real(_pairs(floating(x, "irfft")), x, n, axis, norm, "irfft").node, x)
+    return wrap(_to_real(floating(x, "irfft"), x, n, axis, norm, "irfft").node, x)
 
 
 def hfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
@@ -80,15 +75,14 @@ def hfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backw
     conjugates of these: ``2 * (m - 1)`` of m elements unless `n` is given. Errors are those of `fft`.
     """
     term = floating(x, "hfft")
-    pairs = _pairs(Term(term.graph, term.graph.conjugate(term.node)))
-    return wrap(_to_real(pairs, x, n, axis, swapped(norm), "hfft").node, x)
+    conjugate = Term(term.graph, term.graph.conjugate(term.node))
+    return wrap(_to_real(conjugate, x, n, axis, swapped(norm), "hfft").node, x)
 
 
 def ihfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """Return the inverse of `hfft`, of real `x`. Errors are those of `rfft`."""
-    pairs = _from_real(real(x, "ihfft"), x, n, axis, swapped(norm), "ihfft")
-    first, second = _halves(pairs)
-    return wrap(joined(first, -second).node, x)
+    found = _from_real(real(x, "ihfft"), x, n, axis, swapped(norm), "ihfft")
+    return wrap(found.graph.conjugate(found.node), x)
 
 
 # ---- several axes
@@ -173,15 +167,16 @@ def _of_several(
 def _real_forth(x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None, norm: Norm, what: str) -> Tensor:
     term = real(x, what)
     places, sizes = _some_axes(term, s, axes, what)
-    pairs = _from_real(term, x, sizes[-1], places[-1], norm, what)
-    return wrap(_whole(_each(pairs, x, sizes[:-1], places[:-1], norm, what, is_inverse=False)), x)
+    found = _from_real(term, x, sizes[-1], places[-1], norm, what)
+    return wrap(_each(found, x, sizes[:-1], places[:-1], norm, what, is_inverse=False).node, x)
 
 
 def _real_back(x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None, norm: Norm, what: str) -> Tensor:
     term = floating(x, what)
     places, sizes = _some_axes(term, s, axes, what)
-    pairs = _each(_pairs(term), x, sizes[:-1], places[:-1], norm, what, is_inverse=True)
-    return wrap(_to_real(pairs, x, sizes[-1], places[-1], norm, what).node, x)
+    whole = term if term.dtype.is_complex else term.cast(dtypes.complex_of(term.dtype))
+    whole = _each(whole, x, sizes[:-1], places[:-1], norm, what, is_inverse=True)
+    return wrap(_to_real(whole, x, sizes[-1], places[-1], norm, what).node, x)
 
 
 def _some_axes(
@@ -200,18 +195,8 @@ def _along(
     x: Tensor, sizes: Sequence[int | None], axes: Sequence[int], norm: Norm, what: str, *, is_inverse: bool
 ) -> Tensor:
     term = floating(x, what)
-    steps = _steps(term.shape, sizes, axes, norm, what, is_inverse=is_inverse)
     whole = term if term.dtype.is_complex else term.cast(dtypes.complex_of(term.dtype))
-    transformer = _transformer(x, whole)
-    for axis, size, scale in steps:
-        fitted = _fitted(whole, axis, size)
-        if size == 1 or is_smooth(size):
-            whole = transformer.along(fitted, axis, is_inverse=is_inverse, scale=scale)
-        else:
-            pairs = _around(_pairs(fitted), axis, len(fitted.shape))
-            found = transformer.transform(pairs, is_inverse=is_inverse, scale=scale)
-            whole = Term(whole.graph, _whole(found.reshape((*fitted.shape, 2))))
-    return wrap(whole.node, x)
+    return wrap(_each(whole, x, sizes, axes, norm, what, is_inverse=is_inverse).node, x)
 
 
 def _steps(
@@ -233,7 +218,7 @@ def _steps(
 
 
 def _each(
-    pairs: Term,
+    whole: Term,
     x: Tensor,
     sizes: Sequence[int | None],
     axes: Sequence[int],
@@ -242,37 +227,33 @@ def _each(
     *,
     is_inverse: bool,
 ) -> Term:
-    """Return pairs ``(.., 2)`` transformed along one axis after the other, the last one first."""
-    ndim = len(pairs.shape) - 1
-    steps = _steps(pairs.shape[:ndim], sizes, axes, norm, what, is_inverse=is_inverse)
-    transformer = _transformer(x, pairs)
-    for place, count, scale in steps:
-        fitted = _fitted(pairs, place, count)
-        found = transformer.transform(_around(fitted, place, ndim), is_inverse=is_inverse, scale=scale)
-        pairs = found.reshape(fitted.shape)
-    return pairs
+    """Return complex numbers transformed along one axis after the other, the last one first."""
+    steps = _steps(whole.shape, sizes, axes, norm, what, is_inverse=is_inverse)
+    transformer = _transformer(x, whole)
+    for axis, size, scale in steps:
+        whole = transformer.transform(_fitted(whole, axis, size), axis, is_inverse=is_inverse, scale=scale)
+    return whole
 
 
 def _from_real(term: Term, x: Tensor, n: int | None, axis: int, norm: Norm, what: str) -> Term:
-    """Return half of the pairs of a transform of real numbers."""
+    """Return half of the transform of real numbers, complex."""
     ndim = len(term.shape)
     place = axis_of(axis, ndim, what)
     size = size_of_axis(n, term.shape[place], what)
     scale = scale_of(norm, size, what, is_inverse=False)
     fitted = _fitted(term, place, size)
-    found = _transformer(x, fitted).from_real(_around(fitted, place, ndim), scale=scale)
-    return found.reshape((*fitted.shape[:place], size // 2 + 1, *fitted.shape[place + 1 :], 2))
+    return _transformer(x, fitted).from_real(fitted, place, scale=scale)
 
 
-def _to_real(pairs: Term, x: Tensor, n: int | None, axis: int, norm: Norm, what: str) -> Term:
-    """Return the real numbers whose transform begins with some pairs."""
-    ndim = len(pairs.shape) - 1
+def _to_real(term: Term, x: Tensor, n: int | None, axis: int, norm: Norm, what: str) -> Term:
+    """Return the real numbers whose transform begins with `term`."""
+    ndim = len(term.shape)
     place = axis_of(axis, ndim, what)
-    size = size_of_axis(2 * (pairs.shape[place] - 1) if n is None else n, 0, what)
+    size = size_of_axis(2 * (term.shape[place] - 1) if n is None else n, 0, what)
     scale = scale_of(norm, size, what, is_inverse=True)
-    fitted = _fitted(pairs, place, size // 2 + 1)
-    found = _transformer(x, fitted).to_real(_around(fitted, place, ndim), size, scale=scale)
-    return found.reshape((*fitted.shape[:place], size, *fitted.shape[place + 1 : ndim]))
+    fitted = _fitted(term, place, size // 2 + 1)
+    whole = fitted if fitted.dtype.is_complex else fitted.cast(dtypes.complex_of(fitted.dtype))
+    return _transformer(x, whole).to_real(whole, place, size, scale=scale)
 
 
 def _transformer(x: Tensor, term: Term) -> Transformer:
@@ -286,30 +267,3 @@ def _fitted(term: Term, axis: int, size: int) -> Term:
     if size < found:
         return term.narrow(axis, 0, size)
     return term.pad([(0, size - found if i == axis else 0) for i in range(len(term.shape))]) if size > found else term
-
-
-def _around(term: Term, axis: int, ndim: int) -> Term:
-    """Return a term with what is before the axis as one, and what is behind as one; pairs stay the last one."""
-    shape = term.shape
-    return term.reshape((size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1 : ndim]), *shape[ndim:]))
-
-
-def _pairs(term: Term) -> Term:
-    """Return real and imaginary parts along one more axis."""
-    shape = (*term.shape, 2)
-    if not term.dtype.is_complex:
-        return term.reshape((*term.shape, 1)).pad([*[(0, 0)] * len(term.shape), (0, 1)])
-    first, second = (part.reshape((*term.shape, 1)).expand(shape) for part in parts(term))
-    return (first.iota(len(term.shape), dtypes.int32) == 0).where(first, second)
-
-
-def _halves(pairs: Term) -> tuple[Term, Term]:
-    """Return the real and the imaginary parts."""
-    last, shape = len(pairs.shape) - 1, pairs.shape[:-1]
-    first, second = (pairs.narrow(last, place, place + 1).reshape(shape) for place in range(2))
-    return first, second
-
-
-def _whole(pairs: Term) -> Node:
-    first, second = _halves(pairs)
-    return joined(first, second).node

@@ -23,6 +23,7 @@ from zyx.graph import node as n
 from zyx.graph.host_call import HostCall
 from zyx.graph.loop import Loop
 from zyx.graph.walk import topological
+from zyx.ops import FourierKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -191,6 +192,8 @@ def _computed_in(dtype: DType, *, exact: bool) -> np.dtype[Any]:
 
 
 def _fourier(node: n.Fourier, x: Array) -> Array:
+    if node.kind is not FourierKind.COMPLEX:
+        return _real_fourier(node, x)
     if np.iscomplexobj(x):
         whole = np.fft.ifft(x, axis=node.axis, norm="forward") if node.is_inverse else np.fft.fft(x, axis=node.axis)
         return np.asarray(whole * node.scale).astype(x.dtype)
@@ -198,6 +201,17 @@ def _fourier(node: n.Fourier, x: Array) -> Array:
     values = pairs.view(np.result_type(pairs.dtype, np.complex64))[..., 0]
     found = np.fft.ifft(values, axis=1, norm="forward") if node.is_inverse else np.fft.fft(values, axis=1)
     return np.asarray(np.stack((found.real, found.imag), -1) * pairs.dtype.type(node.scale))
+
+
+def _real_fourier(node: n.Fourier, x: Array) -> Array:
+    dtype = node.dtype.numpy
+    if node.kind is FourierKind.FROM_REAL:
+        found = np.fft.rfft(x, axis=node.axis)
+        whole = found if node.dtype.is_complex else np.stack((found.real, found.imag), -1)
+    else:
+        values = x if np.iscomplexobj(x) else x[..., 0] + 1j * x[..., 1]
+        whole = np.fft.irfft(values, node.shape[node.axis], node.axis, norm="forward")
+    return np.asarray(whole * node.scale).astype(dtype)
 
 
 # ---- windows

@@ -13,7 +13,7 @@ from zyx.errors import DTypeError, ShapeError
 from zyx.graph import making
 from zyx.graph import node as n
 from zyx.integers import check_numbers
-from zyx.ops import BinaryOp, UnaryOp
+from zyx.ops import BinaryOp, FourierKind, UnaryOp
 from zyx.scalar import fold_cast
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _new: Final = object.__new__
 _NUMBERS: Final = frozenset({float, int, bool})
 #: Types of attributes of nodes that need no look.
 _PAIR: Final = [int, int]
-_PLAIN: Final = frozenset({int, bool, float, str, type(None), ops.ReduceOp, ops.UnaryOp, ops.BinaryOp})
+_PLAIN: Final = frozenset({int, bool, float, str, type(None), ops.ReduceOp, ops.UnaryOp, ops.BinaryOp, FourierKind})
 
 
 class Graph:
@@ -410,29 +410,30 @@ class Graph:
         return self._intern(n.Sort(shape, dtypes.int32, x.device, (x,), axis, bits))
 
     def fourier(
-        self, x: n.Node, table: n.Node, axis: int = 1, *, is_inverse: bool = False, scale: float = 1.0
+        self,
+        x: n.Node,
+        table: n.Node,
+        axis: int = 1,
+        *,
+        is_inverse: bool = False,
+        scale: float = 1.0,
+        kind: FourierKind = FourierKind.COMPLEX,
+        as_pairs: bool = False,
     ) -> n.Node:
-        """Return the transform of `x`: complex, or pairs ``(outer, n, inner, 2)`` along axis 1; see `Fourier`.
+        """Return the transform of `x`, see `Fourier`; `as_pairs` says that of a real one.
 
         Raises:
-            DTypeError: `x` is not complex, or of float32 or float64, or the table not of the type of the parts.
-            ShapeError: Another shape, a length with prime factors above 13, or a table of another length.
+            DTypeError: As `zyx.graph.fourier.checked` does.
+            ShapeError: As that does.
         """
-        from zyx.graph.fourier import PRIMES, is_smooth, table_size  # for few programs
+        from zyx.graph.fourier import checked  # for few programs
 
-        part = x.dtype.part if x.dtype.is_complex else x.dtype
-        if part not in (dtypes.float32, dtypes.float64) or table.dtype is not part:
-            raise DTypeError(f"what is transformed is float32 or float64, as its table, not {x.dtype}, {table.dtype}")
         axis = shapes.normalize_axis(axis, x.ndim)
-        if not x.dtype.is_complex and (x.ndim != 4 or x.shape[3] != 2 or axis != 1):
-            raise ShapeError(f"pairs are transformed as (outer, n, inner, 2), along axis 1, not {axis} of {x.shape}")
-        size = x.shape[axis]
-        if not is_smooth(size):
-            raise ShapeError(f"lengths that are transformed are products of {PRIMES}, not {size}")
-        if table.shape != (table_size(size),):
-            raise ShapeError(f"the table of {size} has shape ({table_size(size)},), not {table.shape}")
+        like = checked(x, table, axis, kind, as_pairs=as_pairs)
         making.check_devices("fourier", x, table)
-        return self._intern(n.Fourier(x.shape, x.dtype, x.device, (x, table), axis, is_inverse, scale))
+        if kind is not FourierKind.COMPLEX:
+            is_inverse = kind is FourierKind.TO_REAL
+        return self._intern(n.Fourier(like, (x, table), axis, is_inverse, scale, kind))
 
     # ---- others
 

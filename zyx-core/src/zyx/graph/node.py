@@ -43,7 +43,7 @@ from zyx.graph.base import Sources
 
 if TYPE_CHECKING:
     from zyx.dtype import DType, Scalar
-    from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+    from zyx.ops import BinaryOp, FourierKind, ReduceOp, UnaryOp
     from zyx.shape import Shape
 
 
@@ -408,27 +408,25 @@ class Sort(Node):
 
 
 class Fourier(Node):
-    """Sources (x, table): `scale` times the discrete Fourier transform of x along an axis.
+    """Sources (x, table): `scale` times the discrete Fourier transform of x along an axis, which is of a `kind`.
 
-    x is complex; or of pairs, ``(outer, n, inner, 2)`` along axis 1, with real and imaginary parts along the last axis,
-    which is what schedules know. Element k is the sum over j of x[j] times ``exp(2 pi i j k / n)``, or of
-    its conjugate unless it `is_inverse`. The table has the powers of the root of unity in the order of
-    `zyx.graph.fourier`; what it holds is no argument of the transform, and is given since a graph has no arrays.
+    Complex numbers are complex; or pairs, ``(outer, n, inner, 2)`` along axis 1, beside real ``(outer, n, inner)``:
+    that is what schedules know. Element k is the sum over j of x[j] times ``exp(2 pi i j k / n)``, or of its conjugate
+    unless it `is_inverse`. The table has powers of roots of unity in the order of `zyx.graph.fourier`; what it holds is
+    no argument of the transform, and is given since a graph has no arrays.
     """
 
-    __slots__ = ("axis", "is_inverse", "scale")
+    __slots__ = ("axis", "is_inverse", "kind", "scale")
 
     def __init__(
-        self, shape: Shape, dtype: DType, device: str, sources: Sources, axis: int, is_inverse: bool, scale: float
+        self, like: tuple[Shape, DType], sources: Sources, axis: int, is_inverse: bool, scale: float, kind: FourierKind
     ) -> None:
-        super().__init__(shape, dtype, device, sources)
-        self.axis = axis
-        self.is_inverse = is_inverse
-        self.scale = scale
+        super().__init__(*like, sources[0].device, sources)
+        self.axis, self.is_inverse, self.scale, self.kind = axis, is_inverse, scale, kind
 
     @property
     def attributes(self) -> tuple[object, ...]:
-        return (self.axis, self.is_inverse, self.scale.hex())
+        return (self.axis, self.is_inverse, self.scale.hex(), self.kind)
 
 
 class RandomBits(Node):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from zyx.graph import node as n
 from zyx.graph.walk import topological
+from zyx.ops import FourierKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +84,8 @@ def _name_and_fields(node: n.Node) -> tuple[str, list[tuple[str, object]]]:
         case n.Sort():
             return "sort", [("axis", node.axis), ("bits", node.bits)]
         case n.Fourier():
-            return "fourier", [("axis", node.axis), ("is_inverse", node.is_inverse), ("scale", node.scale)]
+            kind = [] if node.kind is FourierKind.COMPLEX else [("kind", node.kind.value)]
+            return "fourier", [("axis", node.axis), ("is_inverse", node.is_inverse), ("scale", node.scale), *kind]
         case n.RandomBits():
             return "random_bits", [("offset", node.offset)]
         case n.Alias():

@@ -58,8 +58,11 @@ def rebuild(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
             return graph.scatter(sources[0], sources[1], sources[2], axis, op4)
         case n.Sort(axis=axis, bits=bits):
             return graph.sort(sources[0], axis, bits, node.shape[axis])
-        case n.Fourier(axis=axis, is_inverse=is_inverse, scale=scale):
-            return graph.fourier(sources[0], sources[1], axis, is_inverse=is_inverse, scale=scale)
+        case n.Fourier(axis=axis, is_inverse=is_inverse, scale=scale, kind=kind):
+            x, table = sources
+            return graph.fourier(
+                x, table, axis, is_inverse=is_inverse, scale=scale, kind=kind, as_pairs=not node.dtype.is_complex
+            )
         case n.RandomBits(offset=offset):
             return graph.random_bits(sources[0], node.shape, node.dtype, offset)
         case n.Contiguous():

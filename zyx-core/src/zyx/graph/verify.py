@@ -26,8 +26,9 @@ By kind; "the source" is the first one:
 18. `Sort`: int32 of uint32 or uint64 with no more bits than these have, and at most as many places as the axis has.
 19. `Custom`: if the host computes it, or it is a loop, shape and dtype of that output of it.
 20. `Complex`: two sources of its shape and of the type of its parts. `Component`: the other way round.
-21. `Fourier`: complex numbers, or float32 or float64 pairs, of a length that is a product of small primes, with a
-    table of its size and of the type of the parts.
+21. `Fourier`: complex numbers, or float32 or float64 pairs, of a length that is a product of small primes, or real
+    numbers of twice such a length, on one side or both, as its kind says; with a table of its size and of the type of
+    the parts.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx import ops
-from zyx.errors import VerifyError
+from zyx.errors import DTypeError, ShapeError, VerifyError
 from zyx.graph import node as n
 from zyx.graph.given import Box, Front, Number
 from zyx.graph.host_call import HostCall
@@ -157,16 +158,17 @@ def _checks(node: n.Node) -> Iterable[tuple[int, bool, str]]:
             )
             yield 18, fits, "the shape is the source's, with as many places along the axis or fewer"
         case n.Fourier():
-            from zyx.graph.fourier import is_smooth, table_size  # for few programs
+            from zyx.graph.fourier import checked  # for few programs
 
             x, table = node.sources
-            part = x.dtype.part if x.dtype.is_complex else x.dtype
-            fits = part in (dtypes.float32, dtypes.float64) and table.dtype is part
-            yield 20, fits and node.dtype is x.dtype, "float32 or float64 throughout"
-            fits = 0 <= node.axis < x.ndim if x.dtype.is_complex else x.ndim == 4 and x.shape[3] == 2 and node.axis == 1
-            fits = fits and node.shape == x.shape and is_smooth(x.shape[node.axis])
-            yield 20, fits, "complex or (outer, n, inner, 2), n a product of small primes"
-            yield 20, fits and table.shape == (table_size(x.shape[node.axis]),), "a table of the length's size"
+            is_axis = 0 <= node.axis < x.ndim
+            yield 21, is_axis, "the axis is one of the source"
+            try:
+                like = checked(x, table, node.axis if is_axis else 0, node.kind, as_pairs=not node.dtype.is_complex)
+            except (DTypeError, ShapeError) as error:
+                yield 21, False, str(error)
+            else:
+                yield 21, like == (node.shape, node.dtype), f"the result is {like[1]}{list(like[0])}"
         case _:  # leaves hold anything; what a hand-written kernel does is its own business
             return
 

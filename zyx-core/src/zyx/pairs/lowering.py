@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.graph.node import Node
+    from zyx.shape import Shape
 
 Parts: TypeAlias = "tuple[Node, Node]"
 
@@ -91,12 +92,18 @@ class _Lowering:
             self._parts[node] = self._computed(node)
 
     def _transformed(self, node: n.Fourier) -> Node:
-        graph, shape, axis = self._graph, node.shape, node.axis
+        """Return a transform with complex numbers as pairs, along the middle one of three axes."""
+        graph, axis = self._graph, node.axis
         x, table = node.sources
-        around = (size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1 :]), 2)
-        pairs = graph.reshape(self._whole_of(x), around)
-        found = graph.fourier(pairs, self._real[table], is_inverse=node.is_inverse, scale=node.scale)
-        return graph.reshape(found, (*shape, 2))
+        around: Shape = (size_of(x.shape[:axis]), x.shape[axis], size_of(x.shape[axis + 1 :]))
+        if x.dtype.is_complex:
+            lying = graph.reshape(self._whole_of(x), (*around, 2))
+        else:
+            lying = graph.reshape(self._real[x], around)
+        found = graph.fourier(
+            lying, self._real[table], is_inverse=node.is_inverse, scale=node.scale, kind=node.kind, as_pairs=True
+        )
+        return graph.reshape(found, (*node.shape, 2) if node.dtype.is_complex else node.shape)
 
     def _hosted(self, node: n.Custom) -> Node:
         """Return an output of a call of the host, which takes and gives pairs."""
@@ -144,6 +151,8 @@ class _Lowering:
                 return self._hosted(node)
             case n.Binary(op=op) if node.sources[0].dtype.is_complex:
                 return self._comparison(op, self._parts[node.sources[0]], self._parts[node.sources[1]])
+            case n.Fourier() if node.sources[0].dtype.is_complex:
+                return self._transformed(node)
             case _:
                 return rebuild(self._graph, node, [self._real[source] for source in node.sources])
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from zyx import dtype as dtypes
 from zyx.autograd.term import Term
 from zyx.errors import GradientError
-from zyx.ops import UnaryOp
+from zyx.ops import BinaryOp, FourierKind, UnaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,8 +67,31 @@ def to_device(graph: Graph, node: ToDevice, upstream: Node) -> tuple[Node]:
 
 def fourier(graph: Graph, node: Fourier, upstream: Node) -> tuple[Node, None]:
     """By the transpose: the matrix of complex numbers is its own, that of pairs has the inverse transform, unscaled."""
+    if node.kind is not FourierKind.COMPLEX:
+        return _real_fourier(graph, node, upstream), None
     is_inverse = node.is_inverse if node.dtype.is_complex else not node.is_inverse
     return graph.fourier(upstream, node.sources[1], node.axis, is_inverse=is_inverse, scale=node.scale), None
+
+
+def _real_fourier(graph: Graph, node: Fourier, upstream: Node) -> Node:
+    """By the one in the other direction: half of a transform has all but its first and last element for two."""
+    x, table = node.sources
+    axis, scale = node.axis, node.scale
+    if node.kind is FourierKind.FROM_REAL:
+        halved = _inside_times(graph, graph.conjugate(upstream), axis, 0.5)
+        return graph.fourier(halved, table, axis, scale=scale, kind=FourierKind.TO_REAL)
+    as_pairs = not x.dtype.is_complex
+    found = graph.fourier(upstream, table, axis, scale=scale, kind=FourierKind.FROM_REAL, as_pairs=as_pairs)
+    return graph.conjugate(_inside_times(graph, found, axis, 2.0))
+
+
+def _inside_times(graph: Graph, x: Node, axis: int, factor: float) -> Node:
+    """Return `x` with all but the first and the last element along an axis times a factor."""
+    place = graph.iota(x.shape, axis, dtypes.int32, x.device)
+    ends = [graph.const(end, dtypes.int32, x.device, x.shape) for end in (0, x.shape[axis] - 1)]
+    is_end = graph.binary(BinaryOp.OR, *(graph.binary(BinaryOp.EQ, place, end) for end in ends))
+    factors = graph.const(factor, x.dtype, x.device, x.shape)
+    return graph.where(is_end, x, graph.binary(BinaryOp.MUL, x, factors))
 
 
 def custom(graph: Graph, node: Custom, upstream: Node) -> tuple[Node | None, ...]:

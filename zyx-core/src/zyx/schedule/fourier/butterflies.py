@@ -114,3 +114,23 @@ def _turned(code: Code, x: Pair, turns: int, size: int) -> Pair:
     for _ in range(eighths // 2):
         real, imaginary = imaginary, code.unary(UnaryOp.NEG, real)
     return real, imaginary
+
+
+def combined(code: Code, x: Pair, y: Pair, factor: Pair) -> Pair:
+    """Return ``x + y* + f (x - y*)``."""
+    (a, b), (c, d) = x, y
+    turned = times(code, (subtract(code, a, c), add(code, b, d)), factor)
+    return add(code, add(code, a, c), turned[0]), add(code, subtract(code, b, d), turned[1])
+
+
+def apart(code: Code, z: Pair, mirrored: Pair, root: Pair) -> Pair:
+    """Return twice an element of the transform of real numbers, of those of pairs; see `zyx.graph.fourier`."""
+    cosine, sine = root
+    return combined(code, z, mirrored, (sine, code.unary(UnaryOp.NEG, cosine)))
+
+
+def together(code: Code, x: Pair, mirrored: Pair, root: Pair, is_first: ValueId) -> Pair:
+    """Return what `apart` takes, of elements; the first one and its mirror image have no imaginary parts."""
+    cosine, sine = root
+    real, other = ((pair[0], code.where(is_first, code.like(0.0, pair[1]), pair[1])) for pair in (x, mirrored))
+    return combined(code, real, other, (sine, cosine))

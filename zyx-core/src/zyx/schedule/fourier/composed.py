@@ -19,16 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.graph import Graph
-    from zyx.graph import node as n
     from zyx.graph.node import Node
+    from zyx.schedule.fourier.problem import Problem
     from zyx.shape import Shape
 
 
-def composed(graph: Graph, node: n.Fourier) -> Node:
-    """Return ordinary nodes with the values of `node`."""
-    x, table = node.sources
-    outer, size, inner, _ = x.shape
-    writer = Composed(graph, table, is_inverse=node.is_inverse)
+def composed(graph: Graph, problem: Problem) -> Node:
+    """Return ordinary nodes with the values of a transform of complex numbers."""
+    x, outer, size, inner = problem.x, problem.outer, problem.size, problem.inner
+    writer = Composed(graph, problem.table, is_inverse=problem.is_inverse)
     starts = offsets(size)
     if len(parts(size)) == 1:
         result = writer.part(x, size, starts[0])
@@ -39,10 +38,13 @@ def composed(graph: Graph, node: n.Fourier) -> Node:
         first = writer.rotated(first, writer.factors(starts[2], rows, columns), (1, rows, columns, 1, 1))
         second = writer.part(graph.reshape(first, (outer * rows, columns, inner, 2)), columns, starts[1])
         second = graph.permute(graph.reshape(second, (outer, rows, columns, inner, 2)), (0, 2, 1, 3, 4))
-        result = graph.reshape(second, node.shape)
-    if node.scale != 1.0:
-        result = graph.binary(BinaryOp.MUL, result, graph.const(node.scale, node.dtype, node.device, node.shape))
-    return result
+        result = graph.reshape(second, problem.shape)
+    return scaled(graph, result, problem.scale)
+
+
+def scaled(graph: Graph, x: Node, scale: float) -> Node:
+    """Return `x` times a number."""
+    return x if scale == 1.0 else graph.binary(BinaryOp.MUL, x, graph.const(scale, x.dtype, x.device, x.shape))
 
 
 class Composed:
@@ -96,6 +98,56 @@ class Composed:
         straight = self._graph.binary(BinaryOp.MUL, x, cosine)
         crossed = self._graph.binary(BinaryOp.MUL, self._graph.flip(x, (last,)), sine)
         return self._graph.binary(BinaryOp.ADD, straight, crossed)
+
+    # ---- real numbers, see `zyx.graph.fourier`; the table's part of them starts at `start`
+
+    def paired(self, x: Node) -> Node:
+        """Return ``(outer, n, inner)`` as pairs ``(outer, n / 2, inner, 2)``, whose parts are neighbours."""
+        outer, size, inner = x.shape
+        if inner == 1:  # they lie side by side, where kernels read them
+            return self._graph.reshape(x, (outer, size // 2, 1, 2))
+        return self._graph.permute(self._graph.reshape(x, (outer, size // 2, 2, inner)), (0, 1, 3, 2))
+
+    def unpaired(self, x: Node) -> Node:
+        """Return what `paired` makes pairs of."""
+        outer, half, inner, _ = x.shape
+        return self._graph.reshape(x if inner == 1 else self._graph.permute(x, (0, 1, 3, 2)), (outer, 2 * half, inner))
+
+    def apart(self, z: Node, start: int) -> Node:
+        """Return half of the transform of real numbers, of the transform of `paired` ones: one element more."""
+        graph = self._graph
+        outer, half, inner, _ = z.shape
+        around = graph.pad(z, [(0, 0), (0, 1), (0, 0), (0, 0)])  # the first one is behind the last one, too
+        first = graph.shrink(z, [(0, outer), (0, 1), (0, inner), (0, 2)])
+        around = graph.binary(BinaryOp.ADD, around, graph.pad(first, [(0, 0), (half, 0), (0, 0), (0, 0)]))
+        cosine, sine = self._halves(start, half + 1)
+        factors = sine, graph.unary(UnaryOp.NEG, cosine)
+        return scaled(graph, self._combined(around, graph.flip(around, (1,)), factors), 0.5)
+
+    def together(self, x: Node, start: int) -> Node:
+        """Return what has the transform, unscaled and inverse, of `paired` real numbers, of half of theirs."""
+        graph = self._graph
+        outer, size, inner, _ = x.shape
+        is_end = graph.binary(BinaryOp.OR, *(self._places(x.shape, 1, end) for end in (0, size - 1)))
+        is_left_out = graph.binary(BinaryOp.AND, is_end, self._places(x.shape, 3, 1))
+        x = graph.where(is_left_out, graph.const(0.0, x.dtype, x.device, x.shape), x)
+        bounds = [(0, outer), (0, size - 1), (0, inner), (0, 2)]
+        cosine, sine = (graph.shrink(root, [(0, size - 1)]) for root in self._halves(start, size))
+        return self._combined(graph.shrink(x, bounds), graph.shrink(graph.flip(x, (1,)), bounds), (sine, cosine))
+
+    def _halves(self, start: int, count: int) -> tuple[Node, Node]:
+        cosine, sine = (
+            self._graph.shrink(self._table, [(at, at + count)]) for at in (start, start + count)
+        )  # fmt: skip
+        return cosine, sine
+
+    def _combined(self, x: Node, mirrored: Node, factors: tuple[Node, Node]) -> Node:
+        """Return ``x + y* + f (x - y*)``, of which `factors` has the parts of f."""
+        graph = self._graph
+        is_real = self._places(x.shape, 3, 0)
+        other = graph.where(is_real, mirrored, graph.unary(UnaryOp.NEG, mirrored))
+        turned = self.rotated(graph.binary(BinaryOp.SUB, x, other), factors, (1, x.shape[1], 1, 1))
+        return graph.binary(BinaryOp.ADD, graph.binary(BinaryOp.ADD, x, other), turned)
 
     def _summed(self, x: Node, roots: tuple[Node, Node]) -> Node:
         """Return the small transforms of ``(outer, S, r, m, 2)`` along axis 2, as ``(outer, r, S, m, 2)``."""

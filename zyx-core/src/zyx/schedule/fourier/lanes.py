@@ -15,11 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from zyx.graph.fourier import passes
+from zyx import dtype as dtypes
+from zyx.graph.fourier import passes, table_size
 from zyx.ir import kernel as k
+from zyx.ops import FourierKind
 from zyx.schedule.code import Code, Number
 from zyx.schedule.custom import CustomKernel
-from zyx.schedule.fourier.butterflies import Pair, multiply, small_transform, times
+from zyx.schedule.fourier.butterflies import Pair, apart, multiply, small_transform, times, together
 from zyx.schedule.powers import previous_power
 from zyx.shape import size_of
 
@@ -52,6 +54,8 @@ class Work:
         lanes: Most lanes of a vector.
         factors: Where the table has what the results of columns are multiplied by, ``(size, 2, inner)``; None if they
             are not.
+        kind: Of other ones than complex, what is taken or given is as `zyx.schedule.fourier.problem` has it, and rows
+            and columns are of `size` pairs; the table has what they take behind that of this size.
     """
 
     dtype: DType
@@ -62,6 +66,20 @@ class Work:
     scale: float
     lanes: int
     factors: int | None = None
+    kind: FourierKind = FourierKind.COMPLEX
+
+    @property
+    def halves(self) -> int:
+        """Where the table has what real numbers take."""
+        return table_size(self.size)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """How many pairs a row has before, and behind: one more where there is half of a transform."""
+        return (
+            self.size + (self.kind is FourierKind.TO_REAL),
+            self.size + (self.kind is FourierKind.FROM_REAL),
+        )
 
 
 def scratch_bytes(size: int, lanes: int, dtype: DType) -> int:
@@ -73,19 +91,22 @@ def rows_kernel(shape: Shape, work: Work) -> CustomKernel:
     """Return the kernel that transforms ``(outer, n, 1, 2)``."""
     writer = _Writer(shape, work, shape[0], 1)
     code, size = writer.code, work.size
-    base = code.times(writer.group, Number(size))
+    source, target = (code.times(writer.group, Number(end)) for end in work.ends)
+    is_apart = work.kind is FourierKind.FROM_REAL
     first, *others = passes(size)
     if not others:
-        writer.run(passes(size), writer.reads(base, 1, 1), writer.writes(base, 1, 1), 1)
-        return writer.finish("rows", shape)
-    writer.first_of_row(first, base)
+        writer.run(passes(size), writer.reads(source, 1, 1), None if is_apart else writer.writes(target, 1, 1), 1)
+    else:
+        writer.first_of_row(first, source)
     done = first.radix
     for number, each in enumerate(others):
         lanes = min(work.lanes, previous_power(done))
-        write = writer.writes(base, 1, lanes) if each is others[-1] else None
+        write = writer.writes(target, 1, lanes) if each is others[-1] and not is_apart else None
         writer.along_row(each, done, lanes, number % 2, write)
         done *= each.radix
-    return writer.finish("rows", shape)
+    if is_apart:
+        writer.apart(len(others) % 2, target, 1, min(work.lanes, previous_power(size + 1)))
+    return writer.finish("rows", outer=shape[0], inner=1)
 
 
 def columns_kernel(shape: Shape, work: Work) -> CustomKernel:
@@ -96,9 +117,15 @@ def columns_kernel(shape: Shape, work: Work) -> CustomKernel:
     writer = _Writer(shape, work, outer * blocks, lanes)
     code = writer.code
     column = code.least(code.times(code.rest(writer.group, Number(blocks)), Number(lanes)), Number(inner - lanes))
-    base = code.plus(code.times(code.over(writer.group, Number(blocks)), Number(size * inner)), column)
-    writer.run(passes(size), writer.reads(base, inner, lanes), writer.writes(base, inner, lanes, column), lanes)
-    return writer.finish("columns", shape)
+    from_real, to_real = work.kind is FourierKind.FROM_REAL, work.kind is FourierKind.TO_REAL
+    lengths = 2 * size if from_real else work.ends[0], 2 * size if to_real else work.ends[1]
+    row = code.over(writer.group, Number(blocks))
+    source, target = (code.plus(code.times(row, Number(length * inner)), column) for length in lengths)
+    write = None if from_real else writer.writes(target, inner, lanes, column)
+    held = writer.run(passes(size), writer.reads(source, inner, lanes), write, lanes)
+    if from_real:
+        writer.apart(held, target, inner, lanes)
+    return writer.finish("columns", outer, inner)
 
 
 def turned_kernel(shape: Shape, work: Work) -> CustomKernel:
@@ -113,7 +140,7 @@ def turned_kernel(shape: Shape, work: Work) -> CustomKernel:
     writer.turn_rows(code.plus(start, code.times(column, Number(size))), lanes)
     write = writer.writes(code.plus(start, column), count, lanes)
     writer.run(passes(size), None, write, lanes)
-    return writer.finish("turned", (outer, size, count, 2))
+    return writer.finish("turned", outer, count)
 
 
 class _Writer:
@@ -121,10 +148,10 @@ class _Writer:
 
     def __init__(self, shape: Shape, work: Work, groups: int, lanes: int) -> None:
         self.work = work
-        elements = size_of(shape)
-        self.code = code = Code(elements)
-        self._result = code.define(k.Memory.GLOBAL, work.dtype, elements)
-        self._source = code.define(k.Memory.GLOBAL, work.dtype, elements, mutable=False)
+        source, result = (size_of(shape) // work.size * end for end in work.ends)
+        self.code = code = Code(max(source, result))
+        self._result = code.define(k.Memory.GLOBAL, work.dtype, result)
+        self._source = code.define(k.Memory.GLOBAL, work.dtype, source, mutable=False)
         self._table = code.define(k.Memory.GLOBAL, work.dtype, work.table, mutable=False)
         length = work.size * lanes + _BEHIND
         self._held = [
@@ -133,33 +160,74 @@ class _Writer:
         ]
         self.group = code.index(k.Axis.GROUP, 0, groups, code.position)
 
-    def finish(self, name: str, shape: Shape) -> CustomKernel:
+    def finish(self, name: str, outer: int, inner: int) -> CustomKernel:
         """Return the kernel."""
-        return CustomKernel(self.code.finish(f"fourier_{name}_{self.work.size}"), ((shape, self.work.dtype),))
+        work = self.work
+        is_real = work.kind is FourierKind.TO_REAL
+        shape = (outer, 2 * work.size, inner) if is_real else (outer, work.ends[1], inner, 2)
+        return CustomKernel(self.code.finish(f"fourier_{name}_{work.size}"), ((shape, work.dtype),))
 
     # ---- memory
 
     def reads(self, base: k.ValueId, stride: int, lanes: int) -> Read:
-        """Return what reads the source at ``base + stride * place``."""
-        code = self.code
+        """Return what reads the source at ``base + stride * place``: pairs, or those that real numbers are taken as."""
+        code, work = self.code, self.work
 
         def read(place: k.ValueId) -> Pair:
-            index = code.times(code.plus(base, code.times(place, Number(stride))), Number(2))
-            if lanes == 1:
-                pair = code.load(self._source, index), code.load(self._source, code.plus(index, Number(1)))
-            else:
-                both = code.load(self._source, index, 2 * lanes)
+            if work.kind is FourierKind.FROM_REAL and stride > 1:
+                index = code.plus(base, code.times(place, Number(2 * stride)))
                 pair = (
-                    code.shuffle(both, both, tuple(range(0, 2 * lanes, 2))),
-                    code.shuffle(both, both, tuple(range(1, 2 * lanes, 2))),
+                    code.load(self._source, index, lanes),
+                    code.load(self._source, code.plus(index, Number(stride)), lanes),
                 )
-            return (pair[1], pair[0]) if self.work.is_inverse else pair
+            else:
+                pair = self._pair_at(code.plus(base, code.times(place, Number(stride))), lanes)
+            if work.kind is FourierKind.TO_REAL:
+                pair = self._together(place, pair, base, stride, lanes)
+            return (pair[1], pair[0]) if work.is_inverse else pair
 
         return read
+
+    def _pair_at(self, place: k.ValueId, lanes: int) -> Pair:
+        code = self.code
+        index = code.times(place, Number(2))
+        if lanes == 1:
+            return code.load(self._source, index), code.load(self._source, code.plus(index, Number(1)))
+        both = code.load(self._source, index, 2 * lanes)
+        real, imaginary = (code.shuffle(both, both, tuple(range(part, 2 * lanes, 2))) for part in (0, 1))
+        return real, imaginary
+
+    def _together(self, place: k.ValueId, pair: Pair, base: k.ValueId, stride: int, lanes: int) -> Pair:
+        """Return what half of a transform, with `pair` at a place, makes of it there; lanes are along rows, if any."""
+        code = self.code
+        along = lanes if stride == 1 else 1
+        opposite = code.minus(code.at(self.work.size - (along - 1)), place)
+        mirrored = self._pair_at(code.plus(base, code.times(opposite, Number(stride))), lanes)
+        is_first = code.equal(place, Number(0))
+        if along > 1:
+            mirrored = self._reversed(mirrored)
+            is_other = code.const(False, dtypes.bool_)
+            is_first = code.vectorize((is_first, *[is_other] * (along - 1)))
+        return together(code, pair, mirrored, self._root(place, along, lanes), is_first)
+
+    def _reversed(self, pair: Pair) -> Pair:
+        lanes = self.code.type_of(pair[0]).lanes
+        order = tuple(reversed(range(lanes)))
+        return self.code.shuffle(pair[0], pair[0], order), self.code.shuffle(pair[1], pair[1], order)
+
+    def _root(self, place: k.ValueId, along: int, lanes: int) -> Pair:
+        """Return roots of unity that real numbers take: at so many places, in all lanes."""
+        code = self.code
+        start = code.plus(place, Number(self.work.halves))
+        cosine, sine = (
+            code.load(self._table, code.plus(start, Number(part * (self.work.size + 1))), along) for part in (0, 1)
+        )
+        return (cosine, sine) if along == lanes else (code.splat(cosine, lanes), code.splat(sine, lanes))
 
     def writes(self, base: k.ValueId, stride: int, lanes: int, column: k.ValueId | None = None) -> Write:
         """Return what writes the result at ``base + stride * place``, scaled and times the factors."""
         code, work = self.code, self.work
+        factor = work.scale * (0.5 if work.kind is FourierKind.FROM_REAL else 1.0)
 
         def write(place: k.ValueId, pair: Pair) -> None:
             if work.factors is not None and column is not None:
@@ -167,10 +235,15 @@ class _Writer:
                 at = code.plus(at, Number(work.factors))
                 cosine = code.load(self._table, at, lanes)
                 pair = times(code, pair, (cosine, code.load(self._table, code.plus(at, Number(stride)), lanes)))
-            if work.scale != 1.0:
-                scale = code.like(work.scale, pair[0])
+            if factor != 1.0:
+                scale = code.like(factor, pair[0])
                 pair = multiply(code, pair[0], scale), multiply(code, pair[1], scale)
             real, imaginary = (pair[1], pair[0]) if work.is_inverse else pair
+            if work.kind is FourierKind.TO_REAL and stride > 1:
+                index = code.plus(base, code.times(place, Number(2 * stride)))
+                code.store(self._result, index, real)
+                code.store(self._result, code.plus(index, Number(stride)), imaginary)
+                return
             index = code.times(code.plus(base, code.times(place, Number(stride))), Number(2))
             if lanes == 1:
                 code.store(self._result, index, real)
@@ -202,15 +275,39 @@ class _Writer:
 
     # ---- passes
 
-    def run(self, several: Sequence[Pass], read: Read | None, write: Write, lanes: int) -> None:
-        """Write passes whose lanes are independent transforms; without `read`, of what the first array holds."""
-        done, number = 1, 0 if read is None else 1
+    def run(self, several: Sequence[Pass], read: Read | None, write: Write | None, lanes: int) -> int:
+        """Write passes whose lanes are independent transforms; without `read`, of what the first arrays hold.
+
+        Returns:
+            Without `write`, which arrays hold the results.
+        """
+        done, number = 1, 0 if read is None else -1
         for each in several:
             source = read if read is not None and done == 1 else self._held_at(number, lanes, lanes)
-            number = 1 - number if len(self._held) > 1 else number
-            target = write if each is several[-1] else self._hold_at(number, lanes)
+            number = (number + 1) % len(self._held)
+            is_last = each is several[-1]
+            target = write if is_last and write is not None else self._hold_at(number, lanes)
             self._pass(each, done, done, lanes, source, target, step=1)
             done *= each.radix
+        return number
+
+    def apart(self, number: int, base: k.ValueId, stride: int, lanes: int) -> None:
+        """Write half of the transform of real numbers, of what arrays hold; lanes are along rows, if any."""
+        code, size, arrays = self.code, self.work.size, self._held[number]
+        along, unit = (lanes, 1) if stride == 1 else (1, lanes)
+        width = lanes if unit > 1 else 1
+        for array in arrays:  # once around: the first one is behind the last one, too
+            code.store(array, code.at(size * unit), code.load(array, code.at(0), width))
+        place = code.times(code.loop(-(-(size + 1) // along), code.position), Number(along))
+        if (size + 1) % along:
+            place = code.least(place, Number(size + 1 - along))
+        read = self._held_at(number, lanes, unit)
+        mirrored = read(code.minus(code.at(size - (along - 1)), place))
+        if along > 1:
+            mirrored = self._reversed(mirrored)
+        pair = apart(code, read(place), mirrored, self._root(place, along, lanes))
+        self.writes(base, stride, lanes)(place, pair)
+        code.end_loop()
 
     def along_row(self, each: Pass, done: int, lanes: int, number: int, write: Write | None) -> None:
         """Write a pass of a row whose lanes run over what is done."""
