@@ -2,8 +2,8 @@
 
     python tests/replay/recorded.py c "AVX-512 processor"       writes devices/avx-512-processor.json
 
-Of an AVX2 processor there is the record of the one with AVX-512, with half its vectors and registers; of an H200 that of
-an H100, with memory of 4.8 TB/s. The driver and its version are left out: they are keys of caches, and nothing is chosen by them.
+Of an AVX2 processor there is the record of the one with AVX-512, with half its vectors and registers; of an H200 that
+of an H100, with memory of 4.8 TB/s. The driver and its version are left out: nothing is chosen by them.
 """
 
 from __future__ import annotations
