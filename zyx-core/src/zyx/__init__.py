@@ -8,7 +8,8 @@
     print(y.numpy())
 
 Names are the Array API's first, then NumPy's, then PyTorch's; most functions are methods of tensors, too. Importing zyx
-opens no device and loads no driver; `fft`, `linalg`, `nn`, `optim` and `io` are imported when they are first used.
+opens no device and loads no driver; `compute`, `fft`, `linalg`, `nn`, `optim` and `io` are imported when they are
+first used.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ from zyx.tensor.tensor import Tensor
 from zyx.version import __version__
 
 if TYPE_CHECKING:
+    from zyx import compute as compute
     from zyx import fft as fft
     from zyx import io as io
     from zyx import linalg as linalg
@@ -130,7 +132,7 @@ _LAZY: Final = {
 }  # fmt: skip
 """What is imported when it is first used: modules, and their names here, which their own `__all__` has as well."""
 _HOMES: Final = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES: Final = ("fft", "io", "linalg", "nn", "optim")
+_MODULES: Final = ("compute", "fft", "io", "linalg", "nn", "optim")
 
 __all__ = [
     "DType", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__", "bfloat16", "bool",
