@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from zyx.fft import istft as istft
     from zyx.fft import stft as stft
     from zyx.functions.conv import *
+    from zyx.functions.derivatives import *
     from zyx.functions.einsum import einsum as einsum
     from zyx.functions.losses import *
     from zyx.functions.pooling import *
@@ -109,6 +110,7 @@ _LAZY: Final = {
         "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d", "conv_transpose2d",
         "conv_transpose3d",
     ),
+    "zyx.functions.derivatives": ("hessian", "jacobian", "jvp", "vjp"),
     "zyx.functions.einsum": ("einsum",),
     "zyx.functions.losses": (
         "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div",
