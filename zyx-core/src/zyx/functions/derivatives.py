@@ -48,8 +48,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
 
     Returns:
         ``(result, pull)`` or ``(result, pull, aux)``. The function may be called any number of times, with what is
-        structured like the result and has its shapes, dtypes and devices. It returns a tuple, one for each of `primals`.
-        Of complex numbers gradients are as `Tape.gradient` says.
+        structured like the result and has its shapes, dtypes and devices. It returns a tuple, one part for each of
+        `primals`. Of complex numbers gradients are as `Tape.gradient` says.
 
     Raises:
         GradientError: `f` returns what is no tensor, or no pair with `has_aux`. From the function: what it is given
