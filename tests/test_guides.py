@@ -42,7 +42,13 @@ def only_once() -> None:
 
 
 def test_there_are_guides() -> None:
-    assert [path.name for path in GUIDES] == ["backend-api.md", "coming-from.md", "record.md", "writing-a-backend.md"]
+    assert [path.name for path in GUIDES] == [
+        "backend-api.md",
+        "coming-from.md",
+        "compute.md",
+        "record.md",
+        "writing-a-backend.md",
+    ]
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)

@@ -96,7 +96,7 @@ UNARY = {
     "gelu": gated(2 / math.sqrt(2 * PI)),
     "quick_gelu": gated(2 * 1.702 / 4),
     "silu": gated(0.5),
-    "mish": [(point, 0.6, 0.96) for point in (-0.0, 0.0)],
+    "mish": [(point, 0.6, 0.64) for point in (-0.0, 0.0)],
     "sigmoid": [(-INF, *FLAT), (-0.0, 0.25, 0), (0.0, 0.25, 0), (INF, *FLAT)],
     "hardsigmoid": [(-INF, *FLAT), (-3, *FLAT), (-0.0, 1 / 6, 0), (0.0, 1 / 6, 0), (3, *FLAT), (INF, *FLAT)],
     "hardswish": [(-0.0, 0.5, 1 / 3), (0.0, 0.5, 1 / 3), (INF, *RISING)],

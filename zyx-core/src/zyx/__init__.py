@@ -8,7 +8,8 @@
     print(y.numpy())
 
 Names are the Array API's first, then NumPy's, then PyTorch's; most functions are methods of tensors, too. Importing zyx
-opens no device and loads no driver; `fft`, `linalg`, `nn`, `optim` and `io` are imported when they are first used.
+opens no device and loads no driver; `compute`, `fft`, `linalg`, `nn`, `optim` and `io` are imported when they are
+first used.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ from zyx.tensor.tensor import Tensor
 from zyx.version import __version__
 
 if TYPE_CHECKING:
+    from zyx import compute as compute
     from zyx import fft as fft
     from zyx import io as io
     from zyx import linalg as linalg
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     from zyx.fft import istft as istft
     from zyx.fft import stft as stft
     from zyx.functions.conv import *
+    from zyx.functions.derivatives import *
     from zyx.functions.einsum import einsum as einsum
     from zyx.functions.losses import *
     from zyx.functions.pooling import *
@@ -107,6 +110,7 @@ _LAZY: Final = {
         "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d", "conv_transpose2d",
         "conv_transpose3d",
     ),
+    "zyx.functions.derivatives": ("hessian", "jacobian", "jvp", "vjp"),
     "zyx.functions.einsum": ("einsum",),
     "zyx.functions.losses": (
         "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div",
@@ -130,7 +134,7 @@ _LAZY: Final = {
 }  # fmt: skip
 """What is imported when it is first used: modules, and their names here, which their own `__all__` has as well."""
 _HOMES: Final = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES: Final = ("fft", "io", "linalg", "nn", "optim")
+_MODULES: Final = ("compute", "fft", "io", "linalg", "nn", "optim")
 
 __all__ = [
     "DType", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__", "bfloat16", "bool",

@@ -51,6 +51,13 @@ class DeviceError(ZyxError, ValueError):
     """What is to be computed together lies on different devices; the text names them."""
 
 
+class InvalidArgumentError(ZyxError, ValueError):
+    """An argument of the flat interface is wrong; the text has the call, the argument, the value and what is expected.
+
+    Also of handles that were freed, or never given out.
+    """
+
+
 class IndexRangeError(ZyxError, IndexError):
     """An index that is known when the graph is built lies outside its axis."""
 
@@ -108,6 +115,10 @@ class DriverNotFoundError(BackendError):
 
 class InitializationError(BackendError):
     """A driver, context or device refused to start."""
+
+
+class NotInitializedError(BackendError):
+    """A flat interface to a device is used before `init`, or after `close`."""
 
 
 class AllocationError(BackendError, MemoryError):

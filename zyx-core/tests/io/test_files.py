@@ -14,6 +14,7 @@ import zyx
 from zyx import io, nn, optim
 from zyx.builtin.disk import DiskPool
 from zyx.errors import DTypeError, FormatError, TraceError, TransferError
+from zyx.io.header import RESERVED
 from zyx.runtime.lazy import Unread
 
 pytestmark = pytest.mark.usefixtures("interpreter")
@@ -219,6 +220,103 @@ def test_new_files_have_the_rights_that_other_files_get(matrix):
     plain = matrix.parent / "plain"
     plain.write_bytes(b"")
     assert stat.S_IMODE(matrix.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o755])
+def test_a_file_that_is_there_keeps_its_mode(matrix, mode):
+    matrix.chmod(mode)
+    for values in (zyx.ones(3), np.zeros(2)):
+        io.save(matrix, {"a": values})
+        assert stat.S_IMODE(matrix.stat().st_mode) == mode
+    assert list(io.load(matrix)) == ["a"]
+    assert list(matrix.parent.iterdir()) == [matrix]
+
+
+def test_a_file_that_is_written_over_is_new(matrix):
+    os.utime(matrix, (1, 1))
+    io.save(matrix, {"a": zyx.ones(3)})
+    assert time.time() - matrix.stat().st_mtime < 1000
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links take rights that not everybody has")
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_a_symbolic_link_stays_and_what_it_leads_to_is_replaced(matrix, tmp_path, is_relative):
+    matrix.chmod(0o600)
+    folder = tmp_path / "links"
+    folder.mkdir()
+    first, second = folder / "first.safetensors", folder / "second.safetensors"
+    first.symlink_to(os.path.relpath(matrix, folder) if is_relative else matrix)
+    second.symlink_to(first)
+    io.save(second, {"a": zyx.ones(3)})
+    assert first.is_symlink()
+    assert second.is_symlink()
+    assert not matrix.is_symlink()
+    assert list(io.load(matrix)) == list(io.load(second)) == ["a"]
+    assert stat.S_IMODE(matrix.stat().st_mode) == 0o600
+    assert sorted(folder.iterdir()) == [first, second]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links take rights that not everybody has")
+def test_what_a_symbolic_link_leads_to_may_be_new(tmp_path):
+    link, target = tmp_path / "link.safetensors", tmp_path / "target.safetensors"
+    link.symlink_to(target)
+    io.save(link, {"a": zyx.ones(3)})
+    assert link.is_symlink()
+    assert list(io.load(target)) == ["a"]
+    round_and_round = tmp_path / "loop.safetensors"
+    round_and_round.symlink_to(round_and_round)
+    with pytest.raises(TransferError, match="cannot be written"):
+        io.save(round_and_round, {"a": zyx.ones(3)})
+    assert round_and_round.is_symlink()
+
+
+def test_what_is_no_plain_file_is_not_replaced(tmp_path):
+    folder = tmp_path / "x.safetensors"
+    folder.mkdir()
+    with pytest.raises(TransferError, match="it is no plain file"):
+        io.save(folder, {"a": zyx.ones(3)})
+    assert list(tmp_path.iterdir()) == [folder]
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="an administrator may write everywhere")
+def test_a_file_that_must_not_be_written_to_is_left_alone(matrix):
+    matrix.chmod(0o444)
+    with pytest.raises(TransferError, match="read-only"):
+        io.save(matrix, {"a": zyx.ones(3)})
+    assert "w" in io.load(matrix)
+
+
+def test_a_name_that_the_format_reserves_is_refused_before_anything_is_computed(matrix, tmp_path):
+    for name in sorted(RESERVED):
+        tensor = zyx.ones(3) + 1
+        for metadata in (None, {"epoch": "3"}):
+            with pytest.raises(FormatError, match=f"no tensor of a safetensors file can be called '{name}'"):
+                io.save(tmp_path / "new.safetensors", {"a": tensor, name: tensor}, metadata)
+        with pytest.raises(FormatError, match="can be called"):
+            io.save_safetensors(matrix, {name: np.ones(2)})
+        assert not tensor.is_realized
+    assert list(tmp_path.iterdir()) == [matrix]
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "a.b", "__metadata", "metadata", "__METADATA__", "a\0b", "\u00fc", '"', "\\"]
+)
+def test_every_other_name_comes_back(tmp_path, name):
+    path = tmp_path / "x.safetensors"
+    io.save(path, {name: zyx.ones(3)}, {name: name})
+    assert list(io.load(path)) == [name]
+    assert io.read_metadata(path) == {name: name}
+
+
+def test_texts_that_have_no_utf_8_are_refused(tmp_path):
+    with pytest.raises(FormatError, match=r"the name of a tensor is .* UTF-8"):
+        io.save(tmp_path / "x.safetensors", {"\ud800": zyx.ones(3)})
+    with pytest.raises(FormatError, match=r"metadata is .* UTF-8"):
+        io.save(tmp_path / "x.safetensors", {"a": zyx.ones(3)}, {"a": "\ud800"})
+    with pytest.raises(DTypeError, match="metadata are texts by name, not a list"):
+        io.save(tmp_path / "x.safetensors", {"a": zyx.ones(3)}, ["a"])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_many_tensors_are_found_by_looking_at_their_file_once(tmp_path, monkeypatch):

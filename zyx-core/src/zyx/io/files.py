@@ -60,13 +60,15 @@ def save(
 ) -> None:
     """Write tensors to a file; it is replaced as a whole when everything is written, and left alone if that fails.
 
+    A file that is there keeps its mode, and a symbolic link stays one: what it leads to is replaced.
+
     Args:
         path: A file whose name ends in ``.safetensors``.
-        tensors: Tensors or arrays by name, or a module or optimiser.
+        tensors: Tensors or arrays by name, or a module or optimiser. "__metadata__" is no name: the format reserves it.
         metadata: Texts to keep along with them.
 
     Raises:
-        FormatError: Another kind of file.
+        FormatError: Another kind of file, or a name that the format reserves.
         DTypeError: Something that is no tensor and no array, or without names.
         TransferError: The file cannot be written.
     """

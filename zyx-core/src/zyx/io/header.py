@@ -35,6 +35,8 @@ _LENGTH_BYTES: Final = 8
 #: What the safetensors package accepts.
 _MOST_HEADER_BYTES: Final = 100_000_000
 _METADATA: Final = "__metadata__"
+#: Names that the format has for itself: no tensor can have them.
+RESERVED: Final = frozenset({_METADATA})
 _FIELDS: Final = {"dtype", "shape", "data_offsets"}
 
 DTYPES: Final[dict[str, DType]] = {

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,12 +14,14 @@ from zyx import dtype as dtypes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError
 from zyx.functions.operands import is_tensor
-from zyx.io.header import DTYPES, read_header
+from zyx.io.header import DTYPES, RESERVED, read_header
+from zyx.io.replacing import replacing
 from zyx.runtime.lazy import file_of, leaf_of_file
 from zyx.runtime.runtime import current
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Collection
 
     from zyx.functions.operands import Array
@@ -81,32 +79,47 @@ def save_safetensors(
     Raises:
         DTypeError: Something that is no tensor and no array, complex128, a name that is no text, or metadata that are
             no texts.
+        FormatError: A name that the format reserves, or a text that has no UTF-8. Nothing is computed then.
         TransferError: The file cannot be written.
     """
     if not isinstance(tensors, Mapping):
         raise DTypeError(
             f"tensors are saved by name, as a dict of tensors, a module or an optimiser, not a {type(tensors).__name__}"
         )
+    for name in tensors:
+        _check_name(name)
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise DTypeError(f"metadata are texts by name, not a {type(metadata).__name__}")
     for text in (part for pair in (metadata or {}).items() for part in pair):
         if not isinstance(text, str):
             raise DTypeError(f"metadata are texts by name, not {text!r}")
+        _check_text(text, "metadata")
     arrays = _arrays(tensors)
-    target = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(handle)
+    with replacing(path) as temporary:
         try:
             save_file(arrays, temporary, None if metadata is None else dict(metadata))
-            Path(temporary).chmod(0o666 & ~_umask())
-            Path(temporary).replace(target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-            raise
-    except OSError as error:
-        raise TransferError(f"{path} cannot be written: {error.strerror or error}") from error
-    except SafetensorError as error:
-        raise TransferError(f"{path} cannot be written: {error}") from error
+        except SafetensorError as error:
+            raise TransferError(f"{path} cannot be written: {error}") from error
+
+
+def _check_name(name: object) -> None:
+    """Raise an error if a tensor cannot have this name in a file."""
+    if not isinstance(name, str):
+        raise DTypeError(f"names of tensors are texts, not {name!r}")
+    if name in RESERVED:
+        raise FormatError(
+            f"no tensor of a safetensors file can be called {name!r}: the format has texts under that name, which "
+            "`metadata` gives"
+        )
+    _check_text(name, "the name of a tensor")
+
+
+def _check_text(text: str, what: str) -> None:
+    """Raise an error if a text has no UTF-8, which is what files have."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise FormatError(f"{what} is {text!r}, which cannot be written as UTF-8: {error.reason}") from error
 
 
 def _arrays(tensors: Mapping[str, object]) -> dict[str, Array]:
@@ -116,8 +129,6 @@ def _arrays(tensors: Mapping[str, object]) -> dict[str, Array]:
         given[0].runtime.realize(given)
     arrays: dict[str, Array] = {}
     for name, value in tensors.items():
-        if not isinstance(name, str):
-            raise DTypeError(f"names of tensors are texts, not {name!r}")
         if not is_tensor(value) and not isinstance(value, np.ndarray):
             raise DTypeError(f"{name!r} is a {type(value).__name__}, not a tensor or an array")
         array = value.numpy() if is_tensor(value) else np.ascontiguousarray(value).reshape(np.shape(value))
@@ -125,10 +136,3 @@ def _arrays(tensors: Mapping[str, object]) -> dict[str, Array]:
             raise DTypeError(f"{name!r} is complex128, which safetensors lacks; save zyx.view_as_real of it")
         arrays[name] = array
     return arrays
-
-
-def _umask() -> int:
-    """Return which rights new files do not get; it can be read by setting it only."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -26,10 +26,13 @@ Formula: TypeAlias = "Callable[[Term, Term, Term], Term]"
 
 
 def where_any(g: Term, slope: Term) -> Term:
-    """Return `slope`, which has been multiplied by `g`, but 0 where `g` is."""
+    """Return `slope`, which has been multiplied by `g`, but 0 where `g` is and that has made NaN of it.
+
+    Elsewhere it is 0 by itself, and stays what it is: its own slopes need not be 0, as at the least value of a square.
+    """
     if isinstance(g.node, Const) and g.node.value != 0:
         return slope
-    return g.equals(0.0).where(g.like(0.0), slope)
+    return slope.equals(slope).where(slope, g.equals(0.0).where(g.like(0.0), slope))
 
 
 def not_negative(x: Term) -> Term:
