@@ -8,6 +8,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import ShapeError
+from zyx.functions import take_habits
 from zyx.functions.joining import concat
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.reduction import sum_dtype
@@ -137,3 +138,6 @@ def diff(
         later, earlier = term.narrow(place, 1, size), term.narrow(place, 0, size - 1)
         term = later != earlier if term.dtype.is_bool else later - earlier
     return wrap(term.node, x)
+
+
+take_habits(globals())

@@ -9,6 +9,7 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions import take_habits
 from zyx.functions.index_key import inside
 from zyx.functions.indexing import cut
 from zyx.functions.movement import as_sizes, expand_dims, narrow, reshape
@@ -358,3 +359,6 @@ def _replicated(term: Term, axis: int, before: int, after: int) -> list[Term]:
 def _wrapped(term: Term, axis: int, before: int, after: int) -> list[Term]:
     size = term.shape[axis]
     return [term.narrow(axis, size - before, size), term, term.narrow(axis, 0, after)]
+
+
+take_habits(globals())

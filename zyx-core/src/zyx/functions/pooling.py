@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.errors import ShapeError
+from zyx.functions import take_habits
 from zyx.functions.conv import check_fits, paddings
 from zyx.functions.movement import slide_windows, spread
 from zyx.functions.operands import float_dtype, term_of, wrap
@@ -267,3 +268,6 @@ def _members(
     low, high = (0, before + size + after) if with_border else (before, before + size)
     start = Term(like.graph, like.graph.iota((places,), 0, dtypes.int32, like.node.device)) * step
     return ((start + window).minimum(high) - start.maximum(low)).cast(like.dtype)
+
+
+take_habits(globals(), __all__)

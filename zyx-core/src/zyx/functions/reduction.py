@@ -16,7 +16,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
-from zyx.functions import complex_numbers, formulas
+from zyx.functions import complex_numbers, formulas, habitual, take_habits
 from zyx.functions.operands import align, float_dtype, require, require_real, term_of, wrap
 from zyx.functions.term import Term
 from zyx.graph import node as n
@@ -72,18 +72,34 @@ def _combine(x: Tensor, op: ReduceOp, axis: AxisLike, dtype: DTypeLike | None, w
 
 
 def sum(
-    x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
+    x: Tensor,
+    axis: AxisLike = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    out: None = None,
+    **habits: object,
 ) -> Tensor:
     """Return the sum along `axis`; 0 of no elements. `dtype` is that of the result, and of the additions."""
+    if habits:
+        return habitual(sum, (x, axis), {"dtype": dtype, "keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "sum")
     return _combine(x, ReduceOp.SUM, axis, dtype, "sum", keepdims=keepdims)
 
 
 def prod(
-    x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
+    x: Tensor,
+    axis: AxisLike = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    out: None = None,
+    **habits: object,
 ) -> Tensor:
     """Return the product along `axis`; 1 of no elements. `dtype` is that of the result, and of the multiplications."""
+    if habits:
+        return habitual(prod, (x, axis), {"dtype": dtype, "keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "prod")
     return _combine(x, ReduceOp.PROD, axis, dtype, "prod", keepdims=keepdims)
@@ -107,26 +123,30 @@ def check_not_empty(term: Term, axes: Sequence[int], what: str) -> None:
 
 
 def max(
-    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None
+    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None, **habits: object
 ) -> Tensor:  # the Array API's name
     """Return the greatest element along `axis`.
 
     Raises:
         ShapeError: An axis of size 0.
     """
+    if habits:
+        return habitual(max, (x, axis), {"keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "max")
     return _extreme(x, ReduceOp.MAX, axis, "max", keepdims=keepdims)
 
 
 def min(
-    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None
+    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None, **habits: object
 ) -> Tensor:  # the Array API's name
     """Return the least element along `axis`.
 
     Raises:
         ShapeError: An axis of size 0.
     """
+    if habits:
+        return habitual(min, (x, axis), {"keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "min")
     return _extreme(x, ReduceOp.MIN, axis, "min", keepdims=keepdims)
@@ -259,13 +279,21 @@ def _result_dtype(term: Term, dtype: DTypeLike | None, what: str) -> DType:
 
 
 def mean(
-    x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
+    x: Tensor,
+    axis: AxisLike = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    out: None = None,
+    **habits: object,
 ) -> Tensor:
     """Return the mean along `axis`; NaN of no elements.
 
     `dtype` is that of the result, and of the additions of floats; without it integers and bools give float32. Integers
     of 32 and 64 bits are added exactly, and only their mean is rounded.
     """
+    if habits:
+        return habitual(mean, (x, axis), {"dtype": dtype, "keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "mean")
     term = term_of(x, "mean")
@@ -448,3 +476,6 @@ def cosine_similarity(x: Tensor, y: Tensor, axis: int = 1, eps: float = 1e-8) ->
     bounded = [(length < eps).where(eps, length) for length in lengths]
     result = (a * b).sum(axes) / (bounded[0] * bounded[1])
     return wrap(drop_axes(result.cast(target), axes, keepdims=False).node, like)
+
+
+take_habits(globals())

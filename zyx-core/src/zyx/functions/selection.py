@@ -14,6 +14,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions import take_habits
 from zyx.functions.index_key import located
 from zyx.functions.operands import is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
@@ -343,3 +344,6 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     holds = np.broadcast_to(chooser.numpy() != 0, shape)
     term = term_of(base, "masked_select").expand(shape)
     return take(wrap(term.reshape((shapes.size_of(shape),)).node, base), np.flatnonzero(holds), 0)
+
+
+take_habits(globals())

@@ -15,6 +15,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions import take_habits
 from zyx.functions.complex_numbers import joined
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.sorting import places_in, sort_order
@@ -312,3 +313,6 @@ def _without_replacement(x: Tensor, rows: Term, num_samples: int, generator: Gen
     bell = (rows > 0).where(-_unit(words, rows.dtype, with_one=True).log() / rows, math.inf)
     order = sort_order(bell, 1, descending=False, count=num_samples)
     return wrap(order.cast(dtypes.int64).reshape((*x.node.shape[:-1], num_samples)).node, x)
+
+
+take_habits(globals(), __all__)
