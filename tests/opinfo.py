@@ -46,6 +46,9 @@ DRAWN: Final = {
 ORDERED: Final[dict[str, Any]] = {
     "where": lambda function: lambda x, condition, other: function(condition, x, other),
     "einsum": lambda function: lambda tensors, equation: function(equation, *tensors),
+    "uniform": lambda function: lambda x, low=0.0, high=1.0: function(*x.shape, low=low, high=high),
+    "normal in_place": lambda function: lambda x, mean=0.0, std=1.0: function(x.shape, mean=mean, std=std),
+    "linalg.pinv singular": lambda function: lambda a, b: function(a @ b.mT),
     "nn.functional.embedding": lambda function: lambda weight, index, **rest: function(index, weight, **rest),
 }
 
@@ -136,7 +139,7 @@ def weighed(outputs: list[Any], results: list[Any]) -> Any:
 def outcome(op: Any, function: Any, sample: Any) -> Outcome:
     """Compute a sample with both."""
     leaves: list[tuple[Any, Any]] = []
-    function = ORDERED.get(op.name, lambda function: function)(function)
+    function = ORDERED.get(f"{op.name} {op.variant_test_name}".strip(), lambda function: function)(function)
     given = [converted(item, leaves) for item in (sample.input, *sample.args)]
     options = {name: converted(item, leaves) for name, item in sample.kwargs.items()}
     try:

@@ -25,8 +25,10 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulati
 
 
 def _axis(x: Tensor, axis: int | None, what: str) -> int:
-    """Return the axis, which may only be left out for rank 1."""
+    """Return the axis, which may only be left out for rank 1; that of a number, 0 or -1, is -1."""
     shape = require(x, what).node.shape
+    if not shape and axis in (0, -1):
+        return -1
     if axis is None:
         if len(shape) != 1:
             raise ShapeError(f"{what} needs an axis, as the shape is {shape}")
@@ -35,6 +37,8 @@ def _axis(x: Tensor, axis: int | None, what: str) -> int:
 
 
 def _running(term: Term, op: ReduceOp, axis: int) -> Term:
+    if axis < 0:
+        return term
     return Term(term.graph, term.graph.scan(op, term.node, axis))
 
 
@@ -47,7 +51,9 @@ def _cumulative(
     wide = dtypes.accumulator(target)
     result = _running(term.cast(wide), op, place).cast(target)
     if include_initial:
-        widths = [(0, 0)] * len(term.shape)
+        if place < 0:
+            result, place = result.reshape((1,)), 0
+        widths = [(0, 0)] * len(result.shape)
         widths[place] = (1, 0)
         result = result.pad(widths, identity(op, target))
     return wrap(result.node, x)
@@ -125,6 +131,7 @@ def diff(
     Raises:
         ShapeError: A negative `n`, or parts that do not fit.
     """
+    shapes.normalize_axis(axis, require(x, "diff").node.ndim)
     place = _axis(x, axis, "diff")
     n = as_index(n, "n")
     if n < 0:

@@ -9,7 +9,6 @@ meanings; one that nobody has is an error that names the nearest. docs/coming-fr
 from __future__ import annotations
 
 import difflib
-import functools
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from zyx.errors import ArgumentError
@@ -231,11 +230,11 @@ def _grown(name: str) -> Rule:
     return rule
 
 
-def _as_tuple(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
-    if not value:
-        from zyx.functions.joining import stack
-
-        made.after = functools.partial(stack, axis=1)
+def _triangle(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+    """Rule of ``UPLO``, the triangle that is read."""
+    if value not in ("L", "U", "l", "u"):
+        made.refuse(f'{name} is "L" or "U", not {value!r}')
+    made.keywords["upper"] = value in "Uu"
 
 
 #: What the keywords of other libraries are here.
@@ -285,7 +284,10 @@ OF_FUNCTION: Final[dict[str, dict[str, Rule]]] = {
     **{name: {"dim": _statistic} for name in ("std", "var", "std_mean", "var_mean")},
     **{name: {"dtype": _cast_first, "_stacklevel": _without()} for name in ("softmax", "log_softmax", "softmin")},
     **{f"max_pool{n}d": {"return_indices": _grown(f"max_pool{n}d")} for n in (1, 2, 3)},
-    "nonzero": {"as_tuple": _as_tuple},
+    "eigh": {"UPLO": _triangle},
+    "eigvalsh": {"UPLO": _triangle},
+    "pinv": {"rcond": _renamed("rtol")},
+    "matrix_rank": {"tol": _renamed("atol")},
     "searchsorted": {"right": _side, "out_int32": _cast_last},
     "argsort": {"kind": _without(None, "stable"), "order": _without(None)},
     "solve_triangular": {"lower": _negated("upper"), "unitriangular": _renamed("unit_diagonal")},
@@ -296,6 +298,7 @@ OF_FUNCTION: Final[dict[str, dict[str, Rule]]] = {
     "topk": {"sorted": _without(True, False)},
     "one_hot": {"depth": _renamed("num_classes")},
     "lu": {"pivot": _without(True)},
+    "uniform": {"a": _renamed("low"), "b": _renamed("high")},
     "round": {"ndigits": _renamed("decimals")},
 }  # fmt: skip
 #: Names of the arguments behind those that we take by position.
@@ -311,6 +314,7 @@ POSITIONAL: Final[dict[str, tuple[str, ...]]] = {
     **{f"avg_pool{n}d": ("ceil_mode", "count_include_pad", "divisor_override") for n in (1, 2, 3)},
     **{f"max_pool{n}d": ("ceil_mode", "return_indices") for n in (1, 2, 3)},
     "matrix_norm": ("ord", "axis", "keepdims"),
+    "pinv": ("rtol",),
     "vector_norm": ("ord", "axis", "keepdims"),
     "tensordot": ("axes",),
     "cross": ("axis",),

@@ -183,7 +183,8 @@ def transpose(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
     if not axes or axes[0] is None:
         return permute_dims(x, tuple(reversed(range(ndim))))
     if len(axes) == 2:
-        return swapaxes(x, *as_sizes(axes))
+        places = as_sizes(axes)
+        return x if not ndim and {*places} <= {0, -1} else swapaxes(x, *places)
     return permute_dims(x, as_sizes(axes))
 
 
@@ -351,6 +352,8 @@ def windows(
 def unfold(x: Tensor, axis: int, size: int, step: int = 1) -> Tensor:
     """Return the windows of `size` along `axis`, `step` apart, as a new last axis."""
     ndim = require(x, "unfold").node.ndim
+    if not ndim and axis in (0, -1):
+        return unfold(reshape(x, (1,)), 0, size, step)[0]
     axis = shapes.normalize_axis(axis, ndim)
     size, step = as_integer(size, "size"), as_integer(step, "step")
     return moveaxis(windows(moveaxis(x, axis, -1), (size,), step), -2, axis)
@@ -365,6 +368,8 @@ def spread(given: int | Sequence[int], count: int, what: str) -> tuple[int, ...]
     if not is_several(given):
         return (as_integer(given, what),) * count
     listed = as_integers(given, f"each entry of {what}")
+    if len(listed) == 1:
+        return listed * count
     if len(listed) != count:
         raise ShapeError(f"{what} {given} has {len(listed)} entries for {count} axes")
     return listed

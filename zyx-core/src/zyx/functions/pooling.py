@@ -12,7 +12,7 @@ from zyx.functions.conv import check_fits, paddings
 from zyx.functions.movement import slide_windows, spread
 from zyx.functions.operands import float_dtype, term_of, wrap
 from zyx.functions.term import Term
-from zyx.integers import as_integers, is_several
+from zyx.integers import as_integer, as_integers, is_several
 from zyx.ops import ReduceOp, identity
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _windows(
     count = len(kernel_size)
     if len(term.shape) < count:
         raise ShapeError(f"{what}: windows of {tuple(kernel_size)} need {count} axes; the shape is {term.shape}")
-    strides = spread(kernel_size if stride is None else stride, count, "stride")
+    strides = spread(kernel_size if stride in (None, (), []) else stride, count, "stride")  # type: ignore[arg-type]
     dilations = spread(dilation, count, "dilation")
     if min(*strides, *dilations, *kernel_size) < 1:
         raise ShapeError(
@@ -179,6 +179,7 @@ def avg_pool(
     *,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Tensor:
     """Return the mean of each window over the last axes.
 
@@ -189,6 +190,7 @@ def avg_pool(
         padding: Zeros on both sides, at most half a window.
         ceil_mode: Whether what is left over at the end gets a window too.
         count_include_pad: Whether padding (but not what `ceil_mode` adds) counts as elements.
+        divisor_override: What sums are divided by in place of the number of elements; not 0.
 
     Returns:
         ``(..., o1, .., ok)``.
@@ -204,12 +206,16 @@ def avg_pool(
     seen = _windows(wide, window, stride, padding, 1, 0.0, "avg_pool", ceil_mode=ceil_mode)
     first = len(seen.shape) - count
     total = seen.sum(range(first, first + count))
-    strides = spread(window if stride is None else stride, count, "stride")
+    strides = spread(window if stride in (None, (), []) else stride, count, "stride")  # type: ignore[arg-type]
     widths = paddings(padding, window, strides, (1,) * count)
     sizes = term.shape[len(term.shape) - count :]
     places = seen.shape[first - count : first]
     divisor: Term | float = float(math.prod(window))
-    if ceil_mode or (not count_include_pad and any(map(any, widths))):
+    if divisor_override is not None:
+        divisor = float(as_integer(divisor_override, "divisor_override"))
+        if not divisor:
+            raise ShapeError("avg_pool: divisor_override is not 0")
+    elif ceil_mode or (not count_include_pad and any(map(any, widths))):
         for i in range(count):
             along = _members(sizes[i], widths[i], window[i], strides[i], places[i], wide, with_border=count_include_pad)
             along = along.reshape([places[i] if j == first - count + i else 1 for j in range(len(total.shape))])
@@ -226,10 +232,12 @@ def avg_pool1d(
     *,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Tensor:
     """Return `avg_pool` over the last one axis."""
     window = spread(kernel_size, 1, "kernel_size")
-    return avg_pool(x, window, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
+    options = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    return avg_pool(x, window, stride, padding, **options, divisor_override=divisor_override)
 
 
 def avg_pool2d(
@@ -240,10 +248,12 @@ def avg_pool2d(
     *,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Tensor:
     """Return `avg_pool` over the last two axes."""
     window = spread(kernel_size, 2, "kernel_size")
-    return avg_pool(x, window, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
+    options = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    return avg_pool(x, window, stride, padding, **options, divisor_override=divisor_override)
 
 
 def avg_pool3d(
@@ -254,10 +264,12 @@ def avg_pool3d(
     *,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Tensor:
     """Return `avg_pool` over the last three axes."""
     window = spread(kernel_size, 3, "kernel_size")
-    return avg_pool(x, window, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
+    options = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    return avg_pool(x, window, stride, padding, **options, divisor_override=divisor_override)
 
 
 def _members(

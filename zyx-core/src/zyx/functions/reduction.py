@@ -257,8 +257,8 @@ def _place(x: Tensor, op: ReduceOp, axis: int | None, what: str, *, keepdims: bo
     term = term_of(x, what)
     require_real(term.dtype, what)
     shape = term.shape
-    if axis is None:
-        term, place = term.reshape((shapes.size_of(shape),)), 0
+    if axis is None or (not shape and axis in (0, -1)):
+        term, place, axis = term.reshape((shapes.size_of(shape),)), 0, None
     else:
         place = shapes.normalize_axis(axis, len(shape))
     check_not_empty(term, (place,), what)
@@ -426,12 +426,17 @@ def logsumexp(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Te
 # ---- norms
 
 
-def norm(x: Tensor, ord: float = 2.0, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+def norm(x: Tensor, ord: float | str = 2.0, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """Return the vector norm along `axis`: ``sum(|x| ** ord) ** (1 / ord)``.
 
-    `ord` may also be infinity (greatest magnitude), minus infinity (least) or 0 (how many are not 0). At a zero vector
-    the gradient is 0. Integers and bools are computed as float32; of complex numbers it is the norm of magnitudes.
+    `ord` may also be infinity (greatest magnitude), minus infinity (least), 0 (how many are not 0), "fro", which is 2,
+    or "nuc", the sum of the singular values of matrices, which lie along two axes or are all that there is. At a zero
+    vector the gradient is 0. Integers and bools are computed as float32; of complex numbers it is that of magnitudes.
     """
+    if ord == "nuc":
+        from zyx.linalg.norms import matrix_norm  # which most programs do without
+
+        return matrix_norm(x, ord="nuc", axis=(-2, -1) if axis is None else axis, keepdims=keepdims)
     term = term_of(x, "norm")
     if term.dtype.is_complex:
         term = complex_numbers.magnitude(term)
@@ -441,7 +446,11 @@ def norm(x: Tensor, ord: float = 2.0, axis: AxisLike = None, *, keepdims: bool =
     return wrap(drop_axes(_norm(wide, ord, axes).cast(target), axes, keepdims=keepdims).node, x)
 
 
-def _norm(term: Term, order: float, axes: Sequence[int]) -> Term:
+def _norm(term: Term, order: float | str, axes: Sequence[int]) -> Term:
+    if order == "fro":
+        order = 2
+    if isinstance(order, str):
+        raise ShapeError(f"norm: ord is a number or 'fro', not {order!r}; 'nuc' is of zyx.linalg.matrix_norm")
     if order == 2:
         return formulas.safe_sqrt((term * term).sum(axes))
     size = term.abs()
