@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 _ANY_KEYWORDS: Final = 0x08
 
 
-def take_habits(family: dict[str, Any], names: list[str] | None = None) -> None:
-    """Wrap the functions of a module, `family`, that take more than one argument; all of `names`, if they are given.
+def take_habits(family: dict[str, Any], names: list[str] | None = None, but: tuple[str, ...] = ()) -> None:
+    """Wrap the functions of a module, `family`, that take more than one argument; all of `names`, if they are given;
+    none of `but`.
 
     The wrapper has the name of its function, also in tracebacks and for `zyx.integers.function_called`. Functions that
     are called most take any keywords themselves, and give them to `habitual`: so they cost no call more.
     """
     for name in family["__all__"] if names is None else names:
         function = family[name]
-        if isinstance(function, FunctionType) and not hasattr(function, "__wrapped__"):
+        if name not in but and isinstance(function, FunctionType) and not hasattr(function, "__wrapped__"):
             code = function.__code__
             is_hot = code.co_flags & _ANY_KEYWORDS
             if not is_hot and (names is not None or code.co_argcount + code.co_kwonlyargcount > 1):

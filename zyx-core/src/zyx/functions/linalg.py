@@ -205,4 +205,4 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     return result
 
 
-take_habits(globals())
+take_habits(globals(), but=("matmul",))

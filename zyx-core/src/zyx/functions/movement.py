@@ -190,6 +190,10 @@ def transpose(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
 
 def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
     """Return `x` with two axes exchanged."""
+    return _exchanged(x, axis0, axis1)
+
+
+def _exchanged(x: Tensor, axis0: int, axis1: int) -> Tensor:
     ndim = require(x, "swapaxes").node.ndim
     first, second = shapes.normalize_axis(axis0, ndim, "axis0"), shapes.normalize_axis(axis1, ndim, "axis1")
     order = list(range(ndim))
@@ -205,12 +209,12 @@ def matrix_transpose(x: Tensor) -> Tensor:
     """
     if require(x, "matrix_transpose").node.ndim < 2:
         raise ShapeError(f"matrix_transpose needs two axes; the shape is {x.node.shape}")
-    return swapaxes(x, -1, -2)
+    return _exchanged(x, -1, -2)
 
 
 def t(x: Tensor) -> Tensor:
     """Return `x` with its last two axes exchanged; rank 0 and 1 stay as they are."""
-    return swapaxes(x, -1, -2) if require(x, "t").node.ndim >= 2 else wrap(x.node, x)
+    return _exchanged(x, -1, -2) if require(x, "t").node.ndim >= 2 else wrap(x.node, x)
 
 
 def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
@@ -368,8 +372,6 @@ def spread(given: int | Sequence[int], count: int, what: str) -> tuple[int, ...]
     if not is_several(given):
         return (as_integer(given, what),) * count
     listed = as_integers(given, f"each entry of {what}")
-    if len(listed) == 1:
-        return listed * count
     if len(listed) != count:
         raise ShapeError(f"{what} {given} has {len(listed)} entries for {count} axes")
     return listed

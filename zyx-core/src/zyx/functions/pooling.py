@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zyx import dtype as dtypes
 from zyx.errors import ShapeError
@@ -27,6 +27,17 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _one(given: Any) -> Any:  # noqa: ANN401  # what users give
+    """Return the number of a sequence of one, which is for all axes."""
+    return given[0] if isinstance(given, list | tuple) and len(given) == 1 else given
+
+
+def _strides(stride: Sizes | None, window: Sequence[int]) -> Sizes:
+    """Return the distances of windows: their sizes if none are given."""
+    is_given = stride is not None and not (isinstance(stride, list | tuple) and not stride)
+    return _one(stride) if is_given else window  # type: ignore[no-any-return]  # what users gave
+
+
 def _windows(
     term: Term,
     kernel_size: Sequence[int],
@@ -42,13 +53,13 @@ def _windows(
     count = len(kernel_size)
     if len(term.shape) < count:
         raise ShapeError(f"{what}: windows of {tuple(kernel_size)} need {count} axes; the shape is {term.shape}")
-    strides = spread(kernel_size if stride in (None, (), []) else stride, count, "stride")  # type: ignore[arg-type]
+    strides = spread(_strides(stride, kernel_size), count, "stride")
     dilations = spread(dilation, count, "dilation")
     if min(*strides, *dilations, *kernel_size) < 1:
         raise ShapeError(
             f"{what}: window {tuple(kernel_size)}, stride {strides} and dilation {dilations} are at least 1"
         )
-    widths = paddings(padding, kernel_size, strides, dilations)
+    widths = paddings(_one(padding), kernel_size, strides, dilations)
     reaches = [gap * (extent - 1) + 1 for gap, extent in zip(dilations, kernel_size, strict=True)]
     if any(max(pair) * 2 > reach for pair, reach in zip(widths, reaches, strict=True)):
         raise ShapeError(f"{what}: padding {widths} is more than half of a window of {tuple(kernel_size)}")
@@ -206,8 +217,8 @@ def avg_pool(
     seen = _windows(wide, window, stride, padding, 1, 0.0, "avg_pool", ceil_mode=ceil_mode)
     first = len(seen.shape) - count
     total = seen.sum(range(first, first + count))
-    strides = spread(window if stride in (None, (), []) else stride, count, "stride")  # type: ignore[arg-type]
-    widths = paddings(padding, window, strides, (1,) * count)
+    strides = spread(_strides(stride, window), count, "stride")
+    widths = paddings(_one(padding), window, strides, (1,) * count)
     sizes = term.shape[len(term.shape) - count :]
     places = seen.shape[first - count : first]
     divisor: Term | float = float(math.prod(window))

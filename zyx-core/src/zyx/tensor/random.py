@@ -121,8 +121,8 @@ def normal(
 ) -> Tensor:
     """Return floats drawn from the normal distribution of `mean` and standard deviation `std`.
 
-    ``normal(mean, std)`` and ``normal(mean, std, shape)`` are the same where one of the two is a float or a tensor; of
-    tensors the shape is theirs, and so is the dtype.
+    Tensors in the place of sizes are `mean` and `std`, as in PyTorch: ``normal(means, deviations)``; the result has
+    the shape that they broadcast to, and the dtype of the first.
 
     Of a complex dtype both parts are drawn, each with the variance ``std**2 / 2``, as PyTorch has it.
 
@@ -133,7 +133,8 @@ def normal(
         ShapeError: `std` is negative.
         DTypeError: Not a floating-point dtype.
     """
-    if any(isinstance(value, float) or (is_tensor(value) and value.node.dtype.is_float) for value in shape[:2]):
+    tensors = [value for value in shape[:2] if is_tensor(value) and value.node.dtype.is_float]
+    if len(tensors) == 2 or any(value.node.ndim for value in tensors):
         mean, std, *rest = (*shape, std) if len(shape) == 1 else shape
         return _of_each(mean, std, rest[0] if rest else (), dtype, device, generator)
     if is_tensor(mean) or is_tensor(std):
