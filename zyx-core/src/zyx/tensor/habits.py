@@ -8,6 +8,7 @@ asks `NAMES` for what it lacks. So they cost nothing before somebody writes one.
 from __future__ import annotations
 
 import difflib
+import html
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -159,6 +160,11 @@ def copy_(x: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
     return x.assign(movement.broadcast_to(other, x.node.shape).astype(x.node.dtype))
 
 
+def _html(x: Tensor) -> str:
+    """Return the text of `x` for notebooks."""
+    return f"<pre>{html.escape(repr(x))}</pre>"
+
+
 METHODS: Final[dict[str, Any]] = {
     "bfloat16": _cast("bfloat16"), "bool": _cast("bool"), "byte": _cast("uint8"), "char": _cast("int8"),
     "double": _cast("float64"), "float": _cast("float32"), "half": _cast("float16"), "int": _cast("int32"),
@@ -178,7 +184,7 @@ METHODS: Final[dict[str, Any]] = {
     "dim": lambda x: x.node.ndim, "ndimension": lambda x: x.node.ndim, "numel": lambda x: x.size,
     "nelement": lambda x: x.size, "element_size": lambda x: x.itemsize,
     "is_floating_point": lambda x: x.node.dtype.is_float, "is_contiguous": is_contiguous,
-    "fill_": fill_, "zero_": zero_, "copy_": copy_,
+    "_repr_html_": _html, "fill_": fill_, "zero_": zero_, "copy_": copy_,
     "data": property(lambda x: x.detach()), "is_cuda": property(lambda x: x.node.device.startswith("cuda")),
 }  # fmt: skip
 #: What begins so belongs to Python's protocols and other libraries', which find out so that it is not there.
