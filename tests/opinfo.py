@@ -1,10 +1,10 @@
 """Hold functions beside PyTorch's of the same name, on the samples that PyTorch tests its own with.
 
-    python tests/opinfo.py                    all of tests/opinfo.txt; exits with 1 if another set differs than it says
+    python tests/opinfo.py        all of tests/opinfo.txt; exits with 1 if another set differs than it says
     python tests/opinfo.py sum nn.functional.pad --samples 20 --verbose
 
-Of each function the first samples in float32 are computed forward, and backward where PyTorch has a gradient: of the sum
-of the results times fixed random numbers. A function counts as right if all of its samples agree. What draws random
+Of each function the first samples in float32 are computed forward, and backward where PyTorch has a gradient: of the
+sum of the results times fixed random numbers. A function counts as right if all of its samples agree. What draws random
 numbers is compared by shape. It needs PyTorch 2.13 and `expecttest`, which its samples import.
 
 `tests/opinfo.txt` lists the functions: a name a line, and after it, if there is a difference, its reason.
@@ -23,12 +23,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-warnings.simplefilter("ignore")
+warnings.simplefilter("ignore")  # PyTorch's samples are made with many
 
-import torch
-from torch.testing._internal.common_methods_invocations import op_db
+import torch  # noqa: E402
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
-import zyx
+import zyx  # noqa: E402
 
 LIST: Final = Path(__file__).with_name("opinfo.txt")
 #: Greatest differences, relative to the greatest value of a result and absolute.
@@ -129,7 +129,8 @@ def weighed(outputs: list[Any], results: list[Any]) -> Any:
     total = None
     for output, result in zip(outputs, results, strict=False):
         if isinstance(result, torch.Tensor) and result.requires_grad and tuple(output.shape) == tuple(result.shape):
-            drawn = np.random.default_rng(result.ndim).uniform(0.5, 1.5, tuple(result.shape)).astype(array(result).dtype)
+            drawn = np.random.default_rng(result.ndim).uniform(0.5, 1.5, tuple(result.shape))
+            drawn = drawn.astype(array(result).dtype)
             product = output * (torch.from_numpy(drawn) if output is result else zyx.Tensor(drawn))
             part = (product.real if "complex" in str(product.dtype) else product).sum()
             total = part if total is None else total + part
@@ -144,7 +145,7 @@ def outcome(op: Any, function: Any, sample: Any) -> Outcome:
     options = {name: converted(item, leaves) for name, item in sample.kwargs.items()}
     try:
         wanted = op(sample.input, *sample.args, **sample.kwargs)
-    except Exception as error:  # PyTorch's samples and PyTorch: any error
+    except Exception as error:  # noqa: BLE001  # PyTorch's: any error
         return Outcome("right", f"PyTorch refuses: {error}")
     results = flat(wanted)
     try:
@@ -162,7 +163,7 @@ def outcome(op: Any, function: Any, sample: Any) -> Outcome:
         if op.name in DRAWN:
             return Outcome("right")
         return gradients(tape, loss, leaves, results)
-    except Exception as error:  # what is compared: any error of ours
+    except Exception as error:  # noqa: BLE001  # any error of ours is a difference
         line = str(error).strip().splitlines() or [""]
         return Outcome("refused", f"{type(error).__name__}: {line[0][:150]}")
 

@@ -8,7 +8,7 @@ begun, is looked up in the table of `zyx.functions.habits`, which is imported th
 from __future__ import annotations
 
 from functools import wraps
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -38,11 +38,12 @@ def take_habits(family: dict[str, Any], names: list[str] | None = None, but: tup
 
 def habitual(
     function: Callable[..., Any], args: tuple[object, ...], keywords: dict[str, object], habits: dict[str, object]
-) -> Any:  # noqa: ANN401  # what the function returns
+) -> Tensor:
     """Return what `function` gives, to which `habits` were given beside its own arguments."""
     from zyx.functions.habits import call, given  # which most programs do without
 
-    return call(function, *given(function, args, keywords, habits))
+    result: Tensor = call(function, *given(function, args, keywords, habits))
+    return result
 
 
 def taking_habits(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,5 +61,6 @@ def taking_habits(function: Callable[..., Any]) -> Callable[..., Any]:
 
         return habits.call(function, args, keywords)
 
-    call.__code__ = call.__code__.replace(co_name=function.__name__, co_qualname=function.__qualname__)
+    code: CodeType = call.__code__  # type: ignore[attr-defined]  # of a function, whatever `wraps` is said to return
+    call.__code__ = code.replace(co_name=function.__name__, co_qualname=function.__qualname__)  # type: ignore[attr-defined]
     return call

@@ -220,11 +220,12 @@ def _grown(name: str) -> Rule:
     def rule(made: Call, keyword: str, value: Any) -> None:  # noqa: ANN401
         if value:
             from zyx.functions import pooling
+            from zyx.functions.movement import spread
 
             count = int(name[-2])
-            made.args[1:2] = [pooling.spread(made.args[1], count, "kernel_size")] if len(made.args) > 1 else []
+            made.args[1:2] = [spread(made.args[1], count, "kernel_size")] if len(made.args) > 1 else []
             if "kernel_size" in made.keywords:
-                made.keywords["kernel_size"] = pooling.spread(made.keywords["kernel_size"], count, "kernel_size")
+                made.keywords["kernel_size"] = spread(made.keywords["kernel_size"], count, "kernel_size")
             made.function = pooling.max_pool_with_indices
 
     return rule

@@ -35,7 +35,7 @@ def _one(given: Any) -> Any:  # noqa: ANN401  # what users give
 def _strides(stride: Sizes | None, window: Sequence[int]) -> Sizes:
     """Return the distances of windows: their sizes if none are given."""
     is_given = stride is not None and not (isinstance(stride, list | tuple) and not stride)
-    return _one(stride) if is_given else window  # type: ignore[no-any-return]  # what users gave
+    return _one(stride) if is_given else window
 
 
 def _windows(

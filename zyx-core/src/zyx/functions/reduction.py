@@ -429,14 +429,13 @@ def logsumexp(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Te
 def norm(x: Tensor, ord: float | str = 2.0, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """Return the vector norm along `axis`: ``sum(|x| ** ord) ** (1 / ord)``.
 
-    `ord` may also be infinity (greatest magnitude), minus infinity (least), 0 (how many are not 0), "fro", which is 2,
-    or "nuc", the sum of the singular values of matrices, which lie along two axes or are all that there is. At a zero
-    vector the gradient is 0. Integers and bools are computed as float32; of complex numbers it is that of magnitudes.
-    """
-    if ord == "nuc":
-        from zyx.linalg.norms import matrix_norm  # which most programs do without
+    `ord` may also be infinity (greatest magnitude), minus infinity (least), 0 (how many are not 0) or "fro", which is
+    2. At a zero vector the gradient is 0. Integers and bools are computed as float32; of complex numbers it is the
+    norm of magnitudes.
 
-        return matrix_norm(x, ord="nuc", axis=(-2, -1) if axis is None else axis, keepdims=keepdims)
+    Raises:
+        ShapeError: Another text: ``zyx.linalg.matrix_norm`` has the norms of matrices.
+    """
     term = term_of(x, "norm")
     if term.dtype.is_complex:
         term = complex_numbers.magnitude(term)

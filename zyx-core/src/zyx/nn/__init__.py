@@ -88,5 +88,6 @@ __all__ = [
 
 for _layer in [globals()[name] for name in __all__ if name != "LoadReport"]:
     for _base in _layer.__mro__ if isinstance(_layer, type) and issubclass(_layer, Module) else ():
-        if "__init__" in vars(_base) and not hasattr(_base.__init__, "__wrapped__") and _base is not object:
-            _base.__init__ = taking_habits(_base.__init__)
+        _make = vars(_base).get("__init__")
+        if _make is not None and _base is not object and not hasattr(_make, "__wrapped__"):
+            setattr(_base, "__init__", taking_habits(_make))  # noqa: B010  # to assign to it is unsound of instances

@@ -137,7 +137,7 @@ def normal(
     if len(tensors) == 2 or any(value.node.ndim for value in tensors):
         mean, std, *rest = (*shape, std) if len(shape) == 1 else shape
         return _of_each(mean, std, rest[0] if rest else (), dtype, device, generator)
-    if is_tensor(mean) or is_tensor(std):
+    if not isinstance(mean, float | int) or not isinstance(std, float | int):
         return _of_each(mean, std, shape_of(shape) if shape else (), dtype, device, generator)
     if std < 0:
         raise ShapeError(f"normal: std is at least 0, not {std}")
@@ -206,7 +206,7 @@ def randint(
         DTypeError: Not an integer dtype, or one that does not hold the range.
     """
     if is_several(high):
-        low, high, shape = 0, low, tuple(high)
+        low, high, shape = 0, low, tuple(high)  # type: ignore[arg-type]  # it is several
     first = as_index(low, "low")
     bottom, top = (0, first) if high is None else (first, as_index(high, "high"))
     target = as_dtype(dtype)

@@ -117,7 +117,8 @@ class Tensor(Handle):
 
             if more or keywords or habits.is_not_device(device):
                 return habits.to(self, device, *more, **keywords)
-        return self.of(self.runtime.graph.to_device(self.node, self.runtime.device_name(device)), self.runtime)
+        place = self.runtime.device_name(device)  # type: ignore[arg-type]  # no dtype, see above
+        return self.of(self.runtime.graph.to_device(self.node, place), self.runtime)
 
     def to_device(self, device: str, /, *, stream: object = None) -> Tensor:
         """Return the same values on `device`; work is ordered without streams, so `stream` is not used."""

@@ -6,7 +6,7 @@ Each axis is resized by itself, as a product with a matrix or a choice of elemen
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def interpolate(
         new = spread(size, count, "size")
     else:
         assert scale_factor is not None
-        factors = list(scale_factor) if is_several(scale_factor) else [scale_factor] * count
+        factors: list[Any] = list(scale_factor) if is_several(scale_factor) else [scale_factor] * count
         if len(factors) != count:
             raise ShapeError(f"interpolate: {len(factors)} factors for {count} axes")
         new = tuple(math.floor(old * factor) for old, factor in zip(shape[2:], factors, strict=True))
@@ -94,7 +94,7 @@ def interpolate(
         if mode.startswith("nearest"):
             places = _nearest(old, wanted, step, 0.5 if mode == "nearest-exact" else 0.0)
             result = result if list(places) == list(range(old)) else take(result, places, axis=axis)
-        elif wanted != old or step not in (None, 1.0):
+        elif wanted != old or (mode == "bicubic" and new != shape[2:]):  # of equal sizes PyTorch's linear modes copy
             between = _between_four if mode == "bicubic" else _between
             result = _weighted(result, between(old, wanted, step, bool(align_corners)), axis)
     return result
@@ -102,11 +102,11 @@ def interpolate(
 
 def _nearest(old: int, new: int, step: float | None, offset: float) -> Array:
     """Return the old place of each new one; with a `step`, in float32, as in PyTorch, else exactly."""
-    places = np.arange(new, dtype=np.int64)
+    places: Array = np.arange(new, dtype=np.int64)
     if step is None:
         return places * old // new if not offset else (2 * places + 1) * old // (2 * new)
     found = np.floor((places.astype(np.float32) + np.float32(offset)) * np.float32(step)).astype(np.int64)
-    return np.minimum(found, old - 1)
+    return np.minimum(found, old - 1)  # type: ignore[no-any-return]  # of NumPy's stubs
 
 
 def _places(old: int, new: int, step: float | None, align_corners: bool) -> Array:
