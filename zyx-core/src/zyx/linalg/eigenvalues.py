@@ -51,11 +51,10 @@ class EigResult(NamedTuple):
 def eigh(x: Tensor, /, *, upper: bool = False) -> EighResult:
     """Return the eigenvalues, ``(..., M)``, and eigenvectors, ``(..., M, M)``, of symmetric matrices ``(..., M, M)``.
 
-    Complex ones are Hermitian, and their eigenvalues real. The triangle above the diagonal is not read, or
-    with `upper` that below. Signs of the
-    vectors, or angles of complex ones, are as LAPACK has them; gradients through complex vectors are right where what
-    follows does not depend on the angles. Gradients are those of symmetric or Hermitian `x`, and so are they; those of
-    the vectors are not finite where eigenvalues are equal.
+    Complex ones are Hermitian, and their eigenvalues real. The triangle above the diagonal is not read, or with `upper`
+    that below. Signs of the vectors, or angles of complex ones, are as LAPACK has them; gradients through complex
+    vectors are right where what follows does not depend on the angles. Gradients are those of symmetric or Hermitian
+    `x`, and so are they; those of the vectors are not finite where eigenvalues are equal.
 
     Raises:
         DTypeError: Another dtype than LAPACK has.

@@ -4,7 +4,7 @@ Names and meanings are PyTorch's, but for ``axis`` in place of ``dim``, and for 
 different lengths; see `scaled_dot_product_attention`.
 """
 
-from zyx.functions import take_habits
+from zyx.functions import take_habits as _take_habits
 from zyx.functions.activations import (
     celu,
     elu,
@@ -92,4 +92,4 @@ __all__ = [
     "softsign", "tanh", "triplet_margin_loss",
 ]  # fmt: skip
 
-take_habits(globals(), __all__)
+_take_habits(globals(), __all__)
