@@ -356,3 +356,47 @@ def test_bfloat16_comes_from_pytorch_and_goes_there():
     assert not layer.load_state_dict(torch.nn.Linear(3, 2).to(torch.bfloat16).state_dict()).missing
     with pytest.raises(SharingError, match="require gradient"):
         zyx.Tensor(torch.nn.Parameter(torch.ones(2)))
+
+
+@pytest.mark.parametrize(
+    ("mode", "shape"),
+    [
+        ("nearest", (7,)), ("nearest-exact", (7,)), ("linear", (7,)), ("area", (7,)), ("nearest", (5, 4)),
+        ("bilinear", (7, 5)), ("bicubic", (7, 5)), ("trilinear", (3, 4, 5)),
+    ],
+)  # fmt: skip
+def test_interpolate_has_the_places_that_pytorch_has(mode, shape, random):
+    x = normal(random, 1, 2, *shape)
+    corners = ({}, {"align_corners": True}) if "linear" in mode or mode == "bicubic" else ({},)
+    for options in ({"scale_factor": s} for s in (0.5, 1.3, 1.5, 2.0)):
+        for more in ({}, {"recompute_scale_factor": True}):
+            for last in corners:
+                given = {**options, **more, **last, "mode": mode}
+                found = zyx.nn.functional.interpolate(zyx.Tensor(x), **given)
+                close(str(given), found, torch.nn.functional.interpolate(torch.tensor(x), **given))
+    found = zyx.nn.functional.interpolate(zyx.Tensor(x), size=[n + 3 for n in shape], mode=mode)
+    close(mode, found, torch.nn.functional.interpolate(torch.tensor(x), size=[n + 3 for n in shape], mode=mode))
+
+
+def test_pooling_divides_by_what_it_is_told_and_gives_places(random):
+    x = normal(random, 2, 3, 6, 7)
+    theirs = torch.nn.functional
+    ours = zyx.nn.functional
+    options = {"stride": 2, "padding": 1, "divisor_override": 3}
+    close("avg", ours.avg_pool2d(zyx.Tensor(x), 3, **options), theirs.avg_pool2d(torch.tensor(x), 3, **options))
+    found = ours.max_pool2d(zyx.Tensor(x), 2, return_indices=True)
+    for mine, wanted in zip(found, theirs.max_pool2d(torch.tensor(x), 2, return_indices=True), strict=True):
+        close("max", mine, wanted)
+
+
+def test_instance_norm_follows_running_values(random):
+    x = normal(random, 2, 3, 5)
+    running = [np.zeros(3, np.float32), np.ones(3, np.float32)]
+    for uses in (True, False):
+        mine, his = [zyx.Tensor(a) for a in running], [torch.tensor(a) for a in running]
+        found = zyx.nn.functional.instance_norm(
+            zyx.Tensor(x), running_mean=mine[0], running_var=mine[1], use_input_stats=uses
+        )
+        close("result", found, torch.nn.functional.instance_norm(torch.tensor(x), *his, use_input_stats=uses))
+        for a, b in zip(mine, his, strict=True):
+            close("running", a, b)

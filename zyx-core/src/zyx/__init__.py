@@ -174,8 +174,12 @@ def __getattr__(name: str) -> object:
         value: object = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _MODULES:
         value = importlib.import_module(f"zyx.{name}")
-    else:
+    elif name.startswith("_"):
         raise AttributeError(f"module 'zyx' has no attribute {name!r}")
+    else:
+        from zyx.tensor.habits import name_of
+
+        value = getattr(importlib.import_module("zyx"), name_of(name, [*globals(), *_HOMES]))
     globals()[name] = value
     return value
 

@@ -47,6 +47,10 @@ class IntegerError(ShapeError, TypeError):
     """An argument that counts something is no integer; the text has the function, the argument and what it is."""
 
 
+class ArgumentError(ZyxError, TypeError):
+    """A call with an argument that a function lacks, or that means different things in different libraries."""
+
+
 class DeviceError(ZyxError, ValueError):
     """What is to be computed together lies on different devices; the text names them."""
 

@@ -91,6 +91,8 @@ def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "axis") -> int:
 def normalize_axes(axes: int | Iterable[int] | None, ndim: int, name: str = "axis") -> tuple[int, ...]:
     """Return distinct axes, of an argument called `name`, counted from the front, in the order given; None means all.
 
+    The one axis of a number, 0 or -1, is none at all, as in NumPy and PyTorch.
+
     Raises:
         ShapeError: An axis out of range or named twice.
     """
@@ -100,6 +102,8 @@ def normalize_axes(axes: int | Iterable[int] | None, ndim: int, name: str = "axi
         listed: tuple[int, ...] = (axes,)  # type: ignore[assignment]  # one, or the error says what it is
     else:
         listed = tuple(axes)
+    if not ndim and listed in ((0,), (-1,)):
+        return ()
     result = tuple(
         [axis if type(axis) is int and 0 <= axis < ndim else normalize_axis(axis, ndim, name) for axis in listed]
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.errors import DTypeError, ShapeError, SharingError
+from zyx.errors import ArgumentError, DTypeError, ShapeError, SharingError
 from zyx.functions import sharing
 
 DATA = np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]], np.float32)
@@ -157,6 +157,83 @@ def test_a_reduction_in_the_place_of_a_number_is_an_error_that_says_so(x, functi
         function(x, x, "sum")
 
 
-def test_a_dtype_is_no_device(x):
-    with pytest.raises(DTypeError, match=r"zyx.float16 is no device; to change the dtype, use \.astype\(zyx.float16\)"):
-        x.to(zyx.float16)
+def test_to_takes_dtypes_devices_and_tensors(x):
+    other = zyx.Tensor([1], dtype="int8")
+    assert x.to(zyx.float16).dtype == x.to(np.float16).dtype == x.to(dtype="float16").dtype == zyx.float16
+    assert x.to(other).dtype == x.to(x.device, zyx.int8).dtype == zyx.int8
+    assert x.to(x.device, non_blocking=True).device == x.device
+    with pytest.raises(TypeError, match="to: no argument is called dtipe"):
+        x.to(dtipe="int8")
+
+
+@pytest.mark.parametrize(
+    ("call", "own"),
+    [
+        (lambda x: x.sum(dim=1, keepdim=True), lambda x: x.sum(axis=1, keepdims=True)),
+        (lambda x: x.mean(dim=(0, 1)), lambda x: x.mean()), (lambda x: x.logsumexp(1, True).flatten(), lambda x:
+        x.logsumexp(1)), (lambda x: x.softmax(dim=0), lambda x: x.softmax(0)),
+        (lambda x: x.softmax(1, dtype="float64"), lambda x: x.astype("float64").softmax(1)),
+        (lambda x: zyx.cat([x, x], dim=1), lambda x: zyx.concat([x, x], axis=1)),
+        (lambda x: x.std(dim=1, unbiased=True), lambda x: x.std(axis=1, correction=1)),
+        (lambda x: x.flatten(start_dim=0), lambda x: x.flatten()), (lambda x: x.argsort(1, True), lambda x:
+        x.argsort(1, descending=True)), (zyx.nn.Softmax(dim=1), lambda x: x.softmax(1)),
+        (zyx.nn.ReLU(inplace=True), lambda x: x.relu()), (zyx.nn.ReLU(True), lambda x:
+        x.relu()), (lambda x: zyx.nn.functional.relu(x, inplace=True), lambda x: x.relu()),
+        (lambda x: zyx.fft.fft(x, dim=0).real, lambda x: zyx.fft.fft(x, axis=0).real),
+        (lambda x: x.half().float(), lambda x: x), (lambda x: x.double().cpu(), lambda x: x.astype("float64")),
+        (lambda x: x.movedim(0, 1), lambda x: x.T), (lambda x: x.unsqueeze(dim=0), lambda x: x[None]),
+        (lambda x: zyx.tensor([1.0, 2.0]).mul(2), lambda x: zyx.Tensor([2.0, 4.0])),
+        (lambda x: zyx.nn.functional.pad(x, (1, 0, 0, 2)), lambda x: x.pad(((0, 2), (1, 0)))),
+        (lambda x: zyx.array([1]), lambda x: zyx.asarray([1])),
+        (lambda x: x.nonzero(as_tuple=False)[:, 1], lambda x: x.nonzero()[1]),
+    ],
+)  # fmt: skip
+def test_names_of_other_libraries_mean_ours(x, call, own):
+    found, wanted = call(x), own(x)
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x: x.max(dim=1), "max: dim=1 means different things: PyTorch gives values and places, NumPy values"),
+        (lambda x: x.std(dim=1), "std: dim=1 alone means different things: PyTorch divides by n - 1, NumPy by n"),
+        (lambda x: x.sum(keepdms=True), "sum: no argument is called keepdms; did you mean keepdims"),
+        (lambda x: x.cumsum(axes=1, axs=2), "no argument is called axs; did you mean axis"),
+        (lambda x: x.sum(axis=1, dim=1), "sum: dim is axis, which is given, too"),
+        (lambda x: zyx.nn.Linear(2, 3, bais=False), "Linear: no argument is called bais; did you mean bias"),
+        (lambda x: x.argmax(1, 2), "keepdims in PyTorch and dtype in NumPy; 2 needs its name"),
+        (lambda x: zyx.ones(2, requires_grad=True), "requires_grad=True is not there"),
+    ],
+)
+def test_what_has_two_meanings_or_none_is_an_error_that_says_so(x, call, text):
+    with pytest.raises(ArgumentError, match=text):
+        call(x)
+
+
+def test_what_is_not_there_has_a_neighbour(x):
+    with pytest.raises(AttributeError, match="did you mean 'shape'"):
+        _ = x.shap
+    with pytest.raises(AttributeError, match="did you mean 'softmax'"):
+        _ = zyx.sofmax
+    with pytest.raises(AttributeError, match="int32 in PyTorch and int64 in NumPy"):
+        _ = zyx.int
+    assert not hasattr(x, "__array_interface__")
+
+
+def test_what_ends_in_an_underscore_assigns():
+    x = zyx.Tensor([1.0, 2.0])
+    kept = x
+    assert x.mul_(3).add_(1) is kept
+    assert kept.tolist() == [4, 7]
+    assert x.copy_(zyx.Tensor(5)).fill_(2.5).tolist() == [2.5, 2.5]
+    assert x.zero_().tolist() == [0, 0]
+
+
+def test_the_axis_of_a_number_is_0_or_its_last():
+    x = zyx.Tensor(3.0)
+    assert x.sum(0).item() == x.mean(-1).item() == x.cumsum(0).item() == x.max(axis=0).item() == 3
+    assert x.argmax(0).item() == 0
+    with pytest.raises(ShapeError):
+        x.sum(1)

@@ -148,7 +148,7 @@ TABLE = dict(
         *(_conv(name, count, output_padding=1) for name, count in
           (("zyx.conv_transpose", 2), ("zyx.conv_transpose1d", 1), ("zyx.conv_transpose2d", 2),
            ("zyx.conv_transpose3d", 3))),
-        *(_pool(f"zyx.avg_pool{n or ''}{'d' if n else ''}", n or 2) for n in (0, 1, 2, 3)),
+        *(_pool(f"zyx.avg_pool{n or ''}{'d' if n else ''}", n or 2, divisor_override=3) for n in (0, 1, 2, 3)),
         *(_pool(f"zyx.max_pool{n or ''}{'d' if n else ''}", n or 2, dilation=1) for n in (0, 1, 2, 3)),
         _pool("zyx.max_pool_with_indices", 2, dilation=1),
         ("F.adaptive_avg_pool", lambda: {"x": _images(), "output_size": (2, 3)}),

@@ -29,7 +29,7 @@ from zyx.testing.paper import open_paper
 #: Public functions that compute no tensors from tensors, or are tested as a family of their own, as those of complex
 #: numbers are: not in the table.
 ELSEWHERE = {
-    "angle", "complex", "conj", "imag", "is_complex", "real", "view_as_complex", "view_as_real",
+    "angle", "broadcast_shapes", "complex", "conj", "imag", "is_complex", "real", "view_as_complex", "view_as_real",
     "__array_namespace_info__", "backends", "debug", "default_device", "default_generator", "devices", "empty",
     "empty_cache", "empty_like", "explain_device", "explain_plan", "from_dlpack", "implicit_casts", "isdtype", "istft",
     "jit", "device_info", "kaiming_normal", "load", "manual_seed", "memory_stats", "plot_dot_graph", "plot_dot_plan",

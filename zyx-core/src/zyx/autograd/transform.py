@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Any: what users' functions take and return is theirs, and the gradients are structured like their arguments.
 
 
-def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that takes what `f` takes and returns the gradient of `f` with respect to one argument.
 
         grad(lambda x: (x * x).sum())(x)    # 2 * x
@@ -25,9 +25,10 @@ def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[
         grad(lambda z: (abs(z) ** 2).sum())(z)    # 2 * z: of complex numbers dL/dx + i dL/dy, as `Tape.gradient` says
 
     Args:
-        f: Returns a tensor of one element.
+        f: Returns a tensor of one element, or with `has_aux` a pair of such a tensor and anything.
         argnums: The positional argument, counted from 0 (or from the end if negative): a tensor, or lists, tuples and
             dicts of tensors. The gradient is structured like it. A tuple of numbers gives a tuple of gradients.
+        has_aux: Then the result is ``(gradient, aux)``.
 
     An argument means this argument alone: the same tensor that reaches `f` in another way, as another argument or from
     outside, counts as constant. To differentiate with respect to tensors that `f` finds by itself, use `Tape`.
@@ -35,11 +36,12 @@ def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[
     Raises:
         GradientError: When called: no such argument; `f` does not return a tensor; or as `Tape.gradient`.
     """
-    with_value = value_and_grad(f, argnums)
+    with_value = value_and_grad(f, argnums, has_aux)
 
     @functools.wraps(f)
     def gradient_of_f(*args: object, **kwargs: object) -> object:
-        return with_value(*args, **kwargs)[1]
+        value, gradient = with_value(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
 
     return gradient_of_f
 

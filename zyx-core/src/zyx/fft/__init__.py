@@ -11,8 +11,11 @@ from zyx.fft import complex_transforms, frequencies, short_time
 from zyx.fft.complex_transforms import *
 from zyx.fft.frequencies import *
 from zyx.fft.short_time import *
+from zyx.functions import take_habits
 
 __all__: list[str] = []
 __all__ += complex_transforms.__all__
 __all__ += frequencies.__all__
 __all__ += short_time.__all__
+
+take_habits(globals(), __all__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.operands import term_of
-from zyx.integers import as_index
+from zyx.integers import as_index, as_integers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,11 +80,13 @@ def sizes_of_axes(
     """Return the axes and how many elements of each are transformed, None for what there are.
 
     Without `axes` they are the last ones, as many as `s` has, or all. A size of -1 in `s` is that of the axis.
+    One number is one size or one axis.
 
     Raises:
         ShapeError: Different numbers of sizes and axes, an axis that is not there, or one that comes twice.
     """
     ndim = len(shape)
+    s, axes = (None if given is None else as_integers(given, name) for given, name in ((s, "s"), (axes, "axes")))
     if s is not None and len(s) > ndim and axes is None:
         raise ShapeError(f"{what}: s = {tuple(s)} has {len(s)} sizes for an array of {ndim} axes")
     wanted = range(ndim if s is None else len(s)) if axes is None else axes

@@ -1,8 +1,66 @@
-"""The operations on tensors, one file a family; `zyx` and the class `Tensor` have them all."""
+"""The operations on tensors, one file a family; `zyx` and the class `Tensor` have them all.
+
+A family may take the keywords of other libraries, too, such as ``dim`` for ``axis``: `take_habits`, at its end, wraps
+its functions. A call by our own names goes straight through; any other, which Python refuses before the function has
+begun, is looked up in the table of `zyx.functions.habits`, which is imported then.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import wraps
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zyx.tensor.tensor import Tensor as Tensor  # the type that the families take and give, which stands above them
+
+#: The flag of code that takes any keywords.
+_ANY_KEYWORDS: Final = 0x08
+
+
+def take_habits(family: dict[str, Any], names: list[str] | None = None, but: tuple[str, ...] = ()) -> None:
+    """Wrap the functions of a module, `family`, that take more than one argument; all of `names`, if they are given;
+    none of `but`.
+
+    The wrapper has the name of its function, also in tracebacks and for `zyx.integers.function_called`. Functions that
+    are called most take any keywords themselves, and give them to `habitual`: so they cost no call more.
+    """
+    for name in family["__all__"] if names is None else names:
+        function = family[name]
+        if name not in but and isinstance(function, FunctionType) and not hasattr(function, "__wrapped__"):
+            code = function.__code__
+            is_hot = code.co_flags & _ANY_KEYWORDS
+            if not is_hot and (names is not None or code.co_argcount + code.co_kwonlyargcount > 1):
+                family[name] = taking_habits(function)
+
+
+def habitual(
+    function: Callable[..., Any], args: tuple[object, ...], keywords: dict[str, object], habits: dict[str, object]
+) -> Tensor:
+    """Return what `function` gives, to which `habits` were given beside its own arguments."""
+    from zyx.functions.habits import call, given  # which most programs do without
+
+    result: Tensor = call(function, *given(function, args, keywords, habits))
+    return result
+
+
+def taking_habits(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function`, which takes the keywords of other libraries as well."""
+
+    @wraps(function)
+    def call(*args: object, **keywords: object) -> object:
+        try:
+            return function(*args, **keywords)
+        except TypeError as error:
+            trace = error.__traceback__
+            if trace is not None and trace.tb_next is not None:
+                raise  # from inside of the function, and not from the call
+        from zyx.functions import habits  # which most programs do without
+
+        return habits.call(function, args, keywords)
+
+    code: CodeType = call.__code__  # type: ignore[attr-defined]  # of a function, whatever `wraps` is said to return
+    call.__code__ = code.replace(co_name=function.__name__, co_qualname=function.__qualname__)  # type: ignore[attr-defined]
+    return call

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
-from zyx.functions import formulas
+from zyx.functions import formulas, habitual, take_habits
 from zyx.functions.operands import by_float_formula, by_float_formula_of, float_dtype, require, term_of, wrap
 
 if TYPE_CHECKING:
@@ -162,16 +162,20 @@ def logsigmoid(x: Tensor) -> Tensor:
     return by_float_formula(x, "logsigmoid", lambda t: -formulas.softplus(-t))
 
 
-def softmax(x: Tensor, axis: int | Sequence[int] | None = -1) -> Tensor:
+def softmax(x: Tensor, axis: int | Sequence[int] | None = -1, **habits: object) -> Tensor:
     """Return ``exp(x) / sum(exp(x))`` along `axis` (one, several, or None for all).
 
     A slice of nothing but minus infinities gives NaN.
     """
+    if habits:
+        return habitual(softmax, (x, axis), {}, habits)
     return _along(x, axis, "softmax", formulas.softmax)
 
 
-def log_softmax(x: Tensor, axis: int | Sequence[int] | None = -1) -> Tensor:
+def log_softmax(x: Tensor, axis: int | Sequence[int] | None = -1, **habits: object) -> Tensor:
     """Return ``log(softmax(x))`` along `axis`, without taking a logarithm of 0."""
+    if habits:
+        return habitual(log_softmax, (x, axis), {}, habits)
     return _along(x, axis, "log_softmax", formulas.log_softmax)
 
 
@@ -188,3 +192,6 @@ def _along(
     term = term_of(x, what)
     dtype = float_dtype(term.dtype)
     return wrap(formula(term.cast(dtypes.accumulator(dtype)), axes).cast(dtype).node, tensor)
+
+
+take_habits(globals())

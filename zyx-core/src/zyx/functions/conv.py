@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.errors import ShapeError
+from zyx.functions import take_habits
 from zyx.functions.movement import slide_windows, spread
 from zyx.functions.operands import common_dtype, first_tensor, node_of, require, wrap
 from zyx.functions.term import Term
@@ -315,3 +316,6 @@ def check_fits(sizes: Sequence[int], extents: Sequence[int], dilations: Sequence
                 f"{what}: a window of {tuple(extents)} with dilation {tuple(dilations)} is larger than the padded "
                 f"input {tuple(sizes)}"
             )
+
+
+take_habits(globals(), __all__)

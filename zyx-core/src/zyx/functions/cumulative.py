@@ -8,6 +8,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import ShapeError
+from zyx.functions import take_habits
 from zyx.functions.joining import concat
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.reduction import sum_dtype
@@ -24,8 +25,10 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulati
 
 
 def _axis(x: Tensor, axis: int | None, what: str) -> int:
-    """Return the axis, which may only be left out for rank 1."""
+    """Return the axis, which may only be left out for rank 1; that of a number, 0 or -1, is -1."""
     shape = require(x, what).node.shape
+    if not shape and axis in (0, -1):
+        return -1
     if axis is None:
         if len(shape) != 1:
             raise ShapeError(f"{what} needs an axis, as the shape is {shape}")
@@ -34,6 +37,8 @@ def _axis(x: Tensor, axis: int | None, what: str) -> int:
 
 
 def _running(term: Term, op: ReduceOp, axis: int) -> Term:
+    if axis < 0:
+        return term
     return Term(term.graph, term.graph.scan(op, term.node, axis))
 
 
@@ -46,7 +51,9 @@ def _cumulative(
     wide = dtypes.accumulator(target)
     result = _running(term.cast(wide), op, place).cast(target)
     if include_initial:
-        widths = [(0, 0)] * len(term.shape)
+        if place < 0:
+            result, place = result.reshape((1,)), 0
+        widths = [(0, 0)] * len(result.shape)
         widths[place] = (1, 0)
         result = result.pad(widths, identity(op, target))
     return wrap(result.node, x)
@@ -124,6 +131,7 @@ def diff(
     Raises:
         ShapeError: A negative `n`, or parts that do not fit.
     """
+    shapes.normalize_axis(axis, require(x, "diff").node.ndim)
     place = _axis(x, axis, "diff")
     n = as_index(n, "n")
     if n < 0:
@@ -137,3 +145,6 @@ def diff(
         later, earlier = term.narrow(place, 1, size), term.narrow(place, 0, size - 1)
         term = later != earlier if term.dtype.is_bool else later - earlier
     return wrap(term.node, x)
+
+
+take_habits(globals())

@@ -9,6 +9,7 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions import take_habits
 from zyx.functions.index_key import inside
 from zyx.functions.indexing import cut
 from zyx.functions.movement import as_sizes, expand_dims, narrow, reshape
@@ -239,11 +240,11 @@ def _rolled(term: Term, axis: int, shift: Any) -> Term:  # noqa: ANN401  # an in
     return cut(twice.reshape((*before, 2 * size, *behind)), boxes)
 
 
-def meshgrid(*tensors: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "xy") -> tuple[Tensor, ...]:
     """Return the coordinates of a grid, one tensor for each of `tensors`, which have one axis.
 
     Args:
-        tensors: Coordinates along each axis, rank 0 or 1.
+        tensors: Coordinates along each axis, rank 0 or 1; or a list of them.
         indexing: "ij" keeps the order of axes, "xy" swaps the first two.
 
     Raises:
@@ -251,12 +252,13 @@ def meshgrid(*tensors: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """
     if indexing not in ("xy", "ij"):
         raise ShapeError(f'meshgrid: indexing is "xy" or "ij", not {indexing!r}')
-    terms = [term_of(x, "meshgrid") for x in tensors]
+    given: Sequence[Any] = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    terms = [term_of(x, "meshgrid") for x in given]
     if any(len(term.shape) > 1 for term in terms):
         raise ShapeError(f"meshgrid takes one axis each, not {', '.join(str(term.shape) for term in terms)}")
     shape = tuple(shapes.size_of(term.shape) for term in terms)
     grids = []
-    for i, (x, term) in enumerate(zip(tensors, terms, strict=True)):
+    for i, (x, term) in enumerate(zip(given, terms, strict=True)):
         along = term.reshape([shape[i] if j == i else 1 for j in range(len(shape))]).expand(shape)
         if indexing == "xy" and len(shape) >= 2:
             along = along.permute([1, 0, *range(2, len(shape))])
@@ -278,7 +280,8 @@ def pad(
     Args:
         x: Any shape.
         widths: (before, after) for each axis; fewer pairs than axes are for the last ones. One pair, or one number, is
-            for all axes. Negative widths cut, in mode "constant".
+            for all axes; four numbers or more in a row are pairs for the last axis, the one before it, and so on.
+            Negative widths cut, in mode "constant".
         mode: "constant" is `value`; "reflect" mirrors without repeating the edge; "replicate" repeats the edge;
             "circular" goes on at the other end.
         value: What a constant border consists of.
@@ -325,6 +328,11 @@ def _pairs(widths: int | Sequence[int] | Sequence[Sequence[int]], ndim: int) -> 
         pairs = [(pair[0], pair[-1]) for pair in each if len(pair) == 2]
         is_one = len(pairs) == len(listed) == 1 < ndim
         fits = len(pairs) == len(listed)
+    elif len(listed) > 2 and len(listed) % 2 == 0 and not any(is_several(pair) for pair in listed):
+        # As PyTorch has it: pairs, one after the other, from the last axis on.
+        numbers = [pair[0] for pair in each]
+        pairs = list(zip(numbers[::2], numbers[1::2], strict=True))[::-1]
+        is_one, fits = False, True
     else:
         is_one = fits = [len(pair) for pair in each] == [1, 1] and not any(is_several(pair) for pair in listed)
         pairs = [(each[0][0], each[-1][0])]
@@ -358,3 +366,6 @@ def _replicated(term: Term, axis: int, before: int, after: int) -> list[Term]:
 def _wrapped(term: Term, axis: int, before: int, after: int) -> list[Term]:
     size = term.shape[axis]
     return [term.narrow(axis, size - before, size), term, term.narrow(axis, 0, after)]
+
+
+take_habits(globals())

@@ -13,6 +13,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import ShapeError
+from zyx.functions import take_habits
 from zyx.functions.joining import join_terms
 from zyx.functions.movement import diagonal
 from zyx.functions.operands import align, common_dtype, first_tensor, node_of, require, term_of, wrap
@@ -202,3 +203,6 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
         if bit == "1":
             result = matmul(result, x)
     return result
+
+
+take_habits(globals(), but=("matmul",))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
-from zyx.functions import formulas
+from zyx.functions import formulas, take_habits
 from zyx.functions.operands import align, float_dtype, require, term_of, wrap
 from zyx.integers import as_integer
 
@@ -399,3 +399,6 @@ def _class_reduced(
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return (*shape[:axis], *shape[axis + 1 :])
+
+
+take_habits(globals(), __all__)

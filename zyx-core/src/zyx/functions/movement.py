@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
+from zyx.functions import habitual, take_habits
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.term import Term, expand_to
 from zyx.graph.places import VaryingNumber, box_at
@@ -42,7 +43,9 @@ def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     return sizes
 
 
-def reshape(x: Tensor, shape: int | Sequence[int] = (), *more: int, copy: bool | None = None) -> Tensor:
+def reshape(
+    x: Tensor, shape: int | Sequence[int] = (), *more: int, copy: bool | None = None, **habits: object
+) -> Tensor:
     """Return the elements of `x`, in row-major order, in another shape; one size may be -1 and is worked out.
 
     The shape is given as ``reshape(x, 2, 3)``, ``reshape(x, (2, 3))`` or ``reshape(x, shape=(2, 3))``.
@@ -52,6 +55,8 @@ def reshape(x: Tensor, shape: int | Sequence[int] = (), *more: int, copy: bool |
     Raises:
         ShapeError: The numbers of elements differ.
     """
+    if habits:
+        return habitual(reshape, (x, shape, *more), {"copy": copy}, habits)
     tensor = require(x, "reshape")
     node = tensor.node
     return wrap(
@@ -85,8 +90,10 @@ def unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Tensor:
     return reshape(x, (*shape[:axis], *inner, *shape[axis + 1 :]))
 
 
-def expand_dims(x: Tensor, axis: int | Sequence[int] = 0) -> Tensor:
+def expand_dims(x: Tensor, axis: int | Sequence[int] = 0, **habits: object) -> Tensor:
     """Return `x` with new axes of size 1 at `axis`, counted in the result."""
+    if habits:
+        return habitual(expand_dims, (x, axis), {}, habits)
     shape = require(x, "expand_dims").node.shape
     count = len(axis) if is_several(axis) else 1  # type: ignore[arg-type]  # what is several has a length
     places = shapes.normalize_axes(axis, len(shape) + count)
@@ -94,12 +101,14 @@ def expand_dims(x: Tensor, axis: int | Sequence[int] = 0) -> Tensor:
     return reshape(x, tuple(1 if i in places else next(old) for i in range(len(shape) + count)))
 
 
-def squeeze(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
+def squeeze(x: Tensor, axis: int | Sequence[int] | None = None, **habits: object) -> Tensor:
     """Return `x` without the axes `axis`, which have size 1; None means all of size 1.
 
     Raises:
         ShapeError: An axis that is named has another size.
     """
+    if habits:
+        return habitual(squeeze, (x, axis), {}, habits)
     shape = require(x, "squeeze").node.shape
     if axis is None:
         return reshape(x, tuple(size for size in shape if size != 1))
@@ -150,8 +159,10 @@ def broadcast_shapes(*given: int | Sequence[int]) -> Shape:
 # ---- order of axes
 
 
-def permute_dims(x: Tensor, axes: int | Sequence[int] = (), *more: int) -> Tensor:
+def permute_dims(x: Tensor, axes: int | Sequence[int] = (), *more: int, **habits: object) -> Tensor:
     """Return `x` with its axis number ``axes[i]`` at position i; they may also be given one by one."""
+    if habits:
+        return habitual(permute_dims, (x, axes, *more), {}, habits)
     tensor = require(x, "permute_dims")
     wanted = as_sizes((axes, *more))
     node = tensor.node
@@ -172,12 +183,17 @@ def transpose(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
     if not axes or axes[0] is None:
         return permute_dims(x, tuple(reversed(range(ndim))))
     if len(axes) == 2:
-        return swapaxes(x, *as_sizes(axes))
+        places = as_sizes(axes)
+        return x if not ndim and {*places} <= {0, -1} else swapaxes(x, *places)
     return permute_dims(x, as_sizes(axes))
 
 
 def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
     """Return `x` with two axes exchanged."""
+    return _exchanged(x, axis0, axis1)
+
+
+def _exchanged(x: Tensor, axis0: int, axis1: int) -> Tensor:
     ndim = require(x, "swapaxes").node.ndim
     first, second = shapes.normalize_axis(axis0, ndim, "axis0"), shapes.normalize_axis(axis1, ndim, "axis1")
     order = list(range(ndim))
@@ -193,12 +209,12 @@ def matrix_transpose(x: Tensor) -> Tensor:
     """
     if require(x, "matrix_transpose").node.ndim < 2:
         raise ShapeError(f"matrix_transpose needs two axes; the shape is {x.node.shape}")
-    return swapaxes(x, -1, -2)
+    return _exchanged(x, -1, -2)
 
 
 def t(x: Tensor) -> Tensor:
     """Return `x` with its last two axes exchanged; rank 0 and 1 stay as they are."""
-    return swapaxes(x, -1, -2) if require(x, "t").node.ndim >= 2 else wrap(x.node, x)
+    return _exchanged(x, -1, -2) if require(x, "t").node.ndim >= 2 else wrap(x.node, x)
 
 
 def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
@@ -340,6 +356,8 @@ def windows(
 def unfold(x: Tensor, axis: int, size: int, step: int = 1) -> Tensor:
     """Return the windows of `size` along `axis`, `step` apart, as a new last axis."""
     ndim = require(x, "unfold").node.ndim
+    if not ndim and axis in (0, -1):
+        return unfold(reshape(x, (1,)), 0, size, step)[0]
     axis = shapes.normalize_axis(axis, ndim)
     size, step = as_integer(size, "size"), as_integer(step, "step")
     return moveaxis(windows(moveaxis(x, axis, -1), (size,), step), -2, axis)
@@ -377,3 +395,6 @@ def slide_windows(term: Term, size: Sequence[int], stride: Sequence[int], dilati
         node = term.graph.slide(result.node, first + i, len(term.shape) + i, places, step, gap)
         result = Term(term.graph, node)
     return result
+
+
+take_habits(globals())

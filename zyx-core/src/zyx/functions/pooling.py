@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zyx import dtype as dtypes
 from zyx.errors import ShapeError
+from zyx.functions import take_habits
 from zyx.functions.conv import check_fits, paddings
 from zyx.functions.movement import slide_windows, spread
 from zyx.functions.operands import float_dtype, term_of, wrap
 from zyx.functions.term import Term
-from zyx.integers import as_integers, is_several
+from zyx.integers import as_integer, as_integers, is_several
 from zyx.ops import ReduceOp, identity
 
 if TYPE_CHECKING:
@@ -24,6 +25,17 @@ __all__ = [
     "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
     "max_pool_with_indices",
 ]  # fmt: skip
+
+
+def _one(given: Any) -> Any:  # noqa: ANN401  # what users give
+    """Return the number of a sequence of one, which is for all axes."""
+    return given[0] if isinstance(given, list | tuple) and len(given) == 1 else given
+
+
+def _strides(stride: Sizes | None, window: Sequence[int]) -> Sizes:
+    """Return the distances of windows: their sizes if none are given."""
+    is_given = stride is not None and not (isinstance(stride, list | tuple) and not stride)
+    return _one(stride) if is_given else window
 
 
 def _windows(
@@ -41,13 +53,13 @@ def _windows(
     count = len(kernel_size)
     if len(term.shape) < count:
         raise ShapeError(f"{what}: windows of {tuple(kernel_size)} need {count} axes; the shape is {term.shape}")
-    strides = spread(kernel_size if stride is None else stride, count, "stride")
+    strides = spread(_strides(stride, kernel_size), count, "stride")
     dilations = spread(dilation, count, "dilation")
     if min(*strides, *dilations, *kernel_size) < 1:
         raise ShapeError(
             f"{what}: window {tuple(kernel_size)}, stride {strides} and dilation {dilations} are at least 1"
         )
-    widths = paddings(padding, kernel_size, strides, dilations)
+    widths = paddings(_one(padding), kernel_size, strides, dilations)
     reaches = [gap * (extent - 1) + 1 for gap, extent in zip(dilations, kernel_size, strict=True)]
     if any(max(pair) * 2 > reach for pair, reach in zip(widths, reaches, strict=True)):
         raise ShapeError(f"{what}: padding {widths} is more than half of a window of {tuple(kernel_size)}")
@@ -178,6 +190,7 @@ def avg_pool(
     *,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Tensor:
     """Return the mean of each window over the last axes.
 
@@ -188,6 +201,7 @@ def avg_pool(
         padding: Zeros on both sides, at most half a window.
         ceil_mode: Whether what is left over at the end gets a window too.
         count_include_pad: Whether padding (but not what `ceil_mode` adds) counts as elements.
+        divisor_override: What sums are divided by in place of the number of elements; not 0.
 
     Returns:
         ``(..., o1, .., ok)``.
@@ -203,12 +217,16 @@ def avg_pool(
     seen = _windows(wide, window, stride, padding, 1, 0.0, "avg_pool", ceil_mode=ceil_mode)
     first = len(seen.shape) - count
     total = seen.sum(range(first, first + count))
-    strides = spread(window if stride is None else stride, count, "stride")
-    widths = paddings(padding, window, strides, (1,) * count)
+    strides = spread(_strides(stride, window), count, "stride")
+    widths = paddings(_one(padding), window, strides, (1,) * count)
     sizes = term.shape[len(term.shape) - count :]
     places = seen.shape[first - count : first]
     divisor: Term | float = float(math.prod(window))
-    if ceil_mode or (not count_include_pad and any(map(any, widths))):
+    if divisor_override is not None:
+        divisor = float(as_integer(divisor_override, "divisor_override"))
+        if not divisor:
+            raise ShapeError("avg_pool: divisor_override is not 0")
+    elif ceil_mode or (not count_include_pad and any(map(any, widths))):
         for i in range(count):
             along = _members(sizes[i], widths[i], window[i], strides[i], places[i], wide, with_border=count_include_pad)
             along = along.reshape([places[i] if j == first - count + i else 1 for j in range(len(total.shape))])
@@ -225,10 +243,12 @@ def avg_pool1d(
     *,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Tensor:
     """Return `avg_pool` over the last one axis."""
     window = spread(kernel_size, 1, "kernel_size")
-    return avg_pool(x, window, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
+    options = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    return avg_pool(x, window, stride, padding, **options, divisor_override=divisor_override)
 
 
 def avg_pool2d(
@@ -239,10 +259,12 @@ def avg_pool2d(
     *,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Tensor:
     """Return `avg_pool` over the last two axes."""
     window = spread(kernel_size, 2, "kernel_size")
-    return avg_pool(x, window, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
+    options = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    return avg_pool(x, window, stride, padding, **options, divisor_override=divisor_override)
 
 
 def avg_pool3d(
@@ -253,10 +275,12 @@ def avg_pool3d(
     *,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Tensor:
     """Return `avg_pool` over the last three axes."""
     window = spread(kernel_size, 3, "kernel_size")
-    return avg_pool(x, window, stride, padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
+    options = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    return avg_pool(x, window, stride, padding, **options, divisor_override=divisor_override)
 
 
 def _members(
@@ -267,3 +291,6 @@ def _members(
     low, high = (0, before + size + after) if with_border else (before, before + size)
     start = Term(like.graph, like.graph.iota((places,), 0, dtypes.int32, like.node.device)) * step
     return ((start + window).minimum(high) - start.maximum(low)).cast(like.dtype)
+
+
+take_habits(globals(), __all__)

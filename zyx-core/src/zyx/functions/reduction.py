@@ -16,7 +16,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
-from zyx.functions import complex_numbers, formulas
+from zyx.functions import complex_numbers, formulas, habitual, take_habits
 from zyx.functions.operands import align, float_dtype, require, require_real, term_of, wrap
 from zyx.functions.term import Term
 from zyx.graph import node as n
@@ -72,18 +72,34 @@ def _combine(x: Tensor, op: ReduceOp, axis: AxisLike, dtype: DTypeLike | None, w
 
 
 def sum(
-    x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
+    x: Tensor,
+    axis: AxisLike = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    out: None = None,
+    **habits: object,
 ) -> Tensor:
     """Return the sum along `axis`; 0 of no elements. `dtype` is that of the result, and of the additions."""
+    if habits:
+        return habitual(sum, (x, axis), {"dtype": dtype, "keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "sum")
     return _combine(x, ReduceOp.SUM, axis, dtype, "sum", keepdims=keepdims)
 
 
 def prod(
-    x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
+    x: Tensor,
+    axis: AxisLike = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    out: None = None,
+    **habits: object,
 ) -> Tensor:
     """Return the product along `axis`; 1 of no elements. `dtype` is that of the result, and of the multiplications."""
+    if habits:
+        return habitual(prod, (x, axis), {"dtype": dtype, "keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "prod")
     return _combine(x, ReduceOp.PROD, axis, dtype, "prod", keepdims=keepdims)
@@ -107,26 +123,30 @@ def check_not_empty(term: Term, axes: Sequence[int], what: str) -> None:
 
 
 def max(
-    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None
+    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None, **habits: object
 ) -> Tensor:  # the Array API's name
     """Return the greatest element along `axis`.
 
     Raises:
         ShapeError: An axis of size 0.
     """
+    if habits:
+        return habitual(max, (x, axis), {"keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "max")
     return _extreme(x, ReduceOp.MAX, axis, "max", keepdims=keepdims)
 
 
 def min(
-    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None
+    x: Tensor, axis: AxisLike = None, *, keepdims: bool = False, out: None = None, **habits: object
 ) -> Tensor:  # the Array API's name
     """Return the least element along `axis`.
 
     Raises:
         ShapeError: An axis of size 0.
     """
+    if habits:
+        return habitual(min, (x, axis), {"keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "min")
     return _extreme(x, ReduceOp.MIN, axis, "min", keepdims=keepdims)
@@ -237,8 +257,8 @@ def _place(x: Tensor, op: ReduceOp, axis: int | None, what: str, *, keepdims: bo
     term = term_of(x, what)
     require_real(term.dtype, what)
     shape = term.shape
-    if axis is None:
-        term, place = term.reshape((shapes.size_of(shape),)), 0
+    if axis is None or (not shape and axis in (0, -1)):
+        term, place, axis = term.reshape((shapes.size_of(shape),)), 0, None
     else:
         place = shapes.normalize_axis(axis, len(shape))
     check_not_empty(term, (place,), what)
@@ -259,13 +279,21 @@ def _result_dtype(term: Term, dtype: DTypeLike | None, what: str) -> DType:
 
 
 def mean(
-    x: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False, out: None = None
+    x: Tensor,
+    axis: AxisLike = None,
+    *,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    out: None = None,
+    **habits: object,
 ) -> Tensor:
     """Return the mean along `axis`; NaN of no elements.
 
     `dtype` is that of the result, and of the additions of floats; without it integers and bools give float32. Integers
     of 32 and 64 bits are added exactly, and only their mean is rounded.
     """
+    if habits:
+        return habitual(mean, (x, axis), {"dtype": dtype, "keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "mean")
     term = term_of(x, "mean")
@@ -398,11 +426,15 @@ def logsumexp(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Te
 # ---- norms
 
 
-def norm(x: Tensor, ord: float = 2.0, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+def norm(x: Tensor, ord: float | str = 2.0, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """Return the vector norm along `axis`: ``sum(|x| ** ord) ** (1 / ord)``.
 
-    `ord` may also be infinity (greatest magnitude), minus infinity (least) or 0 (how many are not 0). At a zero vector
-    the gradient is 0. Integers and bools are computed as float32; of complex numbers it is the norm of magnitudes.
+    `ord` may also be infinity (greatest magnitude), minus infinity (least), 0 (how many are not 0) or "fro", which is
+    2. At a zero vector the gradient is 0. Integers and bools are computed as float32; of complex numbers it is the
+    norm of magnitudes.
+
+    Raises:
+        ShapeError: Another text: ``zyx.linalg.matrix_norm`` has the norms of matrices.
     """
     term = term_of(x, "norm")
     if term.dtype.is_complex:
@@ -413,7 +445,11 @@ def norm(x: Tensor, ord: float = 2.0, axis: AxisLike = None, *, keepdims: bool =
     return wrap(drop_axes(_norm(wide, ord, axes).cast(target), axes, keepdims=keepdims).node, x)
 
 
-def _norm(term: Term, order: float, axes: Sequence[int]) -> Term:
+def _norm(term: Term, order: float | str, axes: Sequence[int]) -> Term:
+    if order == "fro":
+        order = 2
+    if isinstance(order, str):
+        raise ShapeError(f"norm: ord is a number or 'fro', not {order!r}; 'nuc' is of zyx.linalg.matrix_norm")
     if order == 2:
         return formulas.safe_sqrt((term * term).sum(axes))
     size = term.abs()
@@ -448,3 +484,6 @@ def cosine_similarity(x: Tensor, y: Tensor, axis: int = 1, eps: float = 1e-8) ->
     bounded = [(length < eps).where(eps, length) for length in lengths]
     result = (a * b).sum(axes) / (bounded[0] * bounded[1])
     return wrap(drop_axes(result.cast(target), axes, keepdims=False).node, like)
+
+
+take_habits(globals())

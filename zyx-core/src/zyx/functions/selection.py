@@ -6,7 +6,7 @@ what a tensor holds is not known when the graph is built.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions import take_habits
 from zyx.functions.index_key import located
 from zyx.functions.operands import is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
@@ -68,18 +69,15 @@ def take(x: Tensor, indices: IndexLike, axis: int | None = None) -> Tensor:
     Args:
         x: Any rank.
         indices: Integers of any shape, which takes the place of the axis.
-        axis: May be left out for rank 1.
+        axis: Without one, `x` counts as one axis.
 
     Raises:
-        ShapeError: No axis, and a rank other than 1.
         DTypeError: Indices that are no integers.
         IndexRangeError: An index on the host lies outside.
     """
     term = term_of(x, "take")
     if axis is None:
-        if len(term.shape) != 1:
-            raise ShapeError(f"take needs an axis, as the shape is {term.shape}")
-        axis = 0
+        term, axis = term.reshape((shapes.size_of(term.shape),)), 0
     axis = shapes.normalize_axis(axis, len(term.shape))
     index = index_term(indices, term.shape[axis], axis, x, "take")
     count = shapes.size_of(index.shape)
@@ -90,7 +88,10 @@ def take(x: Tensor, indices: IndexLike, axis: int | None = None) -> Tensor:
 
 
 def index_select(x: Tensor, axis: int, index: IndexLike) -> Tensor:
-    """Return `take` along `axis`, of an index of rank 1."""
+    """Return `take` along `axis`, of an index of rank 1; of a number, along its axis 0, a number."""
+    if not require(x, "index_select").node.ndim and axis in (0, -1):
+        found = take(x, index)
+        return found.reshape(()) if found.node.ndim else found
     return take(x, index, axis)
 
 
@@ -132,8 +133,12 @@ def gather(x: Tensor, axis: int, index: Tensor) -> Tensor:
         DTypeError: An index that is of no integers.
     """
     term = term_of(x, "gather")
+    if not term.shape and axis in (0, -1) and is_tensor(index) and index.node.ndim < 2:
+        return wrap(take(x, index).node, x)
     axis = shapes.normalize_axis(axis, len(term.shape))
     places = index_term(index, term.shape[axis], axis, x, "gather")
+    if not shapes.size_of(places.shape):  # of any rank
+        return wrap(term.graph.const(0, term.dtype, term.node.device, places.shape), x)
     bounds = _box(places.shape, term.shape, axis, "gather")
     return wrap(term.graph.gather(term.shrink(bounds).node, places.node, axis), x)
 
@@ -258,10 +263,10 @@ def scatter_reduce(
     return wrap(written.where(result, base.cast(wide)).cast(base.dtype).node, x)
 
 
-def put(x: Tensor, indices: IndexLike, values: Tensor | Scalar) -> Tensor:
+def put(x: Tensor, indices: IndexLike, values: Tensor | Scalar, accumulate: bool = False) -> Tensor:
     """Return `x` with ``values[i]`` at place ``indices[i]`` of its elements in row-major order.
 
-    Of several values for one place the last stays.
+    Of several values for one place the last stays; with `accumulate` all are added to what is there.
 
     Raises:
         ShapeError: `values` is no number and has another shape than `indices`.
@@ -275,7 +280,8 @@ def put(x: Tensor, indices: IndexLike, values: Tensor | Scalar) -> Tensor:
     if updates.shape not in ((), places.shape):
         raise ShapeError(f"put: values {updates.shape} for indices {places.shape}")
     updates = updates.expand(places.shape).reshape((count,))
-    node = base.graph.scatter(flat.node, places.reshape((count,)).node, updates.node, 0)
+    op = ReduceOp.SUM if accumulate else None
+    node = base.graph.scatter(flat.node, places.reshape((count,)).node, updates.node, 0, op)
     return wrap(base.graph.reshape(node, base.shape), x)
 
 
@@ -321,8 +327,10 @@ def one_hot(x: Tensor, num_classes: int = -1, *, axis: int = -1, dtype: DTypeLik
     return wrap((wide == wide.iota(place, wide.dtype)).cast(as_dtype(dtype)).node, x)
 
 
-def nonzero(x: Tensor) -> tuple[Tensor, ...]:
+def nonzero(x: Tensor, *, as_tuple: bool = True) -> Any:  # noqa: ANN401  # a tensor, or several
     """Return the places where `x` is not 0, an int64 index tensor for each axis.
+
+    Without `as_tuple` they are the columns of one tensor, as PyTorch has them unless it is told otherwise.
 
     Reads `x`, as their number depends on it.
 
@@ -330,8 +338,11 @@ def nonzero(x: Tensor) -> tuple[Tensor, ...]:
         ShapeError: Rank 0.
     """
     tensor = require(x, "nonzero")
-    if not tensor.node.ndim:
+    if not tensor.node.ndim and as_tuple:
         raise ShapeError("nonzero takes at least one axis; the shape is ()")
+    if not as_tuple:
+        rows = np.argwhere(tensor.numpy()).astype(np.int64)
+        return wrap(tensor.runtime.upload(rows, tensor.node.device), tensor)
     places = np.nonzero(tensor.numpy())
     return tuple(wrap(tensor.runtime.upload(p.astype(np.int64), tensor.node.device), tensor) for p in places)
 
@@ -343,3 +354,6 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     holds = np.broadcast_to(chooser.numpy() != 0, shape)
     term = term_of(base, "masked_select").expand(shape)
     return take(wrap(term.reshape((shapes.size_of(shape),)).node, base), np.flatnonzero(holds), 0)
+
+
+take_habits(globals())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
+from zyx.functions import take_habits
 from zyx.functions.complex_numbers import parts
 from zyx.functions.operands import common_dtype, first_tensor, node_of, require, require_real, term_of, wrap
 from zyx.functions.term import Term
@@ -304,3 +305,6 @@ def unique_inverse(x: Tensor) -> UniqueInverse:
 def unique_values(x: Tensor) -> Tensor:
     """Return the different values of `x` in ascending order; each NaN differs from the others."""
     return unique_all(x).values
+
+
+take_habits(globals())

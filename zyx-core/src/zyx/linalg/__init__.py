@@ -12,6 +12,7 @@ results to the device, which a plan shows (``ZYX_DEBUG=plan``), and ``zyx explai
 refuses, such as the inverse of a singular matrix, is a `zyx.errors.LinAlgError` when the values are read.
 """
 
+from zyx.functions import take_habits
 from zyx.linalg import decompositions, determinants, eigenvalues, least_squares, norms, products, solving
 from zyx.linalg.decompositions import *
 from zyx.linalg.determinants import *
@@ -29,3 +30,5 @@ __all__ += least_squares.__all__
 __all__ += norms.__all__
 __all__ += products.__all__
 __all__ += solving.__all__
+
+take_habits(globals(), __all__)

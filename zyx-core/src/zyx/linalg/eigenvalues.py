@@ -48,20 +48,25 @@ class EigResult(NamedTuple):
 # ---- of symmetric and Hermitian matrices
 
 
-def eigh(x: Tensor, /) -> EighResult:
+def eigh(x: Tensor, /, *, upper: bool = False) -> EighResult:
     """Return the eigenvalues, ``(..., M)``, and eigenvectors, ``(..., M, M)``, of symmetric matrices ``(..., M, M)``.
 
-    Complex ones are Hermitian, and their eigenvalues real. The triangle above the diagonal is not read. Signs of the
-    vectors, or angles of complex ones, are as LAPACK has them; gradients through complex vectors are right where what
-    follows does not depend on the angles. Gradients are those of symmetric or Hermitian `x`, and so are they; those of
-    the vectors are not finite where eigenvalues are equal.
+    Complex ones are Hermitian, and their eigenvalues real. The triangle above the diagonal is not read, or with `upper`
+    that below. Signs of the vectors, or angles of complex ones, are as LAPACK has them; gradients through complex
+    vectors are right where what follows does not depend on the angles. Gradients are those of symmetric or Hermitian
+    `x`, and so are they; those of the vectors are not finite where eigenvalues are equal.
 
     Raises:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
     """
-    return EighResult(*tensors(_eigh(as_term(matrices(x, "eigh", square=True))), x))
+    return EighResult(*tensors(_eigh(_triangle(as_term(matrices(x, "eigh", square=True)), upper)), x))
+
+
+def _triangle(a: Term, is_upper: bool) -> Term:
+    """Return matrices whose lower triangle is that of `a`, or the adjoint of its upper one."""
+    return adjoint(a) if is_upper else a
 
 
 def _eigh(a: Term) -> list[Term]:
@@ -78,7 +83,7 @@ def _eigh(a: Term) -> list[Term]:
     return call("eigh", lapack.eigh, (a,), (a.shape[:-1], a.shape), gradient, types=(a.dtype.part, a.dtype))
 
 
-def eigvalsh(x: Tensor, /) -> Tensor:
+def eigvalsh(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """Return the eigenvalues, ``(..., M)``, least first, of symmetric matrices ``(..., M, M)``; see `eigh`.
 
     Raises:
@@ -91,7 +96,7 @@ def eigvalsh(x: Tensor, /) -> Tensor:
         _, vectors = _eigh(sources[0])
         return (product(column_scaled(vectors, g), adjoint(vectors)),)
 
-    a = as_term(matrices(x, "eigvalsh", square=True))
+    a = _triangle(as_term(matrices(x, "eigvalsh", square=True)), upper)
     found = call("eigvalsh", lapack.eigvalsh, (a,), (a.shape[:-1],), gradient, types=(a.dtype.part,))
     return wrap(found[0].node, x)
 

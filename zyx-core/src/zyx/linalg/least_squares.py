@@ -109,29 +109,48 @@ def counted(values: Term, rtol: Term) -> Term:
     return drop_axes((values > least).cast(dtypes.int64).sum((axis,)), (axis,), keepdims=False)
 
 
-def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
+def _either(a: Term, rtol: float | Tensor | None, atol: float | Tensor | None, like: Tensor, what: str) -> Term:
+    """Return the relative tolerance that is as great as `rtol` and, of each matrix, `atol`."""
+    if atol is None:
+        return tolerance(a, rtol, like, what)
+    values = singular_values(a)
+    top = (values.max((len(values.shape) - 1,)) if values.shape[-1] else values).reshape(a.shape[:-2])
+    given = Term(a.graph, node_of(atol, a.dtype.part, like)).detach()
+    share = given.expand(broadcast_shapes(given.shape, a.shape[:-2])) / (top > 0).where(top, 1.0)
+    return tolerance(a, 0.0 if rtol is None else rtol, like, what).maximum(share.detach())
+
+
+def matrix_rank(
+    x: Tensor, /, *, rtol: float | Tensor | None = None, atol: float | Tensor | None = None, hermitian: bool = False
+) -> Tensor:
     """Return how many singular values are greater than `rtol` times the greatest, int64, for each matrix.
 
     Args:
         x: ``(..., M, N)``, of a dtype of LAPACK.
         rtol: As `zyx.linalg.pinv` takes it.
+        atol: Singular values up to this do not count, either.
+        hermitian: As `zyx.linalg.pinv` takes it.
 
     Raises:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes, or `rtol` does not broadcast.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
     """
-    a = as_term(matrices(x, "matrix_rank"))
-    return wrap(counted(singular_values(a), tolerance(a, rtol, x, "matrix_rank")).node, x)
+    a = as_term(matrices(x, "matrix_rank", square=hermitian))
+    return wrap(counted(singular_values(a), _either(a, rtol, atol, x, "matrix_rank")).node, x)
 
 
-def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
+def pinv(
+    x: Tensor, /, *, rtol: float | Tensor | None = None, atol: float | Tensor | None = None, hermitian: bool = False
+) -> Tensor:
     """Return the pseudo-inverses of Moore and Penrose, by singular values on the host.
 
     Args:
         x: ``(..., M, N)``, of a dtype of LAPACK.
         rtol: Singular values up to so much of the greatest count as 0; a number, or a tensor ``(...)`` that broadcasts.
-            None is ``max(M, N)`` times the distance from 1 to the next greater number of the dtype.
+            None is ``max(M, N)`` times the distance from 1 to the next greater number of the dtype, or 0 with `atol`.
+        atol: Singular values up to this count as 0, too.
+        hermitian: Whether matrices are known to be symmetric or Hermitian; that they are square is checked.
 
     Returns:
         ``(..., N, M)``. Gradients are those at matrices of the same rank.
@@ -141,8 +160,8 @@ def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
         ShapeError: Fewer than two axes, or `rtol` does not broadcast.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
     """
-    a = as_term(matrices(x, "pinv"))
-    return wrap(_pseudo_inverse(a, tolerance(a, rtol, x, "pinv")).node, x)
+    a = as_term(matrices(x, "pinv", square=hermitian))
+    return wrap(_pseudo_inverse(a, _either(a, rtol, atol, x, "pinv")).node, x)
 
 
 def lstsq(x1: Operand, x2: Operand, /, *, rtol: float | Tensor | None = None) -> LstsqResult:

@@ -10,6 +10,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.complex_numbers import magnitude
+from zyx.functions.movement import moveaxis
 from zyx.functions.operands import require, wrap
 from zyx.functions.reduction import drop_axes, norm
 from zyx.linalg.decompositions import singular_values
@@ -27,12 +28,15 @@ __all__ = ["matrix_norm", "vector_norm"]
 MatrixOrder: TypeAlias = "float | Literal['fro', 'nuc'] | None"
 
 
-def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: MatrixOrder = "fro") -> Tensor:
+def matrix_norm(
+    x: Tensor, /, *, keepdims: bool = False, ord: MatrixOrder = "fro", axis: Sequence[int] = (-2, -1)
+) -> Tensor:
     """Return the norms of matrices.
 
     Args:
         x: ``(..., M, N)``, any float or complex dtype; no 16-bit one for "nuc", 2 and -2, which need singular values.
-        keepdims: Whether the last two axes stay, with size 1.
+        keepdims: Whether the two axes stay, with size 1.
+        axis: Along which the rows and the columns lie.
         ord: "fro" or None, the root of the sum of squares; "nuc", the sum of the singular values; 2 or -2, the greatest
             or least of these; 1 or -1, the greatest or least sum of the magnitudes of a column; infinity or minus
             infinity, those of a row.
@@ -46,6 +50,13 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: MatrixOrder = "fro
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
     """
     tensor = _floats(x, "matrix_norm")
+    places = shapes.normalize_axes(axis, tensor.node.ndim)
+    if len(places) != 2:
+        raise ShapeError(f"matrix_norm: axis is two of the axes of x, not {axis!r}")
+    last = tensor.node.ndim - 1
+    if places != (last - 1, last):
+        found = matrix_norm(moveaxis(tensor, places, (-2, -1)), keepdims=keepdims, ord=ord)
+        return moveaxis(found, (-2, -1), places) if keepdims else found
     check_matrices(tensor.node.shape, "matrix_norm")
     keeps = is_flag(keepdims, "matrix_norm", "keepdims")
     if ord in ("fro", None):
@@ -58,7 +69,6 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: MatrixOrder = "fro
     wide = term if ord in ("nuc", 2, -2) else term.cast(dtypes.accumulator(term.dtype))
     result = _of_values(wide, ord) if ord in ("nuc", 2, -2) else _of_sums(wide, float(ord))
     kept = result.cast(term.dtype.part)
-    last = len(term.shape) - 1
     return wrap(drop_axes(kept, (last - 1, last), keepdims=keeps).node, tensor)
 
 

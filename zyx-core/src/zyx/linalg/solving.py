@@ -19,6 +19,7 @@ from zyx.linalg.matrices import (
     matrices,
     pair,
     product,
+    transposed,
     upper,
 )
 
@@ -113,7 +114,9 @@ def inv(x: Tensor, /) -> Tensor:
     return wrap(inverse(as_term(matrices(x, "inv", square=True))).node, x)
 
 
-def solve_triangular(x1: Operand, x2: Operand, /, *, upper: bool = False, unit_diagonal: bool = False) -> Tensor:
+def solve_triangular(
+    x1: Operand, x2: Operand, /, *, upper: bool = False, unit_diagonal: bool = False, left: bool = True
+) -> Tensor:
     """Return x with ``t @ x = x2``, where t is one triangle of `x1`; the other one is not read.
 
     Args:
@@ -121,6 +124,7 @@ def solve_triangular(x1: Operand, x2: Operand, /, *, upper: bool = False, unit_d
         x2: ``(..., M, K)``, or ``(M,)``. The axes in front broadcast.
         upper: Whether t is the triangle above the diagonal.
         unit_diagonal: Whether the diagonal of t is 1, whatever that of `x1` is.
+        left: Whether t is on the left; if not, ``x @ t = x2`` is solved, of `x2` ``(..., K, M)``.
 
     Raises:
         DTypeError: Another dtype than LAPACK has.
@@ -136,7 +140,11 @@ def solve_triangular(x1: Operand, x2: Operand, /, *, upper: bool = False, unit_d
         b = b.reshape((*b.shape, 1))
     of_upper = is_flag(upper, "solve_triangular", "upper")
     has_ones = is_flag(unit_diagonal, "solve_triangular", "unit_diagonal")
-    result = _solved_together(triangle(a, of_upper, has_ones), b, "solve_triangular", ("x1", "x2"))
+    t = triangle(a, of_upper, has_ones)
+    if not is_flag(left, "solve_triangular", "left"):
+        result = _solved_together(transposed(t), transposed(b), "solve_triangular", ("x1", "x2"))
+        return wrap(transposed(result).node, like)
+    result = _solved_together(t, b, "solve_triangular", ("x1", "x2"))
     return wrap((result.reshape(result.shape[:-1]) if is_vector else result).node, like)
 
 

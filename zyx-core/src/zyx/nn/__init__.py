@@ -4,6 +4,7 @@ Names, arguments, names of parameters and first values are PyTorch's, so that sa
 `zyx.nn.module`.
 """
 
+from zyx.functions import taking_habits
 from zyx.nn import functional
 from zyx.nn.activation import (
     CELU,
@@ -84,3 +85,9 @@ __all__ = [
     "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "Upsample",
     "functional",
 ]  # fmt: skip
+
+for _layer in [globals()[name] for name in __all__ if name != "LoadReport"]:
+    for _base in _layer.__mro__ if isinstance(_layer, type) and issubclass(_layer, Module) else ():
+        _make = vars(_base).get("__init__")
+        if _make is not None and _base is not object and not hasattr(_make, "__wrapped__"):
+            setattr(_base, "__init__", taking_habits(_make))  # noqa: B010  # to assign to it is unsound of instances

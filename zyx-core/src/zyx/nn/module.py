@@ -46,6 +46,9 @@ class Module:
     _mode: bool | None = None
     _revision: int = 0
 
+    def __init__(self) -> None:
+        """Take nothing; layers without settings have this one, which says so where they are given some."""
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # what a network takes is its business
         """Compute the result."""
         raise NotImplementedError(f"{type(self).__name__} has no method forward")

@@ -16,7 +16,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import DType, as_dtype
 from zyx.errors import DTypeError, ShapeError, SharingError
-from zyx.functions import sharing
+from zyx.functions import sharing, take_habits
 from zyx.functions.ingest import node_from_data
 from zyx.functions.movement import as_diagonal
 from zyx.functions.operands import is_tensor, require, wrap
@@ -332,3 +332,6 @@ def _by_diagonal(
     term = Term(start.runtime.graph, start.node)
     distance = term.iota(1, dtypes.int32) - term.iota(0, dtypes.int32)
     return wrap(holds(distance).cast(target).node, start)
+
+
+take_habits(globals(), __all__)

@@ -7,7 +7,7 @@ All words come from a `Generator`, the default one unless another is given. Floa
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,8 +15,9 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
+from zyx.functions import take_habits
 from zyx.functions.complex_numbers import joined
-from zyx.functions.operands import require, term_of, wrap
+from zyx.functions.operands import is_tensor, require, term_of, wrap
 from zyx.functions.sorting import places_in, sort_order
 from zyx.functions.term import Term
 from zyx.integers import as_index, is_several
@@ -111,14 +112,17 @@ def uniform(
 
 
 def normal(
-    *shape: int | Sequence[int],
-    mean: float = 0.0,
-    std: float = 1.0,
+    *shape: Any,  # noqa: ANN401  # sizes, or mean, std and shape
+    mean: float | Tensor = 0.0,
+    std: float | Tensor = 1.0,
     dtype: DTypeLike = dtypes.float32,
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
     """Return floats drawn from the normal distribution of `mean` and standard deviation `std`.
+
+    Tensors in the place of sizes are `mean` and `std`, as in PyTorch: ``normal(means, deviations)``; the result has
+    the shape that they broadcast to, and the dtype of the first.
 
     Of a complex dtype both parts are drawn, each with the variance ``std**2 / 2``, as PyTorch has it.
 
@@ -129,6 +133,12 @@ def normal(
         ShapeError: `std` is negative.
         DTypeError: Not a floating-point dtype.
     """
+    tensors = [value for value in shape[:2] if is_tensor(value) and value.node.dtype.is_float]
+    if len(tensors) == 2 or any(value.node.ndim for value in tensors):
+        mean, std, *rest = (*shape, std) if len(shape) == 1 else shape
+        return _of_each(mean, std, rest[0] if rest else (), dtype, device, generator)
+    if not isinstance(mean, float | int) or not isinstance(std, float | int):
+        return _of_each(mean, std, shape_of(shape) if shape else (), dtype, device, generator)
     if std < 0:
         raise ShapeError(f"normal: std is at least 0, not {std}")
     if as_dtype(dtype).is_complex:
@@ -150,6 +160,21 @@ def normal(
     return wrap(values.cast(target).node, owner(generator))
 
 
+def _of_each(
+    mean: float | Tensor,
+    std: float | Tensor,
+    shape: int | Sequence[int],
+    dtype: DTypeLike,
+    device: str | None,
+    generator: Generator | None,
+) -> Tensor:
+    """Return numbers drawn each with a mean and a deviation of its own."""
+    tensors = [value for value in (mean, std) if is_tensor(value)]
+    target = tensors[0].node.dtype if tensors else as_dtype(dtype)
+    sizes = shapes.broadcast(*[value.node.shape for value in tensors], shapes.as_shape(shape))
+    return (normal(sizes, dtype=target, device=device, generator=generator) * std + mean).astype(target)
+
+
 def randn(
     *shape: int | Sequence[int],
     dtype: DTypeLike = dtypes.float32,
@@ -162,7 +187,7 @@ def randn(
 
 def randint(
     low: int,
-    high: int | None = None,
+    high: int | Sequence[int] | None = None,
     shape: int | Sequence[int] = (),
     *,
     dtype: DTypeLike = dtypes.int64,
@@ -171,6 +196,8 @@ def randint(
 ) -> Tensor:
     """Return integers drawn evenly from ``low .. high - 1``, or ``0 .. low - 1`` without `high`.
 
+    In the place of `high` may stand the shape, as in ``randint(10, (2, 3))``.
+
     A number of values that is a power of two takes bits as they are. Of another number n, a 64-bit word is taken
     modulo n, so that some values are likelier than others by less than n / 2**64.
 
@@ -178,6 +205,8 @@ def randint(
         ShapeError: The range is empty.
         DTypeError: Not an integer dtype, or one that does not hold the range.
     """
+    if is_several(high):
+        low, high, shape = 0, low, tuple(high)  # type: ignore[arg-type]  # it is several
     first = as_index(low, "low")
     bottom, top = (0, first) if high is None else (first, as_index(high, "high"))
     target = as_dtype(dtype)
@@ -238,16 +267,24 @@ def dropout(x: Tensor, p: float = 0.5, training: bool | None = None, *, generato
     return wrap((words >= threshold).where(term * (1.0 / (1.0 - p)), 0.0).node, x)
 
 
-def rand_like(x: Tensor, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Tensor:
+def rand_like(
+    x: Tensor, *, dtype: DTypeLike | None = None, device: str | None = None, generator: Generator | None = None
+) -> Tensor:
     """Return `rand` in the shape, dtype and place of `x`."""
     node = require(x, "rand_like").node
-    return rand(node.shape, dtype=node.dtype if dtype is None else dtype, device=node.device, generator=generator)
+    return rand(
+        node.shape, dtype=node.dtype if dtype is None else dtype, device=device or node.device, generator=generator
+    )
 
 
-def randn_like(x: Tensor, *, dtype: DTypeLike | None = None, generator: Generator | None = None) -> Tensor:
+def randn_like(
+    x: Tensor, *, dtype: DTypeLike | None = None, device: str | None = None, generator: Generator | None = None
+) -> Tensor:
     """Return `randn` in the shape, dtype and place of `x`."""
     node = require(x, "randn_like").node
-    return randn(node.shape, dtype=node.dtype if dtype is None else dtype, device=node.device, generator=generator)
+    return randn(
+        node.shape, dtype=node.dtype if dtype is None else dtype, device=device or node.device, generator=generator
+    )
 
 
 def randperm(
@@ -312,3 +349,6 @@ def _without_replacement(x: Tensor, rows: Term, num_samples: int, generator: Gen
     bell = (rows > 0).where(-_unit(words, rows.dtype, with_one=True).log() / rows, math.inf)
     order = sort_order(bell, 1, descending=False, count=num_samples)
     return wrap(order.cast(dtypes.int64).reshape((*x.node.shape[:-1], num_samples)).node, x)
+
+
+take_habits(globals(), __all__)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from zyx.dtype import DType, as_dtype
-from zyx.errors import DTypeError, ShapeError
+from zyx.errors import ShapeError
 from zyx.functions import (
     activations,
     arithmetic,
@@ -110,11 +110,15 @@ class Tensor(Handle):
         """Return the same values, at which gradients end."""
         return self.of(self.runtime.graph.detach(self.node), self.runtime)
 
-    def to(self, device: DeviceLike) -> Tensor:
-        """Return the same values on `device`, which is named as in `zyx.device`."""
-        if isinstance(device, DType):
-            raise DTypeError(f"{device!r} is no device; to change the dtype, use .astype({device!r})")
-        return self.of(self.runtime.graph.to_device(self.node, self.runtime.device_name(device)), self.runtime)
+    def to(self, device: DeviceLike | DType | None = None, *more: object, **keywords: object) -> Tensor:
+        """Return the same values on `device`, which is named as in `zyx.device`; or as PyTorch's ``to`` takes them."""
+        if more or keywords or type(device) is not str:
+            from zyx.tensor import habits  # which most programs do without
+
+            if more or keywords or habits.is_not_device(device):
+                return habits.to(self, device, *more, **keywords)
+        place = self.runtime.device_name(device)  # type: ignore[arg-type]  # no dtype, see above
+        return self.of(self.runtime.graph.to_device(self.node, place), self.runtime)
 
     def to_device(self, device: str, /, *, stream: object = None) -> Tensor:
         """Return the same values on `device`; work is ordered without streams, so `stream` is not used."""
@@ -449,5 +453,13 @@ class Tensor(Handle):
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return Tensor, (convert.numpy(self),)  # by value, to the default device
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Return what a name of another library means; see `zyx.tensor.habits`."""
+            from zyx.tensor import habits  # which most programs do without
+
+            return habits.attribute_of(self, name)
 
     __array_namespace__ = info.array_namespace

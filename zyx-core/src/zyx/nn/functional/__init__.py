@@ -4,6 +4,7 @@ Names and meanings are PyTorch's, but for ``axis`` in place of ``dim``, and for 
 different lengths; see `scaled_dot_product_attention`.
 """
 
+from zyx.functions import take_habits as _take_habits
 from zyx.functions.activations import (
     celu,
     elu,
@@ -90,3 +91,5 @@ __all__ = [
     "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus",
     "softsign", "tanh", "triplet_margin_loss",
 ]  # fmt: skip
+
+_take_habits(globals(), __all__)

@@ -100,7 +100,17 @@ def group_norm(
     return wrap(_affine_channels(result, weight, bias, "group_norm").cast(x.node.dtype).node, x)
 
 
-def instance_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+def instance_norm(
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+) -> Tensor:
     """Normalise each channel of each example. Ulyanov, Vedaldi and Lempitsky, "Instance normalization", 2016.
 
     Args:
@@ -108,15 +118,30 @@ def instance_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None =
         weight: ``(C,)``, multiplied in the end.
         bias: ``(C,)``, added in the end.
         eps: Added to the variance.
+        running_mean: ``(C,)``; with `use_input_stats` it follows the means as that of `batch_norm` does.
+        running_var: ``(C,)``; likewise.
+        use_input_stats: Whether to use mean and variance of `x`; else the running ones.
+        momentum: Weight of the new values in the running ones.
 
     Raises:
-        ShapeError: Shapes that do not fit.
+        ShapeError: Shapes that do not fit, or no running values where they are to be used.
         DTypeError: Not of floats.
     """
     term = _wide(x, "instance_norm")
     if len(term.shape) < 3:
         raise ShapeError(f"instance_norm takes (N, C, ...) with axes behind the channels, not {term.shape}")
-    result = _standardised(term, range(2, len(term.shape)), eps)
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise ShapeError("instance_norm: without use_input_stats it takes running_mean and running_var")
+        return batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+    axes = range(2, len(term.shape))
+    if running_mean is not None and running_var is not None:
+        count = shapes.size_of(term.shape[2:])
+        mean = _mean(term, axes)
+        spread = _mean((term - mean) * (term - mean), axes) * (count / max(count - 1, 1))
+        _follow(running_mean, _mean(mean, (0,)), momentum)
+        _follow(running_var, _mean(spread, (0,)), momentum)
+    result = _standardised(term, axes, eps)
     return wrap(_affine_channels(result, weight, bias, "instance_norm").cast(x.node.dtype).node, x)
 
 

@@ -6,7 +6,7 @@ Each axis is resized by itself, as a product with a matrix or a choice of elemen
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Array
     from zyx.tensor.tensor import Tensor
 
-_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
+_ANY_RANK: Final = ("nearest", "nearest-exact", "area")
+_OF_RANK: Final = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+#: Slope of cubic convolution at a distance of one.
+_CUBIC: Final = -0.75
 
 
 def interpolate(
@@ -34,17 +37,23 @@ def interpolate(
     size: Sizes | None = None,
     scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
-    align_corners: bool = False,
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
 ) -> Tensor:
     """Resize all axes behind batch and channels.
 
     Args:
         x: ``(N, C, n1, .., nk)``.
         size: The new sizes, for all axes or each.
-        scale_factor: In place of `size`: the new sizes are the old ones times this, rounded down.
-        mode: "nearest" takes the element that covers the place; "linear", "bilinear" and "trilinear", for one, two and
-            three axes, weigh the neighbours.
-        align_corners: Of the linear modes: whether the outermost elements lie on the border, or fill it.
+        scale_factor: In place of `size`: the new sizes are the old ones times this, rounded down; places are this far
+            apart, so that the last new one may lie before the end of the old ones.
+        mode: "nearest" takes the element at the place rounded down, "nearest-exact" the one that covers the middle of
+            the place; "linear", "bilinear" and "trilinear", for one, two and three axes, weigh the neighbours;
+            "bicubic", for two, four of them: Keys, "Cubic convolution interpolation for digital image processing",
+            1981, with the slope -0.75; "area" is `adaptive_avg_pool`.
+        align_corners: Of the linear modes and "bicubic": whether the outermost elements lie on the border, or fill it,
+            which is what None means.
+        recompute_scale_factor: Whether places are the ratio of the sizes apart, also where `scale_factor` is given.
 
     Returns:
         ``(N, C, o1, .., ok)``.
@@ -54,46 +63,86 @@ def interpolate(
     """
     shape = require(x, "interpolate").node.shape
     count = len(shape) - 2
-    if count < 1 or (mode != "nearest" and _LINEAR.get(mode) != count):
+    if count < 1 or (mode not in _ANY_RANK and _OF_RANK.get(mode) != count):
         raise ShapeError(
-            f'interpolate: mode {mode!r} does not fit {shape}: it is "nearest", or for (N, C) and one, two or three '
-            'more axes "linear", "bilinear" or "trilinear"'
+            f"interpolate: mode {mode!r} does not fit {shape}: it is {', '.join(map(repr, _ANY_RANK))}, or for (N, C) "
+            'and one, two or three more axes "linear", "bilinear" or "bicubic", or "trilinear"'
         )
     if (size is None) == (scale_factor is None):
         raise ShapeError("interpolate takes either size or scale_factor")
+    if recompute_scale_factor and size is not None:
+        raise ShapeError("interpolate: recompute_scale_factor is of scale_factor, not of size")
+    if align_corners and mode in _ANY_RANK:
+        raise ShapeError(f"interpolate: align_corners is of the linear modes and bicubic, not of {mode!r}")
+    steps: list[float | None] = [None] * count
     if size is not None:
         new = spread(size, count, "size")
     else:
         assert scale_factor is not None
-        factors = list(scale_factor) if hasattr(scale_factor, "__iter__") else [scale_factor] * count
+        factors: list[Any] = list(scale_factor) if is_several(scale_factor) else [scale_factor] * count
         if len(factors) != count:
             raise ShapeError(f"interpolate: {len(factors)} factors for {count} axes")
         new = tuple(math.floor(old * factor) for old, factor in zip(shape[2:], factors, strict=True))
+        if not recompute_scale_factor:
+            steps = [1.0 / factor for factor in factors]
     if min(*shape[2:], *new) < 1:
         raise ShapeError(f"interpolate: cannot resize {shape} to {new}: sizes are at least 1")
+    if mode == "area":
+        return adaptive_avg_pool(x, new)
     result = x
-    for axis, (old, wanted) in enumerate(zip(shape[2:], new, strict=True), start=2):
-        if mode == "nearest":
-            places = np.arange(wanted, dtype=np.int64) * old // wanted
-            result = take(result, places, axis=axis) if wanted != old else result
-        elif wanted != old:
-            result = _weighted(result, _between(old, wanted, align_corners), axis)
+    for axis, (old, wanted, step) in enumerate(zip(shape[2:], new, steps, strict=True), start=2):
+        if mode.startswith("nearest"):
+            places = _nearest(old, wanted, step, 0.5 if mode == "nearest-exact" else 0.0)
+            result = result if list(places) == list(range(old)) else take(result, places, axis=axis)
+        elif wanted != old or (mode == "bicubic" and new != shape[2:]):  # of equal sizes PyTorch's linear modes copy
+            between = _between_four if mode == "bicubic" else _between
+            result = _weighted(result, between(old, wanted, step, bool(align_corners)), axis)
     return result
 
 
-def _between(old: int, new: int, align_corners: bool) -> Array:
-    """Return the weights, ``(new, old)``, of the two neighbours of each new place."""
+def _nearest(old: int, new: int, step: float | None, offset: float) -> Array:
+    """Return the old place of each new one; with a `step`, in float32, as in PyTorch, else exactly."""
+    places: Array = np.arange(new, dtype=np.int64)
+    if step is None:
+        return places * old // new if not offset else (2 * places + 1) * old // (2 * new)
+    found = np.floor((places.astype(np.float32) + np.float32(offset)) * np.float32(step)).astype(np.int64)
+    return np.minimum(found, old - 1)  # type: ignore[no-any-return]  # of NumPy's stubs
+
+
+def _places(old: int, new: int, step: float | None, align_corners: bool) -> Array:
+    """Return where the new elements lie among the old ones."""
     places = np.arange(new, dtype=np.float64)
     if align_corners:
-        places = places * ((old - 1) / (new - 1)) if new > 1 else places
-    else:
-        places = np.maximum((places + 0.5) * (old / new) - 0.5, 0.0)
+        return places * ((old - 1) / (new - 1)) if new > 1 else places
+    return (places + 0.5) * (old / new if step is None else step) - 0.5
+
+
+def _between(old: int, new: int, step: float | None, align_corners: bool) -> Array:
+    """Return the weights, ``(new, old)``, of the two neighbours of each new place."""
+    places = np.maximum(_places(old, new, step, align_corners), 0.0)
     left = np.minimum(np.floor(places).astype(np.int64), old - 1)
-    share = places - left
+    share = np.minimum(places - left, 1.0)
     weights = np.zeros((new, old))
     rows = np.arange(new)
     np.add.at(weights, (rows, left), 1.0 - share)
     np.add.at(weights, (rows, np.minimum(left + 1, old - 1)), share)
+    return weights
+
+
+def _between_four(old: int, new: int, step: float | None, align_corners: bool) -> Array:
+    """Return the weights, ``(new, old)``, of the four neighbours of each new place; outside, the edge goes on."""
+    places = _places(old, new, step, align_corners)
+    first = np.floor(places).astype(np.int64)
+    weights = np.zeros((new, old))
+    for offset in (-1, 0, 1, 2):
+        near = np.abs(places - (first + offset))
+        inner = ((_CUBIC + 2) * near - (_CUBIC + 3)) * near * near + 1
+        outer = ((near - 5) * near + 8) * near * _CUBIC - 4 * _CUBIC
+        np.add.at(
+            weights,
+            (np.arange(new), np.clip(first + offset, 0, old - 1)),
+            np.where(near <= 1, inner, outer),
+        )
     return weights
 
 

@@ -21,7 +21,7 @@ REFUSED: Final = (
     "zyx.mean(m.astype('nothing'))", "zyx.reshape(a, (s, s))", "zyx.reshape(a, (-1, -1))", "zyx.reshape(a, (-1, 5))",
     "zyx.permute_dims(a, (0, 0))", "zyx.permute_dims(a, (0,))", "zyx.flip(a, n)", "zyx.squeeze(a, 0)",
     "zyx.expand_dims(a, s)", "zyx.broadcast_to(a, (3, s))", "zyx.concat([a, b], 0)", "zyx.stack([a, b])",
-    "zyx.concat([], 0)", "zyx.split(a, [1, 1], 0)", "zyx.narrow(a, 0, 1, s)", "zyx.take(a, i, n)", "zyx.take(a, i)",
+    "zyx.concat([], 0)", "zyx.split(a, [1, 1], 0)", "zyx.narrow(a, 0, 1, s)", "zyx.take(a, i, n)",
     "a[s]", "a[0, 0, 0]", "a[s, s]", "a[1.5]", "a['x']", "a[m, m]", "zyx.gather(a, 0, b)", "zyx.gather(a, n, i)",
     "zyx.scatter(a, 0, i, a)", "zyx.scatter(a, 0, i[:, None], a, 'other')", "zyx.one_hot(a, 3)", "zyx.cumsum(a, n)",
     "zyx.diff(a, -1, 0)", "zyx.sort(a, n)", "zyx.topk(a, s, 0)", "zyx.median(zyx.zeros((0,)))",

@@ -1,0 +1,222 @@
+"""Methods and names as people know them from PyTorch and NumPy, each of them by one of ours.
+
+`Tensor.__getattr__`, which Python calls for what a tensor lacks, puts `METHODS` into the class the first time; a module
+asks `NAMES` for what it lacks. So they cost nothing before somebody writes one. What ends in an underscore, such as
+``x.mul_(2)``, assigns the result of the method without it, converted to the dtype of the tensor.
+"""
+
+from __future__ import annotations
+
+import difflib
+import html
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from zyx.dtype import BY_NAME, DType
+from zyx.errors import ArgumentError
+from zyx.functions import arithmetic, choosing, elementwise, joining, linalg, movement, reduction, selection, sorting
+from zyx.integers import as_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.tensor.tensor import Tensor
+
+#: What a name of another library is in `zyx`.
+NAMES: Final = {
+    # PyTorch
+    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
+    "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "as_tensor": "asarray",
+    "bitwise_not": "bitwise_invert", "bmm": "matmul", "broadcast_tensors": "broadcast_arrays", "cat": "concat",
+    "clamp": "clip", "div": "divide", "eq": "equal", "ge": "greater_equal", "gt": "greater", "le": "less_equal",
+    "lt": "less", "mm": "matmul", "movedim": "moveaxis", "mul": "multiply", "mv": "matmul", "ne": "not_equal",
+    "neg": "negative", "permute": "permute_dims", "repeat_interleave": "repeat", "sub": "subtract",
+    "swapdims": "swapaxes", "true_divide": "divide", "unbind": "unstack", "unsqueeze": "expand_dims",
+    # NumPy
+    "array": "asarray", "concatenate": "concat", "conjugate": "conj", "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift", "mod": "remainder", "power": "pow", "right_shift": "bitwise_right_shift",
+    "degrees": "rad2deg", "radians": "deg2rad", "fabs": "abs",
+    # dtypes
+    "bool_": "bool", "cdouble": "complex128", "cfloat": "complex64", "double": "float64", "float": "float32",
+    "half": "float16", "long": "int64", "short": "int16",
+}  # fmt: skip
+#: Names with two meanings, and what these are.
+TWO_MEANINGS: Final = {"int": "int32 in PyTorch and int64 in NumPy"}
+
+
+def name_of(name: str, known: list[str]) -> str:
+    """Return what `name` is called here.
+
+    Raises:
+        AttributeError: Nothing is; the text has the nearest of `known`, or both meanings of what has two.
+    """
+    if name in NAMES:
+        return NAMES[name]
+    if name in TWO_MEANINGS:
+        raise AttributeError(f"zyx.{name} would be {TWO_MEANINGS[name]}; write which")
+    near = difflib.get_close_matches(name, [*known, *NAMES], 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise AttributeError(f"module 'zyx' has no attribute {name!r}{hint}")
+
+
+# ---- methods
+
+
+def is_not_device(given: object) -> bool:
+    """Tell whether an argument of ``to`` is a dtype, or a tensor whose dtype and place are meant."""
+    return given is None or hasattr(given, "node") or isinstance(given, DType | type | np.dtype)
+
+
+def to(x: Tensor, *given: Any, dtype: Any = None, device: Any = None, **rest: Any) -> Tensor:  # noqa: ANN401
+    """Return `x` in another dtype, on another device, or both, as PyTorch's ``to`` takes them: also those of a tensor.
+
+    ``non_blocking``, ``copy`` and ``memory_format`` change nothing.
+
+    Raises:
+        ArgumentError: Something else.
+    """
+    unknown = rest.keys() - {"copy", "memory_format", "non_blocking"}
+    if unknown:
+        raise ArgumentError(f"to: no argument is called {min(unknown)}; it has dtype, device, non_blocking and copy")
+    for each in given:
+        if hasattr(each, "node"):
+            dtype, device = each.node.dtype, each.node.device
+        elif is_not_device(each) or (isinstance(each, str) and each in BY_NAME):
+            dtype = dtype if each is None else each
+        elif not isinstance(each, bool):
+            device = each
+    result = x if dtype is None else x.astype(dtype)
+    return result if device is None else result.to(device)
+
+
+def _cast(dtype: str) -> Callable[[Tensor], Tensor]:
+    def cast(x: Tensor, memory_format: object = None) -> Tensor:
+        return x.astype(dtype)
+
+    cast.__doc__ = f"Return `x` as {dtype}."
+    return cast
+
+
+def _new(make: str) -> Callable[..., Tensor]:
+    def new(x: Tensor, *shape: Any, dtype: Any = None, device: Any = None) -> Tensor:  # noqa: ANN401
+        from zyx.tensor import creation
+
+        maker: Callable[..., Tensor] = getattr(creation, make)
+        return maker(*shape, dtype=dtype or x.node.dtype, device=device or x.node.device)
+
+    new.__doc__ = f"Return `zyx.{make}` in the dtype and place of `x`."
+    return new
+
+
+def cuda(x: Tensor, device: int | None = None, non_blocking: bool = False) -> Tensor:
+    """Return `x` on a CUDA device: `device` is its number."""
+    return x.to("cuda" if device is None else f"cuda:{as_integer(device, 'device')}")
+
+
+def expand_as(x: Tensor, other: Tensor) -> Tensor:
+    """Return `x` broadcast to the shape of `other`."""
+    return movement.broadcast_to(x, other.node.shape)
+
+
+def view_as(x: Tensor, other: Tensor) -> Tensor:
+    """Return the elements of `x` in the shape of `other`."""
+    return movement.reshape(x, other.node.shape)
+
+
+def select(x: Tensor, axis: int, index: int) -> Tensor:
+    """Return the slice of `x` at `index` along `axis`, without that axis."""
+    return selection.take(x, index, axis)
+
+
+def type_as(x: Tensor, other: Tensor) -> Tensor:
+    """Return `x` in the dtype of `other`."""
+    return x.astype(other.node.dtype)
+
+
+def is_contiguous(x: Tensor) -> bool:
+    """Tell that values lie in row-major order: they do, once they are computed."""
+    return True
+
+
+def fill_(x: Tensor, value: float) -> Tensor:
+    """Assign `value` to all elements."""
+    return x.assign(x * 0 + value) if hasattr(value, "node") else x.assign(_full(x, value))
+
+
+def _full(x: Tensor, value: float) -> Tensor:
+    from zyx.tensor import creation
+
+    return creation.full_like(x, value)
+
+
+def zero_(x: Tensor) -> Tensor:
+    """Assign 0 to all elements."""
+    return fill_(x, 0)
+
+
+def copy_(x: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
+    """Assign the values of `other`, broadcast and converted."""
+    return x.assign(movement.broadcast_to(other, x.node.shape).astype(x.node.dtype))
+
+
+def _html(x: Tensor) -> str:
+    """Return the text of `x` for notebooks."""
+    return f"<pre>{html.escape(repr(x))}</pre>"
+
+
+METHODS: Final[dict[str, Any]] = {
+    "bfloat16": _cast("bfloat16"), "bool": _cast("bool"), "byte": _cast("uint8"), "char": _cast("int8"),
+    "double": _cast("float64"), "float": _cast("float32"), "half": _cast("float16"), "int": _cast("int32"),
+    "long": _cast("int64"), "short": _cast("int16"), "cfloat": _cast("complex64"), "cdouble": _cast("complex128"),
+    "new_zeros": _new("zeros"), "new_ones": _new("ones"), "new_empty": _new("empty"), "new_full": _new("full"),
+    "absolute": elementwise.abs, "amax": reduction.max, "amin": reduction.min,
+    "arccos": elementwise.acos, "arcsin": elementwise.asin, "arctan": elementwise.atan,
+    "bitwise_not": arithmetic.bitwise_invert, "bmm": linalg.matmul, "mm": linalg.matmul, "mv": linalg.matmul,
+    "div": arithmetic.divide, "mul": arithmetic.multiply, "sub": arithmetic.subtract, "neg": elementwise.negative,
+    "true_divide": arithmetic.divide, "mod": arithmetic.remainder,
+    "eq": arithmetic.equal, "ne": arithmetic.not_equal, "lt": arithmetic.less, "le": arithmetic.less_equal,
+    "gt": arithmetic.greater, "ge": arithmetic.greater_equal,
+    "movedim": movement.moveaxis, "swapdims": movement.swapaxes, "unbind": joining.unstack,
+    "repeat_interleave": joining.repeat, "logical_invert": arithmetic.logical_not, "allclose": choosing.allclose,
+    "copy": lambda x: x.clone(), "conjugate": lambda x: x.conj(), "cuda": cuda, "expand_as": expand_as,
+    "view_as": view_as, "reshape_as": view_as, "select": select, "type_as": type_as, "isin": sorting.isin,
+    "dim": lambda x: x.node.ndim, "ndimension": lambda x: x.node.ndim, "numel": lambda x: x.size,
+    "nelement": lambda x: x.size, "element_size": lambda x: x.itemsize,
+    "is_floating_point": lambda x: x.node.dtype.is_float, "is_contiguous": is_contiguous,
+    "_repr_html_": _html, "fill_": fill_, "zero_": zero_, "copy_": copy_,
+    "data": property(lambda x: x.detach()), "is_cuda": property(lambda x: x.node.device.startswith("cuda")),
+}  # fmt: skip
+#: What begins so belongs to Python's protocols and other libraries', which find out so that it is not there.
+_PRIVATE: Final = "_"
+
+
+def attribute_of(x: Tensor, name: str) -> Any:  # noqa: ANN401  # whatever it is
+    """Return an attribute that `x` has by a name of another library.
+
+    Raises:
+        AttributeError: There is none; the text has the nearest.
+    """
+    kind = type(x)
+    if hasattr(kind, name):  # a property that raised this: it says why again
+        return object.__getattribute__(x, name)
+    if name in METHODS:
+        for each, method in METHODS.items():
+            if not hasattr(kind, each):
+                setattr(kind, each, method)
+        return getattr(x, name)
+    plain = name[:-1]
+    if (
+        name.endswith("_")
+        and not name.startswith(_PRIVATE)
+        and (callable(getattr(kind, plain, None)) or plain in METHODS)
+    ):
+        method = getattr(x, plain)
+
+        def in_place(*args: Any, **keywords: Any) -> Tensor:  # noqa: ANN401  # those of the method
+            return x.assign(method(*args, **keywords).astype(x.node.dtype))
+
+        return in_place
+    near = [] if name.startswith(_PRIVATE) else difflib.get_close_matches(name, [*dir(kind), *METHODS], 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}{hint}")
