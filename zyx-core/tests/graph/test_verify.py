@@ -20,7 +20,7 @@ ELSEWHERE = n.Leaf((4, 3), F, "b", ())
 
 
 def fourier(shape, dtype, sources, axis=1, kind=FourierKind.COMPLEX):
-    return n.Fourier((shape, dtype), sources, axis, False, 1.0, kind)
+    return n.Fourier(shape, dtype, sources[0].device, sources, axis, False, 1.0, kind)
 
 
 BROKEN = [

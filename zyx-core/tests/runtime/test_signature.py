@@ -10,7 +10,7 @@ import zyx
 from zyx.graph import node as n
 from zyx.graph.printer import format_graph
 from zyx.graph.walk import topological
-from zyx.ops import BinaryOp, ReduceOp, UnaryOp
+from zyx.ops import BinaryOp, FourierKind, ReduceOp, UnaryOp
 from zyx.runtime.signature import signature
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case
@@ -101,7 +101,12 @@ ATTRIBUTES = {
     n.Gather: {"axis": (0, 1)},
     n.Scatter: {"op": (ReduceOp.SUM, ReduceOp.MAX), "axis": (0, 1)},
     n.Sort: {"axis": (0, 1), "bits": (8, 32)},
-    n.Fourier: {"axis": (0, 1), "is_inverse": (False, True), "scale": (1.0, 0.5)},
+    n.Fourier: {
+        "axis": (0, 1),
+        "is_inverse": (False, True),
+        "scale": (1.0, 0.5),
+        "kind": (FourierKind.COMPLEX, FourierKind.FROM_REAL),
+    },
     n.RandomBits: {"offset": (0, 1)},
     n.Contiguous: {},
     n.ToDevice: {},
@@ -124,7 +129,7 @@ def leaf(shape=(2, 2), dtype=zyx.float32, device="one:0", stored=True):
     return node
 
 
-def key_of(kind, shape=(2, 2), dtype=zyx.float32, device="one:0", sources=None, **attributes):
+def key_of(kind, /, shape=(2, 2), dtype=zyx.float32, device="one:0", sources=None, **attributes):
     if sources is None:
         sources = tuple(leaf() for _ in range(SOURCES.get(kind, 1)))
     chosen = {name: values[0] for name, values in ATTRIBUTES[kind].items() if values is not None} | attributes

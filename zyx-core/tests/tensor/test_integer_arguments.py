@@ -14,6 +14,7 @@ from zyx import nn, optim
 from zyx.errors import IntegerError
 from zyx.nn import functional
 
+zyx.Tensor(0.0).float()  # what tensors have by habit comes with its first use
 _CUBE = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
 _SQUARE = np.arange(9.0, dtype=np.float32).reshape(3, 3)
 _LINE = np.arange(5.0, dtype=np.float32)
@@ -142,7 +143,10 @@ TABLE = dict(
         ("zyx.unflatten", lambda: {"x": _x(_CUBE), "axis": 2, "sizes": (2, 2)}),
         ("zyx.unfold", lambda: {"x": _x(_CUBE), "axis": 2, "size": 2, "step": 1}),
         ("zyx.windows", lambda: {"x": _x(_CUBE), "size": (2,), "stride": 2, "dilation": 1}),
-        *((f"zyx.{name}", lambda: {"f": lambda x: (x * x).sum(), "argnums": 0}) for name in ("grad", "value_and_grad")),
+        *((f"zyx.{name}", lambda: {"f": lambda x: (x * x).sum(), "argnums": 0}) for name in (
+            "grad", "hessian", "jacobian", "value_and_grad",
+        )),
+        ("Tensor.select", lambda: {"x": _x(_CUBE), "axis": 1, "index": 1}),
         *(_conv(name, count) for name, count in
           (("zyx.conv", 2), ("zyx.conv1d", 1), ("zyx.conv2d", 2), ("zyx.conv3d", 3))),
         *(_conv(name, count, output_padding=1) for name, count in
@@ -198,7 +202,7 @@ TABLE = dict(
     ]
 )  # fmt: skip
 #: What makes types, says a choice of bits, or is tried with a file elsewhere.
-OTHERS = {"zyx.DType", "zyx.Dim", "zyx.broadcast_shapes", "zyx.debug", "Tensor.from_file"}
+OTHERS = {"zyx.DType", "zyx.Dim", "zyx.broadcast_shapes", "zyx.debug", "Tensor.cuda", "Tensor.from_file"}
 _PLACES = {"zyx": zyx, "F": functional, "nn": nn, "Tensor": zyx.Tensor, "optim": optim}
 _INTEGER = re.compile(r"\bint\b|AxisLike|Sizes|Padding")
 

@@ -34,7 +34,7 @@ ELSEWHERE = {
     "empty_cache", "empty_like", "explain_device", "explain_plan", "from_dlpack", "implicit_casts", "isdtype", "istft",
     "jit", "device_info", "kaiming_normal", "load", "manual_seed", "memory_stats", "plot_dot_graph", "plot_dot_plan",
     "profile", "randn", "save", "set_implicit_casts", "set_training", "settings", "stft", "synchronize", "training",
-    "unique_counts", "unique_inverse",
+    "unique_counts", "unique_inverse", "hessian", "jacobian", "jvp", "vjp",
 }  # fmt: skip
 
 

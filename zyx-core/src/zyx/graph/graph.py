@@ -433,7 +433,7 @@ class Graph:
         making.check_devices("fourier", x, table)
         if kind is not FourierKind.COMPLEX:
             is_inverse = kind is FourierKind.TO_REAL
-        return self._intern(n.Fourier(like, (x, table), axis, is_inverse, scale, kind))
+        return self._intern(n.Fourier(*like, x.device, (x, table), axis, is_inverse, scale, kind))
 
     # ---- others
 

@@ -419,9 +419,10 @@ class Fourier(Node):
     __slots__ = ("axis", "is_inverse", "kind", "scale")
 
     def __init__(
-        self, like: tuple[Shape, DType], sources: Sources, axis: int, is_inverse: bool, scale: float, kind: FourierKind
-    ) -> None:
-        super().__init__(*like, sources[0].device, sources)
+        self, shape: Shape, dtype: DType, device: str, sources: Sources,
+        axis: int, is_inverse: bool, scale: float, kind: FourierKind,
+    ) -> None:  # fmt: skip
+        super().__init__(shape, dtype, device, sources)
         self.axis, self.is_inverse, self.scale, self.kind = axis, is_inverse, scale, kind
 
     @property

@@ -50,6 +50,7 @@ def matrix_norm(
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
     """
     tensor = _floats(x, "matrix_norm")
+    check_matrices(tensor.node.shape, "matrix_norm")
     places = shapes.normalize_axes(axis, tensor.node.ndim)
     if len(places) != 2:
         raise ShapeError(f"matrix_norm: axis is two of the axes of x, not {axis!r}")
@@ -57,7 +58,6 @@ def matrix_norm(
     if places != (last - 1, last):
         found = matrix_norm(moveaxis(tensor, places, (-2, -1)), keepdims=keepdims, ord=ord)
         return moveaxis(found, (-2, -1), places) if keepdims else found
-    check_matrices(tensor.node.shape, "matrix_norm")
     keeps = is_flag(keepdims, "matrix_norm", "keepdims")
     if ord in ("fro", None):
         return norm(tensor, axis=(-2, -1), keepdims=keeps)

@@ -126,7 +126,7 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
 
 def select(x: Tensor, axis: int, index: int) -> Tensor:
     """Return the slice of `x` at `index` along `axis`, without that axis."""
-    return selection.take(x, index, axis)
+    return selection.take(x, as_integer(index, "index"), axis)
 
 
 def type_as(x: Tensor, other: Tensor) -> Tensor:
