@@ -36,18 +36,16 @@ from workloads import WORKLOADS  # noqa: E402
 import zyx  # noqa: E402
 from zyx.backend import Event, Program  # noqa: E402
 from zyx.backend.limits import check_limits  # noqa: E402
-from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl  # noqa: E402
 from zyx.ir import kernel as k  # noqa: E402
 from zyx.runtime.runtime import use  # noqa: E402
 from zyx.testing.choices import Seeded  # noqa: E402
 from zyx.testing.opening import open_runtime  # noqa: E402
-from zyx.testing.paper import PAPER, PaperDevice  # noqa: E402
-from zyx.version import __version__  # noqa: E402
+from zyx.testing.paper import PAPER, PaperBackend, PaperDevice  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from zyx.backend import Argument, Device, DeviceInfo, MemoryPool
+    from zyx.backend import Argument, DeviceInfo, MemoryPool
     from zyx.ir.kernel import Kernel
     from zyx.runtime.runtime import Runtime
 
@@ -75,23 +73,6 @@ class SilentDevice(PaperDevice):
 
     def capture(self, launches: Sequence[Any], slots: int) -> Program:
         return Program("sequence", "")
-
-
-class SilentBackend:
-    """Declares one of them."""
-
-    def __init__(self, info: DeviceInfo) -> None:
-        self._info = info
-
-    @hookimpl
-    def zyx_backend_info(self) -> BackendInfo:
-        """Say who this is."""
-        return BackendInfo("paper", __version__, API_VERSION, self._info.model, works_on_host_memory=True)
-
-    @hookimpl
-    def zyx_devices(self, pools: Mapping[str, MemoryPool]) -> Sequence[Device]:
-        """Return the device."""
-        return [SilentDevice("paper:0", pools["host"], self._info)]
 
 
 class Recorder:
@@ -134,7 +115,7 @@ def lines_of(name: str, info: DeviceInfo, *, draws: bool) -> tuple[str, list[str
     """Return the lines of a device, and the moves."""
     lines: list[str] = []
     listed: list[str] = []
-    runtime = open_runtime("paper:0", [SilentBackend(info)], {"threads": 1})
+    runtime = open_runtime("paper:0", [PaperBackend(info, SilentDevice)], {"threads": 1})
     device = runtime.device("paper:0")
     assert isinstance(device, SilentDevice)
     recorder = Recorder(runtime)

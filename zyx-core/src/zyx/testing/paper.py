@@ -90,10 +90,16 @@ class PaperDevice(InterpreterDevice):
 
 
 class PaperBackend:
-    """Declares one device on paper."""
+    """Declares one device on paper.
 
-    def __init__(self, info: DeviceInfo) -> None:
+    Args:
+        info: Its record.
+        kind: Its class.
+    """
+
+    def __init__(self, info: DeviceInfo, kind: type[PaperDevice] = PaperDevice) -> None:
         self._info = info
+        self._kind = kind
 
     @hookimpl
     def zyx_backend_info(self) -> BackendInfo:
@@ -103,7 +109,7 @@ class PaperBackend:
     @hookimpl
     def zyx_devices(self, pools: Mapping[str, MemoryPool]) -> Sequence[Device]:
         """Return the device."""
-        return [PaperDevice("paper:0", pools["host"], self._info)]
+        return [self._kind("paper:0", pools["host"], self._info)]
 
 
 @contextmanager
