@@ -256,3 +256,8 @@ def test_names_are_those_of_the_standard():
     assert linalg.svd(x)._fields == ("U", "S", "Vh")
     assert linalg.eigh(x)._fields == ("eigenvalues", "eigenvectors")
     assert linalg.slogdet(x)._fields == ("sign", "logabsdet")
+
+
+def test_what_is_computed_of_nothing_is_no_kernel():
+    found = zyx.linalg.det(zyx.zeros((2, 0, 0)) * 1.0)
+    assert found.tolist() == [1.0, 1.0]

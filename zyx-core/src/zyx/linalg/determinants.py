@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zyx.functions.complex_numbers import parts
 from zyx.functions.operands import wrap
-from zyx.functions.term import Term
 from zyx.linalg import lapack
 from zyx.linalg.matrices import (
     adjoint,
@@ -22,8 +21,8 @@ from zyx.linalg.matrices import (
 from zyx.linalg.solving import inverse
 
 if TYPE_CHECKING:
-    from zyx.dtype import DType
     from zyx.functions import Tensor
+    from zyx.functions.term import Term
 
 __all__ = ["SlogdetResult", "det", "slogdet"]
 
@@ -72,8 +71,7 @@ def det(x: Tensor, /) -> Tensor:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
     """
-    a = as_term(matrices(x, "det", square=True))
-    return wrap((_determinant(a) if a.shape[-1] else _number(a, 1, a.dtype)).node, x)
+    return wrap(_determinant(as_term(matrices(x, "det", square=True))).node, x)
 
 
 def slogdet(x: Tensor, /) -> SlogdetResult:
@@ -86,14 +84,7 @@ def slogdet(x: Tensor, /) -> SlogdetResult:
         ShapeError: Not square.
         LinAlgError: When a gradient at a singular matrix is read.
     """
-    a = as_term(matrices(x, "slogdet", square=True))
-    found = _slogdet(a) if a.shape[-1] else [_number(a, 1, a.dtype), _number(a, 0, a.dtype.part)]
-    return SlogdetResult(*tensors(found, x))
-
-
-def _number(a: Term, value: int, dtype: DType) -> Term:
-    """Return a number for each of the matrices `a`, which have no rows."""
-    return Term(a.graph, a.graph.const(value, dtype, a.node.device, a.shape[:-2]))
+    return SlogdetResult(*tensors(_slogdet(as_term(matrices(x, "slogdet", square=True))), x))
 
 
 def _slogdet(a: Term) -> list[Term]:

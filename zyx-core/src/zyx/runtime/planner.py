@@ -289,6 +289,7 @@ class _Making:
     ) -> list[Part]:
         """Return the kernels that compute `outputs`; large products are by themselves where they are a library's."""
         parts = partition(order, outputs, device.info, by_themselves)
+        parts = [part for part in parts if not all(0 in node.shape for node in part.written)]  # what is there already
         if not self._candidates.serves_products(device):
             return parts
         products = {part: node for part in parts if (node := product_in(part)) is not None}
