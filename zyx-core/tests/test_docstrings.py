@@ -40,6 +40,7 @@ def public_things():
                         yield f"{module_name}.{name}.{key}", method, thing
 
 
+zyx.Tensor(0.0).float()  # what tensors have by habit comes with its first use
 THINGS = list(public_things())
 
 

@@ -15,7 +15,18 @@ import numpy as np
 
 from zyx.dtype import BY_NAME, DType
 from zyx.errors import ArgumentError
-from zyx.functions import arithmetic, choosing, elementwise, joining, linalg, movement, reduction, selection, sorting
+from zyx.functions import (
+    arithmetic,
+    choosing,
+    complex_numbers,
+    elementwise,
+    joining,
+    linalg,
+    movement,
+    reduction,
+    selection,
+    sorting,
+)
 from zyx.integers import as_integer
 
 if TYPE_CHECKING:
@@ -165,6 +176,41 @@ def _html(x: Tensor) -> str:
     return f"<pre>{html.escape(repr(x))}</pre>"
 
 
+def copy(x: Tensor) -> Tensor:
+    """Return the same values in memory of their own."""
+    return x.clone()
+
+
+def dim(x: Tensor) -> int:
+    """Return the number of axes."""
+    return x.node.ndim
+
+
+def numel(x: Tensor) -> int:
+    """Return the number of elements."""
+    return x.size
+
+
+def element_size(x: Tensor) -> int:
+    """Return the bytes of an element."""
+    return x.itemsize
+
+
+def is_floating_point(x: Tensor) -> bool:
+    """Tell whether the dtype is one of floats."""
+    return x.node.dtype.is_float
+
+
+def detached(x: Tensor) -> Tensor:
+    """The same values, at which gradients end."""
+    return x.detach()
+
+
+def is_cuda(x: Tensor) -> bool:
+    """Whether it is on a device of the backend cuda."""
+    return x.node.device.startswith("cuda")
+
+
 METHODS: Final[dict[str, Any]] = {
     "bfloat16": _cast("bfloat16"), "bool": _cast("bool"), "byte": _cast("uint8"), "char": _cast("int8"),
     "double": _cast("float64"), "float": _cast("float32"), "half": _cast("float16"), "int": _cast("int32"),
@@ -179,13 +225,12 @@ METHODS: Final[dict[str, Any]] = {
     "gt": arithmetic.greater, "ge": arithmetic.greater_equal,
     "movedim": movement.moveaxis, "swapdims": movement.swapaxes, "unbind": joining.unstack,
     "repeat_interleave": joining.repeat, "logical_invert": arithmetic.logical_not, "allclose": choosing.allclose,
-    "copy": lambda x: x.clone(), "conjugate": lambda x: x.conj(), "cuda": cuda, "expand_as": expand_as,
+    "copy": copy, "conjugate": complex_numbers.conj, "cuda": cuda, "expand_as": expand_as,
     "view_as": view_as, "reshape_as": view_as, "select": select, "type_as": type_as, "isin": sorting.isin,
-    "dim": lambda x: x.node.ndim, "ndimension": lambda x: x.node.ndim, "numel": lambda x: x.size,
-    "nelement": lambda x: x.size, "element_size": lambda x: x.itemsize,
-    "is_floating_point": lambda x: x.node.dtype.is_float, "is_contiguous": is_contiguous,
+    "dim": dim, "ndimension": dim, "numel": numel, "nelement": numel, "element_size": element_size,
+    "is_floating_point": is_floating_point, "is_contiguous": is_contiguous,
     "_repr_html_": _html, "fill_": fill_, "zero_": zero_, "copy_": copy_,
-    "data": property(lambda x: x.detach()), "is_cuda": property(lambda x: x.node.device.startswith("cuda")),
+    "data": property(detached), "is_cuda": property(is_cuda),
 }  # fmt: skip
 #: What begins so belongs to Python's protocols and other libraries', which find out so that it is not there.
 _PRIVATE: Final = "_"
