@@ -16,18 +16,18 @@ import numpy as np
 
 import zyx
 from zyx.errors import ScheduleError, UnsupportedError, VerifyError
+from zyx.ir.accesses import combined_ranges, serial_ranges
 from zyx.ir.nest import Kind, Scan
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower
 from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.runtime.profile import Profile
-from zyx.schedule.accesses import combined_ranges, serial_ranges
 from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.heuristics.loops import share_out
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges, work_of
 from zyx.schedule.heuristics.streaming import stream_stores
-from zyx.schedule.lower import lower
 from zyx.testing.schedules import random_schedule, written_out
+from zyx.tune.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -203,8 +203,7 @@ def drawn_nests(seed: int, first_seed: int, most_points: int, choices: Choices) 
     runtime = zyx.runtime.runtime.current()
     family = list(FAMILIES)[(seed - first_seed) % len(FAMILIES)]
     collected = _Collected()
-    with runtime.profiled():
-        runtime.trace.profile = collected
+    with runtime.profiled(collected):
         try:
             FAMILIES[family](choices, most_points).realize()
         except (zyx.errors.ZyxError, MemoryError) as error:

@@ -1,4 +1,4 @@
-"""Say how well the estimates of `zyx.schedule.estimate` choose among schedules, and fit their weights.
+"""Say how well the estimates of `zyx.estimate` choose among schedules, and fit their weights.
 
     python benchmarks/fit_schedules.py --nests 300 --schedules 64 --save times.jsonl
     python benchmarks/fit_schedules.py --load times.jsonl --fit
@@ -42,10 +42,10 @@ from zyx.backend.device import SupportsTiming
 from zyx.backend.rates import rates_of
 from zyx.backend.rendered import SupportsRendering
 from zyx.errors import BackendError
+from zyx.estimate import Weights
+from zyx.estimate.model import Facts, Level, facts_of, timed, weights_of
+from zyx.estimate.work import KINDS, Work
 from zyx.runtime.runtime import use
-from zyx.schedule.estimate import Weights
-from zyx.schedule.estimate.model import Facts, Level, facts_of, timed, weights_of
-from zyx.schedule.estimate.work import KINDS, Work
 from zyx.testing.choices import Seeded
 from zyx.testing.opening import open_runtime
 

@@ -62,23 +62,23 @@ TARGETS: dict[str, list[str]] = {
     ],
     "zyx/passes/copy_ahead.py": ["passes/test_copy_ahead.py", "testing/test_races.py"],
     "zyx/passes/narrow_indices.py": ["passes/test_narrow_indices.py", "passes/test_pass_properties.py"],
-    "zyx/schedule/storage.py": [
+    "zyx/lowering/storage.py": [
         "schedule/test_storage.py",
         "schedule/test_moves.py",
         "schedule/test_thread_axes.py",
         "schedule/test_random_schedules.py",
     ],
-    "zyx/schedule/materialise.py": [
+    "zyx/fusion/materialise.py": [
         "schedule/test_materialise.py",
         "schedule/test_partition.py",
         "schedule/test_repetition.py",
     ],
-    "zyx/schedule/repetition.py": [
+    "zyx/fusion/repetition.py": [
         "schedule/test_materialise.py",
         "schedule/test_repetition.py",
         "schedule/test_partition.py",
     ],
-    "zyx/schedule/partition.py": ["schedule/test_partition.py", "schedule/test_arrange.py", "schedule/test_scans.py"],
+    "zyx/fusion/partition.py": ["schedule/test_partition.py", "schedule/test_arrange.py", "schedule/test_scans.py"],
 }
 LIST = Path(__file__).with_name("surviving_mutants.toml")
 PLANTED = Path(__file__).with_name("planted.toml")

@@ -75,7 +75,7 @@ def test_a_test_that_goes_on_without_end_is_ended_soon():
         import mutate
 
         mutate.MOST_SECONDS_OF_A_TEST = 1
-        file = "zyx/schedule/storage.py"
+        file = "zyx/lowering/storage.py"
         source = (mutate.SOURCE / file).read_text()
         endless = source.replace("while length <", "while True or length <")
         assert endless != source

@@ -11,11 +11,11 @@ import pytest
 import zyx
 from zyx.graph import node as n
 from zyx.graph.fourier import LONGEST, table_of
+from zyx.kernels.fourier import transformed
+from zyx.kernels.fourier.groups import stage_kernel
+from zyx.kernels.fourier.problem import Problem
+from zyx.kernels.fourier.stages import Staged, stages_of
 from zyx.ops import FourierKind
-from zyx.schedule.fourier import transformed
-from zyx.schedule.fourier.groups import stage_kernel
-from zyx.schedule.fourier.problem import Problem
-from zyx.schedule.fourier.stages import Staged, stages_of
 
 if TYPE_CHECKING:
     from zyx.backend import DeviceInfo

@@ -9,12 +9,12 @@ import pytest
 
 import zyx
 from zyx.graph.fourier import table_of
+from zyx.kernels.fourier.lanes import Work, columns_kernel, rows_kernel, turned_kernel
 from zyx.ops import FourierKind
-from zyx.schedule.fourier.lanes import Work, columns_kernel, rows_kernel, turned_kernel
 
 if TYPE_CHECKING:
+    from zyx.kernels.custom import CustomKernel
     from zyx.runtime.runtime import Runtime
-    from zyx.schedule.custom import CustomKernel
 
 
 def run(kernel: CustomKernel, x: np.ndarray, size: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from zyx.ir.expr import Param
 from zyx.ir.kernel import Kernel
 from zyx.ir.nest import Kind, Nest, Store
 from zyx.ir.pool import Pool
-from zyx.schedule.lower import lower_together
+from zyx.lowering.lower import lower_together
 from zyx.schedule.moves import Mark, Peel, Split
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case

@@ -11,9 +11,9 @@ from zyx.backend.rates import assumed_rates
 from zyx.ir import interpreter
 from zyx.ir.verify import verify
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.runtime import calibrate
-from zyx.runtime.calibrate import measure_rates
 from zyx.testing.paper import PAPER
+from zyx.tune import calibrate
+from zyx.tune.calibrate import measure_rates
 
 GRIDS = [calibrate._Grid(1, 1, 1), calibrate._Grid(3, 1, 8), calibrate._Grid(2, 16, 4)]
 

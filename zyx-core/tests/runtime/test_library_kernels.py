@@ -9,9 +9,9 @@ import zyx
 from zyx.backend import Program
 from zyx.backend.library import Gemm, LibraryKernel
 from zyx.errors import UnsupportedError
+from zyx.fusion import library
 from zyx.runtime.candidates import Candidates
 from zyx.runtime.planner import Planner
-from zyx.schedule import library
 from zyx.settings.record import Autotune
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.runtime.profile import Profile, duration
 from zyx.runtime.trace import TIMED
+from zyx.tune.profile import Profile, duration
 
 
 def test_launches_of_a_block_are_counted_by_program(interpreter):

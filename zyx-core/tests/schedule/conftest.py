@@ -10,6 +10,11 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend.info import DeviceInfo, full_capability
+from zyx.fusion.arrange import arrange
+from zyx.fusion.build import build_nest
+from zyx.fusion.partition import partition
+from zyx.fusion.phases import in_phases
+from zyx.fusion.prepare import prepare
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.evaluate import evaluate
@@ -17,24 +22,19 @@ from zyx.graph.walk import topological
 from zyx.ir import interpreter
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower, lower_together
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp, reduce_ops
-from zyx.schedule.arrange import arrange
-from zyx.schedule.build import build_nest
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower, lower_together
-from zyx.schedule.partition import partition
-from zyx.schedule.phases import in_phases
-from zyx.schedule.prepare import prepare
 from zyx.testing.traffic import Traffic, run_counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zyx.fusion.partition import Part
     from zyx.ir.expr import Param
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
     from zyx.schedule.moves import Move
-    from zyx.schedule.partition import Part
 
 
 def device(**limits) -> DeviceInfo:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from zyx.fusion.arrange import arrange, donate
+from zyx.fusion.build import build_nest
+from zyx.fusion.partition import partition
 from zyx.graph.evaluate import evaluate
 from zyx.graph.walk import topological
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ops import ReduceOp
-from zyx.schedule.arrange import arrange, donate
-from zyx.schedule.build import build_nest
-from zyx.schedule.partition import partition
 
 
 def run_nests(nests, arrays):

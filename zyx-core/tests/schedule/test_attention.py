@@ -7,10 +7,10 @@ import zyx
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
 from zyx.ir.interpreter import Executable
+from zyx.kernels.attention.kernel import attention_kernel
+from zyx.kernels.attention.problem import Sizes
 from zyx.nn import functional as F
 from zyx.runtime.runtime import use
-from zyx.schedule.attention.kernel import attention_kernel
-from zyx.schedule.attention.problem import Sizes
 from zyx.testing.paper import PaperDevice, open_paper
 from zyx.testing.races import run_without_races
 

@@ -12,11 +12,11 @@ from zyx.ir import interpreter
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
 from zyx.ir.verify import verify
+from zyx.lowering import blocks
+from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule import blocks
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
 from zyx.schedule.moves import Mark, Peel, Reorder, Split, apply_moves
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import random_case

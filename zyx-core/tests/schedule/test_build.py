@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.fusion.arrange import arrange, donate
+from zyx.fusion.build import build_nest
+from zyx.fusion.partition import partition
 from zyx.graph.walk import topological
+from zyx.ir.accesses import combined_ranges
 from zyx.ir.nest import Compute, Scan, Store
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
-from zyx.schedule.accesses import combined_ranges
-from zyx.schedule.arrange import arrange, donate
-from zyx.schedule.build import build_nest
-from zyx.schedule.partition import partition
 
 
 def lines(nest) -> list[str]:

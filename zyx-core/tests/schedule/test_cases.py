@@ -11,11 +11,11 @@ from zyx import dtype as dtypes
 from zyx.ir import expr as e
 from zyx.ir import kernel as k
 from zyx.ir.pool import Pool
+from zyx.lowering.cases import find_cases
+from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.cases import find_cases
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
 
 NARROW = {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 13, 1 << 16)}
 WIDE = {"units": 2, "vector_bytes": 64, "registers": 32, "lanes": (2, 4, 8, 16), "cache_bytes": (1 << 15, 1 << 18)}

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx.fusion import channels
 from zyx.ir import kernel as k
 from zyx.nn import functional as F
 from zyx.runtime.runtime import use
-from zyx.schedule import channels
 from zyx.testing.paper import PaperDevice, open_paper
 
 

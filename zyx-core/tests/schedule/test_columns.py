@@ -6,8 +6,8 @@ import pytest
 
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
+from zyx.lowering.lower import lower
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
 
 NARROW = {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 12, 1 << 14)}
 WIDE = {"units": 1, "vector_bytes": 64, "registers": 32, "lanes": (2, 4, 8, 16), "cache_bytes": (1 << 13, 1 << 14)}

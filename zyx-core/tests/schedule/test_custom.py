@@ -7,7 +7,7 @@ import zyx
 from zyx import dtype as dtypes
 from zyx.errors import GradientError
 from zyx.ir.parser import parse_kernel
-from zyx.schedule.custom import CustomKernel
+from zyx.kernels.custom import CustomKernel
 
 pytestmark = pytest.mark.usefixtures("interpreter")
 

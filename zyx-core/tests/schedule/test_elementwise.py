@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.fusion.build import build_nest
+from zyx.fusion.partition import partition
 from zyx.graph.walk import topological
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
+from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp
-from zyx.schedule.build import build_nest
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
-from zyx.schedule.partition import partition
 
 
 def counted(bench, output):

@@ -10,10 +10,10 @@ import pytest
 
 from zyx.backend.rates import assumed_rates
 from zyx.errors import ScheduleError
+from zyx.estimate import Weights, estimate
+from zyx.estimate.footprint import Pattern, Step
 from zyx.ir.nest import Kind
 from zyx.ops import ReduceOp
-from zyx.schedule.estimate import Weights, estimate
-from zyx.schedule.estimate.footprint import Pattern, Step
 from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.moves import Mark, Peel, Reorder, Split, apply_moves
 from zyx.testing.choices import Seeded

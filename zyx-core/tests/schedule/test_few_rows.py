@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zyx.ir.nest import Kind
-from zyx.schedule.stages import COLUMNS_OF_A_UNIT, FEW_ROWS
+from zyx.schedule.heuristics.few_rows import COLUMNS_OF_A_UNIT, FEW_ROWS
 
 
 def turned(bench, rows, columns, depth, dtype=np.float32):

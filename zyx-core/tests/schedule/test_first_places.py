@@ -9,8 +9,8 @@ import pytest
 
 from zyx.functions.reduction import first_place
 from zyx.functions.term import Term
+from zyx.ir.accesses import reads_in
 from zyx.ops import ReduceOp
-from zyx.schedule.accesses import reads_in
 
 
 def points_read(scheduled, leaf) -> int:

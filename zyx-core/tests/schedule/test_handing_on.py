@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zyx.ir.nest import Kind
-from zyx.schedule.lower import lower
+from zyx.lowering.lower import lower
 from zyx.schedule.moves import GroupReduce, Mark, Split, Stage, SwapReduce, apply_moves
 from zyx.testing.races import run_without_races
 

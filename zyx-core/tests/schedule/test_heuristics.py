@@ -12,11 +12,11 @@ from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
 from zyx.schedule.moves import Apart, Inline, apply_moves
 
 DEVICES = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from zyx import dtype as dtypes
+from zyx.fusion.interleaved import interleaved
 from zyx.graph import Graph
 from zyx.ops import BinaryOp
-from zyx.schedule.interleaved import interleaved
 
 
 def put_together(graph: Graph, shape: tuple[int, ...], halves: tuple[int, int], place: int):

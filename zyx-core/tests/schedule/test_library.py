@@ -7,8 +7,8 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend.library import Gemm
+from zyx.fusion.library import match_gemm, suits_threads
 from zyx.ops import BinaryOp, ReduceOp
-from zyx.schedule.library import match_gemm, suits_threads
 
 
 def product(bench, a, b):

@@ -9,10 +9,10 @@ import zyx
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
+from zyx.lowering.arrays import local_bytes
+from zyx.lowering.lower import lower_together
 from zyx.runtime.runtime import use
-from zyx.schedule.arrays import local_bytes
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower_together
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case
 from zyx.testing.nests import kernels_of

@@ -7,10 +7,10 @@ import pytest
 
 from zyx.ir import kernel as k
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
 
 
 def kernel_of(bench, output):

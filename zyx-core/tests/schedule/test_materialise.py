@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.fusion.materialise import choose_materialised, contraction_operands, row_summaries
+from zyx.fusion.repetition import _indices
 from zyx.graph import node as n
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, UnaryOp
-from zyx.schedule.materialise import choose_materialised, contraction_operands, row_summaries
-from zyx.schedule.repetition import _indices
 
 
 def kept(*outputs):

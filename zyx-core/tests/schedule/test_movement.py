@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from zyx.fusion.movement import MOVEMENT, reshape_point, source_point
 from zyx.graph.evaluate import evaluate
 from zyx.ir.pool import Pool
-from zyx.schedule.movement import MOVEMENT, reshape_point, source_point
 from zyx.testing.index_values import index_value
 
 

@@ -14,9 +14,9 @@ from zyx.ir import kernel as k
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.schedule.heuristics.plan import all_expressions
-from zyx.schedule.lower import lower
 from zyx.schedule.moves import (
     Apart,
     Behind,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from zyx.ir import kernel as k
+from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind, Store
+from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.heuristics.tile import height_of, near_divisor
 from zyx.schedule.heuristics.vector_tiles import _vector_range
-from zyx.schedule.lower import lower
 from zyx.schedule.moves import Nested, Peel, Stage
 
 NARROW = {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 13, 1 << 16)}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.fusion.partition import _ranges_of, partition
 from zyx.graph import node as n
 from zyx.graph.walk import topological
 from zyx.ir.pool import Pool
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
-from zyx.schedule.partition import _ranges_of, partition
 
 
 def test_chains_of_elementwise_operations_movement_and_casts_are_one_kernel(bench):

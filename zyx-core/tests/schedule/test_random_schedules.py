@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from zyx.errors import ScheduleError
 from zyx.ir.nest import Kind
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower_together
 from zyx.passes.fuse_multiply_add import fuse_multiply_add
 from zyx.passes.pipeline import ALL_PASSES, run_passes, standard_passes
 from zyx.schedule import moves as m
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower_together
 from zyx.schedule.moves import Inline, Mark, Merge, Peel, Split, apply_moves
 from zyx.testing.choices import Drawn, Seeded
 from zyx.testing.graph_runs import case_of

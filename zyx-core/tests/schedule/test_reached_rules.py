@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.fusion.build import build_nest
+from zyx.fusion.partition import partition
+from zyx.fusion.phases import in_phases
+from zyx.fusion.prepare import WAYS, prepare
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.schedule import heuristics
-from zyx.schedule.build import build_nest
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.partition import partition
-from zyx.schedule.phases import in_phases
-from zyx.schedule.prepare import WAYS, prepare
 from zyx.testing.choices import Seeded
 from zyx.testing.graph_runs import case_of
 from zyx.testing.graphs import GraphOptions, random_case

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.fusion.region import follow, mask_needed
 from zyx.graph.walk import topological
 from zyx.ir.pool import Pool
 from zyx.ops import BinaryOp, ReduceOp
-from zyx.schedule.region import follow, mask_needed
 
 if TYPE_CHECKING:
     from zyx.graph import node as n

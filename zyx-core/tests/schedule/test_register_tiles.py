@@ -13,15 +13,15 @@ from zyx.backend.limits import check_limits
 from zyx.graph import Graph
 from zyx.ir import interpreter
 from zyx.ir import kernel as k
+from zyx.ir.accesses import stride_along
 from zyx.ir.nest import Kind
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.accesses import stride_along
 from zyx.schedule.heuristics import register_tiles
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
 from zyx.schedule.moves import Stage
 from zyx.testing.graphs import GraphCase
 from zyx.testing.nests import MACHINES, kernels_of

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx.fusion.region import follow
+from zyx.fusion.repetition import keep_repeated
 from zyx.graph.walk import topological
 from zyx.ir.count import count
 from zyx.ir.pool import Pool
-from zyx.schedule.lower import lower
-from zyx.schedule.region import follow
-from zyx.schedule.repetition import keep_repeated
+from zyx.lowering.lower import lower
 
 pytestmark = pytest.mark.usefixtures("interpreter")
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.fusion.build import build_nest
+from zyx.fusion.partition import partition
 from zyx.graph.evaluate import evaluate
 from zyx.graph.walk import topological
 from zyx.ir import kernel as k
 from zyx.ir.nest import Kind, Scan
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower
 from zyx.ops import ReduceOp
-from zyx.schedule.build import build_nest
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
 from zyx.schedule.moves import Mark, Reorder, Split, SwapReduce, apply_moves
-from zyx.schedule.partition import partition
 from zyx.testing.races import run_without_races
 
 DTYPES = [dtypes.float32, dtypes.float64, dtypes.int8, dtypes.uint64, dtypes.int32]

@@ -11,6 +11,10 @@ import pytest
 import zyx
 from zyx import dtype as dtypes
 from zyx.backend.info import Capability
+from zyx.fusion.build import build_nest
+from zyx.fusion.partition import partition
+from zyx.fusion.phases import in_phases
+from zyx.fusion.prepare import prepare
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.walk import topological
@@ -18,14 +22,10 @@ from zyx.ir import kernel as k
 from zyx.ir.digest import digest_of_nests
 from zyx.ir.nest import Kind
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower, lower_together
 from zyx.ops import ReduceOp, reduce_ops
 from zyx.runtime.runtime import use
-from zyx.schedule.build import build_nest
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower, lower_together
-from zyx.schedule.partition import partition
-from zyx.schedule.phases import in_phases
-from zyx.schedule.prepare import prepare
 from zyx.testing.paper import open_paper
 from zyx.testing.races import run_without_races
 

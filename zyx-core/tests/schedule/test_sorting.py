@@ -5,13 +5,13 @@ import pytest
 
 import zyx
 from zyx.errors import UnsupportedError
+from zyx.fusion.prepare import prepare
 from zyx.graph import node as n
 from zyx.graph.graph import Graph
 from zyx.graph.walk import topological
+from zyx.kernels import sorting
+from zyx.kernels.sorting.network import comparators
 from zyx.runtime.runtime import use
-from zyx.schedule import sorting
-from zyx.schedule.prepare import prepare
-from zyx.schedule.sorting.network import comparators
 from zyx.testing import paper
 from zyx.testing.paper import PAPER, PaperDevice, open_paper, paper_info
 

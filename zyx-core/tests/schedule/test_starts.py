@@ -2,12 +2,12 @@
 
 import pytest
 
+from zyx.fusion.arrange import arrange
+from zyx.fusion.build import build_nest
+from zyx.fusion.partition import partition
+from zyx.fusion.starts import share_kernels
 from zyx.graph.walk import topological
 from zyx.ir.digest import digest_of_nests
-from zyx.schedule.arrange import arrange
-from zyx.schedule.build import build_nest
-from zyx.schedule.partition import partition
-from zyx.schedule.starts import share_kernels
 
 
 def nests_of(bench, *nodes):

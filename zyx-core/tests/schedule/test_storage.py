@@ -8,9 +8,9 @@ import pytest
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
 from zyx.ir.nest import Kind
+from zyx.lowering.storage import InArray, InRegisters, _known_when_written_out, place_values
+from zyx.lowering.tree import build_tree
 from zyx.schedule.moves import GroupReduce, Mark, Reorder, Split, Stage, apply_moves
-from zyx.schedule.storage import InArray, InRegisters, _known_when_written_out, place_values
-from zyx.schedule.tree import build_tree
 
 GROUP, LOCAL, UNROLL, VECTOR = Kind.GROUP, Kind.LOCAL, Kind.UNROLL, Kind.VECTOR
 PLAIN = ("registers",)

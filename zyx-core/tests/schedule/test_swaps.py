@@ -17,10 +17,10 @@ from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
 from zyx.ir.rewriter import Rewriter
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower, lower_together
 from zyx.ops import ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower, lower_together
 from zyx.schedule.moves import GroupReduce, Mark, Pad, Reorder, Split, SwapReduce, apply_moves
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case

@@ -22,9 +22,10 @@ from zyx.ir.nest import Compute, Kind, Nest, Store
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.pool import Pool
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower
+from zyx.lowering.thread_axes import thread_axes
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.lower import lower
 from zyx.schedule.moves import (
     GroupReduce,
     Inline,
@@ -39,7 +40,6 @@ from zyx.schedule.moves import (
     TensorCore,
     apply_moves,
 )  # fmt: skip
-from zyx.schedule.thread_axes import thread_axes
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphCase
 from zyx.testing.nests import MACHINES, kernels_of

@@ -16,10 +16,10 @@ from zyx.ir import kernel as k
 from zyx.ir.nest import Compute, Kind
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
 from zyx.schedule.moves import Stage, TensorCore
 from zyx.testing.graphs import GraphCase
 from zyx.testing.nests import MACHINES, kernels_of

@@ -11,10 +11,10 @@ from zyx.graph import Graph
 from zyx.ir.expr import Param
 from zyx.ir.nest import Compute, Kind, Nest, Store
 from zyx.ir.pool import Pool
+from zyx.lowering.lower import lower, lower_together
+from zyx.lowering.thread_axes import axes_without, thread_axes
 from zyx.ops import BinaryOp, ReduceOp
-from zyx.schedule.lower import lower, lower_together
 from zyx.schedule.moves import GroupReduce, Mark, Split, apply_moves
-from zyx.schedule.thread_axes import axes_without, thread_axes
 from zyx.testing.graphs import GraphCase
 from zyx.testing.nests import MACHINES, kernels_of
 from zyx.testing.schedules import run_lowered

@@ -8,14 +8,14 @@ import pytest
 import zyx
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
+from zyx.ir.accesses import reads_in
 from zyx.ir.nest import Kind
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower
 from zyx.nn import functional as F
 from zyx.runtime.runtime import use
 from zyx.schedule import fallback
-from zyx.schedule.accesses import reads_in
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
 from zyx.testing.paper import open_paper, paper_info
 from zyx.testing.traffic import run_counted
 

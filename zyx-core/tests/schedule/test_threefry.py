@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx.fusion.threefry import random_word, threefry
 from zyx.ir import expr as e
 from zyx.ir.nest import Nest, Store
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.pool import Pool
-from zyx.schedule.threefry import random_word, threefry
 
 # Known answers that come with the authors' library, Random123: threefry2x32, 20 rounds.
 ANSWERS = [

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from zyx.ir import kernel as k
+from zyx.ir.accesses import stride_along
 from zyx.ir.interpreter import run as run_kernel
 from zyx.ir.nest import Kind, Store
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower
 from zyx.ops import UnaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.accesses import stride_along
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
 from zyx.schedule.moves import Mark, apply_moves
 
 HALF_LINES = {

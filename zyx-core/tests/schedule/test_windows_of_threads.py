@@ -9,12 +9,12 @@ import zyx
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.verify import verify
+from zyx.lowering.lower import lower
 from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.runtime.runtime import use
 from zyx.schedule import fallback
 from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.lower import lower
 from zyx.testing.paper import open_paper, paper_info
 
 CARD = paper_info(

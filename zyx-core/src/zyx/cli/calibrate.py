@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from zyx.errors import SettingsError, UnsupportedError
 from zyx.plugins.describe import columns, rate
 from zyx.plugins.measured import NAME, keep_rates
-from zyx.runtime.calibrate import measure_rates
-from zyx.runtime.profile import duration
 from zyx.runtime.runtime import Runtime
 from zyx.settings.paths import cache_directory
+from zyx.tune.calibrate import measure_rates
+from zyx.tune.profile import duration
 
 if TYPE_CHECKING:
     import argparse

@@ -19,16 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zyx.plugins.describe import columns
-from zyx.runtime.profile import duration
 from zyx.runtime.runtime import current
+from zyx.tune.profile import Profile, duration
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from rich.console import Console
-
-    from zyx.runtime.profile import Profile
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +44,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if not path.is_file():
         console.print(f"zyx explain: there is no file {path}")
         return 1
-    with current().profiled() as profile:
+    profile = Profile()
+    with current().profiled(profile):
         status = run_script(path, arguments.arguments)
     if arguments.json:
         console.print(json.dumps(profile.as_json()))

@@ -433,7 +433,7 @@ class Fourier(Node):
 class RandomBits(Node):
     """Source (state): element i is word ``state counter + offset + i`` of the stream that the state's key names.
 
-    The generator is Threefry-2x32 with 20 rounds, see `zyx.schedule.threefry`; `state` is uint32[4]: key, counter (low
+    The generator is Threefry-2x32 with 20 rounds, see `zyx.fusion.threefry`; `state` is uint32[4]: key, counter (low
     words first). A uint32 word is the exclusive or of the two words of the block, a uint64 word both of them.
     """
 

@@ -137,7 +137,7 @@ class MemoryWriter(TextWriter):
     def can_read_unmasked(self, op: k.Load) -> bool:
         """Whether there is something to read also where the mask fails, for all lanes at once.
 
-        That is where the position is that of the first element then, as `zyx.schedule.emit` makes it.
+        That is where the position is that of the first element then, as `zyx.lowering.emit` makes it.
         """
         if op.mask is None:
             return True

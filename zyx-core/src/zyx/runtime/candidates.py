@@ -4,10 +4,10 @@ off        generated kernels
 prefer     the library's, where it has one
 measure    whichever is faster on scratch buffers, if ``autotune.enabled``; without it nothing is timed, and what the
            backend says is taken (`LibraryKernel.unmeasured`), but for products that suit a generated kernel better
-           (`zyx.schedule.library.suits_threads`)
+           (`zyx.fusion.library.suits_threads`)
 
 A generated product takes along what follows it element by element, a library's does not. Large products are separated
-from that where a library is taken for them; see `zyx.schedule.library.product_in`.
+from that where a library is taken for them; see `zyx.fusion.library.product_in`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from zyx.backend.library import Gemm
 from zyx.errors import BackendError, UnsupportedError
+from zyx.fusion.library import match_gemm, suits_threads
 from zyx.runtime.trace import Trace
-from zyx.schedule.library import match_gemm, suits_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

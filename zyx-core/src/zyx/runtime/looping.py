@@ -15,6 +15,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx import dtype as dtypes
+from zyx.fusion.cost import is_source
+from zyx.fusion.materialise import below_movement
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.given import Box, Front, Number
@@ -23,18 +25,16 @@ from zyx.graph.node import Leaf
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp
-from zyx.schedule.cost import is_source
-from zyx.schedule.materialise import below_movement
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
     from zyx.dtype import DType
+    from zyx.fusion.partition import Part
     from zyx.graph.loop import Body, Loop, Step
     from zyx.graph.node import Node
     from zyx.runtime.places import Launched
-    from zyx.schedule.partition import Part
     from zyx.shape import Shape
 
 #: Elements of a sequence that kernels may reach, where their places fit 32 bits, and where they do not.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zyx.lowering.lower import lower_together
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule import fallback
-from zyx.schedule.lower import lower_together
 
 if TYPE_CHECKING:
     from zyx.backend import Device

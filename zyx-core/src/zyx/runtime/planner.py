@@ -9,6 +9,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import AllocationError, ScheduleError, ShapeError, UnsupportedError, VerifyError
+from zyx.fusion.arrange import arrange, donate, link_by_link
+from zyx.fusion.build import build_nest
+from zyx.fusion.division import Division
+from zyx.fusion.library import match_gemm, product_in
+from zyx.fusion.partition import partition
+from zyx.fusion.phases import in_phases
+from zyx.fusion.prepare import prepare, ways_of
+from zyx.fusion.starts import Shared, share_kernels
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.host_call import HostCall
@@ -16,6 +24,7 @@ from zyx.graph.loop import Loop
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
 from zyx.ir.nest import params_of
+from zyx.kernels.custom import CustomKernel
 from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.host_step import HostStep, Place
 from zyx.runtime.lengths import Lengths
@@ -23,21 +32,13 @@ from zyx.runtime.looping import WrittenRows, steps_of
 from zyx.runtime.places import Copy, Hosted, Launched, place_temporaries
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
 from zyx.runtime.varying import Varying
-from zyx.schedule.arrange import arrange, donate, link_by_link
-from zyx.schedule.build import build_nest
-from zyx.schedule.custom import CustomKernel
-from zyx.schedule.division import Division
-from zyx.schedule.library import match_gemm, product_in
-from zyx.schedule.partition import partition
-from zyx.schedule.phases import in_phases
-from zyx.schedule.prepare import prepare, ways_of
-from zyx.schedule.starts import Shared, share_kernels
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from zyx.backend import Device, Program
+    from zyx.fusion.partition import Part
     from zyx.graph.node import Node
     from zyx.ir.expr import Param
     from zyx.ir.kernel import Kernel
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from zyx.runtime.candidates import Candidates
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.places import Action
-    from zyx.schedule.partition import Part
 
 #: Points of a statement: what takes a day on the fastest of devices. What is multiplied in memory stays far below.
 _MOST_POINTS: Final = 1 << 56

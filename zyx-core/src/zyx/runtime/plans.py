@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zyx.runtime.placement import Placed
     from zyx.runtime.plan import Plan, Single
     from zyx.runtime.planner import Planner
-    from zyx.runtime.profile import Profile
+    from zyx.runtime.trace import Profiler
     from zyx.runtime.varying import Given
     from zyx.settings.record import Settings
 
@@ -266,21 +266,20 @@ class Plans(Devices):
         return plan
 
     @contextmanager
-    def profiled(self) -> Iterator[Profile]:
-        """Time every launch for the length of a ``with`` block; yield what notes them.
+    def profiled(self, profile: Profiler) -> Iterator[None]:
+        """Have every launch of a ``with`` block made, and noted, by a profile.
 
         Plans are made anew, so that it is known what their programs came from; those of traced functions stay.
         """
-        from zyx.runtime.profile import Profile
         from zyx.runtime.trace import TIMED
 
-        trace, profile = self.trace, Profile()
+        trace = self.trace
         with self.lock:
             before, trace.profile = trace.profile, profile
             trace.configured |= TIMED
             self._drop_plans()
         try:
-            yield profile
+            yield
         finally:
             with self.lock:
                 trace.profile = before

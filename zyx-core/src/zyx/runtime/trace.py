@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from zyx.modes import shown
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.host_step import HostStep
     from zyx.runtime.plan import LaunchStep, Plan, Step
-    from zyx.runtime.profile import Profile
     from zyx.schedule.moves import Move
 
 DEVICES: Final = 1
@@ -32,13 +31,27 @@ LAUNCHES: Final = 32
 MEMORY: Final = 64
 COMPILE: Final = 128
 AUTOTUNE: Final = 256
-#: No subject: launches are timed (`zyx.runtime.profile`), and so made one by one, as they are where they are shown.
+#: No subject: launches are timed (`Profiler`), and so made one by one, as they are where they are shown.
 TIMED: Final = 1 << 20
 SINGLE: Final = LAUNCHES | TIMED
 
 
 def _to_stderr(text: str) -> None:
     sys.stderr.write(text + "\n")
+
+
+class Profiler(Protocol):
+    """What times launches, and knows what their programs were made from; see `zyx.tune.profile`."""
+
+    def started(self, future: Future[Program], nests: Sequence[Nest], device: Device, schedule: int) -> None:
+        """Note what a program is made from: nests by the schedule of that number."""
+
+    def launch(self, step: LaunchStep, args: Sequence[Argument], events: Sequence[Event]) -> Event:
+        """Launch a step, and note its time; return its event."""
+        ...
+
+    def called(self, step: HostStep, seconds: float) -> None:
+        """Note the time of a call of the host, with its copies."""
 
 
 class Trace:
@@ -52,7 +65,7 @@ class Trace:
 
     def __init__(self, configured: int = 0, write: Callable[[str], None] = _to_stderr) -> None:
         self.configured = int(configured)
-        self.profile: Profile | None = None
+        self.profile: Profiler | None = None
         self._write: Final = write
         self._reported: dict[str, BackendReport] = {}
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir import expr as e
+from zyx.ir.accesses import expressions_of, reads_in, serial_ranges, step_along, stride_along
 from zyx.ir.nest import Compute, Scan, Store
 from zyx.ops import BinaryOp, ReduceOp
-from zyx.schedule.accesses import expressions_of, reads_in, serial_ranges, step_along, stride_along
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,7 +148,7 @@ def find_contraction(nest: Nest) -> Contraction | None:
 
     A sum whose results other statements combine again is none: the tiles of its results would be shared out over groups
     and lanes that have to meet. So are the distances between pairs of points, of which the nearest is wanted. Neither
-    is a sum of products with conditions, which may share a launch with others: see `zyx.schedule.arrange`.
+    is a sum of products with conditions, which may share a launch with others: see `zyx.fusion.arrange`.
     """
     for statement in nest.statements:
         if not isinstance(statement, Compute) or statement.op is not ReduceOp.SUM:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from zyx.ir.accesses import serial_ranges
 from zyx.ir.nest import Kind
-from zyx.schedule.accesses import serial_ranges
 from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.heuristics.loops import parallel_ranges, schedule_loops
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges

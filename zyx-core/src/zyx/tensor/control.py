@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.runtime.buffer import MemoryUse
-    from zyx.runtime.profile import Profile
     from zyx.tensor.tensor import Tensor
+    from zyx.tune.profile import Profile
 
 __all__ = ["debug", "empty_cache", "explain_plan", "memory_stats", "plot_dot_graph", "plot_dot_plan", "profile"]
 
@@ -89,7 +89,7 @@ def explain_plan(*tensors: Tensor) -> dict[str, Any]:
         TraceError: A function is being traced.
     """
     from zyx.errors import TraceError
-    from zyx.runtime.explain import explain_plan
+    from zyx.tune.explain import explain_plan
 
     runtime = current()
     if runtime.tracing is not None:
@@ -108,12 +108,15 @@ def profile() -> Iterator[Profile]:
     Each kernel is launched by itself and waited for, so the block takes longer than without. What a traced function
     compiled before the block has times, but nothing that is expected. ``zyx explain SCRIPT`` does this for a program.
     """
-    with current().profiled() as profile:
+    from zyx.tune.profile import Profile
+
+    profile = Profile()
+    with current().profiled(profile):
         yield profile
 
 
 def plot_dot_plan(*tensors: Tensor) -> str:
     """Return a drawing of `explain_plan` in the language DOT of Graphviz: boxes are buffers, ellipses kernels."""
-    from zyx.runtime.explain import dot_of_plan
+    from zyx.tune.explain import dot_of_plan
 
     return dot_of_plan(explain_plan(*tensors))

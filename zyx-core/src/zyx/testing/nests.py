@@ -13,25 +13,25 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.backend.info import DeviceInfo, full_capability
+from zyx.fusion.arrange import arrange
+from zyx.fusion.build import build_nest
+from zyx.fusion.partition import partition
+from zyx.fusion.phases import in_phases
+from zyx.fusion.prepare import WAYS, prepare
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.walk import topological
 from zyx.ir.interpreter_memory import undefined
 from zyx.ops import reduce_ops
-from zyx.schedule.arrange import arrange
-from zyx.schedule.build import build_nest
-from zyx.schedule.partition import partition
-from zyx.schedule.phases import in_phases
-from zyx.schedule.prepare import WAYS, prepare
 from zyx.testing.compare import assert_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from zyx.fusion.partition import Part
     from zyx.graph import Node
     from zyx.ir.expr import Param
     from zyx.ir.nest import Nest
-    from zyx.schedule.partition import Part
     from zyx.testing.graphs import GraphCase, Reference
     from zyx.testing.values import Array
 

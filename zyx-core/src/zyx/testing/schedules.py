@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError, VerifyError
+from zyx.ir.accesses import combined_ranges
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
+from zyx.lowering.fragments import factors_of
+from zyx.lowering.lower import lower_together
 from zyx.ops import ReduceOp
-from zyx.schedule.accesses import combined_ranges
-from zyx.schedule.fragments import factors_of
-from zyx.schedule.lower import lower_together
 from zyx.schedule.moves import (
     Apart,
     Behind,

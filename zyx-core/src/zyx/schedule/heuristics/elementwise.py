@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
+from zyx.ir.accesses import below, expressions_of, reads_in, stride_along
 from zyx.ir.nest import Kind, Store
-from zyx.schedule.accesses import below, expressions_of, reads_in, stride_along
+from zyx.ir.powers import previous_power
 from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves import Reorder, Stage
 from zyx.schedule.moves.ranges import statement_labels
 from zyx.schedule.moves.values import reads_of_value
-from zyx.schedule.powers import previous_power
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,11 +12,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir.accesses import step_along
 from zyx.ir.nest import Compute, Kind
-from zyx.schedule.accesses import step_along
+from zyx.ir.powers import previous_power
 from zyx.schedule.heuristics.shared_reductions import lanes_along, share_rows
-from zyx.schedule.powers import previous_power
-from zyx.schedule.stages import COLUMNS_OF_A_UNIT, FEW_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
     from zyx.schedule.contraction import Contraction
     from zyx.schedule.heuristics.plan import Plan
 
+#: Most rows for which threads share each column of a product, and how many columns keep a unit busy.
+FEW_ROWS: Final = 8
+COLUMNS_OF_A_UNIT: Final = 4
 #: Most numbers that a thread adds up to, and fewest points of a line.
 _MOST_ACCUMULATORS: Final = 32
 _SHORTEST_LINE: Final = 64

@@ -16,8 +16,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir.accesses import stride_along
 from zyx.ir.nest import Compute, Kind
-from zyx.schedule.accesses import stride_along
 from zyx.schedule.heuristics.panels import can_gather, copy_rows, stage_read
 from zyx.schedule.heuristics.plan import work_of
 from zyx.schedule.heuristics.streaming import stream_stores

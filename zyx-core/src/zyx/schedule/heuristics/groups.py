@@ -9,9 +9,9 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
+from zyx.estimate import estimate
 from zyx.ir.nest import Compute
-from zyx.schedule.arrays import local_bytes
-from zyx.schedule.estimate import estimate
+from zyx.lowering.arrays import local_bytes
 from zyx.schedule.heuristics.few_rows import schedule_few_rows
 from zyx.schedule.heuristics.joined import join_sides
 from zyx.schedule.heuristics.plan import Plan, simplify_ranges

@@ -12,7 +12,7 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.schedule.accesses import step_along
+from zyx.ir.accesses import step_along
 from zyx.schedule.contraction import find_contraction
 
 if TYPE_CHECKING:

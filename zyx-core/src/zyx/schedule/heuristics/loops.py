@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir.accesses import expressions_of, reads_in, serial_ranges, stride_along
 from zyx.ir.expr import Apply1
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ops import TRANSCENDENTAL
-from zyx.schedule.accesses import expressions_of, reads_in, serial_ranges, stride_along
 from zyx.schedule.heuristics.plan import Plan, work_of
 from zyx.schedule.heuristics.streaming import LINE_BYTES, passes_caches, stream_stores
 from zyx.schedule.heuristics.tile import near_divisor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind
-from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.moves import Stage
 from zyx.schedule.moves.ranges import find_statement
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
-from zyx.schedule.accesses import roots_of
+from zyx.ir.accesses import roots_of
 from zyx.schedule.moves import Behind, Mark, Merge, Peel, Reorder, Split
 from zyx.schedule.moves.ranges import find_range, statement_labels
 

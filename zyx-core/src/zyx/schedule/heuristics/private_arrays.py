@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.ir.nest import Compute
-from zyx.schedule.arrays import arrays_of
+from zyx.lowering.arrays import arrays_of
 from zyx.schedule.moves import Inline
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Schedules of scans for machines with many threads.
 
     along the rows of f32[8, 1 << 20]      r0 groups;  r1 = r1.0 loop, r1.1 < 4 written out, r1.2 < 256 threads, which
-                                           scan together (`zyx.schedule.scan_threads`), r1.3 < 4 vectors
+                                           scan together (`zyx.lowering.scan_threads`), r1.3 < 4 vectors
     along the rows of f32[100000, 39]      r0 = r0.0 groups, r0.1 < 32 threads;  r1 = r1.0 loop, r1.1 < 8 threads
     down the columns of f32[500, 9000]     r1 = r1.0 groups, r1.1 < 256 threads;  r0 = r0.0 loop, r0.1 < 8 written out
 
@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.heuristics.swaps import swap_along
 from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves import Split

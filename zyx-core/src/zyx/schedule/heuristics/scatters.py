@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
+from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Kind, Store
-from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.heuristics.loops import GROUP_WORK, share_out
 from zyx.schedule.heuristics.plan import work_of
 from zyx.schedule.heuristics.streaming import stream_stores

@@ -21,14 +21,14 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir.accesses import reads_in, serial_ranges, stride_along
 from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.schedule.accesses import reads_in, serial_ranges, stride_along
+from zyx.ir.powers import next_power, previous_power
 from zyx.schedule.heuristics.plan import work_of
 from zyx.schedule.heuristics.swaps import swap_along
 from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves import Reorder, Split
 from zyx.schedule.moves.ranges import statement_labels
-from zyx.schedule.powers import next_power, previous_power
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

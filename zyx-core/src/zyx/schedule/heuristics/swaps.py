@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from zyx.ir.accesses import combined_ranges
 from zyx.ir.nest import Store
-from zyx.schedule.accesses import combined_ranges
-from zyx.schedule.combine_threads import swapped_as
+from zyx.lowering.combine_threads import swapped_as
 from zyx.schedule.moves import SwapReduce
 
 if TYPE_CHECKING:

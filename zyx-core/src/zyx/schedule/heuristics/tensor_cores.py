@@ -35,7 +35,7 @@ from zyx.errors import ScheduleError
 from zyx.ir import expr as e
 from zyx.ir.nest import Kind
 from zyx.ir.wmma import WARP
-from zyx.schedule.fragments import factors_of
+from zyx.lowering.fragments import factors_of
 from zyx.schedule.heuristics.joined import join_loops
 from zyx.schedule.heuristics.panels import stage_factor
 from zyx.schedule.heuristics.tiling import Block, Instruction, Tiling

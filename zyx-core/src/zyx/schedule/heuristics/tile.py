@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Kind
-from zyx.schedule.powers import next_power
+from zyx.ir.powers import next_power
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo

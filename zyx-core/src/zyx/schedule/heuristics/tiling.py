@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.wmma import WARP
-from zyx.schedule.lower import MAX_AXES
+from zyx.lowering.lower import MAX_AXES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

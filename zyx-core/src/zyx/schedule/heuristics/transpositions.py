@@ -19,8 +19,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind, Store
-from zyx.schedule.accesses import reads_in, stride_along
 from zyx.schedule.moves import Merge, Pad, Reorder, Split, Stage
 from zyx.schedule.moves.values import reads_of_value
 

@@ -23,9 +23,9 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir import expr as e
+from zyx.ir.accesses import combined_ranges, expressions_of, reads_in, stride_along
 from zyx.ir.nest import Compute, Kind, Store
 from zyx.ops import TRANSCENDENTAL
-from zyx.schedule.accesses import combined_ranges, expressions_of, reads_in, stride_along
 from zyx.schedule.heuristics.gathered import gather_columns, schedule_gathered
 from zyx.schedule.heuristics.panels import can_copy, can_gather, copy_columns, copy_rows
 from zyx.schedule.heuristics.plan import work_of

@@ -12,11 +12,11 @@ import math
 from typing import TYPE_CHECKING
 
 from zyx.ir import expr as e
+from zyx.ir.accesses import expressions_of, stride_along
 from zyx.ir.nest import Compute, Scan, Store
-from zyx.schedule.accesses import expressions_of, stride_along
-from zyx.schedule.emit import LONGEST_STEP
+from zyx.ir.powers import next_power
+from zyx.lowering.emit import LONGEST_STEP
 from zyx.schedule.heuristics.plan import work_of
-from zyx.schedule.powers import next_power
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo

@@ -1,4 +1,4 @@
-"""Choose how wide the vectors of scans are by what their schedules are expected to take (`zyx.schedule.estimate`).
+"""Choose how wide the vectors of scans are by what their schedules are expected to take (`zyx.estimate`).
 
     along 5 rows of 4217 elements, vectors of 16     each row by itself, one element after the other
                                    vectors of 4      4 rows side by side, and one more
@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
+from zyx.estimate import estimate
 from zyx.ir.nest import Scan
-from zyx.schedule.estimate import estimate
 from zyx.schedule.heuristics.loops import schedule_loops
 from zyx.schedule.heuristics.plan import Plan
 

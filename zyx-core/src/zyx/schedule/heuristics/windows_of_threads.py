@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from zyx.ir.accesses import expressions_of, reads_in, stride_along
 from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.schedule.accesses import expressions_of, reads_in, stride_along
 from zyx.schedule.moves import Split
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
+from zyx.ir.accesses import below
 from zyx.ir.nest import Compute, Kind, Nest, Scan, Statement, Store
-from zyx.schedule.accesses import below
-from zyx.schedule.moves.rebuild import (
+from zyx.ir.rebuild import (
     check_free,
+    pad_range,
     put_behind,
     rename_range,
     replace_ranges,
@@ -213,18 +214,7 @@ class Pad:
 
     def apply(self, nest: Nest) -> Nest:
         """Return the nest after the move."""
-        old = find_range(nest, self.range)
-        if self.multiple < 1:
-            raise ScheduleError(f"cannot pad {old.label} to a multiple of {self.multiple}")
-        size = -(-old.size // self.multiple) * self.multiple
-        if size == old.size:
-            return nest
-        pool = nest.pool
-        new = pool.range(size, f"{old.label}'")
-        guard = pool.less(pool.ref(new), old.size)
-        result = replace_ranges(nest, [old], [new], {old: pool.ref(new)}, lambda indices: indices, guard)
-        swapping = {**result.swapping, **({new: nest.swapping[old]} if old in nest.swapping else {})}
-        return replace(result, kinds={**result.kinds, new: nest.kind(old)}, swapping=swapping)
+        return pad_range(nest, find_range(nest, self.range), self.multiple)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from zyx import dtype as dtypes
 from zyx.errors import ScheduleError
 from zyx.ir.nest import Compute, Kind, MatrixTile, Nest
+from zyx.ir.rebuild import put_behind
+from zyx.lowering.fragments import factors_of, fragments_of
 from zyx.ops import ReduceOp
-from zyx.schedule.fragments import factors_of, fragments_of
 from zyx.schedule.moves.ranges import Merge, Split, find_range, find_statement
-from zyx.schedule.moves.rebuild import put_behind
 
 if TYPE_CHECKING:
     from zyx.ir.expr import Range

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
+from zyx.ir.accesses import expressions_of
 from zyx.ir.nest import Compute, Kind, Nest, Statement, Store
-from zyx.schedule.accesses import expressions_of
+from zyx.ir.rebuild import mask_reads, roots_of, transform, with_roots
 from zyx.schedule.moves.ranges import find_range, find_statement
-from zyx.schedule.moves.rebuild import mask_reads, roots_of, transform, with_roots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

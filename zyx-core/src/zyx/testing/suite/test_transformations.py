@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError, VerifyError
+from zyx.lowering.lower import lower_together
 from zyx.passes.fuse_multiply_add import fuse_multiply_add
 from zyx.passes.pipeline import ALL_PASSES, pass_name, run_passes, standard_passes
 from zyx.passes.split_multiply_add import split_multiply_add
-from zyx.schedule.lower import lower_together
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case
 from zyx.testing.kernels import arguments_for, random_kernel, same_values

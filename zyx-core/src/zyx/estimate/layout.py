@@ -1,0 +1,153 @@
+"""What an estimate looks at: the nest, its loops, where its values live, its threads; and its accesses as patterns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zyx.estimate.footprint import merged, pattern_of
+from zyx.ir import expr as e
+from zyx.ir.accesses import expressions_of
+from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.lowering.storage import InArray, place_values
+from zyx.lowering.thread_axes import thread_axes
+from zyx.lowering.tree import build_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zyx.estimate.footprint import Pattern
+    from zyx.ir.expr import Expr, Range, Value
+    from zyx.ir.nest import Nest, Statement
+    from zyx.lowering.storage import Storage
+    from zyx.lowering.thread_axes import Axis
+    from zyx.lowering.tree import Loop, Tree
+
+WRITTEN_OUT = (Kind.UNROLL, Kind.REPEAT, Kind.VECTOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Accesses of a statement to an array.
+
+    Attributes:
+        pattern: Where they go.
+        statement: Whose they are.
+        is_store: Whether they write.
+        is_streaming: Whether what they write passes the caches.
+    """
+
+    pattern: Pattern
+    statement: Statement
+    is_store: bool = False
+    is_streaming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A scheduled nest, as an estimate sees it.
+
+    Attributes:
+        nest: The nest.
+        tree: Its loops.
+        storage: Where its values live.
+        axes: The axes of the threads of a group, the fastest first.
+        groups: The ranges of the grid, outermost first.
+        expressions: Of each statement, without those that one before it in the same loop has.
+        accesses: Of each statement, to buffers and to arrays of its own, those that differ by a constant as one.
+    """
+
+    nest: Nest
+    tree: Tree
+    storage: Mapping[Value, Storage]
+    axes: tuple[Axis, ...]
+    groups: tuple[Range, ...]
+    expressions: Mapping[Statement, list[Expr]]
+    accesses: dict[Statement, list[Access]] = field(default_factory=dict)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a group."""
+        return math.prod(axis[0].size for axis in self.axes)
+
+    @property
+    def group_count(self) -> int:
+        """Groups of the grid."""
+        return math.prod(range_.size for range_ in self.groups)
+
+    def loops(self, statement: Statement) -> tuple[Range, ...]:
+        """Return the ranges of the loops around a statement, outermost first."""
+        return tuple(loop.range for loop in self.tree.paths[statement])
+
+    def vector(self, statement: Statement) -> Range | None:
+        """Return the vector range of a statement, if it has one."""
+        return next((range_ for range_ in statement.order if self.nest.kind(range_) is Kind.VECTOR), None)
+
+    def at_once(self, statement: Statement) -> dict[Range, int]:
+        """Return the ranges whose points all run where a statement stands: written out, or of threads."""
+        kinds = (*WRITTEN_OUT, Kind.LOCAL)
+        return {range_: range_.size for range_ in statement.order if self.nest.kind(range_) in kinds}
+
+
+def layout_of(nest: Nest) -> Layout:
+    """Return what an estimate looks at.
+
+    Raises:
+        ScheduleError: The kinds of ranges do not go together, so that there is no kernel of the nest.
+    """
+    tree = build_tree(nest)
+    storage = place_values(nest, tree)
+    expressions: dict[Statement, list[Expr]] = {}
+    known: dict[tuple[Loop, ...], set[Expr]] = {}  # what stands in one place is computed once, for several statements
+    for statement in nest.statements:
+        there = known.setdefault(tree.paths[statement], set())
+        expressions[statement] = [expr for expr in expressions_of(statement) if expr not in there]
+        there.update(expressions[statement])
+    layout = Layout(nest, tree, storage, tuple(thread_axes(nest)), nest.grid, expressions)
+    for statement in nest.statements:
+        layout.accesses[statement] = _accesses(layout, statement)
+    return layout
+
+
+def _accesses(layout: Layout, statement: Statement) -> list[Access]:
+    ranges = statement.order
+    reads: list[Pattern] = []
+    for expr in layout.expressions[statement]:
+        if isinstance(expr, e.Read):
+            param = expr.param
+            nbytes = param.length * param.dtype.itemsize
+            reads.append(pattern_of(param, nbytes, param.dtype.itemsize, expr.index, ranges, expr.mask))
+        elif isinstance(expr, e.Ref):
+            place = layout.storage[expr.value]
+            if isinstance(place, InArray):
+                named = dict(zip(expr.value.ranges, expr.indices, strict=True))
+                reads.append(_of_array(layout, expr.value, place, named, ranges))
+    accesses = [Access(pattern, statement) for pattern in merged(reads)]
+    if isinstance(statement, Store):
+        param = statement.param
+        itemsize = param.dtype.itemsize
+        pattern = pattern_of(param, param.length * itemsize, itemsize, statement.index, ranges, statement.mask)
+        accesses.append(Access(pattern, statement, is_store=True, is_streaming=statement.streaming))
+    elif isinstance(statement, Compute | Scan):
+        place = layout.storage[statement.value]
+        if isinstance(place, InArray):
+            pool = layout.nest.pool
+            own = {range_: pool.ref(range_) for range_ in place.dims}
+            accesses.append(Access(_of_array(layout, statement.value, place, own, ranges), statement, is_store=True))
+    return accesses
+
+
+def _of_array(
+    layout: Layout, value: Value, place: InArray, named: Mapping[Range, Expr], ranges: tuple[Range, ...]
+) -> Pattern:
+    itemsize = value.dtype.itemsize
+    index = position_in(layout, place, named)
+    return pattern_of(value, place.length * itemsize, itemsize, index, ranges)
+
+
+def position_in(layout: Layout, place: InArray, named: Mapping[Range, Expr]) -> Expr:
+    """Return the position in an array of the point that `named` has indices of; other ranges have their own value."""
+    pool = layout.nest.pool
+    indices = [named.get(range_, pool.ref(range_)) for range_ in place.dims]
+    return pool.flatten(indices, [range_.size for range_ in place.dims])

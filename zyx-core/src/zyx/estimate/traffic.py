@@ -1,0 +1,174 @@
+"""How many bytes come to each cache from behind it, from how much is touched while each loop runs.
+
+    for r0: for r1: .. p0[r1] .. p1[r0, r1]      p0 fits the cache: its lines come once
+                                                 p0 does not fit: once for every point of r0
+
+A cache that holds all that a loop touches gets each line of it once. One that holds what a single turn of the loop
+touches does, too: what turns have in common is there still when the next one begins. Else each turn starts over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from zyx.estimate.footprint import lines_of_runs
+from zyx.lowering.tree import Loop, statements_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.estimate.footprint import Pattern
+    from zyx.estimate.layout import Access, Layout
+    from zyx.ir.expr import Range
+    from zyx.ir.nest import Statement
+    from zyx.lowering.tree import Item
+
+#: An item of the tree, or groups: the ranges of the grid from one on.
+_Part: TypeAlias = "Item | tuple[Range, ...]"
+
+
+class Traffic:
+    """Counts lines for caches of any size.
+
+    Args:
+        layout: The nest.
+        line_bytes: What moves at a time.
+    """
+
+    def __init__(self, layout: Layout, line_bytes: int) -> None:
+        self._layout = layout
+        self._line_bytes = line_bytes
+        self._touched: dict[_Part, float] = {}
+        self._inside: dict[tuple[Statement, _Part], dict[Range, int]] = {}
+
+    def into(self, capacity: float, *, of_group: bool = False) -> tuple[float, float]:
+        """Return the bytes that come to a cache of `capacity` bytes, and how many of them from places far apart.
+
+        With `of_group`, those of one group, which finds nothing of what others have left there.
+        """
+        root: _Part = () if of_group else self._layout.groups
+        lines = self._moved(root, capacity)
+        apart = self._moved(root, capacity, apart=True)
+        return lines * self._line_bytes, min(lines, apart) * self._line_bytes
+
+    def stored(self, *, streaming: bool) -> float:
+        """Return the bytes of the lines of buffers that are written by stores that pass the caches, or do not."""
+        found = [
+            access
+            for accesses in self._layout.accesses.values()
+            for access in accesses
+            if access.is_store and access.is_streaming == streaming and not self._is_own(access)
+        ]
+        return sum(self._lines(access, self._layout.groups) for access in found) * self._line_bytes
+
+    def bytes_of_warps(self, threads: int) -> float:
+        """Return the bytes of the sectors that all accesses to buffers touch, warp by warp of so many threads."""
+        total = 0.0
+        for statement, accesses in self._layout.accesses.items():
+            counts, left = self._layout.at_once(statement), threads
+            for axis in self._layout.axes:
+                mine = next((range_ for range_ in statement.order if range_ in axis), None)
+                if mine is not None:
+                    counts[mine] = min(left, mine.size)
+                left = max(1, left // axis[0].size)
+            warps = max(1, -(-self._layout.threads // threads)) * self._layout.group_count
+            for range_ in self._layout.loops(statement):
+                warps *= range_.size
+            for access in accesses:
+                if not self._is_own(access):
+                    total += access.pattern.lines(counts, self._line_bytes) * access.pattern.share * warps
+        return total * self._line_bytes
+
+    def _is_own(self, access: Access) -> bool:
+        return access.pattern.array not in self._layout.nest.params
+
+    # ---- lines
+
+    def _moved(self, part: _Part, capacity: float, *, apart: bool = False) -> float:
+        """Return the lines that come to an empty cache while `part` runs."""
+        touched = self._lines_touched(part)
+        body, turns = self._body(part)
+        if not body or touched * self._line_bytes <= capacity:
+            return self._lines_apart(part) if apart else touched
+        together = sum(self._lines_touched(inner) for inner in body)
+        if turns > 1 and together * self._line_bytes <= capacity:
+            return self._lines_apart(part) if apart else touched
+        return turns * sum(self._moved(inner, capacity, apart=apart) for inner in body)
+
+    def _body(self, part: _Part) -> tuple[Sequence[_Part], int]:
+        """Return what a turn consists of, and how many turns there are; nothing of a statement."""
+        if isinstance(part, tuple):
+            if not part:
+                return self._layout.tree.body, 1
+            return (part[1:],), part[0].size
+        if isinstance(part, Loop):
+            return part.body, part.range.size
+        return (), 1
+
+    def _statements(self, part: _Part) -> Sequence[Statement]:
+        if isinstance(part, tuple):
+            return self._layout.nest.statements
+        return tuple(statements_in(part)) if isinstance(part, Loop) else (part,)
+
+    def _lines_touched(self, part: _Part) -> float:
+        """Return how many different lines `part` touches; what several statements touch alike counts once."""
+        found = self._touched.get(part)
+        if found is None:
+            found = self._touched[part] = sum(self._lines_of_arrays(part).values())
+        return found
+
+    def _lines_of_arrays(self, part: _Part) -> Mapping[object, float]:
+        runs: dict[tuple[object, tuple[tuple[float, float], ...]], Pattern] = {}
+        for statement in self._statements(part):
+            counts = self._counts(statement, part)
+            for access in self._layout.accesses[statement]:
+                if not access.is_streaming:
+                    runs[access.pattern.array, access.pattern.runs(counts)] = access.pattern
+        lines: dict[object, float] = {}
+        for (array, touched), pattern in runs.items():
+            most = max(1.0, pattern.nbytes / self._line_bytes)
+            more = lines_of_runs(touched, pattern.itemsize, self._line_bytes)
+            lines[array] = min(most, lines.get(array, 0.0) + more)
+        return lines
+
+    def _lines_apart(self, part: _Part) -> float:
+        """Return the lines of `part` that are touched one by one, each far from the one before."""
+        total = 0.0
+        for statement in self._statements(part):
+            counts = self._counts(statement, part)
+            inner = self._innermost(statement, counts)
+            for access in self._layout.accesses[statement]:
+                pattern = access.pattern
+                if access.is_streaming or self._is_own(access):
+                    continue
+                at_once = self._layout.at_once(statement)
+                (_, side_by_side), *_ = pattern.runs(at_once)
+                steps = [step.nbytes for step in pattern.steps if inner in step.ranges and inner not in at_once]
+                if any(step.is_random for step in pattern.steps) or max(steps, default=0) > max(
+                    side_by_side, self._line_bytes
+                ):
+                    total += pattern.lines(counts, self._line_bytes)
+        return total
+
+    def _innermost(self, statement: Statement, counts: Mapping[Range, int]) -> Range | None:
+        """Return the innermost loop around a statement, or the last range that is written out if there is none."""
+        loops = [range_ for range_ in self._layout.loops(statement) if range_.size > 1]
+        return loops[-1] if loops else next((r for r in reversed(statement.order) if counts.get(r, 1) > 1), None)
+
+    def _lines(self, access: Access, part: _Part) -> float:
+        return access.pattern.lines(self._counts(access.statement, part), self._line_bytes)
+
+    def _counts(self, statement: Statement, part: _Part) -> dict[Range, int]:
+        """Return the points of the ranges of a statement that run while `part` runs."""
+        found = self._inside.get((statement, part))
+        if found is None:
+            found = self._layout.at_once(statement)
+            path = self._layout.tree.paths[statement]
+            if isinstance(part, tuple):
+                found.update((range_, range_.size) for range_ in part)
+                inner = path
+            else:
+                inner = path[path.index(part) :] if isinstance(part, Loop) else ()
+            found.update((loop.range, loop.range.size) for loop in inner)
+            self._inside[statement, part] = found
+        return found

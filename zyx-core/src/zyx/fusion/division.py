@@ -1,0 +1,69 @@
+"""Divide launches that a device refuses in every schedule.
+
+    p0 = sum(exp(x - max(x)))       takes an array of exp(x) a thread, more than there is
+                              =>    max, exp and sum by themselves: none of them keeps anything
+
+1. Kernels that share a launch get launches of their own.
+2. What a kernel computes though it could be stored, such as reductions that others need, is stored.
+3. What is one expression is stored half way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.fusion.cost import is_source
+from zyx.fusion.movement import MOVEMENT
+from zyx.graph import node as n
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.fusion.partition import Part
+    from zyx.graph.node import Node
+
+
+class Division:
+    """What has been divided so far.
+
+    Attributes:
+        apart: Nodes that no kernel is to take in.
+    """
+
+    def __init__(self) -> None:
+        self.apart: set[Node] = set()
+        self._alone: set[Node] = set()
+
+    def launches(self, launches: Sequence[Sequence[Part]]) -> list[Sequence[Part]]:
+        """Return `launches`, those that did not do in parts."""
+        divided: list[Sequence[Part]] = []
+        for launch in launches:
+            is_whole = len(launch) == 1 or self._alone.isdisjoint(part.root for part in launch)
+            divided += [launch] if is_whole else [[part] for part in launch]
+        return divided
+
+    def divide(self, launch: Sequence[Part], info: DeviceInfo) -> bool:
+        """Note how to divide `launch`; return whether that can be, and may help."""
+        if any(isinstance(part.root, n.Custom) for part in launch):
+            return False
+        if not all(info.can_store(node.dtype) for part in launch for node in part.region.order):
+            return False
+        if len(launch) > 1:
+            self._alone.update(part.root for part in launch)
+            return True
+        (part,) = launch
+        more = set(part.taken) - self.apart or set(self._half_way(part))
+        self.apart |= more
+        return bool(more)
+
+    def _half_way(self, part: Part) -> list[Node]:
+        computed = [
+            node
+            for node in part.region.order
+            if node is not part.root
+            and node not in part.region.inputs
+            and not is_source(node)
+            and not isinstance(node, MOVEMENT)
+        ]
+        return computed[len(computed) // 2 :][:1]
