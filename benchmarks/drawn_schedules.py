@@ -22,10 +22,10 @@ from zyx.ir.verify import verify
 from zyx.lowering.lower import lower
 from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.heuristics.loops import share_out
-from zyx.schedule.heuristics.plan import Plan, simplify_ranges, work_of
-from zyx.schedule.heuristics.streaming import stream_stores
+from zyx.schedule.apply import share_out
+from zyx.schedule.choose import choose_schedule
+from zyx.schedule.plan import Plan, simplify_ranges, work_of
+from zyx.schedule.streaming import stream_stores
 from zyx.testing.schedules import random_schedule, written_out
 from zyx.tune.profile import Profile
 

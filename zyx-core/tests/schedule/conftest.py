@@ -24,7 +24,7 @@ from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
 from zyx.lowering.lower import lower, lower_together
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp, reduce_ops
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 from zyx.testing.traffic import Traffic, run_counted
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from zyx.lowering import blocks
 from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 from zyx.schedule.moves import Mark, Peel, Reorder, Split, apply_moves
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import random_case

@@ -10,12 +10,14 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.ir import expr as e
 from zyx.ir import kernel as k
+from zyx.ir.nest import Kind
 from zyx.ir.pool import Pool
 from zyx.lowering.cases import find_cases
 from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
+from zyx.schedule.moves import Mark, apply_moves
 
 NARROW = {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 13, 1 << 16)}
 WIDE = {"units": 2, "vector_bytes": 64, "registers": 32, "lanes": (2, 4, 8, 16), "cache_bytes": (1 << 15, 1 << 18)}
@@ -121,7 +123,9 @@ def test_loops_are_cut_where_masks_are_the_same_for_all_lanes(device_with):
     row = graph.expand(bench.normal(1, 1, bench.info.lanes(dtypes.float32)), parts[0].shape)
     output = bench.mul(bench.add(bench.add(parts[0], parts[1]), parts[2]), row)
     bench.check(output, run=bench.run_kernels)
-    kernel = kernel_of(bench, output)
+    (nest,) = bench.schedule(output).nests
+    lanes = [Mark(range_.label, Kind.VECTOR) for range_ in nest.ranges if range_.size == row.shape[-1]]
+    kernel = run_passes(lower(apply_moves(nest, lanes), "test"), standard_passes(bench.info), check=True)
     loops = [op.size for op in kernel.ops if isinstance(op, k.Loop)]
     assert [size for size in loops if size in lengths] == list(lengths)
     assert not any(isinstance(op, k.If) for op in kernel.ops)

@@ -11,7 +11,7 @@ from zyx.nn import functional as F
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.runtime.runtime import use
 from zyx.schedule.contraction import find_contraction
-from zyx.schedule.heuristics.plan import Plan, simplify_ranges
+from zyx.schedule.plan import Plan, simplify_ranges
 from zyx.testing.paper import open_paper
 
 

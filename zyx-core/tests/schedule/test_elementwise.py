@@ -13,7 +13,7 @@ from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
 from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 
 
 def counted(bench, output):

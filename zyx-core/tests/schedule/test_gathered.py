@@ -7,7 +7,7 @@ import pytest
 
 from zyx.ir.nest import Kind
 from zyx.ops import BinaryOp, ReduceOp
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 from zyx.schedule.moves import Merge, Nested, Stage
 
 

@@ -15,8 +15,8 @@ from zyx.ir.verify import verify
 from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
+from zyx.schedule.choose import choose_schedule
 from zyx.schedule.contraction import find_contraction
-from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.moves import Apart, Inline, apply_moves
 
 DEVICES = {

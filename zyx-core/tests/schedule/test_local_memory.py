@@ -12,7 +12,7 @@ from zyx.ir.nest import Kind
 from zyx.lowering.arrays import local_bytes
 from zyx.lowering.lower import lower_together
 from zyx.runtime.runtime import use
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case
 from zyx.testing.nests import kernels_of

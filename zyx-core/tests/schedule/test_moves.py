@@ -16,7 +16,6 @@ from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
 from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp, ReduceOp
-from zyx.schedule.heuristics.plan import all_expressions
 from zyx.schedule.moves import (
     Apart,
     Behind,
@@ -34,6 +33,7 @@ from zyx.schedule.moves import (
     apply_moves,
 )
 from zyx.schedule.moves.ranges import find_range, find_statement, statement_labels
+from zyx.schedule.plan import all_expressions
 
 RANDOM = np.random.default_rng(0)
 

@@ -10,8 +10,8 @@ from zyx.ir.nest import Compute, Kind, Store
 from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
+from zyx.schedule.choose import choose_schedule
 from zyx.schedule.contraction import find_contraction
-from zyx.schedule.heuristics.choose import choose_schedule
 from zyx.schedule.heuristics.tile import height_of, near_divisor
 from zyx.schedule.heuristics.vector_tiles import _vector_range
 from zyx.schedule.moves import Nested, Peel, Stage

@@ -10,7 +10,7 @@ from zyx.graph import node as n
 from zyx.graph.walk import topological
 from zyx.ir import expr as e
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
-from zyx.schedule.heuristics.plan import all_expressions
+from zyx.schedule.plan import all_expressions
 from zyx.shape import size_of
 
 

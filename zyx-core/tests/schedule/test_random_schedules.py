@@ -16,7 +16,7 @@ from zyx.lowering.lower import lower_together
 from zyx.passes.fuse_multiply_add import fuse_multiply_add
 from zyx.passes.pipeline import ALL_PASSES, run_passes, standard_passes
 from zyx.schedule import moves as m
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 from zyx.schedule.moves import Inline, Mark, Merge, Peel, Split, apply_moves
 from zyx.testing.choices import Drawn, Seeded
 from zyx.testing.graph_runs import case_of

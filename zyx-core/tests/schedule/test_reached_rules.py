@@ -20,7 +20,7 @@ from zyx.graph import node as n
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.schedule import heuristics
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 from zyx.testing.choices import Seeded
 from zyx.testing.graph_runs import case_of
 from zyx.testing.graphs import GraphOptions, random_case

@@ -15,7 +15,7 @@ from zyx.ir.nest import Kind, Scan
 from zyx.ir.verify import verify
 from zyx.lowering.lower import lower
 from zyx.ops import ReduceOp
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 from zyx.schedule.moves import Mark, Reorder, Split, SwapReduce, apply_moves
 from zyx.testing.races import run_without_races
 

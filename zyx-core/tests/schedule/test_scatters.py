@@ -25,7 +25,7 @@ from zyx.ir.verify import verify
 from zyx.lowering.lower import lower, lower_together
 from zyx.ops import ReduceOp, reduce_ops
 from zyx.runtime.runtime import use
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 from zyx.testing.paper import open_paper
 from zyx.testing.races import run_without_races
 
@@ -140,8 +140,9 @@ class TestSchedules:
     def test_processors_share_wide_rows_out(self, cpu):
         _, updates = phases_of(cpu, updates_of(cpu, 500, 191, 400, ReduceOp.SUM))
         nest, _ = choose_schedule(updates, cpu.info)
-        kinds = [nest.kind(range_) for range_ in nest.statements[0].order]
-        assert kinds == [Kind.GROUP, Kind.LOOP, Kind.LOOP, Kind.UNROLL, Kind.VECTOR]
+        (store,) = nest.statements
+        assert nest.kind(store.order[0]) is Kind.GROUP
+        assert nest.kind(store.order[-1]) is Kind.VECTOR
         assert lower(nest, "scatter").grid == ((2,), ())
 
 

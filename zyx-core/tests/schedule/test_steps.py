@@ -9,7 +9,7 @@ from zyx.ir import kernel as k
 from zyx.ir.nest import Kind
 from zyx.lowering.lower import lower
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 
 NARROW = {"units": 2, "vector_bytes": 16, "lanes": (2, 4), "cache_bytes": (1 << 13, 1 << 16)}
 WIDE = {"units": 2, "vector_bytes": 64, "registers": 32, "lanes": (2, 4, 8, 16), "cache_bytes": (1 << 15, 1 << 18)}

@@ -20,7 +20,7 @@ from zyx.ir.verify import verify
 from zyx.lowering.lower import lower, lower_together
 from zyx.ops import ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 from zyx.schedule.moves import GroupReduce, Mark, Pad, Reorder, Split, SwapReduce, apply_moves
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case

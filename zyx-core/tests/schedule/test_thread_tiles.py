@@ -15,7 +15,7 @@ from zyx.lowering.lower import lower
 from zyx.nn import functional as F
 from zyx.runtime.runtime import use
 from zyx.schedule import fallback
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 from zyx.testing.paper import open_paper, paper_info
 from zyx.testing.traffic import run_counted
 

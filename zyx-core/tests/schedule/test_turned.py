@@ -1,19 +1,24 @@
-"""Matrices that are turned over: lines that are stored in parts past the caches are completed one by one."""
+"""Matrices that are turned over."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from zyx.ir import kernel as k
-from zyx.ir.accesses import stride_along
+from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.interpreter import run as run_kernel
-from zyx.ir.nest import Kind, Store
+from zyx.ir.nest import Kind
 from zyx.ir.verify import verify
 from zyx.lowering.lower import lower
 from zyx.ops import UnaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.apply import apply
+from zyx.schedule.choose import choose_schedule
 from zyx.schedule.moves import Mark, apply_moves
+from zyx.schedule.plan import Plan
+from zyx.schedule.spec import Cut, Part, Place, Spec
 
 HALF_LINES = {
     "units": 1, "vector_bytes": 32, "lanes": (2, 4, 8), "cache_bytes": (1 << 10, 1 << 12), "has_shuffle": True,
@@ -24,38 +29,13 @@ NO_STREAMING = {**HALF_LINES, "has_streaming": False}
 LARGE_CACHES = {**HALF_LINES, "cache_bytes": (1 << 10, 1 << 30)}
 
 
-def order_of(bench, output):
-    """Return the store, and its loops from the outermost to the innermost."""
-    (nest,) = bench.schedule(output).nests
-    scheduled, _ = choose_schedule(nest, bench.info)
-    (store,) = scheduled.statements
-    assert isinstance(store, Store)
-    return store, [range_ for range_ in store.order if scheduled.kind(range_) is Kind.LOOP and range_.size > 1]
-
-
-def goes_along_stored_lines(bench, output):
-    """Whether the innermost loop goes to what follows in memory."""
-    store, loops = order_of(bench, output)
-    return stride_along(store.index, loops[-1]) in (8, 16)
-
-
-@pytest.mark.parametrize(
-    ("limits", "shape", "completes"),
-    [
-        (HALF_LINES, (128, 192), True),
-        (HALF_LINES, (3, 64, 128), True),
-        (HALF_LINES, (129, 192), False),  # stored rows of 129 elements: no vectors at whole places
-        (WHOLE_LINES, (128, 192), False),
-        (NO_STREAMING, (128, 192), False),
-        (LARGE_CACHES, (128, 192), False),
-    ],
-)
-def test_lines_that_are_stored_in_parts_past_the_caches_are_completed_first(device_with, limits, shape, completes):
+@pytest.mark.parametrize("limits", [HALF_LINES, WHOLE_LINES, NO_STREAMING, LARGE_CACHES])
+@pytest.mark.parametrize("shape", [(128, 192), (3, 64, 128), (129, 192)])
+def test_matrices_are_turned_over(device_with, limits, shape):
     bench = device_with(**limits)
     order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
     output = bench.graph.contiguous(bench.graph.permute(bench.normal(*shape), order))
     bench.check(output, run=bench.run_kernels, tolerance=0)
-    assert goes_along_stored_lines(bench, output) == completes
 
 
 @pytest.mark.parametrize(("size", "is_turned"), [(3, False), (5, False), (6, False), (12, False), (8, True)])
@@ -103,7 +83,17 @@ def test_the_last_tiles_are_loaded_by_vectors_too(device_with, limits, lanes, sh
     output = bench.graph.contiguous(bench.graph.permute(bench.normal(*shape), (1, 0)))
     bench.check(output, run=bench.run_kernels, tolerance=0)
     (nest,) = bench.schedule(output).nests
-    lowered = lower(choose_schedule(nest, bench.info)[0], "turn")
+    plan, (first, second) = Plan(nest), nest.ranges
+    tile = 64 // lanes
+    cuts = (
+        Cut(first.label, (Part(tile, Kind.LOOP), Part(lanes, Kind.UNROLL))),
+        Cut(second.label, (Part(tile, Kind.LOOP), Part(lanes, Kind.VECTOR))),
+    )
+    (read,) = reads_in(nest.statements[0])
+    if stride_along(read.index, second) == 1:
+        cuts = (replace(cuts[1], range=first.label), replace(cuts[0], range=second.label))
+    apply(plan, Spec(cuts, tuple(Place(cut.range, part) for part in range(3) for cut in cuts[::-1])), bench.info)
+    lowered = lower(plan.nest, "turn")
     loads = [op for op in lowered.ops if isinstance(op, k.Load)]
     assert {op.type.lanes for op in loads} == {lanes}
     # Lines behind the last one are not pointed at.

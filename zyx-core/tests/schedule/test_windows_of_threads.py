@@ -14,7 +14,7 @@ from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.runtime.runtime import use
 from zyx.schedule import fallback
-from zyx.schedule.heuristics.choose import choose_schedule
+from zyx.schedule.choose import choose_schedule
 from zyx.testing.paper import open_paper, paper_info
 
 CARD = paper_info(

@@ -117,6 +117,21 @@ def lines_of_runs(runs: Sequence[tuple[float, float]], itemsize: int, line_bytes
     return total * max(1.0, run / line_bytes + (0.0 if is_whole else (line_bytes - itemsize) / line_bytes / 2))
 
 
+def lines_taken(runs: Sequence[tuple[float, float]], lines: float, line_bytes: int, way_bytes: int) -> float:
+    """Return how many lines of a cache the `lines` of what `Pattern.runs` found take, with those that nothing can have.
+
+    A line has its place in a way of the cache by its address. Lines that are multiples of some power of two apart have
+    as few places as there are such multiples in a way: of more lines, several fall on one place, others stay empty.
+    """
+    (_, run), *groups = runs
+    far = [(int(step), number) for step, number in groups if step >= line_bytes]
+    apart = math.gcd(way_bytes, *(step for step, _ in far))
+    count = math.prod(number for _, number in far)
+    if not far or apart <= max(run, line_bytes) or count * apart <= way_bytes:
+        return lines
+    return max(lines, count * apart / line_bytes)
+
+
 def pattern_of(
     array: object, nbytes: int, itemsize: int, index: Expr, ranges: Sequence[Range], mask: Expr | None = None
 ) -> Pattern:

@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 #: Bytes that move at a time: lines of processors, sectors of devices with threads.
 _LINE_BYTES: Final = 64
 _SECTOR_BYTES: Final = 32
+#: Places that caches of processors have for a line, of most: 8 to 16.
+_WAYS: Final = 8
 #: Threads of a unit that hide what each of them waits for; and 32-bit registers for each thread of the largest group.
 _BUSY: Final = 512
 _REGISTERS_OF_A_THREAD: Final = 64
+#: Vector registers that a processor needs for operands, beside accumulators.
+_OPERANDS: Final = 4
 #: Registers that a thread takes beside its accumulators.
 _OTHER_REGISTERS: Final = 24
 #: A kernel has too few groups if it would take less than this part of its time with as many as there are units.
@@ -201,18 +205,18 @@ def facts_of(nest: Nest, info: DeviceInfo) -> Facts:
 
 def _levels(layout: Layout, info: DeviceInfo) -> tuple[Level, ...]:
     """Return the levels of a processor, whose units have caches of their own but for the last one."""
-    traffic = Traffic(layout, _LINE_BYTES)
+    traffic = Traffic(layout, _LINE_BYTES, _WAYS)
     written, passing = traffic.stored(streaming=False), traffic.stored(streaming=True)
-    whole = traffic.into(math.inf)[0]
+    whole = traffic.touched()
     levels = []
     caches = info.cache_bytes or (0,)
     for number, capacity in enumerate(caches):
         is_last = number == len(caches) - 1
-        nbytes, apart = traffic.into(capacity)
-        stored = min(written, nbytes)
-        name = "main memory" if is_last else f"cache {number + 2}"
         past = passing if is_last else 0.0
         needed = whole > capacity or past > 0
+        nbytes, apart = traffic.into(capacity) if needed else (whole, 0.0)
+        stored = min(written, nbytes)
+        name = "main memory" if is_last else f"cache {number + 2}"
         read = nbytes - stored
         levels.append(Level(name, read, min(read, apart), stored, past, needed, is_last))
     return tuple(levels)
@@ -222,7 +226,7 @@ def _levels_of_threads(layout: Layout, info: DeviceInfo, resident: int) -> tuple
     """Return the levels of a device with threads: the sectors of all accesses, what the first cache lacks, memory."""
     traffic = Traffic(layout, _SECTOR_BYTES)
     written = traffic.stored(streaming=False) + traffic.stored(streaming=True)
-    whole = traffic.into(math.inf)[0]
+    whole = traffic.touched()
     sectors = traffic.bytes_of_warps(info.warp_size)
     levels = []
     if len(info.cache_bytes) > 1:
@@ -295,8 +299,9 @@ def _times(facts: Facts, rates: Rates, weights: Weights, active: float) -> dict[
         for kind, amount in work.instructions.items()
     )
     slots = max(slots, work.instructions.get("fused", 0.0))  # of which the device has no more than its rate
-    if work.live > info.registers:
-        slots += work.instructions.get("vector", 0.0) * weights.spill * (1 - info.registers / work.live)
+    room = max(1, info.registers - _OPERANDS) if not has_threads else info.registers
+    if work.live > room:
+        slots += work.instructions.get("vector", 0.0) * weights.spill * (1 - room / work.live)
     busy = 1.0
     if has_threads:
         at_work = min(facts.resident, math.ceil(facts.groups / info.units)) * facts.threads

@@ -9,9 +9,11 @@ touches does, too: what turns have in common is there still when the next one be
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, TypeAlias
 
-from zyx.estimate.footprint import lines_of_runs
+from zyx.estimate.footprint import lines_of_runs, lines_taken
+from zyx.ir.powers import previous_power
 from zyx.lowering.tree import Loop, statements_in
 
 if TYPE_CHECKING:
@@ -33,12 +35,14 @@ class Traffic:
     Args:
         layout: The nest.
         line_bytes: What moves at a time.
+        ways: Places that a cache has for each line, as a power of two; 0 if any place is for any line.
     """
 
-    def __init__(self, layout: Layout, line_bytes: int) -> None:
+    def __init__(self, layout: Layout, line_bytes: int, ways: int = 0) -> None:
         self._layout = layout
         self._line_bytes = line_bytes
-        self._touched: dict[_Part, float] = {}
+        self._ways = ways
+        self._touched: dict[tuple[_Part, int], float] = {}
         self._inside: dict[tuple[Statement, _Part], dict[Range, int]] = {}
 
     def into(self, capacity: float, *, of_group: bool = False) -> tuple[float, float]:
@@ -50,6 +54,10 @@ class Traffic:
         lines = self._moved(root, capacity)
         apart = self._moved(root, capacity, apart=True)
         return lines * self._line_bytes, min(lines, apart) * self._line_bytes
+
+    def touched(self) -> float:
+        """Return the bytes of all lines, each once."""
+        return self._lines_touched(self._layout.groups) * self._line_bytes
 
     def stored(self, *, streaming: bool) -> float:
         """Return the bytes of the lines of buffers that are written by stores that pass the caches, or do not."""
@@ -88,9 +96,10 @@ class Traffic:
         """Return the lines that come to an empty cache while `part` runs."""
         touched = self._lines_touched(part)
         body, turns = self._body(part)
-        if not body or touched * self._line_bytes <= capacity:
+        way = previous_power(int(capacity / self._ways)) if self._ways and capacity < math.inf else 0
+        if not body or self._lines_touched(part, way) * self._line_bytes <= capacity:
             return self._lines_apart(part) if apart else touched
-        together = sum(self._lines_touched(inner) for inner in body)
+        together = sum(self._lines_touched(inner, way) for inner in body)
         if turns > 1 and together * self._line_bytes <= capacity:
             return self._lines_apart(part) if apart else touched
         return turns * sum(self._moved(inner, capacity, apart=apart) for inner in body)
@@ -110,14 +119,17 @@ class Traffic:
             return self._layout.nest.statements
         return tuple(statements_in(part)) if isinstance(part, Loop) else (part,)
 
-    def _lines_touched(self, part: _Part) -> float:
-        """Return how many different lines `part` touches; what several statements touch alike counts once."""
-        found = self._touched.get(part)
+    def _lines_touched(self, part: _Part, way: int = 0) -> float:
+        """Return how many different lines `part` touches; what several statements touch alike counts once.
+
+        With `way`, the bytes of one, how many lines of a cache these take.
+        """
+        found = self._touched.get((part, way))
         if found is None:
-            found = self._touched[part] = sum(self._lines_of_arrays(part).values())
+            found = self._touched[part, way] = sum(self._lines_of_arrays(part, way).values())
         return found
 
-    def _lines_of_arrays(self, part: _Part) -> Mapping[object, float]:
+    def _lines_of_arrays(self, part: _Part, way: int) -> Mapping[object, float]:
         runs: dict[tuple[object, tuple[tuple[float, float], ...]], Pattern] = {}
         for statement in self._statements(part):
             counts = self._counts(statement, part)
@@ -128,7 +140,10 @@ class Traffic:
         for (array, touched), pattern in runs.items():
             most = max(1.0, pattern.nbytes / self._line_bytes)
             more = lines_of_runs(touched, pattern.itemsize, self._line_bytes)
-            lines[array] = min(most, lines.get(array, 0.0) + more)
+            before = lines.get(array, 0.0)
+            lines[array] = min(most, before + more)
+            if way:
+                lines[array] = max(lines[array], before + lines_taken(touched, more, self._line_bytes, way))
         return lines
 
     def _lines_apart(self, part: _Part) -> float:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir import expr as e
 from zyx.ir.accesses import expressions_of, reads_in
 from zyx.ir.nest import Nest, Store
-from zyx.schedule.heuristics.plan import work_of
+from zyx.schedule.plan import work_of
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo

@@ -108,11 +108,10 @@ class BlockChoice:
         kinds = self._nest.kind
         in_turn = (Kind.REPEAT, Kind.UNROLL, Kind.VECTOR) if isinstance(statement, Scan) else (Kind.REPEAT,)
         chain = math.prod(r.size for r in combined if kinds(r) in in_turn)
-        accumulators = math.prod(
+        results = math.prod(
             r.size
             for r in statement.order
-            if kinds(r) is Kind.UNROLL
-            or (kinds(r) is Kind.REPEAT and r not in combined)
+            if (kinds(r) in (Kind.UNROLL, Kind.REPEAT) and r not in combined)
             or (kinds(r) is Kind.VECTOR and self._has_threads)  # the vectors of threads are registers each
         )
         start = next((depth for depth, loop in enumerate(path) if loop.range in combined), len(path))
@@ -122,7 +121,7 @@ class BlockChoice:
         place = self._storage[statement.value] if isinstance(statement, Compute) else None
         if stop < len(path) and isinstance(place, InArray) and place.shared:
             return None  # local memory is scarce: it has room for one of them
-        terms = _TERMS if accumulators <= _MANY else _TERMS_OF_THREADS if self._has_threads else _TERMS_OF_MANY
+        terms = _TERMS if results <= _MANY else _TERMS_OF_THREADS if self._has_threads else _TERMS_OF_MANY
         for depth in reversed(range(start, stop)):
             loop = path[depth]
             if loop.range.size > 1 and chain * loop.range.size > 2 * terms:

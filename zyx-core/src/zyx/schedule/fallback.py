@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx.ir.accesses import serial_ranges
 from zyx.ir.nest import Kind
-from zyx.schedule.heuristics.choose import choose_schedule
-from zyx.schedule.heuristics.loops import parallel_ranges, schedule_loops
-from zyx.schedule.heuristics.plan import Plan, simplify_ranges
+from zyx.schedule.apply import parallel_ranges
+from zyx.schedule.choose import choose_schedule, schedule_plainly
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small
+from zyx.schedule.plan import Plan, simplify_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def _general(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[M
         schedule_threads(plan, info, can_meet=False, is_alone=is_alone)
         keep_arrays_small(plan, info)
     else:
-        schedule_loops(plan, info)
+        schedule_plainly(plan, info)
     return plan.nest, plan.moves
 
 

@@ -22,7 +22,7 @@ from zyx.ir import expr as e
 from zyx.ir.accesses import below, expressions_of, reads_in, stride_along
 from zyx.ir.nest import Kind, Store
 from zyx.ir.powers import previous_power
-from zyx.schedule.heuristics.vectors import lanes_of
+from zyx.schedule.facts import lanes_of
 from zyx.schedule.moves import Reorder, Stage
 from zyx.schedule.moves.ranges import statement_labels
 from zyx.schedule.moves.values import reads_of_value
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Expr, Range
     from zyx.ir.nest import Nest
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: Threads of a group, if the device allows as many.
 _THREADS: Final = 256

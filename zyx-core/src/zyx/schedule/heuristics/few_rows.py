@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zyx.ir.expr import Range, Read
     from zyx.ir.nest import Nest
     from zyx.schedule.contraction import Contraction
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: Most rows for which threads share each column of a product, and how many columns keep a unit busy.
 FEW_ROWS: Final = 8

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir.accesses import stride_along
 from zyx.ir.nest import Compute, Kind
 from zyx.schedule.heuristics.panels import can_gather, copy_rows, stage_read
-from zyx.schedule.heuristics.plan import work_of
-from zyx.schedule.heuristics.streaming import stream_stores
 from zyx.schedule.heuristics.tile import BLOCK_ROWS, SMALL_PRODUCT, near_divisor
 from zyx.schedule.moves import Nested
+from zyx.schedule.plan import work_of
+from zyx.schedule.streaming import stream_stores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from zyx.ir import expr as e
     from zyx.ir.expr import Range
     from zyx.schedule.contraction import Contraction
-    from zyx.schedule.heuristics.plan import Plan
     from zyx.schedule.heuristics.tile import Tile
+    from zyx.schedule.plan import Plan
 
 #: How many times as many lanes must have something to do for the copy to pay.
 _GAIN: Final = 1.15

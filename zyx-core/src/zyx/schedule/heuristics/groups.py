@@ -14,7 +14,6 @@ from zyx.ir.nest import Compute
 from zyx.lowering.arrays import local_bytes
 from zyx.schedule.heuristics.few_rows import schedule_few_rows
 from zyx.schedule.heuristics.joined import join_sides
-from zyx.schedule.heuristics.plan import Plan, simplify_ranges
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small
 from zyx.schedule.heuristics.register_tiles import COST_ALONE, schedule_register_tiles
 from zyx.schedule.heuristics.scans import schedule_scan
@@ -22,6 +21,7 @@ from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
 from zyx.schedule.heuristics.thread_tiles import choose_thread_tile, schedule_thread_tile
 from zyx.schedule.heuristics.threads import schedule_threads
 from zyx.schedule.heuristics.transpositions import schedule_transposition
+from zyx.schedule.plan import Plan, simplify_ranges
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -40,7 +40,7 @@ def schedule_groups(nest: Nest, plan: Plan, found: Contraction | None, info: Dev
         plan: Its plan so far.
         found: The sum of products in it, if there is one.
         info: The device.
-        is_alone: As `zyx.schedule.heuristics.choose.choose_schedule` takes it.
+        is_alone: As `zyx.schedule.choose.choose_schedule` takes it.
     """
     _schedule_group(plan, found, info, can_meet=is_alone or info.meets_in_branches, is_alone=is_alone)
     if is_alone and found is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from zyx.ir.expr import Range
     from zyx.schedule.contraction import Contraction
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: Points of a side that any block of results has room for, and of which it leaves few places empty.
 _LONG: Final = 256

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir import expr as e
     from zyx.ir.expr import Range
-    from zyx.schedule.heuristics.plan import Plan
     from zyx.schedule.heuristics.tile import Tile
+    from zyx.schedule.plan import Plan
 
 #: Fewest uses for which what does not lie side by side is copied to where it does.
 _ROWS_TO_GATHER_FOR: Final = 12

@@ -19,7 +19,7 @@ from zyx.schedule.moves import Inline
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 
 def keep_arrays_small(plan: Plan, info: DeviceInfo) -> None:

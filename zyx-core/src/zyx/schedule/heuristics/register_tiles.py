@@ -26,10 +26,10 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Kind
+from zyx.schedule.facts import lanes_of
 from zyx.schedule.heuristics.joined import join_loops
 from zyx.schedule.heuristics.panels import stage_factor
 from zyx.schedule.heuristics.tiling import Block, Instruction, Tiling
-from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves.values import conversion_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
     from zyx.schedule.contraction import Contraction
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: Threads of a warp along the rows and the columns of its results.
 _WARP: Final = (4, 8)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.schedule.facts import lanes_of
 from zyx.schedule.heuristics.swaps import swap_along
-from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves import Split
 from zyx.schedule.moves.ranges import find_range
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from zyx.ir.expr import Expr, Range
     from zyx.ir.nest import Nest, Statement
     from zyx.ir.pool import Pool
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: Threads of a group, if the device allows as many.
 _THREADS: Final = 256

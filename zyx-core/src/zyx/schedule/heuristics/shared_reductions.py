@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir.accesses import reads_in, serial_ranges, stride_along
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.powers import next_power, previous_power
-from zyx.schedule.heuristics.plan import work_of
+from zyx.schedule.facts import lanes_of
 from zyx.schedule.heuristics.swaps import swap_along
-from zyx.schedule.heuristics.vectors import lanes_of
 from zyx.schedule.moves import Reorder, Split
 from zyx.schedule.moves.ranges import statement_labels
+from zyx.schedule.plan import work_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
     from zyx.ir.nest import Nest, Statement
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: Fewer points than this are combined by one thread.
 _FEWEST_POINTS: Final = 8

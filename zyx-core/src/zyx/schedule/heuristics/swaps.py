@@ -13,7 +13,7 @@ from zyx.schedule.moves import SwapReduce
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 
 def swap_along(plan: Plan, threads: Range, info: DeviceInfo) -> None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
     from zyx.schedule.contraction import Contraction
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: Bytes of a row or column that are copied at a time: vectors of 16 that a thread loads, for 4 threads.
 _COPIED_BYTES: Final = 64

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from zyx.ir import expr as e
     from zyx.ir.expr import Range
     from zyx.schedule.contraction import Contraction
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: Threads of a group: of larger groups, fewer have room on a processor, and more of them are idle at the end.
 _THREADS: Final = 128

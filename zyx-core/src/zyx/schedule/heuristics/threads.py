@@ -19,7 +19,7 @@ from zyx.schedule.heuristics.windows_of_threads import widen_windows
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 
 def schedule_threads(plan: Plan, info: DeviceInfo, *, can_meet: bool = True, is_alone: bool = True) -> None:

@@ -10,7 +10,7 @@ from zyx.ir.powers import next_power
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: Products of fewer multiplications than this run in one group.
 SMALL_PRODUCT: Final = 1 << 16

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range, Read
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 _THREADS: Final = 256
 #: Bytes, and elements, that lie side by side in each line of a tile at least, if there are so many.

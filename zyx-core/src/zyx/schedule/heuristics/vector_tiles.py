@@ -26,21 +26,22 @@ from zyx.ir import expr as e
 from zyx.ir.accesses import combined_ranges, expressions_of, reads_in, stride_along
 from zyx.ir.nest import Compute, Kind, Store
 from zyx.ops import TRANSCENDENTAL
+from zyx.schedule.facts import lanes_of
 from zyx.schedule.heuristics.gathered import gather_columns, schedule_gathered
 from zyx.schedule.heuristics.panels import can_copy, can_gather, copy_columns, copy_rows
-from zyx.schedule.heuristics.plan import work_of
-from zyx.schedule.heuristics.streaming import stream_stores
 from zyx.schedule.heuristics.tile import BLOCK_ROWS, SMALL_PRODUCT, Tile, near_divisor
-from zyx.schedule.heuristics.vectors import cost, cost_of_steps, lanes_of
+from zyx.schedule.heuristics.vectors import cost, cost_of_steps
 from zyx.schedule.moves import Apart, Nested
 from zyx.schedule.moves.ranges import statement_labels
+from zyx.schedule.plan import work_of
+from zyx.schedule.streaming import stream_stores
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
     from zyx.ir.nest import Statement
     from zyx.schedule.contraction import Contraction
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: Points of a sum that all columns of a group take at a time: so many rows of a matrix are fetched ahead side by side.
 _POINTS_AT_A_TIME: Final = 16

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
     from zyx.ir.nest import Nest
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: How many windows a thread may have, the best number first, and points of all of them that are written out.
 _WINDOWS: Final = (4, 5, 6, 3, 7, 2)

@@ -11,7 +11,7 @@ from zyx.schedule.moves.ranges import statement_labels
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
-    from zyx.schedule.heuristics.plan import Plan
+    from zyx.schedule.plan import Plan
 
 #: Of the caches of nearly all processors.
 LINE_BYTES: Final = 64

@@ -1,0 +1,156 @@
+"""From a spec to moves: the ranges are cut, the loops ordered, and the outer ones shared out over groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx.ir.accesses import serial_ranges
+from zyx.ir.nest import Compute, Kind, Store
+from zyx.schedule.moves import Nested, Stage
+from zyx.schedule.moves.ranges import find_statement, statement_labels
+from zyx.schedule.moves.values import reads_of_value
+from zyx.schedule.plan import work_of
+from zyx.schedule.streaming import stream_stores
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.expr import Range
+    from zyx.ir.nest import Statement
+    from zyx.schedule.plan import Plan
+    from zyx.schedule.spec import Part, Place, Spec, Staged
+
+
+#: Fewer points than this are not worth a second group: waking a thread costs as much as tens of thousands of
+#: operations.
+GROUP_WORK: Final = 1 << 13
+#: Groups for each unit: enough to even out what they are given.
+_GROUPS_OF_A_UNIT: Final = 8
+
+
+def apply(plan: Plan, spec: Spec, info: DeviceInfo) -> None:
+    """Schedule the nest of `plan`, whose ranges are simplified, as a spec says.
+
+    Raises:
+        ScheduleError: The spec does not fit the nest.
+    """
+    parts = {cut.range: _cut(plan, plan.range(cut.range), cut.parts) for cut in spec.cuts}
+
+    def at(places: Sequence[Place]) -> list[Range]:
+        found = [
+            parts[place.range][place.part] if place.range in parts else plan.range(place.range) for place in places
+        ]
+        return [range_ for range_ in found if range_ is not None]
+
+    for value, first in spec.nested:
+        if len(at(first)) < len(first) or parts[first[0].range][0] is not None:
+            plan.do(Nested(value, tuple(range_.label for range_ in at(first))))
+    plan.order(at(spec.order))
+    share_out(plan, info, at(spec.kept))
+    for staged in spec.staged:
+        _stage(plan, staged, at(staged.tile), None if staged.turned is None else at((staged.turned,)))
+    stream_stores(plan, info)
+
+
+def _stage(plan: Plan, staged: Staged, tile: Sequence[Range], turned: Sequence[Range] | None) -> None:
+    """Copy what is read, and run the copy as its reader is run, or turned over."""
+    statements = statement_labels(plan.nest)
+    value = next(label for label in (staged.value, *_later(statements, staged)) if _reads(statements, label, staged))
+    plan.do(Stage(value, staged.param, tuple(range_.label for range_ in tile), staged.place))
+    user = find_statement(plan.nest, value)
+    copy = plan.nest.statements[plan.nest.statements.index(user) - 1]
+    assert isinstance(copy, Compute)
+    own = {range_: plan.range(f"{range_.label}@{copy.value}") for range_ in tile}
+    vector = tile[-1]
+    if not turned or turned[0] not in own or turned[0].size < vector.size:
+        for range_, mine in own.items():
+            if plan.nest.kind(range_) is not Kind.LOOP:
+                plan.mark(mine, plan.nest.kind(range_))
+        return
+    plan.mark(own[vector], Kind.VECTOR)
+    outer, block = plan.split(own[turned[0]], vector.size)
+    plan.mark(block, Kind.UNROLL)
+    plan.order([*(mine for old, mine in own.items() if old not in (vector, turned[0])), outer, block])
+
+
+def _later(statements: Mapping[Statement, str], staged: Staged) -> list[str]:
+    """Return the labels of all values: a sum over parts first has a new one."""
+    return [label for label in statements.values() if label.startswith("v") and label != staged.value]
+
+
+def _reads(statements: Mapping[Statement, str], label: str, staged: Staged) -> bool:
+    statement = next(s for s, name in statements.items() if name == label)
+    return isinstance(statement, Compute) and any(r.param.number == staged.param for r in reads_of_value(statement))
+
+
+def _cut(plan: Plan, range_: Range, parts: Sequence[Part]) -> list[Range | None]:
+    """Cut a range, and return the loop that is left, if there is one, and its parts; None for parts of one point."""
+    points = 1
+    for part in parts:
+        points *= part.points
+    loop: Range | None = None
+    if range_.size != points:
+        loop, range_ = plan.split(range_, points)
+    found = [loop]
+    for part in parts:
+        points //= part.points
+        inner: Range | None = None
+        if part.points == 1:
+            found.append(None)
+            continue
+        if points > 1:
+            range_, inner = plan.split(range_, points)
+        if part.kind is not Kind.LOOP:
+            plan.mark(range_, part.kind)
+        found.append(range_)
+        if inner is not None:
+            range_ = inner
+    return found
+
+
+# ---- groups
+
+
+def share_out(plan: Plan, info: DeviceInfo, kept: Sequence[Range] = ()) -> None:
+    """Turn outer ranges into groups until there are enough for the device; `kept` are none, nor what is inside."""
+    nest = plan.nest
+    work = sum(work_of(statement) for statement in nest.statements)
+    if work < 2 * GROUP_WORK:
+        return
+    wanted = info.units * _GROUPS_OF_A_UNIT
+    count = 1
+    for range_ in parallel_ranges(nest.statements):
+        if nest.kind(range_) is not Kind.LOOP or count >= wanted or range_ in kept:
+            break
+        per_point = work // (count * range_.size)
+        if per_point >= GROUP_WORK or range_.size <= 2:
+            plan.mark(range_, Kind.GROUP)
+            count *= range_.size
+            continue
+        block = min(-(-GROUP_WORK // max(per_point, 1)), -(-range_.size // 2))
+        divisor = _divisor_near(range_.size, block)
+        outer, _ = plan.split(range_, divisor)
+        plan.mark(outer, Kind.GROUP)
+        count *= outer.size
+        break
+
+
+def parallel_ranges(statements: tuple[Statement, ...]) -> list[Range]:
+    """Return the leading ranges that all statements have and none combines over."""
+    serial = {range_ for statement in statements for range_ in serial_ranges(statement)}
+    shared = [r for r in statements[-1].order if r not in serial and all(r in s.order for s in statements)]
+    lead: list[Range] = []
+    for range_ in shared:
+        if any(range_ not in s.order[: len(lead) + 1] for s in statements if isinstance(s, Store)):
+            continue
+        lead.append(range_)
+    return lead
+
+
+def _divisor_near(size: int, wanted: int) -> int:
+    """Return a divisor of `size` within a factor of two above `wanted` if there is one, else `wanted`."""
+    for divisor in range(wanted, min(2 * wanted, size) + 1):
+        if size % divisor == 0:
+            return divisor
+    return wanted

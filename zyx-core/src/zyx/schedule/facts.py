@@ -1,0 +1,67 @@
+"""What there is to know of a nest for its schedule: how accesses move along ranges, what points cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zyx.ir import expr as e
+from zyx.ir.accesses import expressions_of, stride_along
+from zyx.ir.nest import Scan, Store
+from zyx.lowering.emit import LONGEST_STEP
+from zyx.ops import TRANSCENDENTAL
+
+if TYPE_CHECKING:
+    from zyx.backend.info import DeviceInfo
+    from zyx.dtype import DType
+    from zyx.ir.expr import Range
+    from zyx.ir.nest import Statement
+
+#: Operations that a transcendental function is written as, about.
+_FUNCTION: Final = 100
+
+
+def lanes_of(statement: Statement, info: DeviceInfo) -> int:
+    """Return the lanes of the widest dtype that a statement computes with; 1 if one of them has no vectors."""
+    dtypes: set[DType] = set()
+    for expr in expressions_of(statement):
+        if (expr.dtype is not e.INDEX and not expr.dtype.is_bool) or isinstance(expr, e.Read | e.Ref):
+            dtypes.add(expr.dtype)
+    if isinstance(statement, Store):
+        dtypes.add(statement.param.dtype)
+    return min((info.lanes(dtype) for dtype in dtypes), default=1)
+
+
+def operations(statement: Statement) -> int:
+    """Return about how many operations a point of a statement is written as."""
+    expressions = expressions_of(statement)
+    functions = sum(isinstance(expr, e.Apply1) and expr.op in TRANSCENDENTAL for expr in expressions)
+    return len(expressions) + _FUNCTION * functions
+
+
+def may_be_vector(range_: Range, statement: Statement) -> bool:
+    """Whether the points of a range of a statement need not run in order."""
+    if isinstance(statement, Scan) and range_ in statement.along:
+        return False
+    return range_.size > 1 and not (isinstance(statement, Store) and range_ in statement.serial)
+
+
+def accesses_of_a_vector(statement: Statement, range_: Range, lanes: int) -> tuple[float, int]:
+    """Return how many accesses a vector of points along a range takes, and how many a point does.
+
+    One that lies side by side there takes one, one that stays the same none, lanes a few elements apart the vectors
+    that they are taken out of, others one for each lane. Values that are kept for each point lie side by side.
+    """
+    steps: list[int | None] = []
+    for expr in expressions_of(statement):
+        if isinstance(expr, e.Read):
+            steps.append(stride_along(expr.index, range_))
+        elif isinstance(expr, e.Ref):
+            named = zip(expr.value.ranges, expr.indices, strict=True)
+            is_own = all(not index.free & range_.bit or e.is_current(index, r) for r, index in named)
+            steps.append(int(bool(expr.free & range_.bit)) if is_own else None)
+    if isinstance(statement, Store):
+        steps.append(stride_along(statement.index, range_))
+    total = 0.0
+    for step in steps:
+        total += abs(step) if step is not None and abs(step) <= LONGEST_STEP else lanes
+    return total, len(steps)
