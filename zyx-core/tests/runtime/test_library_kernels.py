@@ -261,6 +261,18 @@ def test_factors_that_are_rounded_while_they_are_read_are_not_the_library_s(prob
     assert asked == []
 
 
+def test_a_plan_with_products_of_the_library_is_explained(problems, device):
+    problems()
+    _, (tx, tw, tb) = operands()
+    y = (tx @ tw + tb).relu()
+    device.launched.clear()
+    steps = zyx.explain_plan(y)["steps"]
+    assert [step["is_library"] for step in steps] == [True, False]
+    assert not device.launched
+    y.realize()
+    assert device.launched == [step["name"] for step in steps]
+
+
 # ---- what becomes of the library's programs
 
 
