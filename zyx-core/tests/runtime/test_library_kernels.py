@@ -261,6 +261,56 @@ def test_factors_that_are_rounded_while_they_are_read_are_not_the_library_s(prob
     assert asked == []
 
 
+# ---- products of what lies where the launch says
+
+
+def test_products_of_slices_that_begin_where_the_launch_says_are_generated(problems, device):
+    problems()
+    (x, w, _), (_, tw, _) = operands(rows=40)
+    tx = zyx.Tensor(x).realize()
+    names = []
+    for start in (0, 3, 8, 20):
+        launched, found = launches_of(device, tx[start : start + ROWS] @ tw)
+        names += launched
+        np.testing.assert_array_equal(found, x[start : start + ROWS] @ w)
+    assert names[0] == "vendor"  # that at the start, which was a constant then
+    assert "vendor" not in names[1:]
+
+
+@pytest.mark.parametrize(("layer", "length"), [(zyx.nn.LSTM, 6), (zyx.nn.LSTM, 33), (zyx.nn.GRU, 6)])
+def test_gradients_of_layers_that_read_sequences_are_those_without_a_library(lab, problems, layer, length):
+    """Their products are steps of loops, each of which reads and writes at a place of its own."""
+    random = np.random.default_rng(2)
+    x, y = (random.standard_normal((length, 4, width)).astype(np.float32) for width in (5, 9))
+    network = layer(5, 9)
+
+    def gradients():
+        inputs = zyx.Tensor(x)
+        with zyx.Tape() as tape:
+            loss = ((network(inputs)[0] - zyx.Tensor(y)) ** 2).sum()
+        found = tape.gradient(loss, [inputs, *network.parameters()])
+        return [gradient.numpy() for gradient in found]
+
+    problems(library_kernels="off")
+    wanted = gradients()
+    lab._drop_plans()
+    problems(library_kernels="prefer")
+    for found, expected in zip(gradients(), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_plan_with_products_of_the_library_is_explained(problems, device):
+    problems()
+    _, (tx, tw, tb) = operands()
+    y = (tx @ tw + tb).relu()
+    device.launched.clear()
+    steps = zyx.explain_plan(y)["steps"]
+    assert [step["is_library"] for step in steps] == [True, False]
+    assert not device.launched
+    y.realize()
+    assert device.launched == [step["name"] for step in steps]
+
+
 # ---- what becomes of the library's programs
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import zyx
 from zyx.graph import Graph
+from zyx.graph.host_call import HostCall
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.runtime.signature import signature
@@ -193,6 +194,33 @@ def test_slices_that_begin_elsewhere_compile_two_kernels(lab, function):
     for i in range(8):
         np.testing.assert_allclose(function(x, i).numpy(), function(array, i), rtol=1e-6)
     assert lab.compiler.compiled <= 2
+
+
+def _double(array):
+    return (array * 2,)
+
+
+def _doubled(x):
+    """Return what the host makes of `x`."""
+    call = HostCall("double", "NumPy", _double, ((x.shape, x.dtype),), ())
+    (node,) = call.apply(x.runtime.graph, [x.node])
+    return x.like(node)
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+@pytest.mark.parametrize("reader", ["a loop", "the host"])
+def test_what_is_given_buffers_alone_reads_slices_that_begin_elsewhere(lab, reader, is_traced):
+    network = zyx.nn.RNN(3, 4)
+    read = {"a loop": lambda x: network(x)[0], "the host": _doubled}[reader]
+    array = np.random.default_rng(3).standard_normal((40, 2, 3)).astype(np.float32)
+    x = zyx.Tensor(array).realize()
+
+    def function(x, i):
+        return read(x[i : i + 5])
+
+    called = zyx.jit(function) if is_traced else function
+    for i in range(0, 24, 3):
+        np.testing.assert_allclose(called(x, i).numpy(), read(zyx.Tensor(array[i : i + 5])).numpy(), rtol=1e-6)
 
 
 PLACES = {

@@ -7,7 +7,11 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend.library import Gemm
+from zyx.fusion.build import build_nest
 from zyx.fusion.library import match_gemm, suits_threads
+from zyx.fusion.partition import partition
+from zyx.graph.given import Box, Number
+from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, ReduceOp
 
 
@@ -75,6 +79,34 @@ def test_what_is_more_than_a_product_is_left_to_generated_kernels(cpu):
         cpu.tanh(a),
     ):
         assert matched(cpu, output) is None
+
+
+def at_the_launch(data, *shape, apart=0):
+    """Return a box of a leaf that begins where the launch says, and whose rows lie where it says along `apart` axes."""
+    start, *strides = (Number((), dtypes.int32, data.device) for _ in range(1 + apart))
+    return Box(shape, data.dtype, data.device, data, start, tuple(strides))
+
+
+@pytest.mark.parametrize("apart", [0, 1])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_factor_that_begins_where_the_launch_says_is_left_to_generated_kernels(cpu, place, apart):
+    """The least place is the start of the buffer: the index alone does not tell that it is one of many."""
+    factors = [cpu.normal(4, 6), cpu.normal(6, 8)]
+    shape = factors[place].shape
+    factors[place] = at_the_launch(cpu.normal(200) if apart else cpu.normal(20, shape[1]), *shape, apart=apart)
+    output = product(cpu, *factors)
+    (part,) = partition(topological([output]), [output], cpu.info)
+    assert match_gemm(build_nest(part, {})) is None
+
+
+@pytest.mark.parametrize("apart", [0, 1])
+def test_a_result_that_is_stored_where_the_launch_says_is_left_to_generated_kernels(cpu, apart):
+    output = product(cpu, cpu.normal(4, 6), cpu.normal(6, 8))
+    (part,) = partition(topological([output]), [output], cpu.info)
+    assert match_gemm(build_nest(part, {})) is not None
+    part.rows = {output: [at_the_launch(cpu.normal(200), 4, 8, apart=apart)]}
+    part.only_rows = {output}
+    assert match_gemm(build_nest(part, {})) is None
 
 
 def test_the_transpose_of_a_product_is_the_product_of_the_transposes(cpu):

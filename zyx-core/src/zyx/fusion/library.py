@@ -112,11 +112,22 @@ def match_gemm(nest: Nest) -> tuple[Gemm, tuple[Param, Param, Param]] | None:
 
 
 def _is_plain(found: Contraction, store: Store) -> bool:
-    """Whether the results are stored as they are, and buffers are read everywhere, from their start."""
+    """Whether the results are stored as they are, and buffers are read and written everywhere, from their start."""
     result = store.expr.x if isinstance(store.expr, e.Convert) else store.expr
     whole = isinstance(result, e.Ref) and result.value is found.statement.value and store.mask is None
-    starts = [store.index.low, *(read.index.low for read in found.reads)]  # strides are positive: `_problem` checks
-    return whole and store.combine is None and not any(starts) and all(read.mask is None for read in found.reads)
+    indices = [store.index, *(read.index for read in found.reads)]
+    is_from_start = all(_is_from_start(index) for index in indices)
+    return whole and store.combine is None and is_from_start and all(read.mask is None for read in found.reads)
+
+
+def _is_from_start(index: e.Expr) -> bool:
+    """Whether an index begins at 0 at every launch, if its strides are positive, as `_problem` checks.
+
+    Where a launch says where something begins, the least place is 0, too: what no range moves has no stride, and a
+    library is given nothing but buffers.
+    """
+    terms = index.terms if isinstance(index, e.Affine) else ((index, 1),)
+    return index.low == 0 and all(term.free for term, _ in terms)
 
 
 def _has_library_types(found: Contraction, store: Store) -> bool:

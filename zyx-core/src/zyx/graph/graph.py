@@ -481,6 +481,8 @@ class Graph:
     def custom(self, kernel: object, sources: tuple[n.Node, ...], output: int, shape: Shape, dtype: DType) -> n.Node:
         """Return output number `output` of a hand-written `kernel`, which is hashable; or of a call of the host."""
         making.check_devices("custom kernel", *sources)
+        # It takes buffers: what only plans have, a number or a box of something, is no leaf that lies in one.
+        sources = tuple([self.contiguous(source) if isinstance(source, n.Leaf) else source for source in sources])
         return self._intern(n.Custom(shape, dtype, sources[0].device, sources, kernel, output))
 
     def living_outputs(self, node: n.Custom, outputs: Sequence[tuple[Shape, DType]]) -> list[n.Node]:

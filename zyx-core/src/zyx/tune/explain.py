@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from zyx.backend import Device, Program
+    from zyx.backend.library import LibraryKernel, Problem
     from zyx.graph.node import Node
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
@@ -60,6 +61,9 @@ class _Noting(Compiler):
         if future in self._noted and program not in self.kernels:
             self.kernels[program] = self._noted[future]()
         return program
+
+    def prepared(self, library: LibraryKernel, problem: Problem, device: Device) -> Program:
+        return self._compiler.prepared(library, problem, device)
 
     def hold(self, plan: Plan) -> None:
         self._compiler.hold(plan)

@@ -28,6 +28,7 @@ DATA = np.random.default_rng(8).standard_normal((CALLS + 12, 6)).astype(np.float
 PROGRAMS: dict[str, tuple[Callable[[Tensor, int], Tensor], Callable[[Array, int], Array]]] = {
     "numbers": (lambda x, i: x[:12] * (i / 8 + 0.1) - i, lambda x, i: x[:12] * np.float32(i / 8 + 0.1) - np.float32(i)),
     "starts of slices": (lambda x, i: x[i : i + 12] + 1.0, lambda x, i: x[i : i + 12] + 1),
+    "starts of slices that are multiplied": (lambda x, i: x[i : i + 12] @ x[:6], lambda x, i: x[i : i + 12] @ x[:6]),
     "starts of computed slices": (lambda x, i: (x * 2.0)[i : i + 12], lambda x, i: x[i : i + 12] * 2),
     "places": (lambda x, i: x[i] * 2.0, lambda x, i: x[i] * 2),
     "places from the end": (lambda x, i: x[-i - 1] * 2.0, lambda x, i: x[-i - 1] * 2),
