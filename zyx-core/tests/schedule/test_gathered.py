@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zyx.ir.nest import Kind
 from zyx.ops import BinaryOp, ReduceOp
-from zyx.schedule.choose import choose_schedule
+from zyx.schedule.apply import apply
+from zyx.schedule.contraction import find_contraction
 from zyx.schedule.moves import Merge, Nested, Stage
+from zyx.schedule.plan import Plan, simplify_ranges
+from zyx.schedule.products import product_seeds
+from zyx.testing.schedules import run_lowered
 
 
 def convolution(bench, images, channels, size, kernels, window=3, stride=1):
@@ -27,13 +30,6 @@ def convolution(bench, images, channels, size, kernels, window=3, stride=1):
     return graph.reduce(ReduceOp.SUM, product, (4, 5, 6))
 
 
-def check(bench, output):
-    """Check the values that the kernels give, and return the moves of the product."""
-    bench.check(output, tolerance=1e-4, run=bench.run_kernels)
-    (nest,) = bench.schedule(output).nests
-    return choose_schedule(nest, bench.info)
-
-
 @pytest.fixture
 def wide(device_with):
     """A processor with vectors of 16 and caches."""
@@ -44,27 +40,41 @@ def wide(device_with):
 
 @pytest.mark.parametrize(
     ("images", "channels", "size", "kernels", "stride"),
-    [(3, 5, 8, 20, 1), (1, 4, 8, 64, 1), (2, 3, 4, 30, 1), (2, 4, 16, 24, 2), (5, 2, 8, 13, 2)],
-)
-def test_rows_of_eight_and_four_points_fill_vectors(wide, images, channels, size, kernels, stride):
-    nest, moves = check(wide, convolution(wide, images, channels, size, kernels, stride=stride))
-    kinds = [type(move) for move in moves if isinstance(move, Stage | Merge)]
-    assert kinds == [Stage, Merge]
-    product = next(statement for statement in nest.statements if getattr(statement, "op", None) is ReduceOp.SUM)
-    (vector,) = (range_ for range_ in product.order if nest.kind(range_) is Kind.VECTOR)
-    side = (size - 1) // stride + 1
-    assert vector.size == min(16, side * side)
+    [
+        (3, 5, 8, 20, 1), (1, 4, 8, 64, 1), (2, 3, 4, 30, 1), (2, 4, 16, 24, 2), (5, 2, 8, 13, 2), (1, 40, 8, 16, 1),
+        (2, 3, 16, 20, 1), (2, 3, 9, 20, 1), (2, 3, 8, 4, 1),
+    ],
+)  # fmt: skip
+def test_images_of_short_rows(wide, images, channels, size, kernels, stride):
+    output = convolution(wide, images, channels, size, kernels, stride=stride)
+    wide.check(output, tolerance=1e-4, run=wide.run_kernels)
 
 
-def test_of_deep_products_parts_are_copied_that_the_nearest_cache_holds(wide):
-    _, moves = check(wide, convolution(wide, 1, 40, 8, 16))
-    assert [type(move) for move in moves if isinstance(move, Stage | Merge | Nested)] == [Nested, Stage, Merge]
+@pytest.mark.parametrize(("channels", "moves"), [(4, [Stage, Merge]), (40, [Nested, Stage, Merge])])
+def test_every_schedule_of_a_product_has_the_same_values(wide, channels, moves):
+    """Among them one that copies rows of eight points and goes on from row to row; of deep sums, part by part."""
+    output = convolution(wide, 1, channels, 8, 16)
+    tried = []
 
+    def run(nests, arrays):
+        (nest,) = nests
+        plan = Plan(nest)
+        simplify_ranges(plan)
+        found = find_contraction(plan.nest)
+        given = {param: array.copy() for param, array in arrays.items()}
+        for spec in product_seeds(plan.nest, found, wide.info):
+            other = plan.copy()
+            apply(other, spec, wide.info)
+            run_lowered([other.nest], given)
+            tried.append([type(move) for move in other.moves if isinstance(move, Nested | Stage | Merge)])
+            results.append(given[nest.params[0]].copy())
+        arrays[nest.params[0]][...] = given[nest.params[0]]
 
-@pytest.mark.parametrize(("size", "kernels"), [(16, 20), (9, 20), (8, 4)])
-def test_rows_of_whole_vectors_or_odd_ones_and_few_kernels_stay_as_they_are(wide, size, kernels):
-    _, moves = check(wide, convolution(wide, 2, 3, size, kernels))
-    assert not any(isinstance(move, Merge) for move in moves)
+    results = []
+    wide.check(output, tolerance=1e-4, run=run)
+    assert any(each[-len(moves) :] == moves for each in tried)
+    for result in results:
+        np.testing.assert_allclose(result, results[0], rtol=1e-4, atol=1e-4)
 
 
 def test_what_follows_the_product_goes_along(wide):
@@ -72,17 +82,13 @@ def test_what_follows_the_product_goes_along(wide):
     output = convolution(wide, 2, 6, 8, 24)
     bias = graph.expand(graph.reshape(wide.normal(24), (1, 24, 1, 1, 1, 1, 1)), output.shape)
     activated = wide.tanh(wide.add(output, bias))
-    _, moves = check(wide, graph.contiguous(graph.reshape(activated, (2, 24, 8, 8))))
-    assert any(isinstance(move, Merge) for move in moves)
-    assert np.prod(activated.shape) == 2 * 24 * 64
+    wide.check(graph.contiguous(graph.reshape(activated, (2, 24, 8, 8))), tolerance=1e-4, run=wide.run_kernels)
 
 
-def test_a_buffer_that_is_both_factors_is_copied_for_the_columns(wide):
+def test_a_buffer_that_is_both_factors(wide):
     graph, shape = wide.graph, (20, 20, 4, 8)
     x = wide.normal(20, 4, 8)
     weights = graph.reshape(graph.shrink(graph.reshape(x, (20, 32)), [(0, 20), (0, 20)]), (20, 20, 1, 1))
     columns = graph.expand(graph.reshape(graph.flip(x, (1,)), (1, 20, 4, 8)), shape)
     product = graph.binary(BinaryOp.MUL, graph.expand(weights, shape), columns)
-    nest, moves = check(wide, graph.reduce(ReduceOp.SUM, product, (1,)))
-    assert len(nest.params) == 2
-    assert [type(move) for move in moves if isinstance(move, Stage | Merge)] == [Stage, Merge]
+    wide.check(graph.reduce(ReduceOp.SUM, product, (1,)), tolerance=1e-4, run=wide.run_kernels)

@@ -229,7 +229,7 @@ def test_large_results_of_short_sums_are_computed_row_by_row(device_with, depth,
     bench.check(output, run=bench.run_kernels, tolerance=1e-4)
 
 
-@pytest.mark.parametrize(("steps", "is_loop"), [(1, False), (3, True)])
+@pytest.mark.parametrize(("steps", "is_loop"), [(0, False), (3, True)])
 def test_what_takes_long_for_each_result_of_a_tile_is_written_once(device_with, steps, is_loop):
     """And not for each of its rows: the code of all of them takes longer to compile than the product."""
     bench = device_with(**DEVICES["wide"])

@@ -138,8 +138,9 @@ class _Counting:
             case e.Quotient() | e.Remainder():
                 self.total["address"] += runs * lanes
             case e.NonNegative() | e.IsZero():
-                peeled = any(expr.free & range_.bit for range_ in self._layout.nest.peeled)
-                self.total["mask"] += 0 if peeled else runs
+                last = [range_.size for range_ in self._layout.nest.peeled if expr.free & range_.bit]
+                # In the last point only; and of a vector the positions of all lanes are computed first.
+                self.total["mask"] += runs / max(last, default=1) * (2 if is_vector else 1)
             case e.Read(index=index):
                 width = self._parts(expr.dtype, lanes) if expr.dtype.itemsize >= 4 else max(1.0, lanes / 16)
                 self._access("load", statement, index, vector if is_vector else None, runs, width)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.accesses import serial_ranges
+from zyx.ir.accesses import combined_ranges, serial_ranges
 from zyx.ir.nest import Compute, Kind, Store
-from zyx.schedule.moves import Nested, Stage
+from zyx.schedule.facts import operations
+from zyx.schedule.moves import Apart, Nested, Stage
 from zyx.schedule.moves.ranges import find_statement, statement_labels
 from zyx.schedule.moves.values import reads_of_value
 from zyx.schedule.plan import work_of
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 #: Fewer points than this are not worth a second group: waking a thread costs as much as tens of thousands of
 #: operations.
 GROUP_WORK: Final = 1 << 13
+#: Operations on results that are written out, from which on they are a loop: such as a function of each of eight.
+_LONG_EPILOGUE: Final = 768
 #: Groups for each unit: enough to even out what they are given.
 _GROUPS_OF_A_UNIT: Final = 8
 
@@ -35,6 +39,8 @@ def apply(plan: Plan, spec: Spec, info: DeviceInfo) -> None:
     Raises:
         ScheduleError: The spec does not fit the nest.
     """
+    for move in spec.first:
+        plan.do(move)
     parts = {cut.range: _cut(plan, plan.range(cut.range), cut.parts) for cut in spec.cuts}
 
     def at(places: Sequence[Place]) -> list[Range]:
@@ -47,10 +53,31 @@ def apply(plan: Plan, spec: Spec, info: DeviceInfo) -> None:
         if len(at(first)) < len(first) or parts[first[0].range][0] is not None:
             plan.do(Nested(value, tuple(range_.label for range_ in at(first))))
     plan.order(at(spec.order))
-    share_out(plan, info, at(spec.kept))
+    if spec.groups is None:
+        share_out(plan, info, at(spec.kept))
+    else:
+        for range_ in at(spec.groups):
+            plan.mark(range_, Kind.GROUP)
     for staged in spec.staged:
         _stage(plan, staged, at(staged.tile), None if staged.turned is None else at((staged.turned,)))
-    stream_stores(plan, info)
+    _set_results_apart(plan)
+    # Other parts of a line that a tile of results stores in parts come with the next tile, too late.
+    stream_stores(plan, info, by_lines=spec.groups is not None)
+
+
+def _set_results_apart(plan: Plan) -> None:
+    """Write what is done to results that are written out once for all of them, if that takes many operations.
+
+    Each then passes through memory, which costs little beside them, and the code of all took long to compile.
+    """
+    labels = statement_labels(plan.nest)
+    sums = [number for number, statement in enumerate(plan.nest.statements) if combined_ranges(statement)]
+    after = [statement for statement in plan.nest.statements[max(sums) + 1 :]] if sums else []
+    several = [r for statement in after for r in statement.order if plan.nest.kind(r) is Kind.UNROLL]
+    points = math.prod(range_.size for range_ in dict.fromkeys(several))
+    if several and points * sum(map(operations, after)) >= _LONG_EPILOGUE:
+        chosen = [labels[statement] for statement in after if several[0] in statement.order]
+        plan.do(Apart(several[0].label, tuple(chosen)))
 
 
 def _stage(plan: Plan, staged: Staged, tile: Sequence[Range], turned: Sequence[Range] | None) -> None:
@@ -85,28 +112,37 @@ def _reads(statements: Mapping[Statement, str], label: str, staged: Staged) -> b
 
 
 def _cut(plan: Plan, range_: Range, parts: Sequence[Part]) -> list[Range | None]:
-    """Cut a range, and return the loop that is left, if there is one, and its parts; None for parts of one point."""
-    points = 1
-    for part in parts:
-        points *= part.points
-    loop: Range | None = None
-    if range_.size != points:
-        loop, range_ = plan.split(range_, points)
-    found = [loop]
-    for part in parts:
+    """Cut a range, and return the loop that is left, if there is one, and its parts; None for parts of one point.
+
+    What is written out is cut off first, and the loops around it then: so masks stay in the last point of all.
+    """
+    outside = max((number + 1 for number, part in enumerate(parts) if part.kind is Kind.LOOP), default=0)
+    points = math.prod(part.points for part in parts[outside:])
+    loop: Range | None = range_
+    found: list[Range | None] = []
+    if range_.size == points:
+        loop, block = None, range_
+    elif points > 1:
+        loop, block = plan.split(range_, points)
+    for part in parts[outside:]:
         points //= part.points
-        inner: Range | None = None
         if part.points == 1:
             found.append(None)
             continue
+        piece = block
         if points > 1:
-            range_, inner = plan.split(range_, points)
+            piece, block = plan.split(block, points)
         if part.kind is not Kind.LOOP:
-            plan.mark(range_, part.kind)
-        found.append(range_)
-        if inner is not None:
-            range_ = inner
-    return found
+            plan.mark(piece, part.kind)
+        found.append(piece)
+    for part in reversed(parts[:outside]):
+        inner = None
+        if loop is not None and loop.size <= part.points:
+            loop, inner = None, loop
+        elif loop is not None and part.points > 1:
+            loop, inner = plan.split(loop, part.points)
+        found.insert(0, inner)
+    return [loop, *found]
 
 
 # ---- groups

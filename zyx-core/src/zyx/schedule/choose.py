@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
@@ -10,11 +12,13 @@ from zyx.estimate import estimate
 from zyx.schedule.apply import apply
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.heuristics.scatters import schedule_scatter
-from zyx.schedule.heuristics.vector_tiles import schedule_vector_tiles
 from zyx.schedule.plan import Plan, simplify_ranges
+from zyx.schedule.products import product_seeds, product_variants
 from zyx.schedule.seeds import neighbours, seeds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from zyx.backend.info import DeviceInfo
     from zyx.estimate import Estimate
     from zyx.ir.nest import Nest
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 #: Schedules that are looked at, at most: each takes about a millisecond.
 _MOST: Final = 24
 #: The part of an estimate that another has to be less than to be the lesser one.
-_LESS: Final = 0.98
+_LESS: Final = 0.95
 #: How many times the least that a kernel can take its estimate may be for no more schedules to be looked at.
 _NEAR: Final = 1.1
 
@@ -48,9 +52,9 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
         return plan.nest, plan.moves
     found = find_contraction(plan.nest) if info.vector_bytes else None
     if found is not None:
-        schedule_vector_tiles(plan, found, info)
+        _search(plan, info, product_seeds(plan.nest, found, info), partial(product_variants, plan.nest, found, info))
     else:
-        _search(plan, info)
+        _search(plan, info, seeds(plan.nest, info))
     return plan.nest, plan.moves
 
 
@@ -66,8 +70,10 @@ def schedule_plainly(plan: Plan, info: DeviceInfo) -> None:
         return
 
 
-def _search(plan: Plan, info: DeviceInfo) -> None:
-    """Schedule the nest of `plan` by the best of a few specs, and of the neighbours of that."""
+def _search(
+    plan: Plan, info: DeviceInfo, specs: Iterable[Spec], variants: Callable[[Spec], Iterable[Spec]] | None = None
+) -> None:
+    """Schedule the nest of `plan` by the best of `specs`, of the variants of that, and of the neighbours of those."""
     looked_at: dict[Spec, Plan | None] = {}
     best: Spec | None = None
     shortest = math.inf
@@ -89,15 +95,14 @@ def _search(plan: Plan, info: DeviceInfo) -> None:
             best, shortest = spec, found.seconds
         return _is_near(found, plan.nest, info)
 
-    if any(look(spec) for spec in seeds(plan.nest, info)):
-        ...
-    else:
-        start = None
-        while best is not None and best is not start and len(looked_at) < _MOST:
-            start = best
-            for spec in neighbours(plan.nest, start):
-                if len(looked_at) >= _MOST or look(spec):
-                    break
+    is_near = any(look(spec) for spec in specs)
+    if best is not None and variants is not None and not is_near:
+        is_near = any(look(spec) for spec in variants(best))
+    start: Spec | None = None
+    while not is_near and best is not None and best is not start and len(looked_at) < _MOST:
+        start = best
+        around = itertools.islice(neighbours(plan.nest, start), _MOST - len(looked_at))
+        is_near = any(look(spec) for spec in around)
     chosen = None if best is None else looked_at[best]
     if chosen is not None:
         plan.become(chosen)
@@ -106,6 +111,6 @@ def _search(plan: Plan, info: DeviceInfo) -> None:
 def _is_near(found: Estimate, nest: Nest, info: DeviceInfo) -> bool:
     """Whether an estimate is near what any schedule takes: the launch, and moving each buffer once."""
     nbytes = sum(param.length * param.dtype.itemsize for param in nest.params)
-    if found.bound == "main memory" and found.bytes["main memory"] <= _NEAR * nbytes:
-        return True
-    return found.seconds <= _NEAR * found.times["launch"]
+    moves_once = found.bytes["main memory"] <= _NEAR * nbytes
+    least = found.times["launch"] + (found.times.get("main memory", 0.0) if moves_once else 0.0)
+    return found.seconds <= _NEAR * least

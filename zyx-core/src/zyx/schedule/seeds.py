@@ -203,12 +203,12 @@ def _down(nest: Nest, cuts: Mapping[Range, Cut], inner: Sequence[Place]) -> Iter
         others = [Place(range_.label, 0) for range_ in down[:-1]]
         columns = Place(vector.label, 0)
         order = (*others, Place(last.label, 0), columns, Place(last.label, 1), *inner)
-        yield Spec((*cuts.values(), rows), order, (columns,))
+        yield Spec((*cuts.values(), rows), order, kept=(columns,))
         block = cuts[vector]
         wide = Cut(block.range, (Part(16, Kind.LOOP), *block.parts))
         shifted = [place._replace(part=place.part + 1) if place.range == block.range else place for place in inner]
         order = (*others, Place(last.label, 0), Place(vector.label, 1), Place(last.label, 1), *shifted)
-        yield Spec((*(c for c in cuts.values() if c is not block), wide, rows), order, (Place(vector.label, 1),))
+        yield Spec((*(c for c in cuts.values() if c is not block), wide, rows), order, kept=(Place(vector.label, 1),))
         return
 
 

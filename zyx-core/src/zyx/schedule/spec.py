@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from zyx.ir.nest import Kind
+    from zyx.schedule.moves import Move
 
 
 class Part(NamedTuple):
@@ -74,9 +75,11 @@ class Spec:
     """A schedule.
 
     Attributes:
+        first: Moves that come before the cuts, such as those that make one range of several.
         cuts: Of ranges that do not stay whole.
         order: The innermost loops of all statements, from outside to inside. Those not named come first, as they are.
         kept: Loops that no groups are made of, nor of what is inside them.
+        groups: The loops that groups are made of; None if as many of the outer ones as leave each group enough to do.
         nested: Values that are combined over some parts first, and then, in memory, over what else is reduced: their
             labels, and these parts.
         staged: Copies.
@@ -84,7 +87,9 @@ class Spec:
 
     cuts: tuple[Cut, ...] = ()
     order: tuple[Place, ...] = ()
+    first: tuple[Move, ...] = ()
     kept: tuple[Place, ...] = ()
+    groups: tuple[Place, ...] | None = None
     nested: tuple[tuple[str, tuple[Place, ...]], ...] = ()
     staged: tuple[Staged, ...] = ()
 
