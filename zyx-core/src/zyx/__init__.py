@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from zyx.functions.derivatives import *
     from zyx.functions.einsum import einsum as einsum
     from zyx.functions.losses import *
+    from zyx.functions.mapping import vmap as vmap
     from zyx.functions.pooling import *
     from zyx.io import load as load
     from zyx.io import save as save
@@ -112,6 +113,7 @@ _LAZY: Final = {
     ),
     "zyx.functions.derivatives": ("hessian", "jacobian", "jvp", "vjp"),
     "zyx.functions.einsum": ("einsum",),
+    "zyx.functions.mapping": ("vmap",),
     "zyx.functions.losses": (
         "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div",
         "l1_loss", "mse_loss", "nll_loss", "smooth_l1_loss", "triplet_margin_loss",

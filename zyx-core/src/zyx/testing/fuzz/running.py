@@ -37,6 +37,7 @@ class Way(enum.Enum):
     JIT = "under zyx.jit, three times"
     GRADIENT = "with gradients"
     THREADS = "in two threads at once"
+    MAPPED = "under zyx.vmap, of three examples"
 
 
 def check(program: Program, way: Way) -> None:
@@ -63,6 +64,8 @@ def check(program: Program, way: Way) -> None:
             check_slopes(program, lambda given, weights: gradients(called, given, weights, sources), sources)
         case Way.THREADS:
             _check_threads(program, function)
+        case Way.MAPPED:
+            _check_mapped(program, function)
 
 
 @contextmanager
@@ -106,6 +109,14 @@ def _check_jit(program: Program, function: Callable[..., list[Any]]) -> None:
     for turn in range(3):
         inputs = moved_on(program, turn)
         compare(program, inputs, jitted(*tensors(inputs)))
+
+
+def _check_mapped(program: Program, function: Callable[..., list[Any]]) -> None:
+    examples = [moved_on(program, turn) for turn in range(3)]
+    stacked = tensors([np.stack(arrays) for arrays in zip(*examples, strict=True)])
+    of_all = zyx.vmap(functools.partial(function, zyx, F))(*stacked)
+    for number, inputs in enumerate(examples):
+        compare(program, inputs, [output[number] for output in of_all])
 
 
 def moved_on(program: Program, turn: int) -> list[Array]:
