@@ -47,6 +47,11 @@ class _Place(NamedTuple):
     tensor: Handle
     axis: int
 
+    @property
+    def text(self) -> str:
+        """What errors call it."""
+        return f"axis {self.axis} of {self.name}, of shape {self.tensor.shape},"
+
 
 def vmap(
     f: Callable[..., Any],
@@ -89,7 +94,8 @@ def vmap(
         A function. Its results are structured like those of `f`; those that are the same for all examples are repeated.
 
     Raises:
-        ArgumentError: An option that there is not. When called: `in_axes` or `out_axes` do not fit the structure; an
+        IntegerError: An axis is no integer.
+        ArgumentError: An option that there is not, or `in_axes` is a dict. When called: `in_axes` or `out_axes` do not fit the structure; an
             argument that has an axis is no tensor; `f` returned what is none; a result with the axis None differs
             between examples; or there is no argument with an axis, and no `axis_size`.
         AxisError: When called: a tensor has no such axis.
@@ -103,8 +109,13 @@ def vmap(
         raise ArgumentError(f'vmap: randomness is "different", "same" or "error", not {randomness!r}')
     count = None if axis_size is None else as_integer(axis_size, "axis_size")
     at_once = None if chunk_size is None else as_integer(chunk_size, "chunk_size")
+    if count is not None and count < 0:
+        raise ShapeError(f"vmap: axis_size is at least 0, not {count}")
     if at_once is not None and at_once < 1:
         raise ShapeError(f"vmap: chunk_size is at least 1, not {at_once}")
+    in_axes, out_axes = _as_axes(in_axes, "in_axes"), _as_axes(out_axes, "out_axes")
+    if isinstance(in_axes, dict):
+        raise ArgumentError(f"vmap: in_axes is {in_axes!r}; of several arguments it is a tuple, with a part for each")
     name = getattr(f, "__name__", None) or type(f).__name__
 
     @functools.wraps(f, updated=())
@@ -124,6 +135,7 @@ def vmap(
             found = _results(name, result, out_axes)
             nodes = [handle.node for _, handle, _ in found]
         new = iter(_of_all(run, found, nodes, examples, at_once))
+        run.finish()
         return _mapped(result, out_axes, "the result", lambda _, value, axis: next(new), is_result=True)
 
     return of_all_examples
@@ -136,6 +148,21 @@ def _values(place: _Place) -> Node:
 
 
 # ---- arguments
+
+
+def _as_axes(given: Any, name: str) -> Any:  # noqa: ANN401  # see above
+    """Return `in_axes` or `out_axes` with integers in it.
+
+    Raises:
+        IntegerError: Something else is in it.
+    """
+    if given is None:
+        return None
+    if isinstance(given, dict):
+        return {key: _as_axes(part, f"{name}[{key!r}]") for key, part in given.items()}
+    if isinstance(given, list | tuple):
+        return tuple([_as_axes(part, f"{name}[{place}]") for place, part in enumerate(given)])
+    return as_integer(given, name)
 
 
 def _mapped(
@@ -161,9 +188,7 @@ def _mapped(
         ArgumentError: `axes` do not fit, or something else is in it.
     """
     which = "out_axes" if is_result else "in_axes"
-    is_whole = axes is None or not isinstance(axes, list | tuple | dict)
-    if axes is not None and is_whole:
-        axes = as_integer(axes, f"vmap: {which} of {name}")
+    is_whole = not isinstance(axes, list | tuple | dict)
     if is_whole and isinstance(tree, Handle):
         return take(name, tree, axes)
     if is_whole and (tree is None or (axes is None and not is_result)):
@@ -191,7 +216,7 @@ def _mapped(
             for place, value in enumerate(tree)
         ]  # fmt: skip
         return getattr(type(tree), "_make", type(tree))(parts)  # a named tuple is not made from a sequence
-    kind = "a tensor" if isinstance(tree, Handle) else f"a {type(tree).__name__}"
+    kind = "a tensor" if isinstance(tree, Handle) else f"of type {type(tree).__name__}"
     if not is_whole:
         raise ArgumentError(f"vmap: {which} of {name} is {axes!r}, and {name} {kind}")
     if is_result:
@@ -219,8 +244,6 @@ def _places(name: str, args: Sequence[object], kwargs: dict[str, object], in_axe
         ArgumentError: `in_axes` do not fit.
         AxisError: There is no such axis.
     """
-    if isinstance(in_axes, dict):
-        raise ArgumentError(f"vmap: in_axes is {in_axes!r}; for several arguments it is a tuple, for each its axis")
     if isinstance(in_axes, list | tuple) and len(in_axes) != len(args):
         raise ArgumentError(
             f"vmap: in_axes has {len(in_axes)} parts, {in_axes!r}, and {name} was called with {len(args)} arguments by "
@@ -249,20 +272,18 @@ def _checked(axis: int, rank: int, what: str, tensor: Handle) -> int:
 
 def _count(name: str, places: Sequence[_Place], given: int | None) -> int:
     """Return how many examples there are."""
-    count, where = given, "axis_size"
+    count, origin = given, None
     for place in places:
         size = place.tensor.shape[place.axis]
         if count is None:
-            count, where = size, f"axis {place.axis} of {place.name}, of shape {place.tensor.shape},"
+            count, origin = size, place
         elif size != count:
+            where = "axis_size" if origin is None else origin.text
             raise ShapeError(
-                f"vmap: {where} says that there are {count} examples, and axis {place.axis} of {place.name}, of shape "
-                f"{place.tensor.shape}, that there are {size}"
+                f"vmap: {where} says that there are {count} examples, and {place.text} that there are {size}"
             )
     if count is None:
         raise ArgumentError(f"vmap: no argument of {name} has an axis of examples; say how many there are: axis_size")
-    if count < 0:
-        raise ShapeError(f"vmap: axis_size is at least 0, not {count}")
     return count
 
 

@@ -146,6 +146,11 @@ class MappedRun(Tracing):
         self.streams[leaf] = state
         return leaf
 
+    def finish(self) -> None:
+        """Let go of the values: tensors that were made in it may be kept, and refer to it."""
+        self.mapped.clear()
+        self.streams.clear()
+
     def _differs(self, node: Node) -> bool:
         """Whether `node` depends on what is not the same for all examples."""
         from zyx.graph.walk import topological
