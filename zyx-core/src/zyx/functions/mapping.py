@@ -95,9 +95,9 @@ def vmap(
 
     Raises:
         IntegerError: An axis is no integer.
-        ArgumentError: An option that there is not, or `in_axes` is a dict. When called: `in_axes` or `out_axes` do not fit the structure; an
-            argument that has an axis is no tensor; `f` returned what is none; a result with the axis None differs
-            between examples; or there is no argument with an axis, and no `axis_size`.
+        ArgumentError: An option that there is not, or `in_axes` is a dict. When called: `in_axes` or `out_axes` do not
+            fit the structure; an argument that has an axis is no tensor; `f` returned what is none; a result with the
+            axis None differs between examples; or there is no argument with an axis, and no `axis_size`.
         AxisError: When called: a tensor has no such axis.
         ShapeError: `chunk_size` is below 1. When called: numbers of examples differ.
         TraceError: When called: `f` reads values that differ between examples, or assigns such to a tensor that it
