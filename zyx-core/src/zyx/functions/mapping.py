@@ -78,11 +78,11 @@ def vmap(
             are the same for all, and can be assigned what is the same for all.
         in_axes: The axis along which an argument has the examples, counted from the end if negative; None for one that
             is the same for all. One for all arguments by position, or a tuple or list with one for each; for an
-            argument with a structure, one for all tensors in it, or a structure of the same kind. PyTorch's ``in_dims``.
-            Arguments by name have the examples along axis 0, as in JAX, if they are tensors or structures of tensors;
-            anything else is given to `f` as it is.
+            argument with a structure, one for all tensors in it, or a structure of the same kind. It is PyTorch's
+            ``in_dims``. Arguments by name have the examples along axis 0, as in JAX, if they are tensors or structures
+            of tensors; anything else is given to `f` as it is.
         out_axes: The axis along which the result has the examples; of several results as for `in_axes`. None says that
-            one is the same for all examples, and has no such axis. PyTorch's ``out_dims``.
+            one is the same for all examples, and has no such axis. It is PyTorch's ``out_dims``.
         axis_size: How many examples there are, which must be given where `in_axes` is None everywhere.
         randomness: "different" gives each example random numbers of its own: of a draw of n words example i has words
             ``i * n`` to ``(i + 1) * n`` of the generator's stream, so that ``vmap(lambda: zyx.rand(n), axis_size=m)()``
