@@ -266,7 +266,8 @@ def _places(name: str, args: Sequence[object], kwargs: dict[str, object], in_axe
 def _checked(axis: int, rank: int, what: str, tensor: Handle) -> int:
     """Return the number of an axis, which is not negative."""
     if not -rank <= axis < rank:
-        raise AxisError(f"vmap: {what}, and its shape is {tensor.shape}, of {rank} axes")
+        with_examples = "" if rank == tensor.ndim else ", the one of the examples among them"
+        raise AxisError(f"vmap: {what}; its shape is {tensor.shape}, so that there are {rank} axes{with_examples}")
     return axis % rank
 
 
