@@ -166,9 +166,9 @@ X = np.ones((3, 2), np.float32)
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (vmap(lambda x: x, in_axes=2), AxisError, "in_axes of argument 0 is 2; its shape is (3, 2), so that there are 2 axes"),
+        (vmap(lambda x: x, in_axes=2), AxisError, "argument 0 is 2; its shape is (3, 2), so that there are 2 axes"),
         (vmap(lambda x: x, in_axes=-3), AxisError, "in_axes of argument 0 is -3"),
-        (vmap(lambda x: x, out_axes=2), AxisError, "of <lambda> is 2; its shape is (2,), so that there are 2 axes, the one"),
+        (vmap(lambda x: x, out_axes=2), AxisError, "is 2; its shape is (2,), so that there are 2 axes, the one of"),
         (lambda x: vmap(zyx.add)(x, x.T), ShapeError,
          "axis 0 of argument 0, of shape (3, 2), says that there are 3 examples, and axis 0 of argument 1, of shape "
          "(2, 3), that there are 2"),
