@@ -8,8 +8,8 @@
     print(y.numpy())
 
 Names are the Array API's first, then NumPy's, then PyTorch's; most functions are methods of tensors, too. Importing zyx
-opens no device and loads no driver; `compute`, `fft`, `linalg`, `nn`, `optim` and `io` are imported when they are
-first used.
+opens no device and loads no driver; `compute`, `fft`, `linalg`, `nn`, `optim`, `io` and `tree` are imported when they
+are first used.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from zyx import linalg as linalg
     from zyx import nn as nn
     from zyx import optim as optim
+    from zyx import tree as tree
     from zyx.autograd import Tape as Tape
     from zyx.autograd import grad as grad
     from zyx.autograd import value_and_grad as value_and_grad
@@ -136,7 +137,7 @@ _LAZY: Final = {
 }  # fmt: skip
 """What is imported when it is first used: modules, and their names here, which their own `__all__` has as well."""
 _HOMES: Final = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES: Final = ("compute", "fft", "io", "linalg", "nn", "optim")
+_MODULES: Final = ("compute", "fft", "io", "linalg", "nn", "optim", "tree")
 
 __all__ = [
     "DType", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__", "bfloat16", "bool",

@@ -22,6 +22,7 @@ from zyx.integers import as_integer
 from zyx.runtime.handle import Handle
 from zyx.runtime.mapping import MappedRun, Randomness
 from zyx.runtime.runtime import current
+from zyx.tree import parts, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -193,29 +194,22 @@ def _mapped(
         return take(name, tree, axes)
     if is_whole and (tree is None or (axes is None and not is_result)):
         return tree
-    if isinstance(tree, dict):
-        if not is_whole and (not isinstance(axes, dict) or axes.keys() != tree.keys()):
-            raise ArgumentError(f"vmap: {which} of {name} is {axes!r}, and {name} a dict of {_listed(tree)}")
-        return {
-            key: _mapped(
-                value, axes if is_whole else axes[key], f"{name}[{key!r}]", take,
-                is_strict=is_strict, is_result=is_result,
-            )
-            for key, value in tree.items()
-        }  # fmt: skip
-    if isinstance(tree, list | tuple):
-        if not is_whole and (isinstance(axes, dict) or len(axes) != len(tree)):
-            raise ArgumentError(
-                f"vmap: {which} of {name} is {axes!r}, and {name} a {type(tree).__name__} of {len(tree)}"
-            )
-        parts = [
+    inside = parts(tree)
+    if inside is not None:
+        if not is_whole:
+            _check_alike(axes, tree, f"vmap: {which} of {name}", name)
+        new = [
             _mapped(
-                value, axes if is_whole else axes[place], f"{name}[{place}]", take,
-                is_strict=is_strict, is_result=is_result,
+                part,
+                axes if is_whole else axes[key],
+                f"{name}[{key!r}]",
+                take,
+                is_strict=is_strict,
+                is_result=is_result,
             )
-            for place, value in enumerate(tree)
-        ]  # fmt: skip
-        return getattr(type(tree), "_make", type(tree))(parts)  # a named tuple is not made from a sequence
+            for key, part in inside
+        ]
+        return rebuilt(tree, new)
     kind = "a tensor" if isinstance(tree, Handle) else f"of type {type(tree).__name__}"
     if not is_whole:
         raise ArgumentError(f"vmap: {which} of {name} is {axes!r}, and {name} {kind}")
@@ -226,8 +220,14 @@ def _mapped(
     return tree
 
 
-def _listed(tree: dict[Any, Any]) -> str:
-    return ", ".join(map(repr, tree)) or "nothing"
+def _check_alike(axes: Any, tree: Any, what: str, name: str) -> None:  # noqa: ANN401  # see above
+    """Raise `ArgumentError` unless a structure of axes has the parts that `tree` has."""
+    if isinstance(tree, dict):
+        is_alike, parts_of_tree = isinstance(axes, dict) and axes.keys() == tree.keys(), ", ".join(map(repr, tree))
+    else:
+        is_alike, parts_of_tree = not isinstance(axes, dict) and len(axes) == len(tree or ()), str(len(tree or ()))
+    if not is_alike:
+        raise ArgumentError(f"{what} is {axes!r}, and {name} a {type(tree).__name__} of {parts_of_tree or 'nothing'}")
 
 
 def _mapped_arguments(args: Sequence[object], in_axes: Any, take: Taken) -> Iterator[object]:  # noqa: ANN401
@@ -368,8 +368,8 @@ def _in_chunks(
         runtime.realize([handle for handle in made if handle is not None])
         chunks.append(made)
     together: list[Node | None] = []
-    for parts in zip(*chunks, strict=True):
-        present = [part.node for part in parts if part is not None]
+    for of_result in zip(*chunks, strict=True):
+        present = [part.node for part in of_result if part is not None]
         together.append(joined(graph, present, 0) if present else None)
     return together
 
