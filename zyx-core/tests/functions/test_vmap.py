@@ -161,6 +161,16 @@ def test_a_traced_function_is_mapped_and_a_mapped_one_traced(agrees):
     assert len(mapped.traces) == 3, "one trace is for all lengths from the third one on"
 
 
+def test_how_many_examples_there_are_may_be_declared_as_a_length():
+    weight = normal(2, 3)
+    slope = vmap(zyx.grad(lambda w, x: ((w @ x) ** 2).sum()), in_axes=(None, 0))
+    traced = zyx.jit(lambda x: slope(weight, x), lengths={"x": {0: zyx.Dim("examples", 2, 64)}})
+    for size in (2, 5, 9):
+        x = normal(size, 3)
+        np.testing.assert_allclose(traced(x).numpy(), slope(weight, x).numpy(), rtol=1e-5, atol=1e-6)
+    assert len(traced.traces) == 1
+
+
 def test_a_traced_step_with_gradients_of_each_example_clips_them():
     w, x = nn.Parameter(normal(3)), normal(SIZE, 3)
     slope = vmap(zyx.grad(lambda w, x: (w * x).sum() ** 2), in_axes=(None, 0))

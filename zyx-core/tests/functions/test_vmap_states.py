@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -210,3 +212,22 @@ def test_errors_inside_leave_no_trace():
         vmap(fails)(zyx.ones(3))
     assert (zyx.ones(2) + 1).tolist() == [2, 2]
     assert not zyx.ones(1).runtime.traces
+
+
+def test_other_threads_go_on_meanwhile():
+    inside, done = threading.Event(), threading.Event()
+    found = []
+
+    def waits(x):
+        inside.set()
+        assert done.wait(30)
+        return x + 1
+
+    thread = threading.Thread(target=lambda: found.append(vmap(waits)(zyx.ones(3)).tolist()))
+    thread.start()
+    assert inside.wait(30)
+    traced = zyx.jit(lambda x: x * 2)
+    assert [traced(zyx.ones(2)).tolist(), traced(zyx.ones(2)).tolist(), float(zyx.ones(2).sum())] == [[2, 2], [2, 2], 2]
+    done.set()
+    thread.join()
+    assert found == [[2, 2, 2]]
