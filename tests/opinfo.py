@@ -2,6 +2,7 @@
 
     python tests/opinfo.py        all of tests/opinfo.txt; exits with 1 if another set differs than it says
     python tests/opinfo.py sum nn.functional.pad --samples 20 --verbose
+    python tests/opinfo.py --vmap            each under zyx.vmap, of two examples, beside a loop over these
 
 Of each function the first samples in float32 are computed forward, and backward where PyTorch has a gradient: of the
 sum of the results times fixed random numbers. A function counts as right if all of its samples agree. What draws random
@@ -50,6 +51,17 @@ ORDERED: Final[dict[str, Any]] = {
     "normal in_place": lambda function: lambda x, mean=0.0, std=1.0: function(x.shape, mean=mean, std=std),
     "linalg.pinv singular": lambda function: lambda a, b: function(a @ b.mT),
     "nn.functional.embedding": lambda function: lambda weight, index, **rest: function(index, weight, **rest),
+}
+
+
+#: Functions that are not mapped over examples by `zyx.vmap`, with the reason.
+UNMAPPED: Final = {
+    "allclose": "returns a bool, for which it reads the values",
+    "item": "reads the value",
+    "linspace": "reads the bounds, which are numbers",
+    "masked_select": "its shape depends on the values",
+    "narrow": "reads the start, which is a number",
+    "nonzero": "its shape depends on the values",
 }
 
 
@@ -168,6 +180,47 @@ def outcome(op: Any, function: Any, sample: Any) -> Outcome:
         return Outcome("refused", f"{type(error).__name__}: {line[0][:150]}")
 
 
+def mapped(op: Any, function: Any, sample: Any) -> Outcome:
+    """Compute two examples, the sample and it with its floats halved, under `zyx.vmap` and one after the other."""
+    function = ORDERED.get(f"{op.name} {op.variant_test_name}".strip(), lambda function: function)(function)
+    given = [converted(item, []) for item in (sample.input, *sample.args)]
+    options = {name: converted(item, []) for name, item in sample.kwargs.items()}
+    tensors = [leaf for leaf in flat([given, list(options.values())]) if isinstance(leaf, zyx.Tensor)]
+    others = [x * 0.5 if x.dtype.is_inexact else x for x in tensors]
+
+    def of_one(*tensors: zyx.Tensor) -> list[zyx.Tensor]:
+        following = iter(tensors)
+        args, keywords = put_in(given, following), {name: put_in(item, following) for name, item in options.items()}
+        return [leaf for leaf in flat(function(*args, **keywords)) if isinstance(leaf, zyx.Tensor)]
+
+    is_drawn = op.name in DRAWN or sample.kwargs.get("dropout_p", 0.0) > 0.0
+    try:
+        wanted = [of_one(*example) for example in (tensors, others)]
+    except Exception as error:  # noqa: BLE001  # it is for the others to say
+        return Outcome("right", f"refused without vmap: {error}")
+    try:
+        count = None if tensors else 2
+        found = zyx.vmap(of_one, axis_size=count)(*[zyx.stack(pair) for pair in zip(tensors, others, strict=True)])
+        for place, results in enumerate(found):
+            for example in range(2):
+                what = f"result {place} of example {example}"
+                text = difference(what, results[example], wanted[example][place], values=not is_drawn)
+                if text:
+                    return Outcome("different", text)
+    except Exception as error:  # noqa: BLE001  # any error of ours is a difference
+        line = str(error).strip().splitlines() or [""]
+        return Outcome("refused", f"{type(error).__name__}: {line[0][:150]}")
+    return Outcome("right")
+
+
+def put_in(value: Any, tensors: Any) -> Any:
+    """Return `value` with the following ones in place of its tensors."""
+    if isinstance(value, tuple | list):
+        made = [put_in(item, tensors) for item in value]
+        return made if isinstance(value, list) else tuple(made)
+    return next(tensors) if isinstance(value, zyx.Tensor) else value
+
+
 def gradients(tape: Any, loss: Any, leaves: list[tuple[Any, Any]], results: list[Any]) -> Outcome:
     """Compare the gradients in what PyTorch's sample wants them in."""
     if loss is None or not leaves:
@@ -205,8 +258,10 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=6)
     parser.add_argument("--verbose", action="store_true", help="print each outcome that is not right")
     parser.add_argument("--part", default="0/1", help="of the list, such as 1/2")
+    parser.add_argument("--vmap", action="store_true", help="compare zyx.vmap with a loop, not zyx with PyTorch")
     given = parser.parse_args()
     known = listed()
+    compared = mapped if given.vmap else outcome
     part, parts = map(int, given.part.split("/"))
     names = given.names or list(known)[part::parts]
     by_name = collections.defaultdict(list)
@@ -220,12 +275,14 @@ def main() -> int:
         function = function_of(name)
         for op in by_name[name]:
             for place, sample in enumerate(samples(op, given.samples)):
-                found = Outcome("missing") if function is None else outcome(op, function, sample)
+                found = Outcome("missing") if function is None else compared(op, function, sample)
                 counts[found.kind] += 1
                 if found.kind != "right":
                     if given.verbose:
                         print(f"  {name} {op.variant_test_name} [{place}] {found.kind}: {found.text}", flush=True)
                     unlike.setdefault(name, found)
+    if given.vmap:
+        known = {name: UNMAPPED.get(name, "") for name in names}
     print(f"{len(names) - len(unlike)} of {len(names)} functions right; samples: {dict(counts)}")
     for kind in ("missing", "refused", "different"):
         rows = {name: found for name, found in unlike.items() if found.kind == kind}

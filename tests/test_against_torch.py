@@ -227,6 +227,34 @@ def test_a_layer_and_its_gradients_agree(name, random):
     compare(make(nn), make(torch.nn), [normal(random, *shape) for shape in shapes], random, **options)
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_and_its_gradients_of_each_example_are_those_of_a_loop(name, random):
+    make, shapes, options = LAYERS[name]
+    if name == "batch norm in training":
+        pytest.skip(
+            "it stores statistics, of which each example has its own: see zyx-core/tests/functions/test_vmap_states.py"
+        )
+    layer = make(nn)
+    layer.train(options.get("training", False))
+    others = made(zyx.Tensor, {key: value for key, value in options.items() if key != "training"})
+    names, parameters = zip(*layer.named_parameters(), strict=True) if list(layer.named_parameters()) else ((), ())
+
+    def of_one(*inputs):
+        with zyx.Tape() as tape:
+            results = flat(layer(*inputs, **others))
+            loss = sum((result * result).sum() for result in results)
+        return results, tape.gradient(loss, [*inputs, *parameters])
+
+    examples = [zyx.Tensor(normal(random, 3, *shape)) for shape in shapes]
+    found = zyx.vmap(of_one)(*examples)
+    zyx.realize(*found[0], *found[1])
+    for example in range(3):
+        wanted = of_one(*[x[example].realize() for x in examples])
+        for what, theirs, ours in zip(("result", "gradient"), wanted, found, strict=True):
+            for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+                close(f"{what} {number} of example {example}, {names}", a[example], torch.tensor(b.numpy()))
+
+
 def test_an_embedding_and_its_gradient_agree(random):
     ours, theirs = nn.Embedding(10, 4, padding_idx=2), torch.nn.Embedding(10, 4, padding_idx=2)
     compare(ours, theirs, [random.integers(0, 10, (3, 5))], random)
@@ -265,6 +293,20 @@ def test_a_loss_and_its_gradient_agree(name, random):
         found = make(nn, zyx.Tensor(WEIGHTS))(ours, zyx.Tensor(target))
     close("loss", found, wanted)
     close("gradient", tape.gradient(found, ours), theirs.grad)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_of_each_example_and_their_gradients_are_those_of_a_loop(name, random):
+    make, target = LOSSES[name]
+    loss = make(nn, zyx.Tensor(WEIGHTS))
+    x = zyx.Tensor(normal(random, 3, 5, 4))
+    targets = zyx.stack([zyx.Tensor(target), zyx.Tensor(target[::-1].copy()), zyx.Tensor(target)])
+    both = zyx.value_and_grad(loss)
+    values, gradients = zyx.vmap(both)(x, targets)
+    for example in range(3):
+        value, gradient = both(x[example], targets[example])
+        close("loss", values[example], torch.tensor(value.numpy()))
+        close("gradient", gradients[example], torch.tensor(gradient.numpy()))
 
 
 # ---- optimisers and schedules

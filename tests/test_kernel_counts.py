@@ -90,6 +90,19 @@ def test_a_chain_of_elementwise_operations_is_one_kernel():
     assert launches(lambda x, y: ((x * 0.7 + y).tanh().abs() + 1).sqrt().exp() - x, normal(64, 64), normal(64)) == 1
 
 
+def test_functions_of_one_example_have_no_more_kernels_for_many():
+    assert launches(zyx.vmap(lambda x: ((x * 0.7 + 1).tanh().abs() + 1).sqrt().exp() - x), normal(64, 64)) == 1
+    assert launches(zyx.vmap(lambda x, w: x @ w), normal(8, 64, 32), normal(8, 32, 16)) == 1
+    assert launches(zyx.vmap(lambda x, w: w @ x, (0, None)), normal(64, 32), normal(16, 32)) == 1
+    assert (
+        launches(
+            zyx.vmap(zyx.vmap(lambda x, y: ((x - y) ** 2).sum(), (None, 0)), (0, None)), normal(20, 3), normal(30, 3)
+        )
+        == 1
+    )
+    assert launches(zyx.vmap(lambda x: zyx.softmax(x, axis=-1)), normal(64, 128)) == 1
+
+
 def test_the_gradients_of_a_convolution_write_no_windows():
     x, weight, upstream = normal(8, 4, 12, 12), normal(6, 4, 3, 3), normal(8, 6, 12, 12)
 

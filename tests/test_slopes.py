@@ -221,6 +221,19 @@ def test_slopes_of_functions_of_two_operands(name):
         agree(found, wanted, (name, ("x", "xx", "y", "yy")[number], x, y))
 
 
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_slopes_are_the_same_where_each_point_is_an_example(name):
+    is_unary = name in UNARY
+    *columns, first, second = (
+        list(zip(*UNARY[name], strict=True)) if is_unary else list(zip(*BINARY[name], strict=True))[:4]
+    )
+    function = CALLED.get(name) or getattr(zyx, name)
+    points = [zyx.Tensor(np.array(column, float_type())) for column in columns]
+    slope = zyx.grad(function)
+    agree(zyx.vmap(slope)(*points).numpy(), first, (name, columns))
+    agree(zyx.vmap(zyx.grad(slope))(*points).numpy(), second, (name, columns))
+
+
 #: Exponents that are numbers; points, and both derivatives there.
 POWERS = {
     -1: [(-0.0, -INF, -INF), (0.0, -INF, INF), (INF, *FLAT)],

@@ -16,7 +16,7 @@ import pytest
 import zyx
 
 SOURCE = Path(zyx.__file__).parent
-MODULES = ["zyx", "zyx.nn", "zyx.nn.functional", "zyx.optim", "zyx.io", "zyx.errors"]
+MODULES = ["zyx", "zyx.nn", "zyx.nn.functional", "zyx.optim", "zyx.io", "zyx.errors", "zyx.tree"]
 FOLDERS = sorted({path.parent.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")})
 #: Shorter lines than this, of which the next one would have had room for a word, were broken by accident.
 TORN = 72

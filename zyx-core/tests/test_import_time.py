@@ -16,6 +16,7 @@ PUT_OFF = {
     *("zyx.io", "zyx.ir.kernel", "zyx.ir.nest", "zyx.nn", "zyx.optim", "zyx.passes", "zyx.plugins", "zyx.render"),
     *("zyx.runtime.compiler", "zyx.runtime.plan", "zyx.runtime.planner", "zyx.schedule", "zyx.testing"),
     *("zyx.settings.check", "zyx.settings.debug", "zyx.settings.load", "zyx.settings.record", "zyx.tensor.control"),
+    *("zyx.graph.batching", "zyx.runtime.mapping", "zyx.tree"),
 }
 
 #: Most modules of ours that `import zyx` may load, and most dataclasses that it may make: each of these compiles half a

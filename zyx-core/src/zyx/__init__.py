@@ -8,8 +8,8 @@
     print(y.numpy())
 
 Names are the Array API's first, then NumPy's, then PyTorch's; most functions are methods of tensors, too. Importing zyx
-opens no device and loads no driver; `compute`, `fft`, `linalg`, `nn`, `optim` and `io` are imported when they are
-first used.
+opens no device and loads no driver; `compute`, `fft`, `linalg`, `nn`, `optim`, `io` and `tree` are imported when they
+are first used.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from zyx import linalg as linalg
     from zyx import nn as nn
     from zyx import optim as optim
+    from zyx import tree as tree
     from zyx.autograd import Tape as Tape
     from zyx.autograd import grad as grad
     from zyx.autograd import value_and_grad as value_and_grad
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from zyx.functions.derivatives import *
     from zyx.functions.einsum import einsum as einsum
     from zyx.functions.losses import *
+    from zyx.functions.mapping import vmap as vmap
     from zyx.functions.pooling import *
     from zyx.io import load as load
     from zyx.io import save as save
@@ -112,6 +114,7 @@ _LAZY: Final = {
     ),
     "zyx.functions.derivatives": ("hessian", "jacobian", "jvp", "vjp"),
     "zyx.functions.einsum": ("einsum",),
+    "zyx.functions.mapping": ("vmap",),
     "zyx.functions.losses": (
         "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div",
         "l1_loss", "mse_loss", "nll_loss", "smooth_l1_loss", "triplet_margin_loss",
@@ -134,7 +137,7 @@ _LAZY: Final = {
 }  # fmt: skip
 """What is imported when it is first used: modules, and their names here, which their own `__all__` has as well."""
 _HOMES: Final = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES: Final = ("compute", "fft", "io", "linalg", "nn", "optim")
+_MODULES: Final = ("compute", "fft", "io", "linalg", "nn", "optim", "tree")
 
 __all__ = [
     "DType", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__", "bfloat16", "bool",

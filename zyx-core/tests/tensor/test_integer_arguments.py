@@ -146,6 +146,7 @@ TABLE = dict(
         *((f"zyx.{name}", lambda: {"f": lambda x: (x * x).sum(), "argnums": 0}) for name in (
             "grad", "hessian", "jacobian", "value_and_grad",
         )),
+        ("zyx.vmap", lambda: {"f": lambda x: x * 2, "in_axes": 0, "out_axes": 0, "axis_size": 2, "chunk_size": 1}),
         ("Tensor.select", lambda: {"x": _x(_CUBE), "axis": 1, "index": 1}),
         *(_conv(name, count) for name, count in
           (("zyx.conv", 2), ("zyx.conv1d", 1), ("zyx.conv2d", 2), ("zyx.conv3d", 3))),

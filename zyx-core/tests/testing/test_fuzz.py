@@ -34,7 +34,7 @@ ELSEWHERE = {
     "empty_cache", "empty_like", "explain_device", "explain_plan", "from_dlpack", "implicit_casts", "isdtype", "istft",
     "jit", "device_info", "kaiming_normal", "load", "manual_seed", "memory_stats", "plot_dot_graph", "plot_dot_plan",
     "profile", "randn", "save", "set_implicit_casts", "set_training", "settings", "stft", "synchronize", "training",
-    "unique_counts", "unique_inverse", "hessian", "jacobian", "jvp", "vjp",
+    "unique_counts", "unique_inverse", "hessian", "jacobian", "jvp", "vjp", "vmap",
 }  # fmt: skip
 
 
@@ -125,7 +125,7 @@ RIGHT = ("zyx.sin({0})", np.sin)
 WRONG = ("zyx.cos({0})", lambda x: np.cos(x) * (1 + 2e-5))
 
 
-@pytest.mark.parametrize("way", [way for way in Way if way is not Way.GRADIENT])
+@pytest.mark.parametrize("way", [way for way in Way if way not in (Way.GRADIENT, Way.MAPPED_GRADIENT)])
 def test_a_small_relative_error_is_found_in_every_way(way, runtime):
     with use(runtime):
         check(program((*RIGHT, 0), (*RIGHT, 1), ("{0} * 2.0", lambda x: x * 2, 2)), way)
@@ -133,11 +133,12 @@ def test_a_small_relative_error_is_found_in_every_way(way, runtime):
             check(program((*RIGHT, 0), (*WRONG, 1)), way)
 
 
-def test_a_wrong_slope_is_found(runtime):
+@pytest.mark.parametrize("way", [Way.GRADIENT, Way.MAPPED_GRADIENT])
+def test_a_wrong_slope_is_found(way, runtime):
     with use(runtime):
-        check(program((*RIGHT, 0), ("zyx.sum({0}, 1)", lambda x: x.sum(axis=1), 1)), Way.GRADIENT)
+        check(program((*RIGHT, 0), ("zyx.sum({0}, 1)", lambda x: x.sum(axis=1), 1)), way)
         with pytest.raises(AssertionError, match="the slope is"):
-            check(program((*RIGHT, 0), ("{0} * {0}.detach()", lambda x: x * x, 1)), Way.GRADIENT)
+            check(program((*RIGHT, 0), ("{0} * {0}.detach()", lambda x: x * x, 1)), way)
 
 
 def test_a_failure_is_made_small_and_its_text_runs(runtime, monkeypatch):

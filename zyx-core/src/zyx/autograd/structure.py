@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from zyx.errors import GradientError
 from zyx.runtime.handle import Handle
+from zyx.tree import parts, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,21 +25,15 @@ def map_handles(function: Callable[[str, Handle], Handle], tree: S, name: str) -
     Raises:
         GradientError: Something else is in it.
     """
-    result: object
     if isinstance(tree, Handle):
-        result = function(name, tree)
-    elif tree is None:
-        result = None
-    elif isinstance(tree, dict):
-        result = {key: map_handles(function, value, f"{name}[{key!r}]") for key, value in tree.items()}
-    elif isinstance(tree, list | tuple):
-        parts = [map_handles(function, value, f"{name}[{position}]") for position, value in enumerate(tree)]
-        result = getattr(type(tree), "_make", type(tree))(parts)  # a named tuple is not made from a sequence
-    else:
+        return cast("S", function(name, tree))
+    inside = parts(tree)
+    if inside is None:
         raise GradientError(
             f"{name} is a {type(tree).__name__}; only tensors and lists, tuples and dicts of them have gradients"
         )
-    return cast("S", result)
+    new = [map_handles(function, part, f"{name}[{key!r}]") for key, part in inside]
+    return cast("S", rebuilt(tree, new))
 
 
 def handles_of(tree: object, name: str) -> list[tuple[str, Handle]]:

@@ -301,6 +301,7 @@ OF_FUNCTION: Final[dict[str, dict[str, Rule]]] = {
     "lu": {"pivot": _without(True)},
     "uniform": {"a": _renamed("low"), "b": _renamed("high")},
     "round": {"ndigits": _renamed("decimals")},
+    "vmap": {"in_dims": _renamed("in_axes"), "out_dims": _renamed("out_axes"), "fun": _operand(0), "func": _operand(0)},
 }  # fmt: skip
 #: Names of the arguments behind those that we take by position.
 POSITIONAL: Final[dict[str, tuple[str, ...]]] = {

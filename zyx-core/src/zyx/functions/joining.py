@@ -15,6 +15,7 @@ from zyx.functions.indexing import cut
 from zyx.functions.movement import as_sizes, expand_dims, narrow, reshape
 from zyx.functions.operands import common_dtype, first_tensor, is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
+from zyx.graph.making import joined
 from zyx.graph.places import Box, VaryingNumber
 from zyx.integers import as_integer, as_integers, is_several
 from zyx.shape import VaryingSize
@@ -30,27 +31,9 @@ __all__ = ["chunk", "concat", "meshgrid", "pad", "repeat", "roll", "split", "sta
 
 
 def join_terms(terms: Sequence[Term], axis: int) -> Term:
-    """Return `terms`, of one dtype and of shapes that differ along `axis` only, one after the other.
-
-    Each is padded to the full length; a choice by position picks the right one, so values go through unchanged.
-    Halving the list keeps the choices log(n) deep.
-    """
-    if len(terms) == 1:
-        return terms[0]
-    middle = len(terms) // 2
-    left, right = join_terms(terms[:middle], axis), join_terms(terms[middle:], axis)
-    before, after = left.shape[axis], right.shape[axis]
-    if not after:
-        return left
-    if not before:
-        return right
-    widths = [(0, 0)] * len(left.shape)
-    widths[axis] = (0, after)
-    padded_left = left.pad(widths)
-    widths[axis] = (before, 0)
-    padded_right = right.pad(widths)
-    position = padded_left.iota(axis, dtypes.int32 if before + after < 1 << 31 else dtypes.int64)
-    return (position < before).where(padded_left, padded_right)
+    """Return `terms`, of one dtype and of shapes that differ along `axis` only, one after the other."""
+    graph = terms[0].graph
+    return Term(graph, joined(graph, [term.node for term in terms], axis))
 
 
 def concat(tensors: Sequence[Operand], axis: int | None = 0) -> Tensor:

@@ -46,6 +46,7 @@ class HostCall:
             graph, and complex in the function; as `outputs` they are pairs. None at all unless `zyx.pairs` made them.
         gradient: From the graph, the node of one output and the gradient at that to the gradients at the inputs; None
             if it has none.
+        takes_stacks: Whether the function also takes inputs with one more axis in front, and gives outputs with it.
     """
 
     name: str
@@ -55,6 +56,7 @@ class HostCall:
     parameters: tuple[Hashable, ...] = ()
     pairs: tuple[bool, ...] = ()
     gradient: Callable[[Graph, Custom, Node], Sequence[Node | None]] | None = field(default=None, compare=False)
+    takes_stacks: bool = False
 
     def __repr__(self) -> str:
         return f"host {self.name} ({self.library})"

@@ -11,7 +11,10 @@ from zyx.errors import DeviceError, DTypeError, ShapeError
 from zyx.graph import node as n
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zyx.dtype import DType
+    from zyx.graph.graph import Graph
     from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 
 _new: Final = object.__new__
@@ -119,6 +122,34 @@ def alone(node: n.Node) -> n.Node:
     """Return a node that is never returned again."""
     node.depth = depth_of(node.sources)
     return node
+
+
+def joined(graph: Graph, nodes: Sequence[n.Node], axis: int) -> n.Node:
+    """Return nodes of one dtype, and of shapes that differ along `axis` only, one after the other.
+
+    Each is padded to the full length; a choice by position picks the right one, so values go through unchanged.
+    Halving the list keeps the choices log(n) deep.
+    """
+    if len(nodes) == 1:
+        return nodes[0]
+    middle = len(nodes) // 2
+    left, right = joined(graph, nodes[:middle], axis), joined(graph, nodes[middle:], axis)
+    before, after = left.shape[axis], right.shape[axis]
+    if not after:
+        return left
+    if not before:
+        return right
+    widths = [(0, 0)] * len(left.shape)
+    widths[axis] = (0, after)
+    padded_left = graph.pad(left, widths)
+    widths[axis] = (before, 0)
+    padded_right = graph.pad(right, widths)
+    shape, place = padded_left.shape, dtypes.int32 if before + after < 1 << 31 else dtypes.int64
+    along = tuple([size if i == axis else 1 for i, size in enumerate(shape)])
+    is_left = graph.binary(
+        ops.BinaryOp.LT, graph.iota(along, axis, place, left.device), graph.const(before, place, left.device, along)
+    )
+    return graph.where(graph.expand(is_left, shape), padded_left, padded_right)
 
 
 def check_devices(what: str, *nodes: n.Node) -> None:

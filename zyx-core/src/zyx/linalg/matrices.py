@@ -104,7 +104,7 @@ def call(
 
     Args:
         name: What it does, for people.
-        function: See `HostCall`.
+        function: See `HostCall`; it takes any axes in front.
         inputs: What it is given.
         shapes: Of the outputs.
         gradient: Its gradient, in terms. That at ``x + iy`` is ``dL/dx + i dL/dy``, upstream and as the result; of what
@@ -124,7 +124,7 @@ def call(
         ]
 
     outputs = tuple(zip(shapes, own if types is None else types, strict=True))
-    made = HostCall(name, library, function, outputs, parameters, gradient=backward)
+    made = HostCall(name, library, function, outputs, parameters, gradient=backward, takes_stacks=True)
     return [Term(graph, node) for node in made.apply(graph, [term.node for term in inputs])]
 
 

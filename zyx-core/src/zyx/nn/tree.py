@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.nn.parameter import Parameter
 from zyx.tensor.tensor import Tensor
+from zyx.tree import parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +28,8 @@ def members(value: object, name: str, module_class: type[Module]) -> Iterator[tu
     """Yield the members in `value`, itself or inside of it, with their names, of which the first part is `name`."""
     if isinstance(value, Tensor | module_class):
         yield name, value
-    elif isinstance(value, list | tuple):
-        for position, item in enumerate(value):
-            yield from members(item, f"{name}.{position}", module_class)
-    elif isinstance(value, dict):
-        for key, item in value.items():
+    else:
+        for key, item in parts(value) or ():
             yield from members(item, f"{name}.{key}", module_class)
 
 

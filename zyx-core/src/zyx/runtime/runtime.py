@@ -182,7 +182,7 @@ class Runtime(Plans):
             BackendError: The work failed.
         """
         if self.traces and (tracing := self._tracing.get()) is not None:
-            raise tracing.refusal(handle)
+            return tracing.read(handle, self.download)
         if threading.get_ident() in working:
             check_may_wait()
         with self.lock:
@@ -201,7 +201,7 @@ class Runtime(Plans):
     def shared_buffer(self, handle: Handle, *, copy: bool = False) -> Buffer:
         """Return the buffer of `handle`, or a copy of it, all work on it done. Raises as `download` does."""
         if self.traces and (tracing := self._tracing.get()) is not None:
-            raise tracing.refusal(handle)
+            return tracing.read(handle, lambda outside: self.shared_buffer(outside, copy=copy))
         with self.lock:
             self.observers.looked(handle._node)
             self.realize_one(handle)

@@ -19,12 +19,12 @@ A trace is of the thread, or task, that runs the function: what others do meanwh
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from zyx.errors import TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     import numpy as np
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
     from zyx.shape import Shape
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -77,7 +79,10 @@ class Tracing:
         met: Arguments that the function also found outside, so that it made a difference.
         constants: Placeholders of arrays made inside, with their buffers.
         watched: Other objects that the trace depends on, by id.
+        is_replayed: Whether what is traced will be done again, with other values.
     """
+
+    is_replayed: bool = True
 
     def __init__(self, runtime: Runtime, shapes: Sequence[Shape] | None = None) -> None:
         self._runtime = runtime
@@ -151,6 +156,22 @@ class Tracing:
         leaf = self._runtime.graph.leaf(uploaded.shape, uploaded.dtype, uploaded.device)
         self.constants.append((leaf, uploaded.storage))  # type: ignore[arg-type]  # an uploaded leaf has a buffer
         return leaf
+
+    def read(self, handle: Handle, reader: Callable[[Handle], T]) -> T:
+        """Return what `reader` reads of the values of a tensor that has some.
+
+        Raises:
+            TraceError: It has none.
+        """
+        raise self.refusal(handle)
+
+    def blocks(self, count: int) -> int:
+        """Return of how many blocks of random words a draw of `count` takes."""
+        return count
+
+    def stream(self, state: Node) -> Node:
+        """Return what stands for the state of a generator that random words are drawn from."""
+        return state
 
     def finish(self) -> None:
         """Let go of the tensors that stand for arguments: they refer to the trace. What was found outside is kept."""

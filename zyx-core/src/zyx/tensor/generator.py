@@ -109,15 +109,17 @@ class Generator:
     def words(self, count: int, device: str) -> Node:
         """Return the state from which to draw the next `count` blocks, on `device`, and move on behind them."""
         with self._runtime.lock:
-            graph = self._runtime.graph
+            graph, tracing = self._runtime.graph, self._runtime.tracing
+            if tracing is not None:
+                count = tracing.blocks(count)
             node = self.state.node
-            if self._runtime.tracing is not None:
+            if tracing is not None and tracing.is_replayed:
                 self._runtime.assign(self.state, _advanced(Term(graph, node), count).node)
-                return graph.to_device(node, device)
+                return tracing.stream(graph.to_device(node, device))
             self._read()
             taken = node if device == node.device else self._leaf(device)
             self._move_to(self._key, self._counter + count)
-            return taken
+            return taken if tracing is None else tracing.stream(taken)
 
 
 def _advanced(state: Term, count: int) -> Term:

@@ -245,6 +245,10 @@ def _ways(choices: Seeded, *, is_smooth: bool) -> Sequence[Way]:
         ways.append(Way.THREADS)
     if choices.chance(15):
         ways.append(Way.GIVEN)
+    if choices.chance(15):
+        ways.append(Way.MAPPED)
+        if is_smooth:
+            ways.append(Way.MAPPED_GRADIENT)
     return ways
 
 

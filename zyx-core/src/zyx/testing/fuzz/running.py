@@ -37,6 +37,8 @@ class Way(enum.Enum):
     JIT = "under zyx.jit, three times"
     GRADIENT = "with gradients"
     THREADS = "in two threads at once"
+    MAPPED = "under zyx.vmap, of three examples"
+    MAPPED_GRADIENT = "with gradients, under zyx.vmap"
 
 
 def check(program: Program, way: Way) -> None:
@@ -57,12 +59,22 @@ def check(program: Program, way: Way) -> None:
                 check(program, Way.EAGER)
         case Way.JIT:
             _check_jit(program, function)
-        case Way.GRADIENT:
+        case Way.GRADIENT | Way.MAPPED_GRADIENT:
             sources = [n for n, array in enumerate(program.inputs) if array.dtype.kind == "f" and array.size]
             called = functools.partial(function, zyx, F)
-            check_slopes(program, lambda given, weights: gradients(called, given, weights, sources), sources)
+            check_slopes(
+                program,
+                lambda given, weights: (
+                    gradients(called, given, weights, sources)
+                    if way is Way.GRADIENT
+                    else _mapped_gradients(program, called, given, weights, sources)
+                ),
+                sources,
+            )
         case Way.THREADS:
             _check_threads(program, function)
+        case Way.MAPPED:
+            _check_mapped(program, function)
 
 
 @contextmanager
@@ -106,6 +118,27 @@ def _check_jit(program: Program, function: Callable[..., list[Any]]) -> None:
     for turn in range(3):
         inputs = moved_on(program, turn)
         compare(program, inputs, jitted(*tensors(inputs)))
+
+
+def _check_mapped(program: Program, function: Callable[..., list[Any]]) -> None:
+    examples = [moved_on(program, turn) for turn in range(3)]
+    stacked = tensors([np.stack(arrays) for arrays in zip(*examples, strict=True)])
+    of_all = zyx.vmap(functools.partial(function, zyx, F))(*stacked)
+    for number, inputs in enumerate(examples):
+        compare(program, inputs, [output[number] for output in of_all])
+
+
+def _mapped_gradients(
+    program: Program,
+    function: Callable[..., list[Any]],
+    given: Sequence[zyx.Tensor],
+    weights: Sequence[zyx.Tensor],
+    sources: Sequence[int],
+) -> list[zyx.Tensor]:
+    """Return `gradients` of the second of two examples; the first has other inputs."""
+    of_one = zyx.vmap(lambda *given: gradients(function, given, weights, sources))
+    others = tensors(moved_on(program, 1))
+    return [gradient[1] for gradient in of_one(*map(zyx.stack, zip(others, given, strict=True)))]
 
 
 def moved_on(program: Program, turn: int) -> list[Array]:
