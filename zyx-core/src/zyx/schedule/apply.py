@@ -13,6 +13,7 @@ from zyx.schedule.moves.ranges import find_statement, statement_labels
 from zyx.schedule.moves.values import reads_of_value
 from zyx.schedule.plan import work_of
 from zyx.schedule.streaming import stream_stores
+from zyx.schedule.swaps import swap_along
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,6 +61,8 @@ def apply(plan: Plan, spec: Spec, info: DeviceInfo) -> None:
             plan.mark(range_, Kind.GROUP)
     for staged in spec.staged:
         _stage(plan, staged, at(staged.tile), None if staged.turned is None else at((staged.turned,)))
+    for range_ in [r for r in plan.nest.ranges if plan.nest.kind(r) is Kind.LOCAL]:
+        swap_along(plan, range_, info)
     _set_results_apart(plan)
     # Other parts of a line that a tile of results stores in parts come with the next tile, too late.
     stream_stores(plan, info, by_lines=spec.groups is not None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import ScheduleError
 from zyx.estimate import estimate
 from zyx.schedule.apply import apply
+from zyx.schedule.bound import least_seconds
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.heuristics.scatters import schedule_scatter
 from zyx.schedule.plan import Plan, simplify_ranges
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from zyx.backend.info import DeviceInfo
-    from zyx.estimate import Estimate
     from zyx.ir.nest import Nest
     from zyx.schedule.moves import Move
     from zyx.schedule.spec import Spec
@@ -93,7 +93,7 @@ def _search(
         looked_at[spec] = other
         if found.seconds < _LESS * shortest:
             best, shortest = spec, found.seconds
-        return _is_near(found, plan.nest, info)
+        return found.seconds <= _NEAR * least_seconds(found, plan.nest)
 
     is_near = any(look(spec) for spec in specs)
     if best is not None and variants is not None and not is_near:
@@ -106,11 +106,3 @@ def _search(
     chosen = None if best is None else looked_at[best]
     if chosen is not None:
         plan.become(chosen)
-
-
-def _is_near(found: Estimate, nest: Nest, info: DeviceInfo) -> bool:
-    """Whether an estimate is near what any schedule takes: the launch, and moving each buffer once."""
-    nbytes = sum(param.length * param.dtype.itemsize for param in nest.params)
-    moves_once = found.bytes["main memory"] <= _NEAR * nbytes
-    least = found.times["launch"] + (found.times.get("main memory", 0.0) if moves_once else 0.0)
-    return found.seconds <= _NEAR * least

@@ -12,6 +12,8 @@ from zyx.errors import ScheduleError
 from zyx.estimate import estimate
 from zyx.ir.nest import Compute
 from zyx.lowering.arrays import local_bytes
+from zyx.schedule.apply import apply
+from zyx.schedule.bound import least_seconds
 from zyx.schedule.heuristics.few_rows import schedule_few_rows
 from zyx.schedule.heuristics.joined import join_sides
 from zyx.schedule.heuristics.private_arrays import keep_arrays_small
@@ -22,8 +24,11 @@ from zyx.schedule.heuristics.thread_tiles import choose_thread_tile, schedule_th
 from zyx.schedule.heuristics.threads import schedule_threads
 from zyx.schedule.heuristics.transpositions import schedule_transposition
 from zyx.schedule.plan import Plan, simplify_ranges
+from zyx.schedule.threads import thread_seeds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from zyx.backend.info import DeviceInfo
     from zyx.ir.nest import Nest
     from zyx.schedule.contraction import Contraction
@@ -43,8 +48,8 @@ def schedule_groups(nest: Nest, plan: Plan, found: Contraction | None, info: Dev
         is_alone: As `zyx.schedule.choose.choose_schedule` takes it.
     """
     _schedule_group(plan, found, info, can_meet=is_alone or info.meets_in_branches, is_alone=is_alone)
-    if is_alone and found is not None:
-        plan = _with_more_groups(nest, plan, info)
+    if is_alone:
+        plan = _if_much_less(nest, plan, info)
     if local_bytes(plan.nest) > info.local_bytes:
         plan = Plan(nest)
         simplify_ranges(plan)
@@ -54,22 +59,45 @@ def schedule_groups(nest: Nest, plan: Plan, found: Contraction | None, info: Dev
     return plan
 
 
-def _with_more_groups(nest: Nest, plan: Plan, info: DeviceInfo) -> Plan:
-    """Return a plan for a product of matrices that has groups for all units, if `plan` has not and is to take longer.
+def _if_much_less(nest: Nest, plan: Plan, info: DeviceInfo) -> Plan:
+    """Return `plan` if it has groups for all units, or else what is expected to take a small part of its time.
 
-    Tiles spare loads, which is little where they are few: threads that share each sum then keep more units busy.
+    Rules that were made for other nests leave most of a device idle there, or compute the same again and again.
     """
     on_tensor_cores = any(isinstance(s, Compute) and s.matrix is not None for s in plan.nest.statements)
     if on_tensor_cores or math.prod(range_.size for range_ in plan.nest.grid) >= info.units:
         return plan
-    other = Plan(nest)
-    simplify_ranges(other)
-    schedule_threads(other, info)
     try:
-        is_faster = estimate(other.nest, info).seconds < _MUCH_LESS * estimate(plan.nest, info).seconds
+        found = estimate(plan.nest, info)
     except ScheduleError:
         return plan
-    return other if is_faster else plan
+    most = _MUCH_LESS * found.seconds
+    if least_seconds(found, nest) > most:
+        return plan
+    for other in _other_plans(nest, info):
+        try:
+            seconds = estimate(other.nest, info).seconds
+        except ScheduleError:
+            continue
+        if seconds < most and local_bytes(other.nest) <= info.local_bytes:
+            plan, most = other, seconds
+    return plan
+
+
+def _other_plans(nest: Nest, info: DeviceInfo) -> Iterator[Plan]:
+    simple = Plan(nest)
+    simplify_ranges(simple)
+    other = simple.copy()
+    schedule_threads(other, info)
+    yield other
+    for spec in thread_seeds(simple.nest, info):
+        other = simple.copy()
+        try:
+            apply(other, spec, info)
+        except ScheduleError:
+            continue
+        keep_arrays_small(other, info)
+        yield other
 
 
 def _schedule_group(plan: Plan, found: Contraction | None, info: DeviceInfo, *, can_meet: bool, is_alone: bool) -> None:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.facts import lanes_of
-from zyx.schedule.heuristics.swaps import swap_along
 from zyx.schedule.moves import Split
 from zyx.schedule.moves.ranges import find_range
+from zyx.schedule.swaps import swap_along
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo

@@ -25,10 +25,10 @@ from zyx.ir.accesses import reads_in, serial_ranges, stride_along
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.powers import next_power, previous_power
 from zyx.schedule.facts import lanes_of
-from zyx.schedule.heuristics.swaps import swap_along
 from zyx.schedule.moves import Reorder, Split
 from zyx.schedule.moves.ranges import statement_labels
 from zyx.schedule.plan import work_of
+from zyx.schedule.swaps import swap_along
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
