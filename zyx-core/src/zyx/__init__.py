@@ -87,6 +87,10 @@ if TYPE_CHECKING:
     from zyx.autograd import Tape as Tape
     from zyx.autograd import grad as grad
     from zyx.autograd import value_and_grad as value_and_grad
+    from zyx.autograd.switches import enable_grad as enable_grad
+    from zyx.autograd.switches import inference_mode as inference_mode
+    from zyx.autograd.switches import no_grad as no_grad
+    from zyx.autograd.switches import set_grad_enabled as set_grad_enabled
     from zyx.fft import istft as istft
     from zyx.fft import stft as stft
     from zyx.functions.conv import *
@@ -107,6 +111,7 @@ if TYPE_CHECKING:
 
 _LAZY: Final = {
     "zyx.autograd": ("Tape", "grad", "value_and_grad"),
+    "zyx.autograd.switches": ("enable_grad", "inference_mode", "no_grad", "set_grad_enabled"),
     "zyx.fft": ("istft", "stft"),
     "zyx.functions.conv": (
         "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d", "conv_transpose2d",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["implicit_casts", "set_implicit_casts", "set_training", "training"]
+__all__ = ["implicit_casts", "is_grad_enabled", "set_implicit_casts", "set_training", "training"]
 
 T = TypeVar("T")
 
@@ -125,6 +125,7 @@ class Undo(Generic[T]):
 
 _IMPLICIT_CASTS: Final = _Switch("implicit_casts", True)
 _TRAINING: Final = _Switch("training", False)
+_GRAD: Final = _Switch("grad", True)
 _SHOWN: Final[ContextVar[int | None]] = ContextVar("shown", default=None)
 
 
@@ -156,6 +157,16 @@ def set_training(enabled: bool) -> UndoSwitch:
     return _TRAINING.set(bool(enabled))
 
 
+def is_grad_enabled() -> bool:
+    """Return whether results remember what they were computed from, for `backward`; see `zyx.no_grad`."""
+    return _GRAD.get()
+
+
+def switch_grad(enabled: bool) -> UndoSwitch:
+    """Set that; to be called by `zyx.autograd.switches`, which tells the runtime."""
+    return _GRAD.set(enabled)
+
+
 #: Returns the subjects that debugging shows, as the bits of `zyx.settings.debug.Debug`; None: those configured. Every
 #: launch asks; this is the variable's own method, without a call of Python's.
 shown: Final = _SHOWN.get
@@ -168,10 +179,12 @@ def set_shown(bits: int | None) -> Undo[int | None]:
     return Undo(_SHOWN, before)
 
 
-def state() -> tuple[bool, bool]:
+def state() -> tuple[bool, bool, bool]:
     """Return the switches that results depend on: what was traced under one state is not replayed under another."""
     casts, trains = _IMPLICIT_CASTS.here.get(), _TRAINING.here.get()  # without calls of Python's: each traced one asks
+    grads = _GRAD.here.get()
     return (
         _IMPLICIT_CASTS.value if casts is None or casts.is_everywhere else casts.value,
         _TRAINING.value if trains is None or trains.is_everywhere else trains.value,
+        _GRAD.value if grads is None or grads.is_everywhere else grads.value,
     )

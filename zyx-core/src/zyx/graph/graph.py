@@ -142,7 +142,7 @@ class Graph:
         node.sources = ()
         node.depth = 0
         node.storage = storage
-        node.reader = node.plans = None
+        node.reader = node.plans = node.history = None
         node.history_lost = history_lost
         return node
 

@@ -86,9 +86,10 @@ class Leaf(Node):
     Attributes:
         history_lost: Whether the values were computed from other nodes that are forgotten.
         plans: What computes operations on leaves of this shape, dtype and device; the runtime's business, as `storage`.
+        history: The node whose values these are, where that is kept (`zyx.runtime.leaves`), or why it is not.
     """
 
-    __slots__ = ("history_lost", "plans")
+    __slots__ = ("history", "history_lost", "plans")
 
     def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, history_lost: bool = False) -> None:
         self.shape = shape
@@ -99,6 +100,7 @@ class Leaf(Node):
         self.storage = self.reader = None
         self.history_lost = history_lost
         self.plans: object | None = None
+        self.history: Node | str | None = None
 
 
 class Reshape(Node):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.graph import node as n
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from zyx.graph.node import Node
 
@@ -50,12 +50,13 @@ def consumers(order: Iterable[Node]) -> dict[Node, list[Node]]:
     return result
 
 
-def ancestors(target: Node, history: Mapping[Node, Node] = NO_HISTORY) -> list[Node]:
+def ancestors(target: Node, history: Mapping[Node, Node] = NO_HISTORY, ends: Container[Node] = ()) -> list[Node]:
     """Return `target` and all nodes that its gradient can reach, each after what it reads.
 
     Args:
         target: Where gradients come from.
         history: For leaves, the node whose values they hold: gradients go on there.
+        ends: Nodes at which gradients end.
     """
     order: list[Node] = []
     done: set[Node] = set()
@@ -67,7 +68,8 @@ def ancestors(target: Node, history: Mapping[Node, Node] = NO_HISTORY) -> list[N
         elif node not in done:
             done.add(node)
             stack.append((node, True))
-            stack.extend((source, False) for source in reached_from(node, history))
+            if node not in ends:
+                stack.extend((source, False) for source in reached_from(node, history))
     return order
 
 
