@@ -87,6 +87,8 @@ if TYPE_CHECKING:
     from zyx.autograd import Tape as Tape
     from zyx.autograd import grad as grad
     from zyx.autograd import value_and_grad as value_and_grad
+    from zyx.autograd.custom import checkpoint as checkpoint
+    from zyx.autograd.custom import custom_gradient as custom_gradient
     from zyx.autograd.switches import enable_grad as enable_grad
     from zyx.autograd.switches import inference_mode as inference_mode
     from zyx.autograd.switches import no_grad as no_grad
@@ -111,6 +113,7 @@ if TYPE_CHECKING:
 
 _LAZY: Final = {
     "zyx.autograd": ("Tape", "grad", "value_and_grad"),
+    "zyx.autograd.custom": ("checkpoint", "custom_gradient"),
     "zyx.autograd.switches": ("enable_grad", "inference_mode", "no_grad", "set_grad_enabled"),
     "zyx.fft": ("istft", "stft"),
     "zyx.functions.conv": (

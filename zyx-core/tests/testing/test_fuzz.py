@@ -35,7 +35,7 @@ ELSEWHERE = {
     "jit", "device_info", "kaiming_normal", "load", "manual_seed", "memory_stats", "plot_dot_graph", "plot_dot_plan",
     "profile", "randn", "save", "set_implicit_casts", "settings", "stft", "synchronize",
     "unique_counts", "unique_inverse", "hessian", "jacobian", "jvp", "vjp", "enable_grad", "inference_mode",
-    "is_grad_enabled", "no_grad", "set_grad_enabled", "vmap",
+    "is_grad_enabled", "no_grad", "checkpoint", "custom_gradient", "set_grad_enabled", "vmap",
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from zyx.autograd.accumulate import sum_of
 from zyx.autograd.rules import RULES
 from zyx.errors import GradientError
-from zyx.graph.node import Complex, Const, Leaf
+from zyx.graph.node import Alias, Complex, Const, Leaf
 from zyx.graph.walk import NO_HISTORY, ancestors, reached_from, topological
 from zyx.shape import size_of
 
@@ -90,6 +90,16 @@ def pulled_back(graph: Graph, upstreams: Sequence[tuple[Node, Node]], sources: S
     return [found.get(source) for source in sources]
 
 
+def pulled_to(graph: Graph, target: Node, upstream: Node, ends: Sequence[Node]) -> list[Node | None]:
+    """Return the gradient at each of `ends`, which it does not pass, of a target with the gradient at it.
+
+    None where the target does not depend on one. Gradients are as within: see `gradient`.
+    """
+    wanted = set(ends)
+    found = _propagate(graph, ancestors(target, NO_HISTORY, wanted), wanted, {target: [upstream]}, NO_HISTORY, wanted)
+    return [found.get(end) for end in ends]
+
+
 def check_source(name: str, node: Node) -> None:
     """Raise `GradientError`, calling the node `name`, unless gradients can be taken at `node`."""
     if not node.dtype.is_inexact:
@@ -130,7 +140,10 @@ def _propagate(
         if isinstance(node, Leaf):
             parts.setdefault(history[node], []).append(total)
             continue
-        for source, part in zip(node.sources, RULES[type(node)](graph, node, total), strict=True):
+        rule = node.rule if isinstance(node, Alias) else None
+        sources = node.sources if rule is None else rule.inputs
+        passed = RULES[type(node)](graph, node, total) if rule is None else rule.pull(graph, node, total)
+        for source, part in zip(sources, passed, strict=True):
             if part is not None and source in below:
                 parts.setdefault(source, []).append(part)
     return found

@@ -55,13 +55,14 @@ class Tape:
 
     Attributes:
         is_recording: Whether the block is being run.
+        recorded: What tensors that were made in the block stood for then.
     """
 
     def __init__(self) -> None:
         self._runtime: Runtime | None = None
         self.is_recording = False
         self._undo: UndoSwitch | None = None
-        self._recorded: weakref.WeakSet[Node] = weakref.WeakSet()
+        self.recorded: weakref.WeakSet[Node] = weakref.WeakSet()
         self._history: weakref.WeakKeyDictionary[Node, Node] = weakref.WeakKeyDictionary()
         # By id, since `==` of tensors compares their elements: the handle, and the nodes it stood for earlier.
         self._earlier: dict[int, tuple[weakref.ref[Handle], list[weakref.ref[Node]]]] = {}
@@ -114,7 +115,7 @@ class Tape:
                 f"the target is a {type(target).__name__}, not a tensor; numbers read from one have no history"
             )
         end = self._kept(target.node)
-        if self._runtime is None or end not in self._recorded:
+        if self._runtime is None or end not in self.recorded:
             raise GradientError(
                 f"the target, {end.dtype}{list(end.shape)}, was not made inside the block of this tape, so its history "
                 "is not kept; compute it there: `with Tape() as tape: ...`"
@@ -175,11 +176,11 @@ class Tape:
     def created(self, handle: Handle) -> None:
         """Record a new handle."""
         if self.is_recording:
-            self._recorded.add(handle._node)
+            self.recorded.add(handle._node)
 
     def computed(self, handle: Handle, node: Node, leaf: Leaf) -> None:
         """Remember what `leaf` was computed as, if that is for this tape to keep: rule 1."""
-        if self.is_recording or node in self._recorded:
+        if self.is_recording or node in self.recorded:
             self._history[leaf] = node
         else:
             self._note_earlier(handle, node)

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from zyx.graph.base import AliasRule as AliasRule  # noqa: PLC0414
 from zyx.graph.base import Node as Node  # noqa: PLC0414  # found here by all who have kinds of nodes
 from zyx.graph.base import Sources
 
@@ -468,13 +469,17 @@ class Alias(Node):
     Attributes:
         detached: Whether gradients end here. If not, the node equals no other one, not even an alias of the same
             source: a place of its own for gradients to be taken at.
+        rule: Where gradients go instead of to the source, if they do.
     """
 
-    __slots__ = ("detached",)
+    __slots__ = ("detached", "rule")
 
-    def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, detached: bool) -> None:
+    def __init__(
+        self, shape: Shape, dtype: DType, device: str, sources: Sources, detached: bool, rule: AliasRule | None = None
+    ) -> None:
         super().__init__(shape, dtype, device, sources)
         self.detached = detached
+        self.rule = rule
 
     @property
     def attributes(self) -> tuple[object, ...]:

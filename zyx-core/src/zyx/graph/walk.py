@@ -77,6 +77,8 @@ def reached_from(node: Node, history: Mapping[Node, Node] = NO_HISTORY) -> tuple
     """Return the nodes to which the gradient at `node` flows."""
     if isinstance(node, n.Leaf):
         return (history[node],) if node in history else ()
-    if type(node) in NO_GRADIENT or (isinstance(node, n.Alias) and node.detached):
+    if type(node) in NO_GRADIENT:
         return ()
+    if isinstance(node, n.Alias) and (node.detached or node.rule is not None):
+        return () if node.rule is None else node.rule.inputs
     return tuple(source for source in node.sources if source.dtype.is_inexact)

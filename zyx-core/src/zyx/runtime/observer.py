@@ -122,6 +122,12 @@ class Observers:
         """Whether one of them keeps how values are computed."""
         return any(observer.is_recording for observer in self._living())
 
+    def are_of_a_handle(self, node: Node) -> bool:
+        """Return whether gradients may be asked for at `node` by a tensor that stood for it, as far as they know."""
+        if weakref.ref(node) in self.leaves:
+            return True
+        return any(node in getattr(observer, "recorded", ()) for observer in self._living())
+
     def created(self, handle: Handle) -> None:
         """Tell all of a new handle."""
         for observer in self._living():
