@@ -451,6 +451,32 @@ def test_copies_of_parameters_keep_whether_they_require_gradients():
     assert parameter.requires_grad
 
 
+def test_copies_of_leaves_are_leaves_of_their_own():
+    w = leaf()
+    w.grad = zyx.ones(3)
+    deep, pickled = copy.deepcopy([w, w]), pickle.loads(pickle.dumps(w))
+    assert deep[0] is deep[1]
+    assert deep[0].grad is not w.grad
+    assert (deep[0].grad.tolist(), pickled.grad) == ([1, 1, 1], None)
+    for twin in (deep[0], pickled):
+        assert twin.is_leaf and twin.requires_grad
+        twin.grad = None
+        (twin * 2).sum().backward()
+        assert twin.grad.tolist() == [2, 2, 2]
+    assert w.grad.tolist() == [1, 1, 1]
+    assert not pickle.loads(pickle.dumps(w * 2)).requires_grad
+
+
+def test_in_place_operators_give_the_name_to_a_new_tensor():
+    w = leaf()
+    y = before = w * 2
+    y += 1
+    y *= w
+    assert before.tolist() == [2, 4, 6]
+    y.sum().backward()
+    assert w.grad.tolist() == [5, 9, 13]
+
+
 # ---- optimisers
 
 

@@ -14,6 +14,7 @@ from zyx.graph import node as n
 from zyx.runtime.leaves import want
 from zyx.runtime.runtime import current
 from zyx.tensor.convert import numpy
+from zyx.tensor.gradients import copy_grad
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Parameter(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         copied = memo[id(self)] = copy(self)  # one that two modules share is one in the copy, too
+        copy_grad(self, copied)
         return copied
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:

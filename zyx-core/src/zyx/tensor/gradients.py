@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +61,32 @@ def is_leaf(x: Tensor) -> bool:
     from zyx.autograd import backward as module
 
     return module.is_leaf(x)
+
+
+def is_wanted(x: Tensor) -> bool:
+    """Tell whether gradients are kept of `x`, and it was not computed from others."""
+    wanted = x.runtime.observers.wanted
+    return bool(wanted) and (record := wanted.get(id(x))) is not None and not record.is_result
+
+
+def copied_to(x: Tensor, twin: Tensor, memo: dict[int, Any]) -> Tensor:
+    """Let `twin` have the values of `x` as a leaf of its own, with a copy of the gradient; return it."""
+    twin = memo[id(x)] = twin.detach()
+    twin.requires_grad_()
+    copy_grad(x, twin)
+    return twin
+
+
+def copy_grad(x: Tensor, twin: Tensor) -> None:
+    """Give `twin` a copy of the gradient of `x`, if that has one."""
+    grad = grad_of(x)
+    if grad is not None:
+        set_grad(twin, grad.detach())
+
+
+def leaf_of(kind: type[Tensor], values: object) -> Tensor:
+    """Return a tensor that was pickled, which keeps gradients."""
+    return kind(values, requires_grad=True)
 
 
 def detached(x: Tensor) -> Tensor:

@@ -464,10 +464,12 @@ class Tensor(Handle):
         return self.of(self.node, self.runtime)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return self.of(self.node, self.runtime)  # values never change; assignment changes what a handle stands for
+        copied = self.of(self.node, self.runtime)  # values never change; assignment changes what a handle stands for
+        return gradients.copied_to(self, copied, memo) if gradients.is_wanted(self) else copied
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return Tensor, (convert.numpy(self),)  # by value, to the default device
+        values = convert.numpy(self)  # by value, to the default device
+        return (gradients.leaf_of, (Tensor, values)) if gradients.is_wanted(self) else (Tensor, (values,))
 
     if not TYPE_CHECKING:
 
