@@ -87,12 +87,8 @@ if TYPE_CHECKING:
     from zyx.autograd import Tape as Tape
     from zyx.autograd import grad as grad
     from zyx.autograd import value_and_grad as value_and_grad
-    from zyx.autograd.custom import checkpoint as checkpoint
-    from zyx.autograd.custom import custom_gradient as custom_gradient
-    from zyx.autograd.switches import enable_grad as enable_grad
-    from zyx.autograd.switches import inference_mode as inference_mode
-    from zyx.autograd.switches import no_grad as no_grad
-    from zyx.autograd.switches import set_grad_enabled as set_grad_enabled
+    from zyx.autograd.custom import *
+    from zyx.autograd.switches import *
     from zyx.fft import istft as istft
     from zyx.fft import stft as stft
     from zyx.functions.conv import *

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from zyx.graph.node import AliasRule
     from zyx.runtime.runtime import Runtime
 
+__all__ = ["checkpoint", "custom_gradient"]
+
 P = ParamSpec("P")
 
 #: What operands are brought to one shape and dtype by.
@@ -264,8 +266,8 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
 
     Args:
         function: Returns tensors, or lists, tuples and dicts of such. Tensors that it finds outside, such as
-            parameters, get their gradients as well. (Of one that was only reshaped, expanded, permuted or cast before the
-            block of a tape, and is not computed, it is what that was made of that gets it.)
+            parameters, get their gradients as well. (Of one that was only reshaped, expanded, permuted or cast before
+            the block of a tape, and is not computed, it is what that was made of that gets it.)
         args: What it takes; tensors by position, also in lists, tuples and dicts, get gradients.
         use_reentrant: Changes nothing; PyTorch has it.
         kwargs: What it takes by name; tensors there get gradients like those found outside.

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from zyx.runtime.runtime import Runtime
 
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
