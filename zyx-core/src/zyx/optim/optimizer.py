@@ -183,7 +183,7 @@ class Optimizer(ABC):
                 changed.append(target)
                 new.append(value.detach().cast(target.node.dtype).node)
         for target, node in zip(changed, new, strict=True):
-            self._runtime.assign(target, node)
+            self._runtime.assign(target, node, is_fresh=True)
         self._runtime.realize(changed)
 
     def _current_rate(self) -> Term:

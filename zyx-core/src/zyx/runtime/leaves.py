@@ -128,27 +128,22 @@ def ways_of(observers: Observers, node: Node, arguments: Container[Node]) -> tup
 def computed(observers: Observers, handle: Handle, node: Node, leaf: Leaf) -> None:
     """Keep how `leaf` was computed, if that leads to a tensor that gradients are kept of."""
     record = observers.leaves.get(weakref.ref(node))
-    if record is not None:
+    if record is not None:  # a result that keeps its gradient
         note(observers, leaf, record)
-        if not record.is_result:
-            return
     if has_history(observers, node):
         leaf.history = observers.lost.get(weakref.ref(node)) or observers.spent.get(id(handle), (node,))[0]
 
 
-def assigned(handle: Handle, node: Node, *, is_fresh: bool) -> Node:
-    """Return what `handle` is to stand for when `node` is assigned to it.
-
-    `is_fresh` says that nobody else has the node.
-    """
+def assigned(handle: Handle, node: Node) -> Node:
+    """Return what `handle` is to stand for when `node` is assigned to it, which others may have."""
     runtime = handle.runtime
     observers = runtime.observers
     record = observers.wanted.get(id(handle))
     if record is not None and not record.is_result:
-        if not is_fresh and node is not handle._node and type(node) is not Alias:
+        if node is not handle._node and type(node) is not Alias:
             node = runtime.graph.alias(node)  # a place of its own: other tensors may have that one
         note(observers, node, record)
-    elif not is_fresh and has_history(observers, node):
+    elif has_history(observers, node):
         if not is_grad_enabled():
             return runtime.graph.detach(node)
         observers.lost[weakref.ref(node, observers.lost.pop)] = ASSIGNED

@@ -23,7 +23,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Protocol
 
-from zyx.graph.node import Binary
+from zyx.graph.node import Alias, Binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -139,9 +139,15 @@ class Observers:
             for observer in self._living():
                 observer.computed(handle, node, leaf)
         if self.leaves:
-            from zyx.runtime import leaves  # which programs without such tensors do without
+            record = self.leaves.get(weakref.ref(node))
+            if record is not None and not record.is_result:
+                self.leaves[weakref.ref(leaf, self.leaves.pop)] = record
+            elif (
+                type(node) is not Alias or not node.detached
+            ):  # as what optimisers assign is: all parameters, each step
+                from zyx.runtime import leaves  # which programs without such tensors do without
 
-            leaves.computed(self, handle, node, leaf)
+                leaves.computed(self, handle, node, leaf)
         past = self.pasts.get(weakref.ref(node))
         if past is not None:
             self.pasts[weakref.ref(leaf, self.pasts.pop)] = past
@@ -159,9 +165,14 @@ class Observers:
 
     def assigning(self, handle: Handle, node: Node, *, is_fresh: bool) -> Node:
         """Return what `handle` is to stand for when `node` is assigned to it, where there are `leaves`."""
+        if is_fresh:
+            record = self.wanted.get(id(handle))
+            if record is not None and not record.is_result:
+                self.leaves[weakref.ref(node, self.leaves.pop)] = record
+            return node
         from zyx.runtime import leaves  # as in `computed`
 
-        return leaves.assigned(handle, node, is_fresh=is_fresh)
+        return leaves.assigned(handle, node)
 
     def assigned(self, handle: Handle, old: Node) -> None:
         """Tell all that `handle` no longer stands for `old`."""
