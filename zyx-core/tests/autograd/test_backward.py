@@ -344,6 +344,48 @@ def test_a_gradient_at_what_a_jitted_function_gave_is_an_error_and_not_a_part():
     assert v.grad.tolist() == [3, 3, 3]
 
 
+def test_under_jit_parts_without_gradients_are_constants():
+    w = leaf()
+
+    @zyx.jit
+    def slope(x):
+        with zyx.no_grad():
+            y = w * x
+        (y * w).sum().backward()
+        return w.grad
+
+    assert slope(zyx.ones(3) * 2).tolist() == [2, 4, 6]
+    assert slope(zyx.ones(3) * 3).tolist() == [3, 6, 9]
+    assert len(slope.traces) == 1
+
+
+def test_running_values_that_a_traced_function_assigned_are_given():
+    network = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    traced = zyx.jit(lambda x: network(x).sum())
+    for seed in range(2):
+        traced(zyx.Tensor(np.random.default_rng(seed).standard_normal((5, 3)).astype(np.float32)))
+    network.eval()
+    network(zyx.ones(5, 3)).sum().backward()
+    assert network[1].bias.grad.tolist() == [5, 5, 5]
+
+
+def test_two_networks_against_each_other_get_gradients_of_their_own():
+    zyx.manual_seed(0)
+    maker, judge = nn.Linear(2, 2), nn.Linear(2, 1)
+    of_maker, of_judge = optim.SGD(maker.parameters(), lr=0.1), optim.SGD(judge.parameters(), lr=0.1)
+    made = maker(zyx.ones(4, 2))
+    before = [maker.weight.numpy(), judge.weight.numpy()]
+    of_judge.zero_grad()
+    judge(made.detach()).sum().backward()
+    assert maker.weight.grad is None
+    of_judge.step()
+    of_maker.zero_grad()
+    judge(made).sum().backward()
+    assert np.allclose(maker.weight.grad.numpy(), 4 * judge.weight.numpy().repeat(2).reshape(2, 2))
+    of_maker.step()
+    assert not any(np.allclose(old, new.weight.numpy()) for old, new in zip(before, (maker, judge), strict=True))
+
+
 # ---- memory
 
 
