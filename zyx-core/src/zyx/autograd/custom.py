@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.graph import Graph, Node
-    from zyx.graph.node import AliasRule
+    from zyx.graph.base import AliasRule
     from zyx.runtime.runtime import Runtime
 
 __all__ = ["checkpoint", "custom_gradient"]
