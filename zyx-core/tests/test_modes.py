@@ -8,16 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import zyx
 from zyx import modes
 
-SWITCHES = [(modes.training, modes.set_training, False), (modes.implicit_casts, modes.set_implicit_casts, True)]
+SWITCHES = [(modes.is_grad_enabled, zyx.set_grad_enabled, True), (modes.implicit_casts, modes.set_implicit_casts, True)]
 both = pytest.mark.parametrize(("read", "put", "start"), SWITCHES)
 
 
 @pytest.fixture(autouse=True)
 def put_back():
     yield
-    modes.set_training(False)
+    zyx.set_grad_enabled(True)
     modes.set_implicit_casts(True)
 
 

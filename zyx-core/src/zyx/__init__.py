@@ -87,6 +87,8 @@ if TYPE_CHECKING:
     from zyx.autograd import Tape as Tape
     from zyx.autograd import grad as grad
     from zyx.autograd import value_and_grad as value_and_grad
+    from zyx.autograd.custom import *
+    from zyx.autograd.switches import *
     from zyx.fft import istft as istft
     from zyx.fft import stft as stft
     from zyx.functions.conv import *
@@ -107,6 +109,8 @@ if TYPE_CHECKING:
 
 _LAZY: Final = {
     "zyx.autograd": ("Tape", "grad", "value_and_grad"),
+    "zyx.autograd.custom": ("checkpoint", "custom_gradient"),
+    "zyx.autograd.switches": ("enable_grad", "inference_mode", "no_grad", "set_grad_enabled"),
     "zyx.fft": ("istft", "stft"),
     "zyx.functions.conv": (
         "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d", "conv_transpose2d",

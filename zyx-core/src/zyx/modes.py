@@ -1,9 +1,9 @@
-"""Switches that hold for a stretch of a program: implicit casts, training, and what debugging shows.
+"""Switches that hold for a stretch of a program: implicit casts, gradients, and what debugging shows.
 
 A setter works at once, and gives back what undoes it at the end of a ``with`` block::
 
-    set_training(True)              # from now on, in all threads
-    with set_training(False):       # for this block, in this thread or task
+    set_implicit_casts(False)           # from now on, in all threads
+    with set_implicit_casts(True):      # for this block, in this thread or task
         ...
 
 Without ``with``, a switch is the process's: what the main thread switches on is on in the threads of a pool, too. With
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["implicit_casts", "set_implicit_casts", "set_training", "training"]
+__all__ = ["implicit_casts", "is_grad_enabled", "set_implicit_casts"]
 
 T = TypeVar("T")
 
@@ -124,7 +124,7 @@ class Undo(Generic[T]):
 
 
 _IMPLICIT_CASTS: Final = _Switch("implicit_casts", True)
-_TRAINING: Final = _Switch("training", False)
+_GRAD: Final = _Switch("grad", True)
 _SHOWN: Final[ContextVar[int | None]] = ContextVar("shown", default=None)
 
 
@@ -142,18 +142,14 @@ def set_implicit_casts(enabled: bool) -> UndoSwitch:
     return _IMPLICIT_CASTS.set(bool(enabled))
 
 
-def training() -> bool:
-    """Return whether dropout and batch normalisation, where not told otherwise, behave as in training; off at first."""
-    return _TRAINING.get()
+def is_grad_enabled() -> bool:
+    """Return whether results remember what they were computed from, for `backward`; see `zyx.no_grad`."""
+    return _GRAD.get()
 
 
-def set_training(enabled: bool) -> UndoSwitch:
-    """Switch the behaviour of dropout and batch normalisation.
-
-    As a statement this holds in all threads, those of pools as well; ``with set_training(False): ...`` holds for the
-    block, in this thread or task alone.
-    """
-    return _TRAINING.set(bool(enabled))
+def switch_grad(enabled: bool) -> UndoSwitch:
+    """Set that; to be called by `zyx.autograd.switches`, which tells the runtime."""
+    return _GRAD.set(enabled)
 
 
 #: Returns the subjects that debugging shows, as the bits of `zyx.settings.debug.Debug`; None: those configured. Every
@@ -170,8 +166,8 @@ def set_shown(bits: int | None) -> Undo[int | None]:
 
 def state() -> tuple[bool, bool]:
     """Return the switches that results depend on: what was traced under one state is not replayed under another."""
-    casts, trains = _IMPLICIT_CASTS.here.get(), _TRAINING.here.get()  # without calls of Python's: each traced one asks
+    casts, grads = _IMPLICIT_CASTS.here.get(), _GRAD.here.get()  # without calls of Python's: each traced one asks
     return (
         _IMPLICIT_CASTS.value if casts is None or casts.is_everywhere else casts.value,
-        _TRAINING.value if trains is None or trains.is_everywhere else trains.value,
+        _GRAD.value if grads is None or grads.is_everywhere else grads.value,
     )

@@ -5,7 +5,7 @@ import pytest
 
 import zyx
 from zyx import nn
-from zyx.errors import DTypeError, ShapeError
+from zyx.errors import ArgumentError, DTypeError, ShapeError
 from zyx.nn.functional import scaled_dot_product_attention as attention
 
 pytestmark = pytest.mark.usefixtures("interpreter")
@@ -71,14 +71,34 @@ def test_a_query_that_sees_nothing_gives_0_and_finite_gradients():
 def test_the_last_query_sees_the_last_key(n_q, n_k):
     q, k, v = normal(n_q, 8), normal(n_k, 8), normal(n_k, 6)
     seen = np.arange(n_k) <= np.arange(n_q)[:, None] + n_k - n_q
-    close(attention(*tensors(q, k, v), is_causal=True), formula(q, k, v, seen))
+    close(attention(*tensors(q, k, v), causal_lower_right=True), formula(q, k, v, seen))
+
+
+@pytest.mark.parametrize(("n_q", "n_k"), [(2, 5), (1, 4), (5, 3)])
+def test_the_first_query_sees_the_first_key_and_a_warning_says_that_it_was_otherwise(n_q, n_k):
+    q, k, v = normal(n_q, 8), normal(n_k, 8), normal(n_k, 6)
+    seen = np.arange(n_k) <= np.arange(n_q)[:, None]
+    with pytest.warns(FutureWarning, match="causal_lower_right=True") as caught:
+        found = attention(*tensors(q, k, v), is_causal=True)
+    assert caught[0].filename == __file__
+    close(found, formula(q, k, v, seen))
+    with pytest.raises(ArgumentError, match="not both"):
+        attention(*tensors(q, k, v), is_causal=True, causal_lower_right=True)
+
+
+def test_of_one_length_both_are_the_same_and_nothing_is_said():
+    q, k, v = normal(4, 8), normal(4, 8), normal(4, 6)
+    found = [attention(*tensors(q, k, v), **{name: True}).numpy() for name in ("is_causal", "causal_lower_right")]
+    assert np.array_equal(*found)
 
 
 def test_queries_that_come_later_find_what_they_would_have_found_at_once():
     q, k, v = normal(2, 6, 8), normal(2, 6, 8), normal(2, 6, 8)
     whole = attention(*tensors(q, k, v), is_causal=True).numpy()
     for place in range(6):
-        step = attention(*tensors(q[:, place : place + 1], k[:, : place + 1], v[:, : place + 1]), is_causal=True)
+        step = attention(
+            *tensors(q[:, place : place + 1], k[:, : place + 1], v[:, : place + 1]), causal_lower_right=True
+        )
         assert np.allclose(step.numpy()[:, 0], whole[:, place], atol=1e-5)
 
 

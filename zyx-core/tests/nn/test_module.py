@@ -198,17 +198,45 @@ def test_a_parameter_that_is_shared_is_shared_in_the_copy():
 # ---- modes
 
 
-def test_a_module_follows_the_switch_until_its_mode_is_set():
-    net = nn.Sequential(nn.Dropout(), nn.ReLU())
-    assert not net.training
-    with zyx.set_training(True):
-        assert net[0].training
-        net.eval()
-        assert not net[0].training
+def test_a_module_begins_in_training_as_do_all_in_it():
+    net = nn.Sequential(nn.Dropout(1.0), nn.BatchNorm1d(2))
+    x = zyx.ones(3, 2)
+    assert net.training and net[0].training
+    assert net[0](x).tolist() == [[0, 0]] * 3
+    assert net.eval() is net
+    assert not net.training and not net[0].training
+    assert net[0](x) is x
     net.train()
     assert net[0].training
-    net.train(None)
-    assert not net[0].training
+    net.training = False  # of this one alone
+    assert not net.training and net[0].training
+
+
+def test_a_traced_function_follows_the_mode():
+    net = nn.Dropout(1.0)
+    traced = zyx.jit(net)
+    x = zyx.ones(2)
+    for _ in range(2):
+        assert traced(x).tolist() == [0, 0]
+        net.training = False
+        assert traced(x).tolist() == [1, 1]
+        net.train()
+    assert len(traced.traces) == 2
+
+
+def test_all_parameters_can_be_told_to_require_gradients_and_lose_them():
+    net = nn.Linear(2, 1)
+    net(zyx.ones(1, 2)).sum().backward()
+    assert net.weight.grad.tolist() == [[1, 1]]
+    net.zero_grad(set_to_none=False)
+    assert net.weight.grad.tolist() == [[0, 0]]
+    net.zero_grad()
+    assert net.weight.grad is None
+    assert net.requires_grad_(False) is net
+    assert not net(zyx.ones(1, 2)).requires_grad
+    net.bias.requires_grad = True
+    net(zyx.ones(1, 2)).sum().backward()
+    assert (net.weight.grad, net.bias.grad.tolist()) == (None, [1])
 
 
 def test_parts_may_have_modes_of_their_own():

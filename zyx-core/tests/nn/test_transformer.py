@@ -18,7 +18,7 @@ def normal(*shape):
 
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_an_encoder_layer_adds_attention_then_linear_layers(norm_first):
-    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=norm_first)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=norm_first).eval()
     x = zyx.Tensor(normal(2, 3, 8))
 
     def attention(t):
@@ -38,7 +38,7 @@ def test_an_encoder_layer_adds_attention_then_linear_layers(norm_first):
 
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_a_decoder_layer_looks_at_itself_then_at_the_memory(norm_first):
-    layer = nn.TransformerDecoderLayer(8, 2, 16, batch_first=True, norm_first=norm_first, activation=zyx.silu)
+    layer = nn.TransformerDecoderLayer(8, 2, 16, batch_first=True, norm_first=norm_first, activation=zyx.silu).eval()
     x, memory = zyx.Tensor(normal(2, 3, 8)), zyx.Tensor(normal(2, 5, 8))
     parts = [
         lambda t: layer.self_attn(t, t, t)[0],
@@ -52,7 +52,7 @@ def test_a_decoder_layer_looks_at_itself_then_at_the_memory(norm_first):
 
 
 def test_what_comes_later_changes_nothing_before_it():
-    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
     x = normal(1, 5, 8)
     before = layer(zyx.Tensor(x), is_causal=True).numpy()
     x[:, 3] += 1.0
@@ -62,7 +62,7 @@ def test_what_comes_later_changes_nothing_before_it():
 
 
 def test_padding_is_not_seen():
-    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
     x = normal(1, 5, 8)
     padding = np.array([[False, False, False, True, True]])
     found = layer(zyx.Tensor(x), None, zyx.Tensor(padding)).numpy()
@@ -70,12 +70,12 @@ def test_padding_is_not_seen():
 
 
 def test_stacks_are_copies_one_after_the_other():
-    layer = nn.TransformerEncoderLayer(8, 2, 16)
-    stack = nn.TransformerEncoder(layer, 2, nn.LayerNorm(8))
+    layer = nn.TransformerEncoderLayer(8, 2, 16).eval()
+    stack = nn.TransformerEncoder(layer, 2, nn.LayerNorm(8)).eval()
     x = zyx.Tensor(normal(3, 2, 8))
     assert np.allclose(stack(x).numpy(), stack.norm(layer(layer(x))).numpy(), atol=1e-5)
     assert len({id(parameter) for parameter in stack.parameters()}) == 2 * len(layer.parameters()) + 2
-    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16), 2)
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16), 2).eval()
     assert decoder(x, x, tgt_is_causal=True).shape == (3, 2, 8)
 
 
@@ -83,9 +83,9 @@ def test_dropout_is_active_in_training_only():
     zyx.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5)
     x = zyx.Tensor(normal(3, 2, 8))
-    assert np.array_equal(layer(x).numpy(), layer(x).numpy())
-    layer.train()
     assert not np.allclose(layer(x).numpy(), layer(x).numpy())
+    layer.eval()
+    assert np.array_equal(layer(x).numpy(), layer(x).numpy())
 
 
 def test_positions_are_sines_and_cosines():

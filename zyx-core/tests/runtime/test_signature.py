@@ -80,7 +80,7 @@ def test_values_in_memory_end_a_key_as_leaves_do():
 ATTRIBUTES = {
     n.Const: {"value": (1.0, 2.0)},
     n.Iota: {"axis": (0, 1)},
-    n.Leaf: {"history_lost": None, "plans": None},  # says how gradients end, not what is computed
+    n.Leaf: {"history": None, "history_lost": None, "plans": None},  # say how gradients go on, not what is computed
     n.Reshape: {},
     n.Expand: {},
     n.Permute: {"order": ((0, 1), (1, 0))},
@@ -110,7 +110,7 @@ ATTRIBUTES = {
     n.RandomBits: {"offset": (0, 1)},
     n.Contiguous: {},
     n.ToDevice: {},
-    n.Alias: {"detached": (False, True)},
+    n.Alias: {"detached": (False, True), "rule": None},  # the rule says how gradients go on
     n.Custom: {"kernel": ("one", "another"), "output": (0, 1)},
 }
 SOURCES = {

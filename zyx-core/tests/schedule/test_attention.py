@@ -142,11 +142,21 @@ class TestFound:
             k_, v_ = k_[:, :1], v_[:, :1]
         del card[:]
         given = None if mask is None else zyx.Tensor(mask)
-        out = F.scaled_dot_product_attention(q, k, v, given, is_causal=causal, **options)
+        out = F.scaled_dot_product_attention(q, k, v, given, causal_lower_right=causal, **options)
         wanted = reference(q_, k_, v_, mask=mask, causal=causal)
         assert error(out.numpy(), wanted) < TOLERANCE[dtype]
         assert sum(name.startswith("attention") for name in card) == 1
         assert not any("sum" in name or "max" in name for name in card)
+
+    @pytest.mark.parametrize(("queries", "keys"), [(70, 100), (100, 70)])
+    def test_of_other_lengths_the_first_query_may_see_the_first_key(self, card, queries, keys):
+        (q, q_), (k, k_), (v, v_) = (drawn(2, 3, n, 32, dtype=zyx.float16) for n in (queries, keys, keys))
+        del card[:]
+        with pytest.warns(FutureWarning, match="first query"):
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        wanted = reference(q_, k_, v_, mask=np.tri(queries, keys, dtype=bool))
+        assert error(out.numpy(), wanted) < TOLERANCE[zyx.float16]
+        assert sum(name.startswith("attention") for name in card) == 1
 
     def test_what_users_write_is_found_too(self, card):
         (q, q_), (k, k_), (v, v_) = (drawn(2, 64, 16, seed=seed) for seed in range(3))

@@ -204,7 +204,7 @@ def test_names_of_other_libraries_mean_ours(x, call, own):
         (lambda x: x.sum(axis=1, dim=1), "sum: dim is axis, which is given, too"),
         (lambda x: zyx.nn.Linear(2, 3, bais=False), "Linear: no argument is called bais; did you mean bias"),
         (lambda x: x.argmax(1, 2), "keepdims in PyTorch and dtype in NumPy; 2 needs its name"),
-        (lambda x: zyx.ones(2, requires_grad=True), "requires_grad=True is not there"),
+        (lambda x: x.sum(requires_grad=True), "requires_grad is of functions that make tensors"),
     ],
 )
 def test_what_has_two_meanings_or_none_is_an_error_that_says_so(x, call, text):

@@ -194,11 +194,8 @@ def test_dropout_scales_what_it_keeps_in_training_and_else_does_nothing():
     kept = zyx.dropout(x, 0.25, training=True, generator=generator()).numpy()
     assert set(np.unique(kept)) == {np.float32(0.0), np.float32(1 / 0.75)}
     assert abs((kept == 0).mean() - 0.25) < 0.02
-    assert zyx.dropout(x, 0.25) is x
-    with zyx.set_training(True):
-        assert (zyx.dropout(x, 0.5).numpy() == 0).any()
-        assert zyx.dropout(x, 0.5, training=False) is x
-    assert not zyx.training()
+    assert (zyx.dropout(x, 0.5).numpy() == 0).any()
+    assert zyx.dropout(x, 0.5, training=False) is x
     assert zyx.dropout(x, 0.0, training=True) is x
     assert zyx.dropout(zyx.full(3, math.inf), 1.0, training=True).tolist() == [0.0, 0.0, 0.0]
     assert zyx.dropout(x.astype(zyx.bfloat16), 0.5, training=True).dtype is zyx.bfloat16

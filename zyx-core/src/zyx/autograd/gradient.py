@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from zyx.autograd.accumulate import sum_of
 from zyx.autograd.rules import RULES
 from zyx.errors import GradientError
-from zyx.graph.node import Complex, Const, Leaf
+from zyx.graph.node import Alias, Complex, Const, Leaf
 from zyx.graph.walk import NO_HISTORY, ancestors, reached_from, topological
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from zyx.graph import Graph, Node
 
@@ -33,6 +33,7 @@ def gradient(
     sources: Sequence[Node],
     upstream: Node | None = None,
     history: Mapping[Node, Node] = NO_HISTORY,
+    ends: Container[Node] = (),
 ) -> list[Node]:
     """Return the gradient of `target` at each of `sources`: nodes of the source's shape, dtype and device.
 
@@ -50,6 +51,7 @@ def gradient(
         sources: Nodes of float or complex dtypes.
         upstream: The gradient at `target`, of its shape and dtype; 1 if it is None and `target` has one element.
         history: For leaves, the node whose values they hold: gradients go on there.
+        ends: Nodes at which gradients end, whatever these were made from.
 
     Raises:
         GradientError: Not floats; no upstream for a target that is complex or of another size, or one that does not
@@ -65,8 +67,8 @@ def gradient(
         )
     start = _seed(graph, target) if upstream is None else graph.conjugate(_checked(upstream, target))
     parts: dict[Node, list[Node]] = {target: [start]}
-    order = ancestors(target, history)
-    found = _propagate(graph, order, set(sources), parts, history)
+    order = ancestors(target, history, ends)
+    found = _propagate(graph, order, set(sources), parts, history, ends)
     return [
         graph.conjugate(found[source]) if source in found else graph.const(0, source.dtype, source.device, source.shape)
         for source in sources
@@ -88,6 +90,16 @@ def pulled_back(graph: Graph, upstreams: Sequence[tuple[Node, Node]], sources: S
     return [found.get(source) for source in sources]
 
 
+def pulled_to(graph: Graph, target: Node, upstream: Node, ends: Sequence[Node]) -> list[Node | None]:
+    """Return the gradient at each of `ends`, which it does not pass, of a target with the gradient at it.
+
+    None where the target does not depend on one. Gradients are as within: see `gradient`.
+    """
+    wanted = set(ends)
+    found = _propagate(graph, ancestors(target, NO_HISTORY, wanted), wanted, {target: [upstream]}, NO_HISTORY, wanted)
+    return [found.get(end) for end in ends]
+
+
 def check_source(name: str, node: Node) -> None:
     """Raise `GradientError`, calling the node `name`, unless gradients can be taken at `node`."""
     if not node.dtype.is_inexact:
@@ -103,12 +115,17 @@ def check_source(name: str, node: Node) -> None:
 
 
 def _propagate(
-    graph: Graph, order: list[Node], wanted: set[Node], parts: dict[Node, list[Node]], history: Mapping[Node, Node]
+    graph: Graph,
+    order: list[Node],
+    wanted: set[Node],
+    parts: dict[Node, list[Node]],
+    history: Mapping[Node, Node],
+    ends: Container[Node] = (),
 ) -> dict[Node, Node]:
     """Return the gradient at each node of `wanted` that any reaches; `parts` has what has come to each node so far."""
     below: dict[Node, list[Node]] = {}  # the nodes on a path from a source to the target, with where to go on from each
     for node in order:
-        reached = [source for source in reached_from(node, history) if source in below]
+        reached = [] if node in ends else [source for source in reached_from(node, history) if source in below]
         if reached or node in wanted:
             below[node] = reached
     found: dict[Node, Node] = {}
@@ -123,7 +140,10 @@ def _propagate(
         if isinstance(node, Leaf):
             parts.setdefault(history[node], []).append(total)
             continue
-        for source, part in zip(node.sources, RULES[type(node)](graph, node, total), strict=True):
+        rule = node.rule if isinstance(node, Alias) else None
+        sources = node.sources if rule is None else rule.inputs
+        passed = RULES[type(node)](graph, node, total) if rule is None else rule.pull(graph, node, total)
+        for source, part in zip(sources, passed, strict=True):
             if part is not None and source in below:
                 parts.setdefault(source, []).append(part)
     return found

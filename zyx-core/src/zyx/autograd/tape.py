@@ -33,6 +33,8 @@ from zyx.autograd.gradient import check_source, gradient
 from zyx.autograd.structure import handles_of, map_handles
 from zyx.errors import GradientError
 from zyx.graph.walk import ancestors
+from zyx.modes import is_grad_enabled, switch_grad
+from zyx.runtime import leaves
 from zyx.runtime.handle import Handle
 from zyx.runtime.runtime import current
 from zyx.shape import size_of
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from zyx.graph.node import Leaf, Node
+    from zyx.modes import UndoSwitch
     from zyx.runtime.runtime import Runtime
 
 S = TypeVar("S")
@@ -52,12 +55,14 @@ class Tape:
 
     Attributes:
         is_recording: Whether the block is being run.
+        recorded: What tensors that were made in the block stood for then.
     """
 
     def __init__(self) -> None:
         self._runtime: Runtime | None = None
         self.is_recording = False
-        self._recorded: weakref.WeakSet[Node] = weakref.WeakSet()
+        self._undo: UndoSwitch | None = None
+        self.recorded: weakref.WeakSet[Node] = weakref.WeakSet()
         self._history: weakref.WeakKeyDictionary[Node, Node] = weakref.WeakKeyDictionary()
         # By id, since `==` of tensors compares their elements: the handle, and the nodes it stood for earlier.
         self._earlier: dict[int, tuple[weakref.ref[Handle], list[weakref.ref[Node]]]] = {}
@@ -70,12 +75,18 @@ class Tape:
             self._runtime = runtime
             runtime.observers.add(self)
         self.is_recording = True
+        if not is_grad_enabled():  # a tape is more than a habit: what is computed in its block has history
+            self._undo = switch_grad(True)
+            self._undo.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.is_recording = False
+        if self._undo is not None:
+            self._undo.__exit__(kind, error, traceback)
+            self._undo = None
 
     def gradient(self, target: Handle, sources: S, upstream: Handle | None = None) -> S:
         """Return the gradient of `target` with respect to each of `sources`, in the structure that these have.
@@ -104,7 +115,7 @@ class Tape:
                 f"the target is a {type(target).__name__}, not a tensor; numbers read from one have no history"
             )
         end = self._kept(target.node)
-        if self._runtime is None or end not in self._recorded:
+        if self._runtime is None or end not in self.recorded:
             raise GradientError(
                 f"the target, {end.dtype}{list(end.shape)}, was not made inside the block of this tape, so its history "
                 "is not kept; compute it there: `with Tape() as tape: ...`"
@@ -127,6 +138,8 @@ class Tape:
         found = iter(gradient(self._runtime.graph, end, starts, None if upstream is None else upstream.node, history))
         if size_of(end.shape) == 1:
             self._runtime.realize_along(target)
+        if self._runtime.observers.leaves and not self._runtime.traces:
+            leaves.spend(target, leaves.TAPED)  # or losses in a list would keep all values that parameters had
         return map_handles(lambda _, handle: type(handle).of(next(found), handle.runtime), sources, "sources")
 
     def _check_ways(self, reached: set[Node], names: Mapping[Node, str]) -> None:
@@ -163,11 +176,11 @@ class Tape:
     def created(self, handle: Handle) -> None:
         """Record a new handle."""
         if self.is_recording:
-            self._recorded.add(handle._node)
+            self.recorded.add(handle._node)
 
     def computed(self, handle: Handle, node: Node, leaf: Leaf) -> None:
         """Remember what `leaf` was computed as, if that is for this tape to keep: rule 1."""
-        if self.is_recording or node in self._recorded:
+        if self.is_recording or node in self.recorded:
             self._history[leaf] = node
         else:
             self._note_earlier(handle, node)

@@ -238,6 +238,14 @@ def _triangle(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
     made.keywords["upper"] = value in "Uu"
 
 
+def _requires_grad(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+    """Rule of ``requires_grad`` of what makes tensors: the result keeps gradients."""
+    if value:
+        if "device" not in made.parameters():
+            made.refuse(f"{name} is of functions that make tensors; use the result's detach().requires_grad_()")
+        made.after = lambda result: result.detach().requires_grad_()
+
+
 #: What the keywords of other libraries are here.
 KEYWORDS: Final[dict[str, Rule]] = {
     "dim": _renamed("axis", "axes", "axis0"),
@@ -270,7 +278,7 @@ KEYWORDS: Final[dict[str, Rule]] = {
     "pin_memory": _without(),
     "non_blocking": _without(),
     "out": _without(None),
-    "requires_grad": _without(False, None),
+    "requires_grad": _requires_grad,
     "driver": _without(),
     "sorted": _without(),
     "size_average": _without(None),

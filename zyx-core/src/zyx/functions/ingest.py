@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zyx import dtype as dtypes
-from zyx import semantics
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions import sharing
@@ -49,7 +48,11 @@ def node_from_data(data: object, dtype: DType | None, device: str | None, runtim
         dtype = dtypes.complex64 if own.is_complex else dtypes.float32
     if own.is_complex and dtype is not None and not dtype.is_complex:
         raise DTypeError(f"{own} values do not fit {dtype}: the imaginary part would be lost; pass .real or .imag")
-    return runtime.upload(array if dtype is None else semantics.apply_cast(array, dtype), place)
+    if dtype is not None:
+        from zyx.semantics import apply_cast  # which `import zyx` does without
+
+        array = apply_cast(array, dtype)
+    return runtime.upload(array, place)
 
 
 def _constant(value: Number, runtime: Runtime, device: str) -> Node:

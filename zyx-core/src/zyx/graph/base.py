@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from weakref import ReferenceType
 
     from zyx.dtype import DType
+    from zyx.graph.graph import Graph
     from zyx.graph.node import Binary, Unary
     from zyx.shape import Shape
 
@@ -53,3 +55,16 @@ class Node:
     def attributes(self) -> tuple[object, ...]:
         """What distinguishes the node from others of its class with the same sources, shape and dtype."""
         return ()
+
+
+class AliasRule(Protocol):
+    """Where gradients at an `Alias` go.
+
+    Attributes:
+        inputs: The nodes that they go to, of float or complex dtypes.
+    """
+
+    inputs: Sources
+
+    def pull(self, graph: Graph, node: Node, upstream: Node) -> Sequence[Node | None]:
+        """Return the gradients at the inputs of one at `node`, None where there is none."""

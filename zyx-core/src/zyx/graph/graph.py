@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType, Number
+    from zyx.graph.base import AliasRule
     from zyx.ops import ReduceOp
     from zyx.shape import Shape
 
@@ -142,7 +143,7 @@ class Graph:
         node.sources = ()
         node.depth = 0
         node.storage = storage
-        node.reader = node.plans = None
+        node.reader = node.plans = node.history = None
         node.history_lost = history_lost
         return node
 
@@ -463,14 +464,16 @@ class Graph:
             return self.const(x.value, x.dtype, device, x.shape)
         return self._intern(n.ToDevice(x.shape, x.dtype, device, (x,)))
 
-    def alias(self, x: n.Node) -> n.Node:
+    def alias(self, x: n.Node, rule: AliasRule | None = None) -> n.Node:
         """Return the values of `x` as a new node, equal to no other: gradients at it are of its uses alone.
 
-        Integers and bools have no gradients, so they are returned as they are.
+        Integers and bools have none, so they are returned as they are. With a `rule`, gradients go where that says.
         """
         if not x.dtype.is_inexact:
             return x
-        return making.alone(n.Alias(x.shape, x.dtype, x.device, (x,), detached=False))
+        node = n.Alias(x.shape, x.dtype, x.device, (x,), detached=False)
+        node.rule = rule
+        return making.alone(node)
 
     def detach(self, x: n.Node) -> n.Node:
         """Return the values of `x`, cut off from gradients."""

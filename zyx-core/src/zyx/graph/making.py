@@ -35,7 +35,7 @@ def computed_leaf(node: n.Node, storage: object) -> n.Leaf:
     leaf.sources = ()
     leaf.depth = 0
     leaf.storage = storage
-    leaf.reader = leaf.plans = None
+    leaf.reader = leaf.plans = leaf.history = None
     leaf.history_lost = True
     return leaf
 

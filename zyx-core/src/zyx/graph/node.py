@@ -38,8 +38,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from zyx.graph.base import AliasRule, Sources
 from zyx.graph.base import Node as Node  # noqa: PLC0414  # found here by all who have kinds of nodes
-from zyx.graph.base import Sources
 
 if TYPE_CHECKING:
     from zyx.dtype import DType, Scalar
@@ -86,19 +86,20 @@ class Leaf(Node):
     Attributes:
         history_lost: Whether the values were computed from other nodes that are forgotten.
         plans: What computes operations on leaves of this shape, dtype and device; the runtime's business, as `storage`.
+        history: The node whose values these are, or why that is not kept; see `zyx.runtime.leaves`.
     """
 
-    __slots__ = ("history_lost", "plans")
+    __slots__ = ("history", "history_lost", "plans")
 
     def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, history_lost: bool = False) -> None:
         self.shape = shape
-        self.dtype = dtype
-        self.device = device
+        self.dtype, self.device = dtype, device
         self.sources = sources
         self.depth = 0
         self.storage = self.reader = None
         self.history_lost = history_lost
         self.plans: object | None = None
+        self.history: Node | str | None = None
 
 
 class Reshape(Node):
@@ -464,15 +465,16 @@ class Alias(Node):
     """The source's values. To whatever computes it is the source; only gradients tell the two apart.
 
     Attributes:
-        detached: Whether gradients end here. If not, the node equals no other one, not even an alias of the same
-            source: a place of its own for gradients to be taken at.
+        detached: Whether gradients end here. If not, it equals no other, and has gradients of its own.
+        rule: Where gradients go instead of to the source, if they do.
     """
 
-    __slots__ = ("detached",)
+    __slots__ = ("detached", "rule")
 
     def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, detached: bool) -> None:
         super().__init__(shape, dtype, device, sources)
         self.detached = detached
+        self.rule: AliasRule | None = None
 
     @property
     def attributes(self) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.graph import node as n
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from zyx.graph.node import Node
 
@@ -50,12 +50,13 @@ def consumers(order: Iterable[Node]) -> dict[Node, list[Node]]:
     return result
 
 
-def ancestors(target: Node, history: Mapping[Node, Node] = NO_HISTORY) -> list[Node]:
+def ancestors(target: Node, history: Mapping[Node, Node] = NO_HISTORY, ends: Container[Node] = ()) -> list[Node]:
     """Return `target` and all nodes that its gradient can reach, each after what it reads.
 
     Args:
         target: Where gradients come from.
         history: For leaves, the node whose values they hold: gradients go on there.
+        ends: Nodes at which gradients end.
     """
     order: list[Node] = []
     done: set[Node] = set()
@@ -67,7 +68,8 @@ def ancestors(target: Node, history: Mapping[Node, Node] = NO_HISTORY) -> list[N
         elif node not in done:
             done.add(node)
             stack.append((node, True))
-            stack.extend((source, False) for source in reached_from(node, history))
+            if node not in ends:
+                stack.extend((source, False) for source in reached_from(node, history))
     return order
 
 
@@ -75,6 +77,8 @@ def reached_from(node: Node, history: Mapping[Node, Node] = NO_HISTORY) -> tuple
     """Return the nodes to which the gradient at `node` flows."""
     if isinstance(node, n.Leaf):
         return (history[node],) if node in history else ()
-    if type(node) in NO_GRADIENT or (isinstance(node, n.Alias) and node.detached):
+    if type(node) in NO_GRADIENT:
         return ()
+    if isinstance(node, n.Alias) and (node.detached or node.rule is not None):
+        return () if node.rule is None else node.rule.inputs
     return tuple(source for source in node.sources if source.dtype.is_inexact)

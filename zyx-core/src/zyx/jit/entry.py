@@ -11,8 +11,10 @@ from zyx.graph.making import computed_leaf
 from zyx.jit.exact_key import attributes_of
 from zyx.jit.numbers import StandIn
 from zyx.jit.structure import containers_in, parts_of, put_together, values_in
+from zyx.modes import is_grad_enabled
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
+from zyx.runtime.leaves import TRACED, has_history, ways_of
 from zyx.runtime.ownership import is_ours, is_sole_owner
 from zyx.runtime.plan import Single
 from zyx.runtime.tracing import SupportsTraceKey
@@ -92,6 +94,7 @@ class Entry:
                 numbers.check()
             _check_unchanged(given)
             _check_result(result, tracing)
+            tracing.check_grads()
             returned: list[Node] = []
             self._result = put_together(result, Handle, lambda handle: _result(handle, returned))
         self._uses = [] if numbers is None else numbers.uses
@@ -153,6 +156,17 @@ class Entry:
             }
         )
         self._arguments = len(leaves)
+        #: What gradients would be asked to pass, and cannot: see `zyx.runtime.leaves`.
+        self._without_history: list[Node] = []
+        self._of_arguments: list[Node] = []
+        if is_grad_enabled():
+            observers, given = self._runtime.observers, {*leaves}
+            for node in self._computed:
+                is_kept, is_of_arguments = ways_of(observers, node, given)
+                if is_kept:
+                    self._without_history.append(node)
+                elif is_of_arguments:
+                    self._of_arguments.append(node)
         self._plan_it()
 
     def _plan_it(self) -> None:
@@ -171,6 +185,7 @@ class Entry:
         self._plain: tuple[Single, _Result] | None = None
         if self._single is not None and type(self._result) is _Result and self._result.node in self._number:
             has_more = self._plan.placed or self._uses or self._numbers or not self._is_pure
+            has_more = has_more or bool(self._without_history)
             if len(self._given) == self._arguments + len(self._constants) and not has_more:
                 self._plain = self._single, self._result
         self._plain_leaves = list(leaves)[: self._arguments]
@@ -262,6 +277,7 @@ class Entry:
         if plain is None or len(args) != len(leaves) or self._runtime.memory.lost:
             return None
         buffers: list[Any] = []
+        leaves_of_gradients = self._runtime.observers.leaves
         for arg, leaf in zip(args, leaves, strict=True):
             if not isinstance(arg, Handle):
                 return None
@@ -273,6 +289,7 @@ class Entry:
                 or node.shape != leaf.shape
                 or node.dtype is not leaf.dtype
                 or node.device != leaf.device
+                or (leaves_of_gradients and (node.history is not None or weakref.ref(node) in leaves_of_gradients))  # type: ignore[attr-defined]  # it has no sources
             ):
                 return None
             buffers.append(storage)
@@ -309,7 +326,10 @@ class Entry:
             except DeviceLostError as error:
                 runtime.lose(error)
                 raise
-            return result.kind.of(computed_leaf(result.node, buffer), runtime)
+            computed = computed_leaf(result.node, buffer)
+            if self._of_arguments and runtime.observers.leaves and self._have_history(tensors):
+                computed.history = TRACED
+            return result.kind.of(computed, runtime)
         for place in shared:
             leaves[place] = runtime.buffer_of(runtime.copy(tensors[place].node))
         if outside:
@@ -337,6 +357,11 @@ class Entry:
         new: dict[Node, Leaf] = {}
         for node, number in self._number.items():
             new[node] = self._leaf_of(node, buffers[number])
+        for node in self._without_history:
+            new[node].history = TRACED
+        if self._of_arguments and runtime.observers.leaves and self._have_history(tensors):
+            for node in self._of_arguments:
+                new[node].history = TRACED
         result = self._result
         if type(result) is _Result:
             results = result.kind.of(new.get(result.node) or self._value(result.node, new, given), runtime)
@@ -345,12 +370,17 @@ class Entry:
                 result, _Result, lambda part: part.kind.of(self._value(part.node, new, given), runtime)
             )
         for position, node in self._given_anew:
-            runtime.assign(tensors[position], self._value(node, new, given))
+            runtime.assign(tensors[position], self._value(node, new, given), is_fresh=True)
         for reference, node in self._states:
             state = reference()
             if state is not None:
-                runtime.assign(state, self._value(node, new, given))
+                runtime.assign(state, self._value(node, new, given), is_fresh=True)
         return results
+
+    def _have_history(self, tensors: Sequence[Handle]) -> bool:
+        """Whether gradients are kept of an argument, or pass it."""
+        observers = self._runtime.observers
+        return any(has_history(observers, tensor._node) for tensor in tensors)
 
     def _queue(self, buffers: list[Buffer | Scalar]) -> None:
         """Queue the plan on the buffers of a run, of which those of the inputs are there."""

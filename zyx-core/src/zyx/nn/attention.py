@@ -139,7 +139,7 @@ class MultiheadAttention(Module):
             visible = upto if visible is None else visible.logical_and(upto)
         mask = self._one_mask(visible, added, extra)
         dropout_p = self.dropout if self.dropout and self.training else 0.0
-        found, weights = attend(q, k, v, mask, dropout_p, is_causal and not extra)
+        found, weights = attend(q, k, v, mask, dropout_p, causal_lower_right=is_causal and not extra)
         result = found.permute_dims((0, 2, 1, 3)).reshape((q.shape[0], n_q, self.embed_dim))
         result = call(self.out_proj, result)
         if average_attn_weights:

@@ -13,9 +13,8 @@ What belongs to a module is found by looking at its attributes, also in lists, t
 2. Other tensors are *buffers*, saved and not trained; those whose name begins with an underscore are not saved, either.
 3. Modules are parts; everything in them belongs to this module, too.
 
-Dropout and batch normalisation behave differently in training. A module whose mode was never set follows
-`zyx.set_training`, which is off at first; `train` and `eval` set the mode of a module and its parts, which then holds
-whatever the switch says, until ``train(None)`` lets them follow it again.
+Dropout and batch normalisation behave differently in training, in which a module begins: `eval` and `train` set the
+mode of a module and its parts.
 
 A function under `zyx.jit` that calls a module is traced again when the mode of a module that it called is another one
 (each mode keeps its trace), and when an attribute of such a module was replaced. What it cannot see is a change inside
@@ -26,7 +25,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from zyx import modes
 from zyx.nn.parameter import Parameter
 from zyx.nn.tree import is_buffer, members
 from zyx.runtime.runtime import current
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 class Module:
     """A part of a network; see the module. Subclasses define `forward`, and need not call ``super().__init__``."""
 
-    _mode: bool | None = None
+    _training: bool = True
     _revision: int = 0
 
     def __init__(self) -> None:
@@ -78,9 +76,9 @@ class Module:
         self.__dict__["_revision"] = self._revision + 1
 
     @property
-    def trace_key(self) -> tuple[int, bool | None]:
+    def trace_key(self) -> tuple[int, bool]:
         """What a trace that called this module depends on."""
-        return self._revision, self._mode
+        return self._revision, self._training
 
     # ---- what it has
 
@@ -176,19 +174,35 @@ class Module:
 
     @property
     def training(self) -> bool:
-        """Whether the module behaves as in training; see the Python module."""
+        """Whether the module behaves as in training, as it does at first; to set it leaves its parts as they are."""
         self._note_use()
-        return modes.training() if self._mode is None else self._mode
+        return self._training
 
-    def train(self, mode: bool | None = True) -> Self:
-        """Set the mode of this module and all in it; None lets them follow `zyx.set_training`. Return this module."""
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self.__dict__["_training"] = bool(mode)
+
+    def train(self, mode: bool = True) -> Self:
+        """Let this module and all in it behave as in training, or outside of it; return this module."""
         for module in self.modules():
-            module.__dict__["_mode"] = None if mode is None else bool(mode)
+            module.__dict__["_training"] = bool(mode)
         return self
 
     def eval(self) -> Self:
         """Let this module and all in it behave as outside of training; return this module."""
         return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Let all parameters require gradients, or none; return this module."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Let the parameters have no ``.grad``; or, unless `set_to_none`, zeros where they have one."""
+        for parameter in self.parameters():
+            grad = None if set_to_none else parameter.grad
+            parameter.grad = None if grad is None else grad * 0
 
     def to(self, device: str | None = None, dtype: DTypeLike | None = None) -> Self:
         """Move all parameters and buffers to `device`, and convert those of floats to `dtype`; return this module.

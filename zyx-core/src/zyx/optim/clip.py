@@ -1,4 +1,8 @@
-"""Bound gradients before a step. Gradients are not changed: bounded ones are returned, in the same order."""
+"""Bound gradients before a step: those given, of which bounded ones are returned; or ``.grad`` of parameters.
+
+grads, norm = clip_grad_norm(grads, 1.0); optimizer.step(grads)
+loss.backward(); norm = clip_grad_norm_(model.parameters(), 1.0); optimizer.step()
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,10 @@ from zyx import dtype as dtypes
 from zyx.errors import GradientError, ShapeError
 from zyx.functions.operands import is_tensor, wrap
 from zyx.functions.term import Term
+from zyx.tensor.creation import full
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from zyx.tensor.tensor import Tensor
 
@@ -77,3 +82,56 @@ def clip_grad_value(grads: Sequence[Tensor | None], clip_value: float) -> list[T
     if not clip_value >= 0.0:
         raise ShapeError(f"clip_grad_value: clip_value is at least 0, not {clip_value}")
     return [None if grad is None else grad.clip(-clip_value, clip_value) for grad in grads]
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Bound ``.grad`` of parameters as `clip_grad_norm` does; return the norm before.
+
+    Args:
+        parameters: Parameters; those without a gradient count for nothing.
+        max_norm: At least 0.
+        norm_type: p of the p-norm; infinity is the greatest magnitude.
+        error_if_nonfinite: Whether the norm is read, and refused if it is not finite.
+        foreach: Changes nothing.
+
+    Returns:
+        The norm of all gradients, of shape (); 0 where there are none.
+
+    Raises:
+        GradientError: The norm is not finite, with `error_if_nonfinite`. Then nothing has changed.
+        ShapeError: A negative `max_norm`, or a `norm_type` not above 0.
+    """
+    with_grads = _with_grads(parameters)
+    if not with_grads:
+        return full((), 0.0)
+    clipped, norm = clip_grad_norm([parameter.grad for parameter in with_grads], max_norm, norm_type)
+    if error_if_nonfinite and not math.isfinite(norm.item()):
+        raise GradientError(f"clip_grad_norm_: the norm of the gradients is {norm.item()}")
+    for parameter, grad in zip(with_grads, clipped, strict=True):
+        parameter.grad = grad
+    return norm
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Bound each element of ``.grad`` of parameters to between `-clip_value` and `clip_value`.
+
+    `foreach` changes nothing.
+
+    Raises:
+        ShapeError: `clip_value` is negative.
+    """
+    with_grads = _with_grads(parameters)
+    clipped = clip_grad_value([parameter.grad for parameter in with_grads], clip_value)
+    for parameter, grad in zip(with_grads, clipped, strict=True):
+        parameter.grad = grad
+
+
+def _with_grads(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    listed = [parameters] if is_tensor(parameters) else list(parameters)
+    return [parameter for parameter in listed if parameter.grad is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.errors import GradientError
+from zyx.optim.optimizer import grads_of
 from zyx.tensor.loading import LoadReport
 
 if TYPE_CHECKING:
@@ -33,14 +34,21 @@ class OptimizerGroup:
         if not self.params or len({id(parameter) for parameter in self.params}) < len(self.params):
             raise GradientError("a group takes at least one optimiser, and no parameter twice")
 
-    def step(self, grads: Sequence[Tensor | None]) -> None:
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Let the parameters have no ``.grad``; or, unless `set_to_none`, zeros where they have one."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none)
+
+    def step(self, grads: Sequence[Tensor | None] | None = None) -> None:
         """Make a step of each; `grads` are in the order of `params`, None for those that stay.
 
+        Without `grads`, they are what `Tensor.backward` left in ``.grad``.
+
         Raises:
-            GradientError: Another number of gradients.
+            GradientError: Another number of gradients; or none are given, and no parameter has a ``.grad``.
             ShapeError: A gradient of another shape than its parameter.
         """
-        listed = list(grads)
+        listed = grads_of(self.params, "OptimizerGroup") if grads is None else list(grads)
         if len(listed) != len(self.params):
             raise GradientError(f"the group has {len(self.params)} parameters and was given {len(listed)} gradients")
         for optimizer in self.optimizers:

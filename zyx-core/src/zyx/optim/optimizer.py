@@ -9,6 +9,8 @@
         optimizer.step(tape.gradient(loss, model.parameters()))
         return loss
 
+or, as in PyTorch, ``optimizer.zero_grad(); loss.backward(); optimizer.step()``.
+
 1. The parameters are fixed when the optimiser is made; gradients are given in their order, None for those that stay.
 2. State (moments, the count of steps, the learning rate) is made then, too, and held in tensors, so that a traced
    function finds it and updates it in place. It is kept in float32 for parameters of float16 and bfloat16.
@@ -138,17 +140,25 @@ class Optimizer(ABC):
 
     # ---- steps
 
-    def step(self, grads: Sequence[Tensor | None]) -> None:
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Let the parameters have no ``.grad``; or, unless `set_to_none`, zeros where they have one."""
+        for parameter in self.params:
+            grad = None if set_to_none else parameter.grad
+            parameter.grad = None if grad is None else grad * 0
+
+    def step(self, grads: Sequence[Tensor | None] | None = None) -> None:
         """Change the parameters along `grads`, which are given in their order; None leaves one as it is.
 
+        Without `grads`, along what `Tensor.backward` left in ``.grad``.
+
         Raises:
-            GradientError: Another number of gradients.
+            GradientError: Another number of gradients; or none are given, and no parameter has a ``.grad``.
             ShapeError: A gradient of another shape than its parameter.
             StateError: A setting was changed so that more must be kept, such as a momentum that was 0.
         """
         if self._runtime.tracing is not None:
             self._runtime.tracing.depends_on(self)
-        given = self._checked(grads)
+        given = self._checked(grads_of(self.params, type(self).__name__) if grads is None else grads)
         lacking = [name for name in self.state_names() if name not in self.state]
         if lacking:
             raise StateError(f"{type(self).__name__} was made without {', '.join(lacking)}; make a new one")
@@ -173,7 +183,7 @@ class Optimizer(ABC):
                 changed.append(target)
                 new.append(value.detach().cast(target.node.dtype).node)
         for target, node in zip(changed, new, strict=True):
-            self._runtime.assign(target, node)
+            self._runtime.assign(target, node, is_fresh=True)
         self._runtime.realize(changed)
 
     def _current_rate(self) -> Term:
@@ -259,6 +269,21 @@ class Optimizer(ABC):
     def _near(self, term: Term, like: Tensor) -> Term:
         """Return `term` on the device of `like`."""
         return Term(term.graph, term.graph.to_device(term.node, like.node.device))
+
+
+def grads_of(params: Sequence[Tensor], what: str) -> list[Tensor | None]:
+    """Return what `Tensor.backward` left.
+
+    Raises:
+        GradientError: Nothing.
+    """
+    found = [parameter.grad for parameter in params]
+    if all(grad is None for grad in found):
+        raise GradientError(
+            f"{what}.step: no parameter has a gradient; call loss.backward() before, in the same function under "
+            "zyx.jit, or give gradients: step(grads), as zyx.Tape and zyx.value_and_grad return them"
+        )
+    return found
 
 
 def _named(params: Iterable[Tensor] | Mapping[str, Tensor]) -> tuple[list[str], list[Tensor]]:

@@ -23,13 +23,14 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Protocol
 
-from zyx.graph.node import Binary
+from zyx.graph.node import Alias, Binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from zyx.graph.node import Leaf, Node
     from zyx.runtime.handle import Handle
+    from zyx.runtime.leaves import Wanted
 
 
 class Observer(Protocol):
@@ -76,20 +77,56 @@ class Observers:
     Attributes:
         references: To each that lives; where there is none, there is nobody to tell.
         pasts: By nodes that live, what was looked at and what that was made from.
+        wanted: By the ids of tensors, those that gradients are kept of; see `zyx.runtime.leaves`.
+        leaves: By nodes that live, which of these they stand for.
+        lost: By nodes that live, why no history of them is kept.
+        spent: By the ids of tensors that were differentiated, what that leaves of their history.
+        free: Nodes without history, made while gradients were off.
     """
 
     def __init__(self) -> None:
         self.references: list[weakref.ref[Observer]] = []
         self.pasts: dict[weakref.ref[Node], Past] = {}
+        self.wanted: dict[int, Wanted] = {}
+        self.leaves: dict[weakref.ref[Node], Wanted] = {}
+        self.lost: dict[weakref.ref[Node], str] = {}
+        self.spent: dict[int, tuple[str, weakref.ref[Handle]]] = {}
+        self.free: weakref.WeakSet[Node] = weakref.WeakSet()
+        self._quiet: Observer | None = None
+        self._quiet_blocks = 0
 
     def add(self, observer: Observer) -> None:
         """Tell `observer` from now on, for as long as it lives."""
         self.references.append(weakref.ref(observer, self.references.remove))
 
+    def quieten(self, quiet: Observer) -> None:
+        """Tell `quiet`, until `unquieten`: a block begins in which gradients are off, in whatever thread."""
+        self._quiet_blocks += 1
+        if self._quiet is None:
+            self._quiet = quiet
+            self.add(quiet)
+
+    def unquieten(self) -> None:
+        """End such a block."""
+        self._quiet_blocks -= 1
+        if self._quiet_blocks == 0:
+            self._quiet = None  # nobody else has it
+
+    @property
+    def are_following(self) -> bool:
+        """Whether one of them may want values that handles had before."""
+        return len(self.references) > (self._quiet is not None)
+
     @property
     def are_recording(self) -> bool:
         """Whether one of them keeps how values are computed."""
         return any(observer.is_recording for observer in self._living())
+
+    def are_of_a_handle(self, node: Node) -> bool:
+        """Return whether gradients may be asked for at `node` by a tensor that stood for it, as far as they know."""
+        if weakref.ref(node) in self.leaves:
+            return True
+        return any(node in getattr(observer, "recorded", ()) for observer in self._living())
 
     def created(self, handle: Handle) -> None:
         """Tell all of a new handle."""
@@ -101,12 +138,41 @@ class Observers:
         if self.references:
             for observer in self._living():
                 observer.computed(handle, node, leaf)
+        if self.leaves:
+            record = self.leaves.get(weakref.ref(node))
+            if record is not None and not record.is_result:
+                self.leaves[weakref.ref(leaf, self.leaves.pop)] = record
+            elif (
+                type(node) is not Alias or not node.detached
+            ):  # as what optimisers assign is: all parameters, each step
+                from zyx.runtime import leaves  # which programs without such tensors do without
+
+                leaves.computed(self, handle, node, leaf)
         past = self.pasts.get(weakref.ref(node))
         if past is not None:
             self.pasts[weakref.ref(leaf, self.pasts.pop)] = past
             if past.is_looked_at:
                 past.is_looked_at = False
                 past.origins = self._origins_of(node)
+
+    def keep(self, node: Node) -> bool:
+        """Return whether the history of `node` is kept once it is computed, so that nothing may be stored over it."""
+        if not self.leaves:
+            return False
+        from zyx.runtime import leaves  # as in `computed`
+
+        return weakref.ref(node) not in self.lost and leaves.has_history(self, node)
+
+    def assigning(self, handle: Handle, node: Node, *, is_fresh: bool) -> Node:
+        """Return what `handle` is to stand for when `node` is assigned to it, where there are `leaves`."""
+        if is_fresh:
+            record = self.wanted.get(id(handle))
+            if record is not None and not record.is_result:
+                self.leaves[weakref.ref(node, self.leaves.pop)] = record
+            return node
+        from zyx.runtime import leaves  # as in `computed`
+
+        return leaves.assigned(handle, node)
 
     def assigned(self, handle: Handle, old: Node) -> None:
         """Tell all that `handle` no longer stands for `old`."""

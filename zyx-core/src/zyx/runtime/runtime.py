@@ -116,13 +116,15 @@ class Runtime(Plans):
         if node.storage is not None and tracing is None and (node.sources or type(node) in KNOWN):
             leaf = computed_leaf(node, node.storage)
             handle._node = leaf
-            if self.observers.references or self.observers.pasts:
+            if self.observers.references or self.observers.pasts or self.observers.leaves:
                 self.observers.computed(handle, node, leaf)
             return leaf
         return node
 
-    def assign(self, handle: Handle, node: Node) -> None:
-        """Let `handle` stand for `node` from now on."""
+    def assign(self, handle: Handle, node: Node, *, is_fresh: bool = False) -> None:
+        """Let `handle` stand for `node` from now on. `is_fresh` says that nobody else has the node."""
+        if self.observers.leaves:
+            node = self.observers.assigning(handle, node, is_fresh=is_fresh)
         if self.traces and (tracing := self._tracing.get()) is not None:
             tracing.assign(handle, node)
             return
@@ -235,7 +237,7 @@ class Runtime(Plans):
                     and (leaf := self._compute_single(node)) is not None
                 ):
                     handle._node = leaf
-                    if self.observers.references or self.observers.pasts:
+                    if self.observers.references or self.observers.pasts or self.observers.leaves:
                         self.observers.computed(handle, node, leaf)
                     return
         self.realize([handle])
@@ -359,8 +361,8 @@ class Runtime(Plans):
             key = Key((key.structure, *(device.name for device in placed.values())), key.constants)
         donations: dict[Node, Node] = {}
         for node in nodes:
-            if type(node) in WRITTEN_TO and not placed and not self.observers.references:
-                if (leaf := written_over(node)) is not None and is_ours(leaf.storage):
+            if type(node) in WRITTEN_TO and not placed and not self.observers.are_following:
+                if (leaf := written_over(node)) is not None and is_ours(leaf.storage) and not self.observers.keep(node):
                     donations[node] = leaf
         if donations:
             over = [(nodes.index(node), leaves.index(old)) for node, old in donations.items()]

@@ -19,9 +19,10 @@ A trace is of the thread, or task, that runs the function: what others do meanwh
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from zyx.errors import TraceError
+from zyx.errors import GradientError, TraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from zyx.graph.node import Leaf, Node
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.handle import Handle
+    from zyx.runtime.leaves import Wanted
     from zyx.runtime.runtime import Runtime
     from zyx.shape import Shape
 
@@ -80,6 +82,7 @@ class Tracing:
         constants: Placeholders of arrays made inside, with their buffers.
         watched: Other objects that the trace depends on, by id.
         is_replayed: Whether what is traced will be done again, with other values.
+        grads: What `backward` gave in the function, and whether that was used.
     """
 
     is_replayed: bool = True
@@ -95,6 +98,7 @@ class Tracing:
         self.assigned: dict[int, tuple[Handle, Node]] = {}
         self.constants: list[tuple[Leaf, Buffer]] = []
         self.watched: dict[int, SupportsTraceKey] = {}
+        self.grads: dict[Wanted, tuple[Handle | None, bool]] = {}
 
     def depends_on(self, thing: SupportsTraceKey) -> SupportsTraceKey:
         """Note that the trace holds only while `thing` is as it is; return it."""
@@ -108,6 +112,7 @@ class Tracing:
         leaf = self._runtime.graph.leaf(shape, node.dtype, node.device)
         argument = Argument(type(handle).of(leaf, self._runtime), leaf)
         self.arguments.append(argument)
+        self._note_wanted(handle, leaf, argument.placeholder)
         same = self._same.setdefault(id(handle), [])
         same.append(argument)
         self._same[id(argument.placeholder)] = same
@@ -134,7 +139,26 @@ class Tracing:
         node = handle._node
         leaf = self._runtime.graph.leaf(node.shape, node.dtype, node.device)
         self.captured[id(handle)] = (handle, leaf)
+        self._note_wanted(handle, leaf)
         return leaf
+
+    def _note_wanted(self, handle: Handle, leaf: Leaf, placeholder: Handle | None = None) -> None:
+        """Let `leaf` stand for a tensor that gradients are kept of, if `handle` is one; and so its placeholder."""
+        observers = self._runtime.observers
+        if not observers.leaves:
+            return
+        from zyx.runtime.leaves import TRACED, has_history, note
+
+        record = observers.wanted.get(id(handle))
+        if record is None:
+            if has_history(observers, handle._node):
+                leaf.history = TRACED
+        else:
+            note(observers, leaf, record)
+            if placeholder is not None:
+                wanted, key = observers.wanted, id(placeholder)
+                wanted[key] = record
+                weakref.finalize(placeholder, wanted.pop, key, None)
 
     def assign(self, handle: Handle, node: Node) -> None:
         """Let `handle` stand for `node` from here on."""
@@ -172,6 +196,17 @@ class Tracing:
     def stream(self, state: Node) -> Node:
         """Return what stands for the state of a generator that random words are drawn from."""
         return state
+
+    def check_grads(self) -> None:
+        """Refuse gradients that `backward` gave and nobody used: no replay would leave them in ``.grad``."""
+        unused = [record for record, (grad, is_used) in self.grads.items() if grad is not None and not is_used]
+        if unused:
+            raise GradientError(
+                f"backward() in a function under zyx.jit gave {len(unused)} gradients that were not used there, and "
+                ".grad is not left by a traced call: step the optimiser in the same function, or return gradients, as "
+                "zyx.value_and_grad gives them"
+            )
+        self.grads.clear()
 
     def finish(self) -> None:
         """Let go of the tensors that stand for arguments: they refer to the trace. What was found outside is kept."""

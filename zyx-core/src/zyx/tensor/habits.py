@@ -201,11 +201,6 @@ def is_floating_point(x: Tensor) -> bool:
     return x.node.dtype.is_float
 
 
-def detached(x: Tensor) -> Tensor:
-    """The same values, at which gradients end."""
-    return x.detach()
-
-
 def is_cuda(x: Tensor) -> bool:
     """Whether it is on a device of the backend cuda."""
     return x.node.device.startswith("cuda")
@@ -230,7 +225,7 @@ METHODS: Final[dict[str, Any]] = {
     "dim": dim, "ndimension": dim, "numel": numel, "nelement": numel, "element_size": element_size,
     "is_floating_point": is_floating_point, "is_contiguous": is_contiguous,
     "_repr_html_": _html, "fill_": fill_, "zero_": zero_, "copy_": copy_,
-    "data": property(detached), "is_cuda": property(is_cuda),
+    "is_cuda": property(is_cuda),
 }  # fmt: skip
 #: What begins so belongs to Python's protocols and other libraries', which find out so that it is not there.
 _PRIVATE: Final = "_"

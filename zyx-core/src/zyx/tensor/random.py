@@ -21,7 +21,6 @@ from zyx.functions.operands import is_tensor, require, term_of, wrap
 from zyx.functions.sorting import places_in, sort_order
 from zyx.functions.term import Term
 from zyx.integers import as_index, is_several
-from zyx.modes import training as is_training
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.tensor.generator import draw, owner
 
@@ -240,13 +239,13 @@ def bernoulli(x: Tensor, *, generator: Generator | None = None) -> Tensor:
     return wrap((_unit(hit, wide) < term.cast(wide)).cast(term.dtype).node, x)
 
 
-def dropout(x: Tensor, p: float = 0.5, training: bool | None = None, *, generator: Generator | None = None) -> Tensor:
+def dropout(x: Tensor, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
     """Return `x` with each element 0 with probability `p`, and the others times ``1 / (1 - p)``.
 
     Args:
         x: Any shape.
         p: 0 to 1.
-        training: Whether to do so; else `x` is returned. None follows `zyx.set_training`.
+        training: Whether to do so; else `x` is returned.
         generator: Where random words come from.
 
     Raises:
@@ -258,7 +257,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool | None = None, *, generato
     term = term_of(x, "dropout")
     if not term.dtype.is_float:
         raise DTypeError(f"dropout takes floats, not {term.dtype}")
-    if not (is_training() if training is None else training) or p == 0.0:
+    if not training or p == 0.0:
         return x
     if p == 1.0:
         return wrap(term.like(0.0).node, x)

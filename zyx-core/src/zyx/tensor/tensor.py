@@ -37,7 +37,7 @@ from zyx.runtime.handle import Handle
 from zyx.runtime.lazy import file_of, leaf_of_file
 from zyx.runtime.runtime import current
 from zyx.shape import as_shape
-from zyx.tensor import convert
+from zyx.tensor import convert, gradients
 
 if TYPE_CHECKING:
     import os
@@ -51,15 +51,20 @@ class Tensor(Handle):
     """An array of numbers on a device, computed when needed.
 
     ``Tensor(data)`` takes numbers, nested lists, NumPy arrays, other tensors, and objects with ``__array__`` or
-    ``__dlpack__``; Python's floats become float32, integers int64. `dtype` converts, `device` places.
+    ``__dlpack__``; Python's floats become float32, integers int64. `dtype` converts, `device` places; with
+    `requires_grad` the values are taken over, without their history, and gradients are kept (`backward`).
     """
 
     __slots__ = ()
 
-    def __init__(self, data: object, dtype: DTypeLike | None = None, device: str | None = None) -> None:
+    def __init__(
+        self, data: object, dtype: DTypeLike | None = None, device: str | None = None, *, requires_grad: bool = False
+    ) -> None:
         runtime = current()
         place = None if device is None else runtime.device_name(device)
         super().__init__(node_from_data(data, None if dtype is None else as_dtype(dtype), place, runtime), runtime)
+        if requires_grad:
+            self.requires_grad_()
 
     @classmethod
     def from_file(
@@ -90,6 +95,16 @@ class Tensor(Handle):
     def mT(self) -> Tensor:  # the Array API's name
         """The tensor with its last two axes exchanged."""
         return movement.matrix_transpose(self)
+
+    # ---- gradients as in PyTorch
+
+    requires_grad = property(gradients.requires_grad, gradients.set_requires_grad)
+    grad = property(gradients.grad_of, gradients.set_grad)
+    is_leaf = property(gradients.is_leaf)
+    data = property(gradients.detached, gradients.set_data)
+    requires_grad_ = gradients.requires_grad_
+    retain_grad = gradients.retain_grad
+    backward = gradients.backward
 
     # ---- computing, placing, assigning
 
@@ -449,10 +464,12 @@ class Tensor(Handle):
         return self.of(self.node, self.runtime)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return self.of(self.node, self.runtime)  # values never change; assignment changes what a handle stands for
+        copied = self.of(self.node, self.runtime)  # values never change; assignment changes what a handle stands for
+        return gradients.copied_to(self, copied, memo) if gradients.is_wanted(self) else copied
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return Tensor, (convert.numpy(self),)  # by value, to the default device
+        values = convert.numpy(self)  # by value, to the default device
+        return (gradients.leaf_of, (Tensor, values)) if gradients.is_wanted(self) else (Tensor, (values,))
 
     if not TYPE_CHECKING:
 

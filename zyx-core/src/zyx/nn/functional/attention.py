@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
-from zyx.errors import DTypeError, ShapeError
+from zyx.errors import ArgumentError, DTypeError, ShapeError
 from zyx.functions.linalg import matmul
 from zyx.functions.operands import require, term_of, wrap
 from zyx.tensor.random import dropout
@@ -25,6 +26,8 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    causal_lower_right: bool = False,
 ) -> Tensor:
     """Return ``softmax(scale * query @ key.mT + mask) @ value``. Vaswani et al., "Attention is all you need", 2017.
 
@@ -34,12 +37,14 @@ def scaled_dot_product_attention(
         value: ``(..., heads, n_k, width_v)``.
         attn_mask: Broadcasts to ``(..., n_q, n_k)``. Bools tell which keys a query sees; floats are added to scores.
         dropout_p: Probability with which a weight is dropped, always: give 0 outside of training.
-        is_causal: Whether a query sees only keys up to its own place. The *last* query sees the last key, so query i
-            sees the keys up to ``i + n_k - n_q``: that is what decoding needs, where the keys of earlier places were
-            kept and a few queries come at the end. (PyTorch lets the first query see the first key; for sequences of
-            one length that is the same.)
+        is_causal: Whether a query sees only keys up to its own place: query i the keys up to i, so that the first query
+            sees the first key alone. Of more or fewer keys than queries, that was aligned at the last ones until 0.2; a
+            warning says so.
         scale: What the scores are multiplied by; None is ``1 / sqrt(width)``.
         enable_gqa: Whether `key` and `value` may have fewer heads, each for as many heads of `query` in a row.
+        causal_lower_right: As `is_causal`, but the *last* query sees the last key, so that query i sees the keys up to
+            ``i + n_k - n_q``: what decoding needs, where the keys of earlier places were kept and a few queries come at
+            the end. For sequences of one length it is the same. (PyTorch has it as a mask of that name.)
 
     Returns:
         ``(..., heads, n_q, width_v)``. A query that sees no key at all gives 0.
@@ -47,8 +52,21 @@ def scaled_dot_product_attention(
     Raises:
         ShapeError: Sizes that do not fit.
         DTypeError: Not of floats, or a mask of integers.
+        ArgumentError: Both `is_causal` and `causal_lower_right`.
     """
-    return attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)[0]
+    if is_causal and causal_lower_right:
+        raise ArgumentError("scaled_dot_product_attention: give is_causal or causal_lower_right, not both")
+    if is_causal and query.node.shape[-2] != key.node.shape[-2]:
+        warnings.warn(
+            f"scaled_dot_product_attention: is_causal=True of {query.node.shape[-2]} queries and {key.node.shape[-2]} "
+            "keys lets the first query see the first key, as PyTorch does; until zyx 0.2 the last saw the last: that "
+            "is causal_lower_right=True",
+            FutureWarning,
+            stacklevel=3,  # the wrapper that takes habits is between
+        )
+    return attend(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, causal_lower_right=causal_lower_right
+    )[0]
 
 
 def attend(
@@ -60,13 +78,17 @@ def attend(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    causal_lower_right: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return `scaled_dot_product_attention`, and the weights ``(..., n_q, n_k)`` that the values were summed with."""
     _check(query, key, value, enable_gqa=enable_gqa)
     groups = query.node.shape[-3] // key.node.shape[-3] if enable_gqa else 1
     if groups != 1:
         key, value = (_repeated(t, groups) for t in (key, value))
-    shares = _shares(_scores(query, key, scale), attn_mask, is_causal=is_causal)
+    scores = _scores(query, key, scale)
+    behind = scores.shape[-1] - scores.shape[-2] if causal_lower_right else 0
+    shares = _shares(scores, attn_mask, behind if is_causal or causal_lower_right else None)
     weights = wrap(shares.cast(query.node.dtype).node, query)
     if dropout_p:
         weights = dropout(weights, dropout_p, training=True)
@@ -106,10 +128,11 @@ def _scores(query: Tensor, key: Tensor, scale: float | None) -> Term:
     return term_of(matmul(query, key.mT, dtype=wide), "scaled_dot_product_attention") * factor
 
 
-def _shares(scores: Term, mask: Tensor | None, *, is_causal: bool) -> Term:
-    """Return the softmax of the scores that are seen along the last axis, and 0 where nothing is."""
-    n_q, n_k = scores.shape[-2:]
-    last = len(scores.shape) - 1
+def _shares(scores: Term, mask: Tensor | None, behind: int | None) -> Term:
+    """Return the softmax of the scores that are seen along the last axis, and 0 where nothing is.
+
+    Query i sees the keys up to ``i + behind``; all for None.
+    """
     if mask is not None:
         given = term_of(mask, "scaled_dot_product_attention")
         if given.dtype.is_bool:
@@ -118,11 +141,11 @@ def _shares(scores: Term, mask: Tensor | None, *, is_causal: bool) -> Term:
             scores = scores + given.cast(scores.dtype)
         else:
             raise DTypeError(f"scaled_dot_product_attention: a mask is of bools or floats, not {given.dtype}")
-        last = len(scores.shape) - 1
-    if is_causal:
-        scores = causal(scores).where(scores, -math.inf)
+    last = len(scores.shape) - 1
+    if behind is not None:
+        scores = causal(scores, behind).where(scores, -math.inf)
     top = scores.max((last,)).detach()
-    if mask is not None or (is_causal and n_q > n_k):
+    if mask is not None or (behind is not None and behind < 0):
         # Rows of nothing but minus infinities: infinity less infinity would be NaN, and 0 / 0 too.
         empty = top == -math.inf
         powers = (scores - empty.where(0.0, top)).exp()
@@ -131,8 +154,7 @@ def _shares(scores: Term, mask: Tensor | None, *, is_causal: bool) -> Term:
     return powers / powers.sum((last,))
 
 
-def causal(scores: Term) -> Term:
-    """Tell which keys, along the last axis, are not behind the query of the axis before, the last two being level."""
-    n_q, n_k = scores.shape[-2:]
+def causal(scores: Term, behind: int) -> Term:
+    """Tell which keys, along the last axis, are at most `behind` places after the query of the axis before."""
     last = len(scores.shape) - 1
-    return scores.iota(last, dtypes.int32) <= scores.iota(last - 1, dtypes.int32) + (n_k - n_q)
+    return scores.iota(last, dtypes.int32) <= scores.iota(last - 1, dtypes.int32) + behind

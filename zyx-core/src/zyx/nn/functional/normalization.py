@@ -10,7 +10,6 @@ import math
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
-from zyx import modes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.operands import require, term_of, wrap
@@ -151,7 +150,7 @@ def batch_norm(
     running_var: Tensor | None = None,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
-    training: bool | None = None,
+    training: bool = False,
     momentum: float | Tensor = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
@@ -165,7 +164,7 @@ def batch_norm(
         running_var: ``(C,)``; likewise, of the variance divided by n - 1.
         weight: ``(C,)``, multiplied in the end.
         bias: ``(C,)``, added in the end.
-        training: Whether it is training; None follows `zyx.set_training`.
+        training: Whether it is training.
         momentum: Weight of the new values; a tensor of one element if it changes.
         eps: Added to the variance.
 
@@ -178,16 +177,15 @@ def batch_norm(
         raise ShapeError(f"batch_norm takes (N, C, ...), not {term.shape}")
     if (running_mean is None) != (running_var is None):
         raise ShapeError("batch_norm takes both running values, or none")
-    is_training = modes.training() if training is None else training
     axes = [0, *range(2, len(term.shape))]
-    if is_training or running_mean is None or running_var is None:
+    if training or running_mean is None or running_var is None:
         count = shapes.size_of(term.shape) // max(term.shape[1], 1)
-        if is_training and count < 2:
+        if training and count < 2:
             raise ShapeError(f"batch_norm: in training each channel needs more than the one value of {term.shape}")
         mean = _mean(term, axes)
         centred = term - mean
         variance = _mean(centred * centred, axes)
-        if is_training and running_mean is not None and running_var is not None:
+        if training and running_mean is not None and running_var is not None:
             _follow(running_mean, mean, momentum)
             _follow(running_var, variance * (count / (count - 1)), momentum)
     else:

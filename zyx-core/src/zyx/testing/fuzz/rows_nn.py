@@ -184,7 +184,7 @@ def attention(d: Draw) -> Call:
     q = d.choices.pick(found) if found else d.leaf((heads, queries, width), dtype)
     k, v = d.leaf((heads, keys, width), dtype), d.leaf((heads, keys, width), dtype)
     return Call(
-        f"F.scaled_dot_product_attention({{0}}, {{1}}, {{2}}, is_causal={is_causal})",
+        f"F.scaled_dot_product_attention({{0}}, {{1}}, {{2}}, causal_lower_right={is_causal})",
         lambda q, k, v: meanings.attention(q, k, v, is_causal=is_causal), (q, k, v),
     )  # fmt: skip
 

@@ -46,7 +46,7 @@ def test_attention_is_that_of_float64(runtime: Runtime, shape: tuple[int, ...], 
             seen = rng.random((heads, queries, keys)) < 0.2
             seen[0, : queries // 2] = False
         given = None if seen is None else zyx.Tensor(seen)
-        result = F.scaled_dot_product_attention(q, k, v, given, is_causal=mask == "behind")
+        result = F.scaled_dot_product_attention(q, k, v, given, causal_lower_right=mask == "behind")
         if mask == "behind":
             seen = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
         given_q, given_k, given_v = (x.numpy().astype(np.float64) for x in (q, k, v))

@@ -1,0 +1,182 @@
+"""Tensors that gradients are kept of, and the history that hangs off what was computed from them.
+
+    w.requires_grad = True                  `Wanted`: w, and a place for its gradient
+    y = (w * x).sum(); y.item()             y is a leaf now; its `history` is the node that it was
+    y.backward()                            goes from there to the node of w
+
+1. `Observers.leaves` knows the nodes that stand for such tensors: each value that one has had, while somebody has it.
+2. What is computed from them keeps how, on its leaf: so history lives as long as the results it is of, and no longer.
+3. What is not kept has a text there that says why: what was assigned (a cache of keys would keep all that it ever was),
+   what a traced function gave, and what was differentiated already.
+4. Inside of a trace the placeholders stand for the tensors, and gradients are the trace's (`Tracing.grads`).
+
+Nothing of this is looked at before there is such a tensor.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Final
+
+from zyx.graph.node import Alias, Leaf
+from zyx.graph.walk import reached_from
+from zyx.modes import is_grad_enabled
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from zyx.graph.node import Node
+    from zyx.runtime.handle import Handle
+    from zyx.runtime.observer import Observers
+
+ASSIGNED: Final = (
+    "was assigned to a tensor and computed since, and no history is kept of such; compute it anew without assigning, "
+    "call backward() before its values are asked for, or assign its detach()"
+)
+TRACED: Final = (
+    "was computed by a function made by zyx.jit, of which no history is kept; call backward() inside that function, or "
+    "use zyx.value_and_grad there"
+)
+SPENT: Final = "was differentiated already, and its history is gone; the first time, call backward(retain_graph=True)"
+TAPED: Final = "was differentiated by a tape or zyx.grad and computed since, and its history is gone"
+
+
+class Wanted:
+    """A tensor that a gradient is kept of.
+
+    Attributes:
+        reference: To the tensor.
+        grad: Its gradient, if there is one.
+        is_result: Whether it was computed from others, and keeps its gradient by `retain_grad`.
+    """
+
+    __slots__ = ("grad", "is_result", "reference")
+
+    def __init__(self, reference: weakref.ref[Handle], *, is_result: bool = False) -> None:
+        self.reference = reference
+        self.grad: Handle | None = None
+        self.is_result = is_result
+
+
+def want(handle: Handle, *, is_result: bool = False) -> Wanted:
+    """Keep gradients of `handle` from now on; what its node is used for must be of this tensor alone."""
+    observers, key = handle.runtime.observers, id(handle)
+    wanted = observers.wanted
+    record = wanted[key] = Wanted(weakref.ref(handle, lambda _: wanted.pop(key, None)), is_result=is_result)
+    note(observers, handle._node, record)
+    return record
+
+
+def forget(handle: Handle) -> None:
+    """Keep no gradients of `handle` any more; what was computed from it by now still leads there, and gives it none."""
+    observers = handle.runtime.observers
+    observers.wanted.pop(id(handle), None)
+    observers.leaves.pop(weakref.ref(handle._node), None)
+
+
+def note(observers: Observers, node: Node, record: Wanted) -> None:
+    """Note that `node` stands for the tensor of `record`."""
+    observers.leaves[weakref.ref(node, observers.leaves.pop)] = record
+
+
+def wanted_at(observers: Observers, node: Node) -> Wanted | None:
+    """Return the tensor that `node` stands for, if gradients are kept of it."""
+    return observers.leaves.get(weakref.ref(node))
+
+
+def has_history(observers: Observers, node: Node) -> bool:
+    """Whether `node` was computed from a tensor that gradients are kept of, or is one."""
+    if not observers.leaves or not node.dtype.is_inexact:
+        return False
+    leaves, free = observers.leaves, observers.free
+    waiting, met = [node], {node}
+    while waiting:
+        node = waiting.pop()
+        kind = type(node)
+        if (kind is Leaf or kind is Alias) and weakref.ref(node) in leaves:
+            return True
+        if kind is Leaf:
+            if node.history is not None:  # type: ignore[attr-defined]  # a leaf has it
+                return True
+        elif node not in free:
+            for source in reached_from(node):
+                if source not in met:
+                    met.add(source)
+                    waiting.append(source)
+    return False
+
+
+def ways_of(observers: Observers, node: Node, arguments: Container[Node]) -> tuple[bool, bool]:
+    """Return whether `node` of a trace was made from tensors that gradients are kept of, and whether from arguments."""
+    if not node.dtype.is_inexact:
+        return False, False
+    is_kept = is_of_arguments = False
+    waiting, met = [node], {node}
+    while waiting:
+        node = waiting.pop()
+        if node in arguments:
+            is_of_arguments = True
+        elif weakref.ref(node) in observers.leaves:
+            is_kept = True
+        else:
+            new = [source for source in reached_from(node) if source not in met]
+            met.update(new)
+            waiting += new
+    return is_kept, is_of_arguments
+
+
+def computed(observers: Observers, handle: Handle, node: Node, leaf: Leaf) -> None:
+    """Keep how `leaf` was computed, if that leads to a tensor that gradients are kept of."""
+    record = observers.leaves.get(weakref.ref(node))
+    if record is not None:  # a result that keeps its gradient
+        note(observers, leaf, record)
+    if has_history(observers, node):
+        leaf.history = observers.lost.get(weakref.ref(node)) or observers.spent.get(id(handle), (node,))[0]
+
+
+def assigned(handle: Handle, node: Node) -> Node:
+    """Return what `handle` is to stand for when `node` is assigned to it, which others may have."""
+    runtime = handle.runtime
+    observers = runtime.observers
+    record = observers.wanted.get(id(handle))
+    if record is not None and not record.is_result:
+        if node is not handle._node and type(node) is not Alias:
+            node = runtime.graph.alias(node)  # a place of its own: other tensors may have that one
+        note(observers, node, record)
+    elif has_history(observers, node):
+        if not is_grad_enabled():
+            return runtime.graph.detach(node)
+        observers.lost[weakref.ref(node, observers.lost.pop)] = ASSIGNED
+    return node
+
+
+def spend(handle: Handle, why: str) -> None:
+    """Let go of the history of `handle`, now or when it is computed."""
+    observers, key = handle.runtime.observers, id(handle)
+    spent = observers.spent
+    spent[key] = (why, weakref.ref(handle, lambda _: spent.pop(key, None)))
+    node = handle._node
+    if type(node) is Leaf and node.history is not None and weakref.ref(node) not in observers.leaves:
+        node.history = why
+
+
+class Quiet:
+    """Cuts what is made while gradients are off (`zyx.no_grad`) from what it is made from."""
+
+    is_recording = False
+
+    def created(self, handle: Handle) -> None:
+        """Let the handle have no history."""
+        if is_grad_enabled():
+            return
+        observers, node = handle.runtime.observers, handle._node
+        if has_history(observers, node):
+            handle._node = handle.runtime.graph.detach(node)
+        elif node.sources:
+            observers.free.add(node)
+
+    def computed(self, handle: Handle, node: Node, leaf: Leaf) -> None:
+        """Do nothing."""
+
+    def assigned(self, handle: Handle, old: Node) -> None:
+        """Do nothing."""
