@@ -466,13 +466,15 @@ class Alias(Node):
     Attributes:
         detached: Whether gradients end here. If not, the node equals no other one, not even an alias of the same
             source: a place of its own for gradients to be taken at.
+        watch: Who wants to know of the gradients at it, or None; see `zyx.autograd.watching`.
     """
 
-    __slots__ = ("detached",)
+    __slots__ = ("detached", "watch")
 
     def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, detached: bool) -> None:
         super().__init__(shape, dtype, device, sources)
         self.detached = detached
+        self.watch: object = None
 
     @property
     def attributes(self) -> tuple[object, ...]:

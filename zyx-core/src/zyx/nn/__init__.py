@@ -5,7 +5,7 @@ Names, arguments, names of parameters and first values are PyTorch's, so that sa
 """
 
 from zyx.functions import taking_habits
-from zyx.nn import functional
+from zyx.nn import functional, init
 from zyx.nn.activation import (
     CELU,
     ELU,
@@ -83,7 +83,7 @@ __all__ = [
     "NLLLoss", "PReLU", "Parameter", "PositionalEncoding", "RMSNorm", "RNNCell", "ReLU", "ReLU6", "Sequential",
     "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh", "TransformerDecoder",
     "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "Upsample",
-    "functional",
+    "functional", "init",
 ]  # fmt: skip
 
 for _layer in [globals()[name] for name in __all__ if name != "LoadReport"]:

@@ -77,8 +77,9 @@ class BatchNorm(Module):
             x, self.running_mean, self.running_var, self.weight, self.bias, is_training, momentum, self.eps
         )
 
-    def describe(self) -> str:
-        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
+    def extra_repr(self) -> str:
+        text = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.weight is not None}"
+        return f"{text}, bias={self.bias is not None}, track_running_stats={self.running_mean is not None}"
 
 
 class BatchNorm1d(BatchNorm):

@@ -104,8 +104,8 @@ class _Cell(Module):
         node = x.node
         return zeros(*node.shape[:-1], self.hidden_size, dtype=node.dtype, device=node.device)
 
-    def describe(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}"
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias_ih is not None else ", bias=False")
 
 
 class RNNCell(_Cell):
@@ -135,6 +135,9 @@ class RNNCell(_Cell):
         """Return the next hidden state of ``(N, input_size)`` and ``(N, hidden_size)``, which is 0 if it is None."""
         h = self._zeros(x) if h is None else h
         return rnn_step(self._given(x) + self._kept(h), self.nonlinearity)
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + ("" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}")
 
 
 class LSTMCell(_Cell):

@@ -56,6 +56,6 @@ class Embedding(Module):
     def forward(self, indices: Tensor) -> Tensor:
         return embedding(indices, self.weight, self.padding_idx)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.weight.shape[0]}, {self.weight.shape[1]}{padding}"

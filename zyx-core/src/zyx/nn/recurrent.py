@@ -135,10 +135,12 @@ class _Recurrent(Module):
         weights = Weights(*(getattr(self, name + suffix) for name in names))
         return over_steps(self._cell, sequence, state, weights, is_backward=suffix.endswith("_reverse"))
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
         text += f", num_layers={self.num_layers}" if self.num_layers > 1 else ""
+        text += "" if vars(self)["bias_ih_l0"] is not None else ", bias=False"
         text += ", batch_first=True" if self.batch_first else ""
+        text += f", dropout={self.dropout}" if self.dropout else ""
         return text + (", bidirectional=True" if self.bidirectional else "")
 
 

@@ -73,7 +73,7 @@ class PositionalEncoding(Module):
         rows = self._table[:length].astype(x.dtype)
         return call(self.dropout, x + (rows.expand_dims(1) if len(shape) == 3 and is_first else rows))
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return f"{self._table.shape[0]}, {self._table.shape[1]}"
 
 
