@@ -1,7 +1,7 @@
-"""Every layer, loss, optimiser and schedule of PyTorch beside ours: from the same weights forward, gradients, ten steps.
+"""Every layer, loss, optimiser and schedule beside PyTorch's: from the same weights forward, gradients, ten steps.
 
-The rows are in `torch_rows` and `torch_optimisers`; a class of `torch.nn` is there or has a reason not to be. At the end
-the table of the greatest differences is printed, each over the greatest value of what is compared.
+The rows are in `torch_rows` and `torch_optimisers`; a class of PyTorch has a row or a reason not to. At the end the
+table of the greatest differences is printed, each over the greatest value of what is compared.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import functools
 
 import numpy as np
 import pytest
+import torch_optimisers as optimisers
 import torch_rows as rows
 
 import zyx
@@ -21,7 +22,12 @@ torch = pytest.importorskip("torch", reason="PyTorch, which these tests compare 
 TOLERANCE = 1e-4
 STEPS = 10
 #: Text that PyTorch's modules have for settings that change nothing here, and its class of one inner layer.
-SAID_OTHERWISE = {", inplace=False": "", "(inplace=False)": "()", "NonDynamicallyQuantizableLinear": "Linear"}
+SAID_OTHERWISE = {
+    ", inplace=False": "",
+    "(inplace=False)": "()",
+    ", options=None": "",
+    "NonDynamicallyQuantizableLinear": "Linear",
+}
 TABLE: dict[str, list[float | None]] = {}
 
 
@@ -179,11 +185,12 @@ def test_a_loss_agrees(name, place):
     if isinstance(theirs, torch.nn.Module):
         check_text_and_state(name, ours, theirs)
         ours.load_state_dict(theirs.state_dict())
-    taken = [torch.tensor(a, requires_grad=a.dtype.kind == "f") for a in arrays]
+    slopes = [a.dtype.kind == "f" and a is not rows.SIGNS for a in arrays]
+    taken = [torch.tensor(a, requires_grad=slope) for a, slope in zip(arrays, slopes, strict=True)]
     wanted = theirs(*taken)
     wanted.sum().backward()
     given = [zyx.Tensor(a) for a in arrays]
-    floats = [x for x in given if x.dtype.is_float]
+    floats = [x for x, slope in zip(given, slopes, strict=True) if slope]
     with zyx.Tape() as tape:
         found = ours(*given)
         total = found.sum()
@@ -221,9 +228,7 @@ def descended(ours, theirs, arrays):
 
 def test_every_layer_and_loss_of_pytorch_has_a_row_or_a_reason():
     classes = {
-        name
-        for name, value in vars(torch.nn).items()
-        if isinstance(value, type) and issubclass(value, torch.nn.Module)
+        name for name, value in vars(torch.nn).items() if isinstance(value, type) and issubclass(value, torch.nn.Module)
     }
     covered = rows.LAYERS.keys() | rows.LOSSES.keys()
     assert covered | rows.NO_ROW.keys() == classes
@@ -235,7 +240,9 @@ def test_every_function_of_pytorch_is_there_or_has_a_reason():
     functions = {
         name
         for name, value in vars(torch.nn.functional).items()
-        if callable(value) and name[0].islower() and getattr(value, "__module__", "").startswith(("torch.nn", "torch._C._nn", "torch.func", "torch._jit"))
+        if callable(value)
+        and name[0].islower()
+        and getattr(value, "__module__", "").startswith(("torch.nn", "torch._C._nn", "torch.func", "torch._jit"))
     }
     assert {name for name in functions if not hasattr(F, name)} <= rows.ABSENT_FUNCTIONS.keys()
 
@@ -255,7 +262,7 @@ def test_functions_with_given_choices_agree():
     pairs = []
     for name, array, given, options in (
         ("fractional_max_pool2d", x, samples, {"kernel_size": 2, "output_size": (4, 5)}),
-        ("fractional_max_pool2d", x, samples, {"kernel_size": (3, 2), "output_ratio": 0.5}),
+        ("fractional_max_pool2d", x, samples, {"kernel_size": (3, 2), "output_ratio": (0.5, 0.4)}),
         ("fractional_max_pool3d", volume, more, {"kernel_size": 2, "output_size": (3, 4, 5)}),
     ):
         ours = getattr(F, name)(zyx.Tensor(array), return_indices=True, _random_samples=zyx.Tensor(given), **options)
@@ -275,9 +282,10 @@ def test_pictures_read_at_places_agree(mode, padding, corners):
     (x, theta, volume, affine) = drawn([(2, 3, 5, 7), (2, 2, 3), (1, 2, 3, 4, 5), (1, 3, 4)], 5)
     cases = [(x, theta, (2, 3, 6, 4))] + ([(volume, affine, (1, 2, 3, 3, 4))] if mode != "bicubic" else [])
     for picture, maps, size in cases:
-        ours, theirs = [zyx.Tensor(a) for a in (picture, maps)], [
-            torch.tensor(a, requires_grad=True) for a in (picture, maps)
-        ]
+        ours, theirs = (
+            [zyx.Tensor(a) for a in (picture, maps)],
+            [torch.tensor(a, requires_grad=True) for a in (picture, maps)],
+        )
         options = {"mode": mode, "padding_mode": padding, "align_corners": corners}
         wanted = torch.nn.functional.grid_sample(
             theirs[0], torch.nn.functional.affine_grid(theirs[1], size, corners), **options
@@ -304,3 +312,89 @@ def test_attention_by_a_function_agrees():
     assert worst(zip(found, wanted, strict=True)) <= TOLERANCE
 
 
+# ---- optimisers and schedules
+
+
+def followed(optimizer, reference, ours, theirs, scheduler=None):
+    """Make the same ten steps with both, traced with ours; return how far parameters are apart at most."""
+    random = np.random.default_rng(8)
+    step = zyx.jit(optimizer.step)
+    found = []
+    for _ in range(STEPS):
+        gradients = [random.standard_normal(p.shape).astype(np.float32) for p in ours]
+        step([zyx.Tensor(gradient) for gradient in gradients])
+        for parameter, gradient in zip(theirs, gradients, strict=True):
+            parameter.grad = torch.tensor(gradient)
+        reference.step()
+        if scheduler is not None:
+            scheduler.step()
+        found.append(worst(zip(ours, theirs, strict=True)))
+    return max(found)
+
+
+def parameters_of(shapes):
+    arrays = drawn(shapes, 7)
+    return [zyx.Tensor(a) for a in arrays], [torch.tensor(a, requires_grad=True) for a in arrays]
+
+
+@pytest.mark.parametrize(("name", "place"), numbered(optimisers.OPTIMISERS))
+def test_an_optimiser_agrees(name, place):
+    settings = optimisers.OPTIMISERS[name][place]
+    ours, theirs = parameters_of([(5, 7), (4, 3)] if name == "Muon" else [(5, 7), (7,), (3, 4, 2), ()])
+    optimizer = getattr(zyx.optim, name)(ours, **settings)
+    reference = getattr(torch.optim, name)(theirs, **settings)
+    TABLE[label(f"optim.{name}", place)] = found = [None, None, followed(optimizer, reference, ours, theirs)]
+    assert found[2] <= optimisers.LOOSE.get(name, (TOLERANCE, ""))[0]
+
+
+@pytest.mark.parametrize("name", optimisers.SCHEDULES)
+def test_a_schedule_agrees(name):
+    schedule, make = optimisers.SCHEDULES[name]
+    ours, theirs = parameters_of([(5, 7)])
+    reference = torch.optim.SGD(theirs, 0.1)
+    scheduler = make(torch.optim.lr_scheduler, reference)
+    found = followed(zyx.optim.SGD(ours, schedule), reference, ours, theirs, scheduler)
+    TABLE[f"optim.{name}"] = [None, None, found]
+    assert found <= TOLERANCE
+
+
+def test_every_optimiser_and_schedule_of_pytorch_has_a_row_or_a_reason():
+    there = {name for name, value in vars(torch.optim).items() if isinstance(value, type)}
+    assert there == optimisers.OPTIMISERS.keys() | optimisers.NO_ROW.keys()
+    module = torch.optim.lr_scheduler
+    there = {
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_")
+    }
+    assert there == optimisers.SCHEDULES.keys() | optimisers.NO_SCHEDULE.keys()
+
+
+def test_groups_of_parameters_agree():
+    ours, theirs = parameters_of([(5, 7), (7,), (3, 4)])
+
+    def groups(p):
+        return [{"params": p[:1]}, {"params": p[1:2], "lr": 0.3, "momentum": 0.5}]
+
+    optimizer = zyx.optim.SGD(groups(ours), lr=0.1, weight_decay=0.1)
+    reference = torch.optim.SGD(groups(theirs), lr=0.1, weight_decay=0.1)
+    for each, parameters in ((optimizer, ours), (reference, theirs)):
+        each.add_param_group({"params": parameters[2:], "weight_decay": 0.0, "nesterov": True, "momentum": 0.9})
+        each.param_groups[0]["lr"] = 0.05
+    assert [group["lr"] for group in optimizer.param_groups] == [group["lr"] for group in reference.param_groups]
+    TABLE["parameter groups"] = found = [None, None, followed(optimizer, reference, ours, theirs)]
+    assert found[2] <= TOLERANCE
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+@pytest.mark.parametrize("threshold_mode", ["rel", "abs"])
+def test_a_rate_falls_on_a_plateau_as_in_pytorch(mode, threshold_mode):
+    ours, theirs = parameters_of([(2,)])
+    optimizer, reference = zyx.optim.SGD(ours, lr=0.1), torch.optim.SGD(theirs, lr=0.1)
+    settings = {"mode": mode, "factor": 0.5, "patience": 1, "threshold": 0.1, "cooldown": 2, "min_lr": 0.02}
+    plateau = zyx.optim.ReduceLROnPlateau(optimizer, threshold_mode=threshold_mode, **settings)
+    their_plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(reference, threshold_mode=threshold_mode, **settings)
+    for measure in (1.0, 0.95, 0.7, 0.8, 0.69, 0.68, 0.9, 1.2, 1.25, 1.3, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3):
+        plateau.step(zyx.Tensor(measure))
+        their_plateau.step(measure)
+        assert optimizer.lr == optimizer.param_groups[0]["lr"] == pytest.approx(reference.param_groups[0]["lr"])

@@ -1,4 +1,4 @@
-"""What is compared with PyTorch, row by row: layers and losses with their inputs, optimisers, schedules; and what is not.
+"""What is compared with PyTorch, row by row: layers and losses with their inputs; and what is not, and why.
 
 A layer or loss is made by the same function from our `nn` and theirs. Inputs are shapes, of which normal numbers are
 drawn, or arrays.
@@ -16,11 +16,6 @@ BITS = (np.arange(20).reshape(5, 4) % 3 == 0).astype(F32)
 TOKENS = np.array([[1, 5, 2], [0, 9, 5]])
 
 
-def calm(make):
-    """Return a maker whose layer makes no random choices."""
-    return lambda of: make(of).eval()
-
-
 #: By the name of the class: rows of how to make the layer, its inputs, and options: "training" is the mode, "keywords"
 #: are arguments of the call.
 LAYERS = {
@@ -32,7 +27,7 @@ LAYERS = {
     "Conv1d": [(lambda of: of.Conv1d(4, 6, 3, padding=1, groups=2), [SOUND], {})],
     "Conv2d": [
         (lambda of: of.Conv2d(4, 6, 3, stride=2, padding=1, bias=False), [IMAGE], {}),
-        (lambda of: of.Conv2d(4, 4, (3, 2), dilation=(2, 1), padding="same"), [IMAGE], {}),
+        (lambda of: of.Conv2d(4, 4, (3, 5), dilation=(2, 1), padding="same"), [IMAGE], {}),
         (lambda of: of.Conv2d(4, 4, 3, padding=1, padding_mode="reflect"), [IMAGE], {}),
     ],
     "Conv3d": [(lambda of: of.Conv3d(2, 3, 2, padding=1), [VOLUME], {})],
@@ -188,7 +183,11 @@ LAYERS = {
     },
     "Sequential": [(lambda of: of.Sequential(of.Linear(3, 4), of.ReLU(), of.Linear(4, 2)), [(5, 3)], {})],
     "AdaptiveLogSoftmaxWithLoss": [
-        (lambda of: of.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], div_value=2.0, head_bias=True), [(5, 8), np.array([0, 4, 11, 2, 6])], {})
+        (
+            lambda of: of.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], div_value=2.0, head_bias=True),
+            [(5, 8), np.array([0, 4, 11, 2, 6])],
+            {},
+        )
     ],
     "LazyLinear": [(lambda of: of.LazyLinear(3), [(4, 5)], {"lazy": True})],
     **{
@@ -227,8 +226,8 @@ LOSSES = {
         (lambda of, t: of.LinearCrossEntropyLoss(6, 4, out_features=(2,)), [(5, 6), np.array([[0, 1]] * 5)]),
     ],
     "KLDivLoss": [
-        (lambda of, t: of.KLDivLoss("batchmean"), [(5, 4), np.full((5, 4), 0.25, F32)]),
-        (lambda of, t: of.KLDivLoss("sum", log_target=True), [(5, 4), (5, 4)]),
+        (lambda of, t: of.KLDivLoss(reduction="batchmean"), [(5, 4), np.full((5, 4), 0.25, F32)]),
+        (lambda of, t: of.KLDivLoss(reduction="sum", log_target=True), [(5, 4), (5, 4)]),
     ],
     "PoissonNLLLoss": [
         (lambda of, t: of.PoissonNLLLoss(full=True), [(5, 4), np.arange(20, dtype=F32).reshape(5, 4)]),

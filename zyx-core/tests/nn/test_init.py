@@ -58,7 +58,7 @@ def test_eye_and_dirac_give_back_what_comes_in():
         (lambda w: init.uniform_(w, -1, 3), 1.0, 4 / math.sqrt(12), None),
         (lambda w: init.normal_(w, 2.0, 0.5), 2.0, 0.5, None),
         (lambda w: init.xavier_uniform_(w, 2.0), 0.0, 2 * math.sqrt(2 / 500), 2 * math.sqrt(6 / 500)),
-        (lambda w: init.xavier_normal_(w), 0.0, math.sqrt(2 / 500), None),
+        (init.xavier_normal_, 0.0, math.sqrt(2 / 500), None),
         (lambda w: init.kaiming_uniform_(w, a=1.0), 0.0, math.sqrt(1 / 400), math.sqrt(3 / 400)),
         (lambda w: init.kaiming_normal_(w, mode="fan_out", nonlinearity="relu"), 0.0, math.sqrt(2 / 100), None),
     ],

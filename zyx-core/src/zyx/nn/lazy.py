@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from zyx.dtype import float32
 from zyx.errors import ShapeError, StateError
 from zyx.functions.operands import require
 from zyx.nn import batch_norm, convolution
@@ -15,6 +16,7 @@ from zyx.nn.linear import Linear
 from zyx.nn.module import Module
 
 if TYPE_CHECKING:
+    from zyx.dtype import DTypeLike
     from zyx.tensor.loading import LoadReport
 
 
@@ -122,19 +124,34 @@ class LazyBatchNorm3d(_Lazy):
     becomes = batch_norm.BatchNorm3d
 
 
-class LazyInstanceNorm1d(_Lazy):
+class _LazyInstanceNorm(_Lazy):
+    """Unlike the layers that they become, these have weights and running values by default, as in PyTorch."""
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        super().__init__(eps, momentum, affine, track_running_stats, dtype, device)
+
+
+class LazyInstanceNorm1d(_LazyInstanceNorm):
     """`InstanceNorm1d` of as many channels as its first input has."""
 
     becomes = batch_norm.InstanceNorm1d
 
 
-class LazyInstanceNorm2d(_Lazy):
+class LazyInstanceNorm2d(_LazyInstanceNorm):
     """`InstanceNorm2d` of as many channels as its first input has."""
 
     becomes = batch_norm.InstanceNorm2d
 
 
-class LazyInstanceNorm3d(_Lazy):
+class LazyInstanceNorm3d(_LazyInstanceNorm):
     """`InstanceNorm3d` of as many channels as its first input has."""
 
     becomes = batch_norm.InstanceNorm3d

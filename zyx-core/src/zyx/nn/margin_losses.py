@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zyx.dtype import float32
 from zyx.functions import losses
 from zyx.integers import as_index
+from zyx.nn.distances import PairwiseDistance
 from zyx.nn.functional import ctc, margins
 from zyx.nn.linear import Linear
 from zyx.nn.module import Module
@@ -155,7 +156,8 @@ class TripletMarginWithDistanceLoss(Module):
         swap: bool = False,
         reduction: str = "mean",
     ) -> None:
-        self.distance_function, self.margin, self.swap, self.reduction = distance_function, margin, swap, reduction
+        self.distance_function = PairwiseDistance() if distance_function is None else distance_function
+        self.margin, self.swap, self.reduction = margin, swap, reduction
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return margins.triplet_margin_with_distance_loss(
@@ -213,6 +215,11 @@ class LinearCrossEntropyLoss(Module):
         self.linear = Linear(in_features, self.num_classes * math.prod(self.out_features), bias, dtype, device)
         self.reduction, self.weight, self.label_smoothing = reduction, weight, label_smoothing
         self.ignore_index = None if ignore_index is None else as_index(ignore_index, "ignore_index")
+
+    def extra_repr(self) -> str:
+        text = f"in_features={self.linear.in_features}, num_classes={self.num_classes}"
+        text += f", out_features={self.out_features}, bias={self.linear.bias is not None}, reduction={self.reduction}"
+        return f"{text}, ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}"
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         if not self.out_features:
