@@ -14,7 +14,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions import formulas, take_habits
-from zyx.functions.operands import align, float_dtype, require, term_of, wrap
+from zyx.functions.operands import align, float_dtype, kept, require, term_of, wrap
 from zyx.integers import as_integer
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def elementwise(
         given = {require(x, what).node.shape for x in operands[:2]}
         if len(given) > 1:
             raise ShapeError(f"{what}: prediction and target have shapes {' and '.join(map(str, sorted(given)))}")
-    dtype = terms[0].dtype
+    dtype = kept(terms[0].dtype)
     wide = dtypes.accumulator(dtype)
     return wrap(reduced(formula(*(term.cast(wide) for term in terms)), reduction).cast(dtype).node, like)
 
@@ -343,7 +343,7 @@ def _class_scores(x: Tensor, what: str) -> tuple[Term, int, DType]:
     term = term_of(x, what)
     if not term.shape:
         raise ShapeError(f"{what} needs an axis of classes; the shape is ()")
-    dtype = float_dtype(term.dtype)
+    dtype = kept(float_dtype(term.dtype))
     return term.cast(dtypes.accumulator(dtype)), 0 if len(term.shape) == 1 else 1, dtype
 
 

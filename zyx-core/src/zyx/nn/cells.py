@@ -16,6 +16,7 @@ from zyx.functions.elementwise import tanh
 from zyx.functions.joining import chunk
 from zyx.functions.operands import require
 from zyx.integers import as_index
+from zyx.modes import set_low_precision
 from zyx.nn import initial
 from zyx.nn.functional.linear import linear
 from zyx.nn.module import Module
@@ -95,10 +96,12 @@ class _Cell(Module):
         self.bias_hh = initial.within(bound, (rows,), dtype, device) if bias else None
 
     def _given(self, x: Tensor) -> Tensor:
-        return linear(require(x, type(self).__name__), self.weight_ih, self.bias_ih)
+        with set_low_precision(None):  # a state is of one type from step to step
+            return linear(require(x, type(self).__name__), self.weight_ih, self.bias_ih)
 
     def _kept(self, h: Tensor) -> Tensor:
-        return linear(h, self.weight_hh, self.bias_hh)
+        with set_low_precision(None):
+            return linear(h, self.weight_hh, self.bias_hh)
 
     def _zeros(self, x: Tensor) -> Tensor:
         node = x.node

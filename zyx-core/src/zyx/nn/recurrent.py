@@ -16,6 +16,7 @@ from zyx.errors import ShapeError
 from zyx.functions.joining import concat, stack
 from zyx.functions.operands import require
 from zyx.integers import as_index
+from zyx.modes import set_low_precision
 from zyx.nn import initial
 from zyx.nn.cells import check_nonlinearity
 from zyx.nn.module import Module
@@ -133,7 +134,8 @@ class _Recurrent(Module):
         """Return the outputs of one layer in one direction, and its last state."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         weights = Weights(*(getattr(self, name + suffix) for name in names))
-        return over_steps(self._cell, sequence, state, weights, is_backward=suffix.endswith("_reverse"))
+        with set_low_precision(None):  # a state is of one type from step to step
+            return over_steps(self._cell, sequence, state, weights, is_backward=suffix.endswith("_reverse"))
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
