@@ -20,6 +20,7 @@ from zyx.functions.operands import align, common_dtype, first_tensor, lowered, n
 from zyx.functions.reduction import sum_dtype
 from zyx.functions.term import Term, broadcast_shapes
 from zyx.integers import as_index, is_several
+from zyx.modes import low_precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,9 @@ __all__ = ["cross", "dot", "matmul", "matrix_power", "outer", "tensordot", "trac
 def factors(operands: Sequence[Operand], what: str, dtype: DTypeLike | None = None) -> tuple[Tensor, list[Term], DType]:
     """Return a tensor among `operands`, all of them in the type of the sums, and the type of the result."""
     like = first_tensor(operands, what)
-    common = lowered(common_dtype(operands, what))
+    common = common_dtype(operands, what)
+    if low_precision() is not None:
+        common = lowered(common)
     target = (dtypes.int64 if common.is_bool else common) if dtype is None else as_dtype(dtype)
     wide = dtypes.accumulator(target)
     graph = like.runtime.graph

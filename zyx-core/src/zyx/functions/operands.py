@@ -71,7 +71,8 @@ def term_of(x: object, what: str) -> Term:
 
 def wide_term(x: object, what: str) -> Term:
     """Return the term of an operand of what `zyx.autocast` lets be computed, and result, in float32."""
-    term = term_of(x, what)
+    tensor = require(x, what)
+    term = Term(tensor.runtime.graph, tensor.node)  # as `term_of`, which would be one more call of those made most
     return term if low_precision() is None else term.cast(kept(term.dtype))
 
 
