@@ -79,6 +79,7 @@ from zyx.version import __version__
 if TYPE_CHECKING:
     from zyx import amp as amp
     from zyx import compute as compute
+    from zyx import data as data
     from zyx import fft as fft
     from zyx import io as io
     from zyx import linalg as linalg
@@ -140,7 +141,7 @@ _LAZY: Final = {
 }  # fmt: skip
 """What is imported when it is first used: modules, and their names here, which their own `__all__` has as well."""
 _HOMES: Final = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES: Final = ("amp", "compute", "fft", "io", "linalg", "nn", "optim", "tree")
+_MODULES: Final = ("amp", "compute", "data", "fft", "io", "linalg", "nn", "optim", "tree")
 
 __all__ = [
     "DType", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__", "bfloat16", "bool",

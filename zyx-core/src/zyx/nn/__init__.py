@@ -48,6 +48,7 @@ from zyx.nn.dropout import ChannelDropout, Dropout
 from zyx.nn.dropping import AlphaDropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from zyx.nn.embedding import Embedding, EmbeddingBag
 from zyx.nn.folding import ChannelShuffle, Fold, PixelShuffle, PixelUnshuffle, Unfold
+from zyx.nn.functional_call import functional_call
 from zyx.nn.lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
@@ -313,7 +314,7 @@ __all__ = [
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",
-    "functional",
+    "functional", "functional_call",
     "init",
 ]  # fmt: skip
 
