@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
@@ -93,9 +94,7 @@ class DataLoader:
 
     def __len__(self) -> int:
         """Return how many batches a pass has."""
-        count = (
-            len(self.sampler) if self.sampler is not None and hasattr(self.sampler, "__len__") else len(self.dataset)
-        )
+        count = len(self.sampler) if isinstance(self.sampler, Sized) else len(self.dataset)
         if self.batch_size is None:
             return count
         return count // self.batch_size if self.drop_last else math.ceil(count / self.batch_size)

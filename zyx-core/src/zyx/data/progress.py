@@ -20,6 +20,8 @@ def shown(batches: Iterator[Any], total: int, name: str, stream: TextIO | None =
     ::
 
         train  [#########.....................]  150/500  82.1/s  0:04 left
+
+    (`rich` has such lines, too, but allows one at a time: two loaders may be read side by side.)
     """
     out = sys.stderr if stream is None else stream
     is_terminal = out.isatty()

@@ -38,23 +38,18 @@ def is_buffer(name: str, member: Member) -> bool:
     return isinstance(member, Tensor) and not isinstance(member, Parameter) and not name.startswith("_")
 
 
-def places(module: Module, module_class: type[Module]) -> Iterator[tuple[str, Any, Any, Tensor]]:
-    """Yield the name of each tensor in a module and its parts, what holds it (a dict or a list), under what, and it.
+def places(
+    module: Module, module_class: type[Module], prefix: str = "", path: tuple[Module, ...] = ()
+) -> Iterator[tuple[str, Any, Any, Tensor]]:
+    """Yield the name of each tensor in a module and its parts, what holds it (a dict, list or tuple), the key, and it.
 
-    A tensor comes under each of its names. Those in tuples, which cannot be exchanged, are in nothing that holds them.
+    A tensor comes under each of its names. A part may refer to the whole, which is not looked into again.
     """
-    seen: set[int] = set()
-    waiting: list[tuple[str, Module]] = [("", module)]
-    while waiting:
-        prefix, current = waiting.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        for name, holder, key, value in _held(current.__dict__, prefix):
-            if isinstance(value, module_class):
-                waiting.append((name, value))
-            else:
-                yield name, holder, key, value
+    for name, holder, key, value in _held(module.__dict__, prefix):
+        if not isinstance(value, module_class):
+            yield name, holder, key, value
+        elif not any(value is each for each in (*path, module)):
+            yield from places(value, module_class, name, (*path, module))
 
 
 def _held(holder: Any, prefix: str) -> Iterator[tuple[str, Any, Any, Any]]:  # noqa: ANN401  # a dict, list or tuple
