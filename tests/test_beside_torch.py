@@ -398,3 +398,34 @@ def test_a_rate_falls_on_a_plateau_as_in_pytorch(mode, threshold_mode):
         plateau.step(zyx.Tensor(measure))
         their_plateau.step(measure)
         assert optimizer.lr == optimizer.param_groups[0]["lr"] == pytest.approx(reference.param_groups[0]["lr"])
+
+
+def test_functions_that_draw_have_the_moments_and_zeros_that_pytorch_says():
+    zyx.manual_seed(0)
+    x = zyx.ones(200, 50, 4)
+    assert (F.dropout1d(x, 0.3, training=False).numpy() == 1).all()
+    channels = F.dropout1d(x, 0.3).numpy()
+    assert (channels == channels[..., :1]).all()
+    assert abs((channels == 0).mean() - 0.3) < 0.02
+    assert np.allclose(channels[channels != 0], 1 / 0.7)
+    noise = zyx.randn(400, 250)
+    for function in (F.alpha_dropout, F.feature_alpha_dropout):
+        dropped = function(noise, 0.2, training=True).numpy()
+        assert abs(dropped.mean()) < 0.02
+        assert abs(dropped.std() - 1) < 0.02
+        assert function(noise, 0.2) is noise
+    slopes = F.rrelu(-x, 0.2, 0.6, training=True).numpy()
+    assert -0.6 <= slopes.min() < -0.59
+    assert -0.21 < slopes.max() <= -0.2
+    logits = zyx.Tensor(np.tile(np.log(np.array([0.2, 0.5, 0.3], np.float32)), (20000, 1)))
+    hard = F.gumbel_softmax(logits, hard=True).numpy()
+    assert set(np.unique(hard)) == {0.0, 1.0}
+    assert np.abs(hard.mean(0) - [0.2, 0.5, 0.3]).max() < 0.02
+    soft = F.gumbel_softmax(logits, tau=0.5).numpy()
+    assert np.allclose(soft.sum(1), 1, atol=1e-5)
+
+
+def test_a_distance_of_all_pairs_agrees():
+    (x,) = drawn([(5, 3)], 9)
+    for p in (1.0, 2.0, 3.0):
+        assert apart(F.pdist(zyx.Tensor(x), p), torch.pdist(torch.tensor(x), p)) <= TOLERANCE

@@ -32,7 +32,7 @@ def functional_call(
 
     Args:
         module: What is called. Not in two threads at the same time.
-        parameters: Tensors by the names of `named_parameters` and `named_buffers`; or several such dicts.
+        parameters: Tensors by the names of `Module.named_parameters` and `Module.named_buffers`; or several such dicts.
         args: A tuple of arguments, or one that is no tuple.
         kwargs: Keywords.
         tie_weights: Whether a tensor that has several names is replaced under each.

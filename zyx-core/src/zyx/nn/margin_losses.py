@@ -74,7 +74,7 @@ class MultiMarginLoss(Module):
     """`zyx.nn.functional.multi_margin_loss`."""
 
     def __init__(self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean") -> None:
-        self.p, self.margin, self.weight, self.reduction = p, margin, weight, reduction
+        self.p, self.margin, self.weight, self.reduction = as_index(p, "p"), margin, weight, reduction
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         return margins.multi_margin_loss(

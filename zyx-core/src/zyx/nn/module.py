@@ -129,7 +129,7 @@ class Module:
         return register(self, "forward", hook, prepend=prepend, with_kwargs=with_kwargs, always_call=always_call)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(module, grad_output)`` before gradients pass the module; it may return other gradients.
+        """Call ``hook(module, grad_output)`` before gradients pass the module; it may return others.
 
         Raises:
             ArgumentError: `hook` cannot be called.
@@ -139,7 +139,7 @@ class Module:
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` when gradients have passed the module.
 
-        Both are tuples; if the hook returns something, it takes the place of `grad_input`. See `zyx.nn.hooks`.
+        Both are tuples; if the hook returns something, it takes the place of the first. See `zyx.nn.hooks`.
 
         Raises:
             ArgumentError: `hook` cannot be called.

@@ -32,7 +32,7 @@ class ConstantLR(Schedule):
     total_iters: int = 5
 
     def __post_init__(self) -> None:
-        as_index(self.total_iters, "total_iters")
+        object.__setattr__(self, "total_iters", as_index(self.total_iters, "total_iters"))
 
     def __call__(self, step: Tensor) -> Tensor:
         return where(step < self.total_iters, self.lr * self.factor, self.lr).astype(float32)
@@ -48,7 +48,7 @@ class LinearLR(Schedule):
     total_iters: int = 5
 
     def __post_init__(self) -> None:
-        check_steps("total_iters", self.total_iters)
+        object.__setattr__(self, "total_iters", check_steps("total_iters", self.total_iters))
 
     def __call__(self, step: Tensor) -> Tensor:
         part = minimum(step, self.total_iters).astype(float32) / self.total_iters
@@ -64,7 +64,7 @@ class PolynomialLR(Schedule):
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        check_steps("total_iters", self.total_iters)
+        object.__setattr__(self, "total_iters", check_steps("total_iters", self.total_iters))
 
     def __call__(self, step: Tensor) -> Tensor:
         left = (self.total_iters - minimum(step, self.total_iters)).astype(float32) / self.total_iters
@@ -83,7 +83,7 @@ class MultiplicativeLR(Schedule):
     total_steps: int
 
     def __post_init__(self) -> None:
-        check_steps("total_steps", self.total_steps)
+        object.__setattr__(self, "total_steps", check_steps("total_steps", self.total_steps))
 
     def __call__(self, step: Tensor) -> Tensor:
         factors = [1.0, *(float(self.factor(number)) for number in range(1, self.total_steps + 1))]
@@ -104,8 +104,8 @@ class CosineAnnealingWarmRestarts(Schedule):
     eta_min: float = 0.0
 
     def __post_init__(self) -> None:
-        check_steps("T_0", self.T_0)
-        check_steps("T_mult", self.T_mult)
+        object.__setattr__(self, "T_0", check_steps("T_0", self.T_0))
+        object.__setattr__(self, "T_mult", check_steps("T_mult", self.T_mult))
 
     def __call__(self, step: Tensor) -> Tensor:
         if self.T_mult == 1:
@@ -144,9 +144,9 @@ class CyclicLR(Schedule):
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
-        check_steps("step_size_up", self.step_size_up)
+        object.__setattr__(self, "step_size_up", check_steps("step_size_up", self.step_size_up))
         if self.step_size_down is not None:
-            check_steps("step_size_down", self.step_size_down)
+            object.__setattr__(self, "step_size_down", check_steps("step_size_down", self.step_size_down))
         if self.mode not in ("triangular", "triangular2", "exp_range"):
             raise ArgumentError(f'CyclicLR: mode is "triangular", "triangular2" or "exp_range", not {self.mode!r}')
 
@@ -175,6 +175,7 @@ class SequentialLR(Schedule):
             raise ShapeError(
                 f"SequentialLR: {len(self.schedules)} schedules take one milestone less, ascending, not {edges}"
             )
+        object.__setattr__(self, "milestones", edges)
 
     def __call__(self, step: Tensor) -> Tensor:
         rate = self.schedules[0](step)

@@ -170,8 +170,9 @@ def power(base: float, exponent: Tensor) -> Tensor:
     return (exponent * math.log2(base)).exp2() if base > 0.0 else where(exponent == 0.0, 1.0, exponent * 0.0)
 
 
-def check_steps(name: str, steps: int) -> None:
-    """Raise `ShapeError` unless a number of steps is at least 1."""
+def check_steps(name: str, steps: int) -> int:
+    """Return a number of steps; raise `ShapeError` unless it is at least 1."""
     steps = as_index(steps, name)
     if steps < 1:
         raise ShapeError(f"{name} is at least 1, not {steps}")
+    return steps

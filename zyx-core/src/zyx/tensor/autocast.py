@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DType, DTypeLike
 
-__all__ = ["TABLE", "autocast", "is_autocast_enabled"]
+__all__ = ["autocast"]
 
 #: Functions of `zyx` and `zyx.nn.functional`: computed in the short type, with sums in float32, and giving it; or
 #: computed in float32 and giving it, at least.

@@ -12,19 +12,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from zyx import dtype as dtypes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.arithmetic import maximum
 from zyx.functions.choosing import where
 from zyx.functions.elementwise import exp, log
-from zyx.functions.ingest import host_array
 from zyx.functions.joining import pad, stack
 from zyx.functions.losses import check_reduction
 from zyx.functions.operands import is_tensor, require
 from zyx.functions.selection import take, take_along_axis
-from zyx.integers import as_index
+from zyx.integers import as_index, as_integers
 from zyx.tensor.creation import arange, asarray
 
 if TYPE_CHECKING:
@@ -92,7 +89,7 @@ def ctc_loss(
 
 def _lengths(given: Any, count: int, name: str, like: Tensor) -> Tensor:  # noqa: ANN401  # numbers or a tensor
     """Return lengths as a tensor ``(N,)``."""
-    lengths = given if is_tensor(given) else asarray(np.asarray(given), dtype="int64", device=like.device)
+    lengths = given if is_tensor(given) else asarray(as_integers(given, name), dtype="int64", device=like.device)
     if not lengths.dtype.is_integer or lengths.size != count:
         raise ShapeError(f"ctc_loss: {name} are {count} integers, not {lengths.dtype} {lengths.shape}")
     return lengths.reshape((count,)).astype("int64").to(like.device)
@@ -107,7 +104,7 @@ def _rows(targets: Tensor, given: Any, lengths: Tensor, count: int) -> Tensor:  
         raise ShapeError(f"ctc_loss: targets are ({count}, S), or all in a row, not {shape}")
     if count == 1:
         return targets.expand_dims(0)
-    longest = shape[0] if is_tensor(given) else int(host_array(given).max(initial=0))
+    longest = shape[0] if is_tensor(given) else max(as_integers(given, "target_lengths"), default=0)
     first = lengths.cumsum(0) - lengths
     places = first.expand_dims(1) + arange(longest, device=targets.device).expand_dims(0)
     return take(targets, places.clip(0, max(shape[0] - 1, 0)), 0) if shape[0] else places

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from zyx.errors import ArgumentError, ShapeError
 from zyx.functions.operands import require
+from zyx.integers import as_index
 
 if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
@@ -70,6 +71,8 @@ def multi_head_attention_forward(
     from zyx.nn.attention import MultiheadAttention  # which is made of functions
     from zyx.nn.linear import Linear
 
+    embed_dim_to_check = as_index(embed_dim_to_check, "embed_dim_to_check")
+    num_heads = as_index(num_heads, "num_heads")
     shape = require(query, "multi_head_attention_forward").node.shape
     if shape[-1] != embed_dim_to_check:
         raise ShapeError(f"multi_head_attention_forward: queries {shape} are not of width {embed_dim_to_check}")

@@ -17,6 +17,7 @@ from zyx.functions.operands import require
 from zyx.functions.reduction import mean as mean_of
 from zyx.functions.reduction import sum as sum_of
 from zyx.functions.selection import one_hot
+from zyx.integers import as_index
 from zyx.nn.functional.distances import pairwise_distance
 from zyx.nn.functional.linear import linear
 
@@ -114,6 +115,7 @@ def multi_margin_loss(
     Raises:
         ShapeError: Shapes that do not fit, another `p`, or an unknown reduction.
     """
+    p = as_index(p, "p")
     if p not in (1, 2):
         raise ShapeError(f"multi_margin_loss: p is 1 or 2, not {p}")
     hits = _hits(x, target, "multi_margin_loss")

@@ -44,6 +44,7 @@ def adaptive_max_pool(
         ShapeError: Too few axes, another number of sizes, or a size below 1.
     """
     shape = require(x, "adaptive_max_pool").node.shape
+    count = as_index(count, "count")
     wanted = list(output_size) if is_several(output_size) else [output_size] * count
     if len(shape) < count or len(wanted) != count:
         raise ShapeError(f"adaptive_max_pool: {len(wanted)} sizes and {count} axes of {shape}")
@@ -132,7 +133,7 @@ def _fractional(
         raise ShapeError(f"{what}: {news} windows of {window} do not fit {sizes}")
     front = shape[:-count]
     batch = (shape[0] if len(shape) == count + 2 else 1, shape[-count - 1], count)
-    drawn = rand(batch, device=x.device) if samples is None else require(samples, what)
+    drawn = rand(batch, device=x.device) if samples is None else require(samples, what).to(x.device)
     if drawn.shape != batch:
         raise ShapeError(f"{what}: _random_samples are {batch}, not {drawn.shape}")
     # PyTorch takes the numbers of two axes in the order W, H, of three in that of the axes.
@@ -222,6 +223,7 @@ def max_unpool(
     Raises:
         ShapeError: Shapes that differ, or sizes that do not fit.
     """
+    count = as_index(count, "count")
     shape = require(x, f"max_unpool{count}d").node.shape
     if require(indices, f"max_unpool{count}d").node.shape != shape or len(shape) < count:
         raise ShapeError(f"max_unpool{count}d: places {indices.shape} for elements {shape}")
