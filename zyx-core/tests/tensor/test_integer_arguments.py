@@ -274,8 +274,9 @@ TABLE |= dict(
         _layer("nn.CosineSimilarity", lambda: (_x(_SQUARE), _x(_SQUARE)), axis=1),
         _layer("nn.EmbeddingBag", lambda: _x(_LABELS[None]), num_embeddings=3, embedding_dim=2, padding_idx=1),
         _layer("nn.Fold", _columns, output_size=4, kernel_size=2, dilation=1, padding=0, stride=1),
-        *(_layer(f"nn.FractionalMaxPool{n}d", lambda n=n: _images(2, n), kernel_size=2, output_size=3,
-                 _random_samples=_samples(n)) for n in (2, 3)),
+        *((f"nn.FractionalMaxPool{n}d", lambda n=n: {
+            "kernel_size": 2, "output_size": 3, "_random_samples": _samples(n), "": lambda: _images(2, n),
+        }) for n in (2, 3)),
         *(_layer(f"nn.InstanceNorm{n}d", lambda n=n: _images(2, n), num_features=2) for n in (1, 2, 3)),
         *(_layer(f"nn.LPPool{n}d", lambda n=n: _images(2, n), norm_type=2.0, kernel_size=2, stride=2)
           for n in (1, 2, 3)),
