@@ -8,8 +8,8 @@
     print(y.numpy())
 
 Names are the Array API's first, then NumPy's, then PyTorch's; most functions are methods of tensors, too. Importing zyx
-opens no device and loads no driver; `compute`, `fft`, `linalg`, `nn`, `optim`, `io` and `tree` are imported when they
-are first used.
+opens no device and loads no driver; `amp`, `compute`, `data`, `fft`, `linalg`, `nn`, `optim`, `io` and `tree` are
+imported when they are first used.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ from zyx.tensor.tensor import Tensor
 from zyx.version import __version__
 
 if TYPE_CHECKING:
+    from zyx import amp as amp
     from zyx import compute as compute
+    from zyx import data as data
     from zyx import fft as fft
     from zyx import io as io
     from zyx import linalg as linalg
@@ -100,6 +102,7 @@ if TYPE_CHECKING:
     from zyx.io import load as load
     from zyx.io import save as save
     from zyx.jit.dims import Dim as Dim
+    from zyx.tensor.autocast import autocast as autocast
     from zyx.tensor.control import *
     from zyx.tensor.generator import Generator as Generator
     from zyx.tensor.generator import default_generator as default_generator
@@ -129,6 +132,7 @@ _LAZY: Final = {
     ),
     "zyx.io": ("load", "save"),
     "zyx.jit.dims": ("Dim",),
+    "zyx.tensor.autocast": ("autocast",),
     "zyx.tensor.control": (
         "debug", "empty_cache", "explain_plan", "memory_stats", "plot_dot_graph", "plot_dot_plan", "profile",
     ),
@@ -141,7 +145,7 @@ _LAZY: Final = {
 }  # fmt: skip
 """What is imported when it is first used: modules, and their names here, which their own `__all__` has as well."""
 _HOMES: Final = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES: Final = ("compute", "fft", "io", "linalg", "nn", "optim", "tree")
+_MODULES: Final = ("amp", "compute", "data", "fft", "io", "linalg", "nn", "optim", "tree")
 
 __all__ = [
     "DType", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__", "bfloat16", "bool",

@@ -86,6 +86,19 @@ class FormatError(ZyxError, ValueError):
     """A file does not hold what its format promises."""
 
 
+class DataError(ZyxError, RuntimeError):
+    """A sample of a data set could not be made, or samples make no batch; the cause is the error that said so.
+
+    Attributes:
+        indices: The numbers of the samples.
+    """
+
+    def __init__(self, message: str, indices: tuple[int, ...] = ()) -> None:
+        """Say which samples."""
+        super().__init__(message)
+        self.indices = indices
+
+
 class StateError(ZyxError, ValueError):
     """Saved values do not fit the model or optimiser that takes them over; the text has the names and shapes."""
 

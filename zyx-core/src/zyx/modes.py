@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from zyx.dtype import DType
+
 __all__ = ["implicit_casts", "is_grad_enabled", "set_implicit_casts"]
 
 T = TypeVar("T")
@@ -126,6 +128,7 @@ class Undo(Generic[T]):
 _IMPLICIT_CASTS: Final = _Switch("implicit_casts", True)
 _GRAD: Final = _Switch("grad", True)
 _SHOWN: Final[ContextVar[int | None]] = ContextVar("shown", default=None)
+_LOW: Final[ContextVar[DType | None]] = ContextVar("low precision", default=None)
 
 
 def implicit_casts() -> bool:
@@ -164,10 +167,22 @@ def set_shown(bits: int | None) -> Undo[int | None]:
     return Undo(_SHOWN, before)
 
 
-def state() -> tuple[bool, bool]:
+#: Returns the dtype of products and convolutions under `zyx.autocast`; None outside of it. As `shown`, without a call.
+low_precision: Final = _LOW.get
+
+
+def set_low_precision(dtype: DType | None) -> Undo[DType | None]:
+    """Let products and convolutions be computed in this dtype, or in that of their operands; see `zyx.autocast`."""
+    before = _LOW.get()
+    _LOW.set(dtype)
+    return Undo(_LOW, before)
+
+
+def state() -> tuple[bool, bool, DType | None]:
     """Return the switches that results depend on: what was traced under one state is not replayed under another."""
     casts, grads = _IMPLICIT_CASTS.here.get(), _GRAD.here.get()  # without calls of Python's: each traced one asks
     return (
         _IMPLICIT_CASTS.value if casts is None or casts.is_everywhere else casts.value,
         _GRAD.value if grads is None or grads.is_everywhere else grads.value,
+        _LOW.get(),
     )

@@ -8,7 +8,7 @@ import pytest
 
 import zyx
 from zyx import nn
-from zyx.errors import DTypeError, GradientError, StateError
+from zyx.errors import ArgumentError, DTypeError, GradientError, StateError
 
 pytestmark = pytest.mark.usefixtures("interpreter")
 
@@ -270,7 +270,7 @@ def test_text_shows_the_tree():
     net = nn.Sequential({"first": nn.Linear(2, 3), "inner": nn.Sequential(nn.ReLU(), zyx.tanh)})
     assert repr(net) == (
         "Sequential(\n"
-        "  (first): Linear(2, 3, bias=True)\n"
+        "  (first): Linear(in_features=2, out_features=3, bias=True)\n"
         "  (inner): Sequential(\n"
         "    (0): ReLU()\n"
         "    (1): Function(tanh)\n"
@@ -323,3 +323,82 @@ def test_a_gradient_with_respect_to_a_constant_is_refused_but_not_to_a_parameter
     with pytest.raises(GradientError, match="constant"):
         tape.gradient(loss, constant)
     assert tape.gradient(loss, parameter).tolist() == [1, 1]
+
+
+def test_buffers_parameters_and_modules_are_registered_by_name():
+    net = nn.Module()
+    net.register_buffer("mean", zyx.ones(2))
+    net.register_buffer("cache", zyx.zeros(3), persistent=False)
+    net.register_buffer("nothing", None)
+    net.register_parameter("weight", nn.Parameter(zyx.ones(1)))
+    net.register_parameter("bias", None)
+    net.add_module("part", nn.Linear(1, 1))
+    net.register_module("none", None)
+    assert list(net.state_dict()) == ["weight", "mean", "part.weight", "part.bias"]
+    assert [name for name, _ in net.named_buffers()] == ["mean", "cache"]
+    assert net.bias is None
+    net.register_buffer("cache", zyx.ones(3))
+    assert "cache" in net.state_dict()
+    assert net.get_submodule("part") is net.part
+    assert net.get_submodule("") is net
+    assert net.get_parameter("part.weight") is net.part.weight
+    assert net.get_buffer("mean").tolist() == [1, 1]
+
+
+def test_what_cannot_be_registered_is_refused():
+    net = nn.Linear(1, 1)
+    for call, error, text in [
+        (lambda: net.register_buffer("forward", zyx.ones(1)), StateError, "forward"),
+        (lambda: net.register_buffer("in_features", zyx.ones(1)), StateError, "in_features"),
+        (lambda: net.register_buffer("a.b", zyx.ones(1)), StateError, "dots"),
+        (lambda: net.register_buffer("x", [1.0]), DTypeError, "not list"),
+        (lambda: net.register_parameter("x", zyx.ones(1)), DTypeError, "not Tensor"),
+        (lambda: net.add_module("x", zyx.ones(1)), DTypeError, "not Tensor"),
+        (lambda: net.get_parameter("weigth"), StateError, "did you mean 'weight'"),
+        (lambda: net.get_submodule("x"), StateError, "no module 'x'"),
+    ]:
+        with pytest.raises(error, match=text):
+            call()
+
+
+def test_state_lists_parameters_then_buffers_then_parts():
+    class Net(nn.Module):
+        def __init__(self):
+            self.part = nn.BatchNorm1d(1)
+            self.scale = zyx.ones(1)
+            self.weight = nn.Parameter(zyx.ones(1))
+
+    state = Net().state_dict(prefix="net.")
+    assert list(state)[:4] == ["net.weight", "net.scale", "net.part.weight", "net.part.bias"]
+    net = Net()
+    assert net.state_dict(keep_vars=True)["weight"] is net.weight
+
+
+def test_a_report_of_loading_has_the_names_of_pytorch():
+    report = nn.Linear(1, 1).load_state_dict({"weight": np.ones((1, 1)), "more": np.ones(1)}, strict=False)
+    assert report.missing_keys == ["bias"]
+    assert report.unexpected_keys == ["more"]
+
+
+def test_modules_are_converted_as_tensors_are():
+    net = nn.BatchNorm1d(2)
+    assert net.half().weight.dtype == "float16"
+    assert net.num_batches_tracked.dtype == "int64"
+    assert net.bfloat16().running_mean.dtype == "bfloat16"
+    assert net.double().weight.dtype == "float64"
+    assert net.float().weight.dtype == net.to(zyx.float32).weight.dtype == "float32"
+    assert net.to("interpreter", zyx.float16).weight.device == "interpreter:0"
+    assert net.to(zyx.ones(1, device="interpreter")).weight.dtype == "float32"
+    assert net.to(device="interpreter", non_blocking=True) is net
+    with pytest.raises(DTypeError, match="int32"):
+        net.to(zyx.int32)
+    with pytest.raises(ArgumentError, match="blocking"):
+        net.to("interpreter", blocking=True)
+    with pytest.raises(zyx.errors.ZyxError):
+        net.cuda("no such device")
+
+
+def test_parts_that_look_the_same_are_shown_once():
+    assert (
+        repr(nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Tanh()])) == "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Tanh()\n)"
+    )

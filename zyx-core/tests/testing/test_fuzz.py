@@ -36,6 +36,16 @@ ELSEWHERE = {
     "profile", "randn", "save", "set_implicit_casts", "settings", "stft", "synchronize",
     "unique_counts", "unique_inverse", "hessian", "jacobian", "jvp", "vjp", "enable_grad", "inference_mode",
     "is_grad_enabled", "no_grad", "checkpoint", "custom_gradient", "set_grad_enabled", "vmap",
+    # made of functions in the table, and compared with PyTorch's in tests/test_beside_torch.py
+    "adaptive_max_pool", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid",
+    "alpha_dropout", "channel_shuffle", "cosine_embedding_loss", "ctc_loss", "dropout1d", "dropout2d", "dropout3d",
+    "embedding_bag", "feature_alpha_dropout", "fold", "fractional_max_pool2d", "fractional_max_pool3d",
+    "gaussian_nll_loss", "glu", "grid_sample", "gumbel_softmax", "hardshrink", "hinge_embedding_loss",
+    "linear_cross_entropy", "local_response_norm", "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss",
+    "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "multi_head_attention_forward",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "pairwise_distance", "pdist",
+    "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "rrelu", "soft_margin_loss", "softshrink", "tanhshrink",
+    "threshold", "triplet_margin_with_distance_loss",
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from zyx.autograd.accumulate import sum_of
 from zyx.autograd.rules import RULES
+from zyx.autograd.watching import in_order, passings
 from zyx.errors import GradientError
 from zyx.graph.node import Alias, Complex, Const, Leaf
 from zyx.graph.walk import NO_HISTORY, ancestors, reached_from, topological
@@ -24,6 +25,7 @@ from zyx.shape import size_of
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
+    from zyx.autograd.watching import Passing
     from zyx.graph import Graph, Node
 
 
@@ -129,13 +131,19 @@ def _propagate(
         if reached or node in wanted:
             below[node] = reached
     found: dict[Node, Node] = {}
-    for node, reached in reversed(below.items()):
+    borders = passings(below)
+    for node in reversed(in_order(below, borders) if borders else list(below)):
         if node not in parts:
+            if node in borders:
+                _pass_border(graph, node, None, borders[node], parts)
             continue
         total = sum_of(graph, parts.pop(node))
         if node in wanted:
             found[node] = total
-        if not reached:
+        if node in borders:
+            _pass_border(graph, node, total, borders[node], parts)
+            continue
+        if not below[node]:
             continue
         if isinstance(node, Leaf):
             parts.setdefault(history[node], []).append(total)
@@ -147,6 +155,12 @@ def _propagate(
             if part is not None and source in below:
                 parts.setdefault(source, []).append(part)
     return found
+
+
+def _pass_border(graph: Graph, node: Node, total: Node | None, passing: Passing, parts: dict[Node, list[Node]]) -> None:
+    """Let the gradient at a border of a watched call pass, or wait; None is none."""
+    for source, part in passing.arrived(graph, node, total):
+        parts.setdefault(source, []).append(part)
 
 
 def _is_lost(node: Node, history: Mapping[Node, Node]) -> bool:

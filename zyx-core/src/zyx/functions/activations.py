@@ -13,7 +13,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions import formulas, habitual, take_habits
-from zyx.functions.operands import by_float_formula, by_float_formula_of, float_dtype, require, term_of, wrap
+from zyx.functions.operands import by_float_formula, by_float_formula_of, float_dtype, require, term_of, wide_term, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -189,7 +189,7 @@ def _along(
 ) -> Tensor:
     tensor = require(x, what)
     axes = shapes.normalize_axes(axis, tensor.node.ndim)
-    term = term_of(x, what)
+    term = wide_term(x, what)
     dtype = float_dtype(term.dtype)
     return wrap(formula(term.cast(dtypes.accumulator(dtype)), axes).cast(dtype).node, tensor)
 

@@ -12,7 +12,7 @@ from zyx import dtype as dtypes
 from zyx.errors import ShapeError
 from zyx.functions import take_habits
 from zyx.functions.movement import slide_windows, spread
-from zyx.functions.operands import common_dtype, first_tensor, node_of, require, wrap
+from zyx.functions.operands import common_dtype, first_tensor, lowered, node_of, require, wrap
 from zyx.functions.term import Term
 from zyx.integers import as_integer, is_several
 
@@ -260,7 +260,7 @@ def _operands(
     """Return a tensor, the operands in the type of the sums, and the type of the result."""
     given = [x, weight] if bias is None else [x, weight, bias]
     like = first_tensor(given, what)
-    dtype = common_dtype(given, what)
+    dtype = lowered(common_dtype(given, what))
     graph = like.runtime.graph
     wide = dtypes.accumulator(dtype)
     terms = [Term(graph, graph.cast(node_of(operand, dtype, like), wide)) for operand in given]

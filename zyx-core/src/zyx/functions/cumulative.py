@@ -10,7 +10,7 @@ from zyx.dtype import as_dtype
 from zyx.errors import ShapeError
 from zyx.functions import take_habits
 from zyx.functions.joining import concat
-from zyx.functions.operands import require, term_of, wrap
+from zyx.functions.operands import require, term_of, wide_term, wrap
 from zyx.functions.reduction import sum_dtype
 from zyx.functions.term import Term
 from zyx.integers import as_index
@@ -46,7 +46,7 @@ def _cumulative(
     x: Tensor, op: ReduceOp, axis: int | None, dtype: DTypeLike | None, what: str, *, include_initial: bool
 ) -> Tensor:
     place = _axis(x, axis, what)
-    term = term_of(x, what)
+    term = wide_term(x, what)
     target = sum_dtype(term.dtype) if dtype is None else as_dtype(dtype)
     wide = dtypes.accumulator(target)
     result = _running(term.cast(wide), op, place).cast(target)

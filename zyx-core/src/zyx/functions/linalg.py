@@ -16,10 +16,11 @@ from zyx.errors import ShapeError
 from zyx.functions import take_habits
 from zyx.functions.joining import join_terms
 from zyx.functions.movement import diagonal
-from zyx.functions.operands import align, common_dtype, first_tensor, node_of, require, term_of, wrap
+from zyx.functions.operands import align, common_dtype, first_tensor, lowered, node_of, require, term_of, wrap
 from zyx.functions.reduction import sum_dtype
 from zyx.functions.term import Term, broadcast_shapes
 from zyx.integers import as_index, is_several
+from zyx.modes import low_precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,8 @@ def factors(operands: Sequence[Operand], what: str, dtype: DTypeLike | None = No
     """Return a tensor among `operands`, all of them in the type of the sums, and the type of the result."""
     like = first_tensor(operands, what)
     common = common_dtype(operands, what)
+    if low_precision() is not None:
+        common = lowered(common)
     target = (dtypes.int64 if common.is_bool else common) if dtype is None else as_dtype(dtype)
     wide = dtypes.accumulator(target)
     graph = like.runtime.graph

@@ -14,7 +14,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions import formulas, take_habits
-from zyx.functions.operands import align, float_dtype, require, term_of, wrap
+from zyx.functions.operands import align, float_dtype, kept, require, term_of, wrap
 from zyx.integers import as_integer
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def check_reduction(reduction: str) -> None:
         raise ShapeError(f'reduction is "mean", "sum" or "none", not {reduction!r}')
 
 
-def _reduced(loss: Term, reduction: str) -> Term:
+def reduced(loss: Term, reduction: str) -> Term:
     check_reduction(reduction)
     if reduction == "none":
         return loss
@@ -54,7 +54,7 @@ def _reduced(loss: Term, reduction: str) -> Term:
     return total if reduction == "sum" else total / shapes.as_float(shapes.size_of(loss.shape))
 
 
-def _elementwise(
+def elementwise(
     operands: tuple[Operand, ...], what: str, reduction: str, formula: Callable[..., Term], *, same_shape: bool = True
 ) -> Tensor:
     like, terms = align(operands, what, floating=True)
@@ -62,9 +62,9 @@ def _elementwise(
         given = {require(x, what).node.shape for x in operands[:2]}
         if len(given) > 1:
             raise ShapeError(f"{what}: prediction and target have shapes {' and '.join(map(str, sorted(given)))}")
-    dtype = terms[0].dtype
+    dtype = kept(terms[0].dtype)
     wide = dtypes.accumulator(dtype)
-    return wrap(_reduced(formula(*(term.cast(wide) for term in terms)), reduction).cast(dtype).node, like)
+    return wrap(reduced(formula(*(term.cast(wide) for term in terms)), reduction).cast(dtype).node, like)
 
 
 def mse_loss(x: Tensor, target: Tensor, reduction: Reduction = "mean") -> Tensor:
@@ -73,7 +73,7 @@ def mse_loss(x: Tensor, target: Tensor, reduction: Reduction = "mean") -> Tensor
     Raises:
         ShapeError: Different shapes, or an unknown reduction.
     """
-    return _elementwise((x, target), "mse_loss", reduction, lambda p, t: (p - t) * (p - t))
+    return elementwise((x, target), "mse_loss", reduction, lambda p, t: (p - t) * (p - t))
 
 
 def l1_loss(x: Tensor, target: Tensor, reduction: Reduction = "mean") -> Tensor:
@@ -82,7 +82,7 @@ def l1_loss(x: Tensor, target: Tensor, reduction: Reduction = "mean") -> Tensor:
     Raises:
         ShapeError: Different shapes, or an unknown reduction.
     """
-    return _elementwise((x, target), "l1_loss", reduction, lambda p, t: (p - t).abs())
+    return elementwise((x, target), "l1_loss", reduction, lambda p, t: (p - t).abs())
 
 
 def huber_loss(x: Tensor, target: Tensor, delta: float = 1.0, reduction: Reduction = "mean") -> Tensor:
@@ -99,7 +99,7 @@ def huber_loss(x: Tensor, target: Tensor, delta: float = 1.0, reduction: Reducti
         distance = (p - t).abs()
         return (distance <= delta).where(distance * distance * 0.5, (distance - 0.5 * delta) * delta)
 
-    return _elementwise((x, target), "huber_loss", reduction, formula)
+    return elementwise((x, target), "huber_loss", reduction, formula)
 
 
 def smooth_l1_loss(x: Tensor, target: Tensor, beta: float = 1.0, reduction: Reduction = "mean") -> Tensor:
@@ -118,7 +118,7 @@ def smooth_l1_loss(x: Tensor, target: Tensor, beta: float = 1.0, reduction: Redu
         distance = (p - t).abs()
         return (distance < beta).where(distance * distance * (0.5 / beta), distance - 0.5 * beta)
 
-    return _elementwise((x, target), "smooth_l1_loss", reduction, formula)
+    return elementwise((x, target), "smooth_l1_loss", reduction, formula)
 
 
 def binary_cross_entropy(
@@ -141,7 +141,7 @@ def binary_cross_entropy(
         return loss * factors[0] if factors else loss
 
     operands = (x, target) if weight is None else (x, target, weight)
-    return _elementwise(operands, "binary_cross_entropy", reduction, formula)
+    return elementwise(operands, "binary_cross_entropy", reduction, formula)
 
 
 def _bounded_log(p: Term) -> Term:
@@ -178,7 +178,7 @@ def binary_cross_entropy_with_logits(
             loss = (1.0 + (factors[-1] - 1.0) * t) * formulas.softplus(-p) + (1.0 - t) * p
         return loss if weight is None else loss * factors[0]
 
-    return _elementwise((x, target, *extra), "binary_cross_entropy_with_logits", reduction, formula)
+    return elementwise((x, target, *extra), "binary_cross_entropy_with_logits", reduction, formula)
 
 
 def kl_div(x: Tensor, target: Tensor, reduction: Reduction = "mean", *, log_target: bool = False) -> Tensor:
@@ -201,11 +201,11 @@ def kl_div(x: Tensor, target: Tensor, reduction: Reduction = "mean", *, log_targ
         return zero.where(0.0, t * (zero.where(1.0, t).log() - p))
 
     if reduction == "batchmean":
-        total = _elementwise((x, target), "kl_div", "sum", formula)
+        total = elementwise((x, target), "kl_div", "sum", formula)
         if not x.node.shape:
             raise ShapeError('kl_div: "batchmean" needs a first axis; the shape is ()')
         return wrap((term_of(total, "kl_div") / shapes.as_float(x.node.shape[0])).node, x)
-    return _elementwise((x, target), "kl_div", reduction, formula)
+    return elementwise((x, target), "kl_div", reduction, formula)
 
 
 def triplet_margin_loss(
@@ -253,7 +253,7 @@ def triplet_margin_loss(
             far = far.minimum(distance(b, c))
         return (distance(a, b) - far + margin).maximum(0.0)
 
-    return _elementwise((anchor, positive, negative), "triplet_margin_loss", reduction, formula, same_shape=False)
+    return elementwise((anchor, positive, negative), "triplet_margin_loss", reduction, formula, same_shape=False)
 
 
 # ---- classes
@@ -303,7 +303,7 @@ def cross_entropy(
             share = share * factors
         loss = (share * (total - shifted)).sum((axis,))
         loss = loss.reshape(_without(loss.shape, axis))
-        return wrap(_reduced(loss, reduction).cast(dtype).node, x)
+        return wrap(reduced(loss, reduction).cast(dtype).node, x)
     hit, known, counted = _class_hits(wanted, logits, axis, ignore_index, "cross_entropy")
     picked = total - hit.where(shifted, 0.0).sum((axis,))
     example_weight = None if factors is None else hit.where(factors, 0.0).sum((axis,))
@@ -343,7 +343,7 @@ def _class_scores(x: Tensor, what: str) -> tuple[Term, int, DType]:
     term = term_of(x, what)
     if not term.shape:
         raise ShapeError(f"{what} needs an axis of classes; the shape is ()")
-    dtype = float_dtype(term.dtype)
+    dtype = kept(float_dtype(term.dtype))
     return term.cast(dtypes.accumulator(dtype)), 0 if len(term.shape) == 1 else 1, dtype
 
 

@@ -15,7 +15,7 @@ from zyx import dtype as dtypes
 from zyx.dtype import as_dtype, promote, promote_scalar
 from zyx.errors import DTypeError
 from zyx.functions.term import Term, broadcast_shapes, expand_to
-from zyx.modes import implicit_casts
+from zyx.modes import implicit_casts, low_precision
 from zyx.runtime.handle import Handle
 
 if TYPE_CHECKING:
@@ -67,6 +67,24 @@ def term_of(x: object, what: str) -> Term:
     """Return the term of a tensor, by the rules of `require`."""
     tensor = require(x, what)
     return Term(tensor.runtime.graph, tensor.node)
+
+
+def wide_term(x: object, what: str) -> Term:
+    """Return the term of an operand of what `zyx.autocast` lets be computed, and result, in float32."""
+    tensor = require(x, what)
+    term = Term(tensor.runtime.graph, tensor.node)  # as `term_of`, which would be one more call of those made most
+    return term if low_precision() is None else term.cast(kept(term.dtype))
+
+
+def kept(dtype: DType) -> DType:
+    """Return the type of the results of such functions: that of operands, or under `zyx.autocast` at least float32."""
+    return dtypes.float32 if low_precision() is not None and dtype.is_float and dtype.bits < 32 else dtype
+
+
+def lowered(dtype: DType) -> DType:
+    """Return the type of products of `dtype`: that, or under `zyx.autocast` the one it says for float32 and shorter."""
+    low = low_precision()
+    return dtype if low is None or not dtype.is_float or dtype.bits > 32 else low
 
 
 def first_tensor(operands: Sequence[object], what: str) -> Tensor:

@@ -17,7 +17,7 @@ from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions import complex_numbers, formulas, habitual, take_habits
-from zyx.functions.operands import align, float_dtype, require, require_real, term_of, wrap
+from zyx.functions.operands import align, float_dtype, require, require_real, term_of, wide_term, wrap
 from zyx.functions.term import Term
 from zyx.graph import node as n
 from zyx.ops import ReduceOp, identity
@@ -64,7 +64,7 @@ def _refuse(out: object, what: str) -> NoReturn:
 
 
 def _combine(x: Tensor, op: ReduceOp, axis: AxisLike, dtype: DTypeLike | None, what: str, *, keepdims: bool) -> Tensor:
-    term = term_of(x, what)
+    term = wide_term(x, what)
     axes = shapes.normalize_axes(axis, len(term.shape))
     target = sum_dtype(term.dtype) if dtype is None else as_dtype(dtype)
     result = term.cast(dtypes.accumulator(target)).reduce(op, axes).cast(target)
@@ -296,7 +296,7 @@ def mean(
         return habitual(mean, (x, axis), {"dtype": dtype, "keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "mean")
-    term = term_of(x, "mean")
+    term = wide_term(x, "mean")
     target = _result_dtype(term, dtype, "mean")
     axes = shapes.normalize_axes(axis, len(term.shape))
     result = _mean(term, axes, target).cast(target)
@@ -381,7 +381,7 @@ def var_mean(
     keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return variance and mean along `axis`, see `var`."""
-    term = term_of(x, "var")
+    term = wide_term(x, "var")
     target = _result_dtype(term, dtype, "var")
     axes = shapes.normalize_axes(axis, len(term.shape))
     spread, centre = _variance(term, axes, correction, target)
@@ -399,7 +399,7 @@ def std_mean(
     keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return standard deviation and mean along `axis`, see `var`."""
-    term = term_of(x, "std")
+    term = wide_term(x, "std")
     target = _result_dtype(term, dtype, "std")
     axes = shapes.normalize_axes(axis, len(term.shape))
     spread, centre = _variance(term, axes, correction, target)
@@ -415,7 +415,7 @@ def logsumexp(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Te
     Raises:
         ShapeError: An axis of size 0.
     """
-    term = term_of(x, "logsumexp")
+    term = wide_term(x, "logsumexp")
     target = float_dtype(term.dtype)
     axes = shapes.normalize_axes(axis, len(term.shape))
     check_not_empty(term, axes, "logsumexp")
@@ -436,7 +436,7 @@ def norm(x: Tensor, ord: float | str = 2.0, axis: AxisLike = None, *, keepdims: 
     Raises:
         ShapeError: Another text: ``zyx.linalg.matrix_norm`` has the norms of matrices.
     """
-    term = term_of(x, "norm")
+    term = wide_term(x, "norm")
     if term.dtype.is_complex:
         term = complex_numbers.magnitude(term)
     target = float_dtype(term.dtype)

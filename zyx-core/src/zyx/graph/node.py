@@ -11,8 +11,7 @@
     Flip        reverse axes
     Slide       out[.., o, .., k] = in[.., o * stride + k * dilation, .., k]: windows
     Unslide     the inverse of Slide; positions that no window touches are 0
-    Unary       one operand, element by element
-    Binary      two operands of one shape and dtype, element by element
+    Unary, Binary  element by element: of one operand, of two of one shape and dtype
     Where       choose between two operands by a third, without arithmetic
     Cast        convert values
     Bitcast     reinterpret bits, same size
@@ -466,15 +465,16 @@ class Alias(Node):
 
     Attributes:
         detached: Whether gradients end here. If not, it equals no other, and has gradients of its own.
-        rule: Where gradients go instead of to the source, if they do.
+        rule, watch: Where gradients go instead of to the source, and who is told of them (`zyx.autograd.watching`).
     """
 
-    __slots__ = ("detached", "rule")
+    __slots__ = ("detached", "rule", "watch")
 
     def __init__(self, shape: Shape, dtype: DType, device: str, sources: Sources, detached: bool) -> None:
         super().__init__(shape, dtype, device, sources)
         self.detached = detached
         self.rule: AliasRule | None = None
+        self.watch: object = None
 
     @property
     def attributes(self) -> tuple[object, ...]:

@@ -103,7 +103,7 @@ class GELU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return activations.gelu(x, self.approximate)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return f"approximate={self.approximate!r}"
 
 
@@ -116,7 +116,7 @@ class LeakyReLU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return activations.leaky_relu(x, self.negative_slope)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return f"negative_slope={self.negative_slope}"
 
 
@@ -133,8 +133,8 @@ class PReLU(Module):
         slopes = self.weight.reshape((count, *[1] * (ndim - 2))) if count > 1 else self.weight
         return activations.prelu(x, slopes)
 
-    def describe(self) -> str:
-        return str(self.weight.shape[0])
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.weight.shape[0]}"
 
 
 class ELU(Module):
@@ -146,7 +146,7 @@ class ELU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return activations.elu(x, self.alpha)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return f"alpha={self.alpha}"
 
 
@@ -159,7 +159,7 @@ class CELU(Module):
     def forward(self, x: Tensor) -> Tensor:
         return activations.celu(x, self.alpha)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return f"alpha={self.alpha}"
 
 
@@ -172,8 +172,8 @@ class Hardtanh(Module):
     def forward(self, x: Tensor) -> Tensor:
         return activations.hardtanh(x, self.min_val, self.max_val)
 
-    def describe(self) -> str:
-        return f"{self.min_val}, {self.max_val}"
+    def extra_repr(self) -> str:
+        return f"min_val={self.min_val}, max_val={self.max_val}"
 
 
 class Softplus(Module):
@@ -185,7 +185,7 @@ class Softplus(Module):
     def forward(self, x: Tensor) -> Tensor:
         return activations.softplus(x, self.beta, self.threshold)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
@@ -195,7 +195,7 @@ class _AlongAxis(Module):
     def __init__(self, axis: int = -1) -> None:
         self.axis: int = as_given(axis, "axis")
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return f"axis={self.axis}"
 
 

@@ -203,6 +203,3 @@ class MultiheadAttention(Module):
         if visible is None or added is None:
             return added if visible is None else visible
         return where(visible, added, -float("inf"))
-
-    def describe(self) -> str:
-        return f"{self.embed_dim}, {self.num_heads}, batch_first={self.batch_first}"

@@ -1,4 +1,4 @@
-"""Batch normalisation."""
+"""Batch normalisation, and instance normalisation with the same arguments and buffers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zyx.errors import ShapeError
 from zyx.functions.operands import require
 from zyx.integers import as_index
 from zyx.nn import initial
-from zyx.nn.functional.normalization import batch_norm
+from zyx.nn.functional.normalization import batch_norm, instance_norm
 from zyx.nn.module import Module
 
 if TYPE_CHECKING:
@@ -77,8 +77,63 @@ class BatchNorm(Module):
             x, self.running_mean, self.running_var, self.weight, self.bias, is_training, momentum, self.eps
         )
 
-    def describe(self) -> str:
-        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
+    def extra_repr(self) -> str:
+        text = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.weight is not None}"
+        return f"{text}, bias={self.bias is not None}, track_running_stats={self.running_mean is not None}"
+
+
+class _InstanceNorm(BatchNorm):
+    """Normalise each channel of each example over all axes behind; channels come first, with or without a batch."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the layer; see `BatchNorm`. With running values, these are what counts outside of training."""
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, dtype, device)
+
+    def forward(self, x: Tensor) -> Tensor:
+        shape = require(x, type(self).__name__).node.shape
+        if len(shape) not in self.ranks:
+            raise ShapeError(f"{type(self).__name__} takes rank {' or '.join(map(str, self.ranks))}, not {shape}")
+        batch = x if len(shape) == self.ranks[-1] else x.expand_dims(0)
+        if batch.shape[1] != self.num_features:
+            raise ShapeError(f"{type(self).__name__} of {self.num_features} channels does not fit {shape}")
+        found = instance_norm(
+            batch,
+            self.weight,
+            self.bias,
+            self.eps,
+            running_mean=self.running_mean,
+            running_var=self.running_var,
+            use_input_stats=self.training or self.running_mean is None,
+            momentum=0.1 if self.momentum is None else self.momentum,
+        )
+        return found if batch is x else found.squeeze(0)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of ``(N, C, L)`` or ``(C, L)``."""
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of ``(N, C, H, W)`` or ``(C, H, W)``."""
+
+    ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
+
+    ranks = (4, 5)
 
 
 class BatchNorm1d(BatchNorm):

@@ -16,6 +16,7 @@ from zyx.functions.elementwise import tanh
 from zyx.functions.joining import chunk
 from zyx.functions.operands import require
 from zyx.integers import as_index
+from zyx.modes import set_low_precision
 from zyx.nn import initial
 from zyx.nn.functional.linear import linear
 from zyx.nn.module import Module
@@ -95,17 +96,19 @@ class _Cell(Module):
         self.bias_hh = initial.within(bound, (rows,), dtype, device) if bias else None
 
     def _given(self, x: Tensor) -> Tensor:
-        return linear(require(x, type(self).__name__), self.weight_ih, self.bias_ih)
+        with set_low_precision(None):  # a state is of one type from step to step
+            return linear(require(x, type(self).__name__), self.weight_ih, self.bias_ih)
 
     def _kept(self, h: Tensor) -> Tensor:
-        return linear(h, self.weight_hh, self.bias_hh)
+        with set_low_precision(None):
+            return linear(h, self.weight_hh, self.bias_hh)
 
     def _zeros(self, x: Tensor) -> Tensor:
         node = x.node
         return zeros(*node.shape[:-1], self.hidden_size, dtype=node.dtype, device=node.device)
 
-    def describe(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}"
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias_ih is not None else ", bias=False")
 
 
 class RNNCell(_Cell):
@@ -135,6 +138,9 @@ class RNNCell(_Cell):
         """Return the next hidden state of ``(N, input_size)`` and ``(N, hidden_size)``, which is 0 if it is None."""
         h = self._zeros(x) if h is None else h
         return rnn_step(self._given(x) + self._kept(h), self.nonlinearity)
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + ("" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}")
 
 
 class LSTMCell(_Cell):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any, overload
 
 from zyx.errors import DTypeError, StateError
@@ -33,6 +34,17 @@ class ModuleList(Module):
 
     def __iter__(self) -> Iterator[Module]:
         return iter(self.children())
+
+    def _lines(self, parts: list[tuple[str, str]]) -> list[str]:
+        """Show parts that look the same, one after the other, once."""
+        if type(self) is not ModuleList:
+            return super()._lines(parts)
+        lines = []
+        for text, group in groupby(parts, key=lambda part: part[1]):
+            labels = [label for label, _ in group]
+            several = len(labels) > 1
+            lines.append(f"({labels[0]}-{labels[-1]}): {len(labels)} x {text}" if several else f"({labels[0]}): {text}")
+        return lines
 
     @overload
     def __getitem__(self, index: int) -> Module: ...
@@ -79,7 +91,7 @@ class Function(Module):
     def forward(self, *args: Any) -> Any:  # noqa: ANN401  # what the function takes and returns
         return self.function(*args)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
 

@@ -13,7 +13,7 @@ from zyx.errors import ShapeError
 from zyx.functions.conv import conv, conv_transpose
 from zyx.functions.joining import pad
 from zyx.functions.movement import spread
-from zyx.integers import as_given, as_index
+from zyx.integers import as_given, as_index, is_several
 from zyx.nn import initial
 from zyx.nn.module import Module
 
@@ -85,7 +85,7 @@ class _Convolution(Module):
             padding = 0
         return conv(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return _describe(self.weight.shape[1] * self.groups, self.weight.shape[0], self)
 
 
@@ -161,7 +161,7 @@ class _TransposedConvolution(Module):
             x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation
         )
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return _describe(self.weight.shape[0], self.weight.shape[1] * self.groups, self)
 
 
@@ -189,7 +189,17 @@ def _check_groups(in_channels: int, out_channels: int, groups: int) -> None:
 
 
 def _describe(inputs: int, outputs: int, layer: _Convolution | _TransposedConvolution) -> str:
-    text = f"{inputs}, {outputs}, kernel_size={layer.weight.shape[2:]}, stride={layer.stride}"
-    text += f", padding={layer.padding!r}" if layer.padding != 0 else ""
+    """Return the text of PyTorch's layers: sizes for each axis, and what is not as by default."""
+
+    def each(size: Padding) -> str:
+        is_plain = isinstance(size, str) or (is_several(size) and any(is_several(width) for width in size))
+        return str(size if is_plain else spread(size, layer.ndim, ""))  # type: ignore[arg-type]  # no pairs are left
+
+    text = f"{inputs}, {outputs}, kernel_size={layer.weight.shape[2:]}, stride={each(layer.stride)}"
+    for name, usual in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
+        shown = each(getattr(layer, name, usual))
+        text += "" if shown == each(usual) else f", {name}={shown}"
     text += f", groups={layer.groups}" if layer.groups != 1 else ""
-    return text
+    text += "" if layer.bias is not None else ", bias=False"
+    mode = getattr(layer, "padding_mode", "zeros")
+    return text if mode == "zeros" else f"{text}, padding_mode={mode}"

@@ -30,7 +30,7 @@ class Dropout(Module):
     def forward(self, x: Tensor) -> Tensor:
         return dropout(x, self.p, self.training)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return f"p={self.p}"
 
 

@@ -10,6 +10,7 @@ from zyx.dtype import float32
 from zyx.errors import ShapeError
 from zyx.integers import as_index
 from zyx.nn import initial
+from zyx.nn.functional.bags import embedding_bag
 from zyx.nn.functional.embedding import embedding
 from zyx.nn.module import Module
 from zyx.nn.parameter import Parameter
@@ -56,6 +57,44 @@ class Embedding(Module):
     def forward(self, indices: Tensor) -> Tensor:
         return embedding(indices, self.weight, self.padding_idx)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.weight.shape[0]}, {self.weight.shape[1]}{padding}"
+
+
+class EmbeddingBag(Module):
+    """The sum, mean or greatest elements of the rows of bags; see `zyx.nn.functional.embedding_bag`.
+
+    The rows begin normally distributed. Row `padding_idx`, if there is one, begins as 0, counts as absent and gets no
+    gradient.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        mode: str = "mean",
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the table.
+
+        Raises:
+            ShapeError: `padding_idx` is no row.
+        """
+        table = Embedding(num_embeddings, embedding_dim, padding_idx, dtype, device)
+        self.weight, self.padding_idx = table.weight, table.padding_idx
+        self.mode, self.include_last_offset = mode, include_last_offset
+
+    def forward(
+        self, indices: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
+        return embedding_bag(
+            indices, self.weight, offsets, self.mode, per_sample_weights, self.include_last_offset, self.padding_idx
+        )
+
+    def extra_repr(self) -> str:
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.weight.shape[0]}, {self.weight.shape[1]}, mode={self.mode!r}{padding}"

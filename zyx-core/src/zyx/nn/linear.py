@@ -40,8 +40,8 @@ class Linear(Module):
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
 
-    def describe(self) -> str:
-        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
 class Bilinear(Module):
@@ -67,9 +67,10 @@ class Bilinear(Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return bilinear(x, y, self.weight, self.bias)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         outputs, first, second = self.weight.shape
-        return f"{first}, {second}, {outputs}, bias={self.bias is not None}"
+        text = f"in1_features={first}, in2_features={second}, out_features={outputs}"
+        return f"{text}, bias={self.bias is not None}"
 
 
 class Identity(Module):
@@ -88,8 +89,8 @@ class Flatten(Module):
     def forward(self, x: Tensor) -> Tensor:
         return flatten(x, self.start_dim, self.end_dim)
 
-    def describe(self) -> str:
-        return f"{self.start_dim}, {self.end_dim}"
+    def extra_repr(self) -> str:
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class Unflatten(Module):
@@ -101,5 +102,5 @@ class Unflatten(Module):
     def forward(self, x: Tensor) -> Tensor:
         return unflatten(x, self.dim, self.sizes)
 
-    def describe(self) -> str:
-        return f"{self.dim}, {self.sizes}"
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, unflattened_size={self.sizes}"

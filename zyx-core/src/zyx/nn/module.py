@@ -23,11 +23,17 @@ a plain list or dict; `ModuleList` and `ModuleDict` tell.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, cast
+import difflib
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
+from zyx.dtype import as_dtype
+from zyx.errors import DTypeError, StateError
+from zyx.functions.operands import is_tensor
+from zyx.nn.hooks import RemovableHandle, call_with_hooks, register
 from zyx.nn.parameter import Parameter
 from zyx.nn.tree import is_buffer, members
 from zyx.runtime.runtime import current
+from zyx.tensor.habits import cuda_name, place_and_dtype
 from zyx.tensor.loading import LoadReport, load_into
 from zyx.tensor.tensor import Tensor
 
@@ -37,12 +43,16 @@ if TYPE_CHECKING:
     from zyx.dtype import DTypeLike
     from zyx.nn.tree import Member
 
+_M = TypeVar("_M")
+
 
 class Module:
     """A part of a network; see the module. Subclasses define `forward`, and need not call ``super().__init__``."""
 
     _training: bool = True
     _revision: int = 0
+    _hooks: ClassVar[list[RemovableHandle]] = []  # each module's own, once it has some
+    _unsaved: ClassVar[frozenset[str]] = frozenset()  # likewise, names of buffers
 
     def __init__(self) -> None:
         """Take nothing; layers without settings have this one, which says so where they are given some."""
@@ -54,6 +64,8 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as forward
         """Return what `forward` does."""
         self._note_use()
+        if self._hooks:
+            return call_with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
     def _note_use(self) -> None:
@@ -80,7 +92,138 @@ class Module:
         """What a trace that called this module depends on."""
         return self._revision, self._training
 
+    # ---- hooks
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args)`` before `forward`; what it returns are the arguments. See `zyx.nn.hooks`.
+
+        Args:
+            hook: Returns None, other arguments, or one that is no tuple; with `with_kwargs` a pair of arguments and
+                keywords.
+            prepend: Whether it comes before the others.
+            with_kwargs: Whether the keywords are its third argument.
+
+        Raises:
+            ArgumentError: `hook` cannot be called.
+        """
+        return register(self, "forward_pre", hook, prepend=prepend, with_kwargs=with_kwargs)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args, result)`` after `forward`; if it returns something, that is the result.
+
+        Args:
+            hook: See above.
+            prepend: Whether it comes before the others.
+            with_kwargs: Whether it is given the keywords, before the result.
+            always_call: Whether it is called also when `forward` raises; with None as result.
+
+        Raises:
+            ArgumentError: `hook` cannot be called.
+        """
+        return register(self, "forward", hook, prepend=prepend, with_kwargs=with_kwargs, always_call=always_call)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` before gradients pass the module; it may return others.
+
+        Raises:
+            ArgumentError: `hook` cannot be called.
+        """
+        return register(self, "backward_pre", hook, prepend=prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when gradients have passed the module.
+
+        Both are tuples; if the hook returns something, it takes the place of the first. See `zyx.nn.hooks`.
+
+        Raises:
+            ArgumentError: `hook` cannot be called.
+        """
+        return register(self, "backward", hook, prepend=prepend)
+
     # ---- what it has
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Make `tensor` an attribute that is not trained, and saved if it is `persistent`; None is a place for one.
+
+        Raises:
+            StateError: A name that is no attribute's, or another attribute's.
+            DTypeError: Something that is no tensor.
+        """
+        if tensor is not None and not is_tensor(tensor):
+            raise DTypeError(f"register_buffer: {name} is a tensor or None, not {type(tensor).__name__}")
+        self._register(name, tensor)
+        unsaved = self._unsaved - {name}
+        self.__dict__["_unsaved"] = unsaved if persistent else unsaved | {name}
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Make `param` an attribute; None is a place for one.
+
+        Raises:
+            StateError: A name that is no attribute's, or another attribute's.
+            DTypeError: Something that is no parameter.
+        """
+        if param is not None and not isinstance(param, Parameter):
+            raise DTypeError(f"register_parameter: {name} is a Parameter or None, not {type(param).__name__}")
+        self._register(name, param)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Make `module` an attribute; None is a place for one.
+
+        Raises:
+            StateError: A name that is no attribute's, or another attribute's.
+            DTypeError: Something that is no module.
+        """
+        if module is not None and not isinstance(module, Module):
+            raise DTypeError(f"add_module: {name} is a Module or None, not {type(module).__name__}")
+        self._register(name, module)
+
+    register_module = add_module
+
+    def _register(self, name: str, member: Member | None) -> None:
+        if not isinstance(name, str) or not name or "." in name:
+            raise StateError(f"{name!r} cannot be the name of a part: it is a text without dots that is not empty")
+        if hasattr(self, name) and name not in self.named_attributes():
+            raise StateError(f"{name!r} is an attribute of {type(self).__name__} already")
+        setattr(self, name, member)
+
+    def named_attributes(self) -> set[str]:
+        """Return the names of the attributes that are parts, or have none yet."""
+        return {name for name, value in self.__dict__.items() if value is None or isinstance(value, Tensor | Module)}
+
+    def get_submodule(self, target: str) -> Module:
+        """Return the module of the name `target`, such as "layers.0"; of "", this one.
+
+        Raises:
+            StateError: There is none.
+        """
+        return self._found(target, dict(self.named_modules()), "module")
+
+    def get_parameter(self, target: str) -> Parameter:
+        """Return the parameter of the name `target`, such as "layers.0.weight".
+
+        Raises:
+            StateError: There is none.
+        """
+        return self._found(target, dict(self.named_parameters()), "parameter")
+
+    def get_buffer(self, target: str) -> Tensor:
+        """Return the buffer of the name `target`, such as "norm.running_mean".
+
+        Raises:
+            StateError: There is none.
+        """
+        return self._found(target, dict(self.named_buffers()), "buffer")
+
+    def _found(self, target: str, known: Mapping[str, _M], what: str) -> _M:
+        if target not in known:
+            near = difflib.get_close_matches(target, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise StateError(f"{type(self).__name__} has no {what} {target!r}{hint}")
+        return known[target]
 
     def named_members(self) -> Iterator[tuple[str, Member]]:
         """Yield the tensors and modules among the attributes, not those in other modules."""
@@ -142,21 +285,28 @@ class Module:
 
     # ---- saving and loading
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> dict[str, Tensor]:
         """Return the values of parameters and buffers now, by name; later changes do not reach them.
 
-        One that has several names comes under each.
+        Names and order are PyTorch's: of each module its parameters, its buffers, then its parts. One that has several
+        names comes under each.
+
+        Args:
+            prefix: What all names begin with.
+            keep_vars: Whether the parameters and buffers themselves are returned.
         """
-        return {name: tensor.detach() for name, tensor in self._state(())}
+        return {prefix + name: tensor if keep_vars else tensor.detach() for name, tensor in self._state(())}
 
     def _state(self, path: tuple[Module, ...]) -> Iterator[tuple[str, Tensor]]:
-        for name, member in self.named_members():
-            if isinstance(member, Module):
-                if not any(member is module for module in (*path, self)):  # a part may refer to the whole
-                    for inner, tensor in member._state((*path, self)):
-                        yield _join(name, inner), tensor
-            elif isinstance(member, Parameter) or is_buffer(name, member):
+        own = list(self.named_members())
+        yield from ((name, member) for name, member in own if isinstance(member, Parameter))
+        for name, member in own:
+            if is_buffer(name, member) and isinstance(member, Tensor) and name not in self._unsaved:
                 yield name, member
+        for name, member in own:
+            if isinstance(member, Module) and not any(member is module for module in (*path, self)):
+                for inner, tensor in member._state((*path, self)):  # a part may refer to the whole
+                    yield _join(name, inner), tensor
 
     def load_state_dict(self, state: Mapping[str, object], strict: bool = True) -> LoadReport:
         """Take over saved values, converted to the dtype and device of the tensors that are there.
@@ -204,11 +354,27 @@ class Module:
             grad = None if set_to_none else parameter.grad
             parameter.grad = None if grad is None else grad * 0
 
-    def to(self, device: str | None = None, dtype: DTypeLike | None = None) -> Self:
-        """Move all parameters and buffers to `device`, and convert those of floats to `dtype`; return this module.
+    def to(self, *given: object, device: str | None = None, dtype: DTypeLike | None = None, **rest: object) -> Self:
+        """Move all parameters and buffers to a device, and convert those of floats to a dtype; return this module.
 
         The tensors stay the same objects. What an optimiser keeps for them is not moved: make it afterwards.
+
+        Args:
+            given: A device, a dtype, both, or a tensor of which they are taken.
+            device: The name of a device.
+            dtype: Of floats.
+            rest: PyTorch's ``non_blocking`` and ``memory_format``, which change nothing.
+
+        Raises:
+            ArgumentError: Something else.
+            DTypeError: A dtype that is not of floats.
         """
+        device, dtype = place_and_dtype(given, device, dtype, rest)
+        if dtype is not None and not as_dtype(dtype).is_float:
+            raise DTypeError(f"the parameters of a module are floats; {as_dtype(dtype)} is none")
+        return self._moved(device, dtype)
+
+    def _moved(self, device: str | None, dtype: DTypeLike | None) -> Self:
         tensors = [tensor for _, tensor in self._named_tensors()]
         for tensor in tensors:
             moved = Tensor.of(tensor.node, tensor.runtime)
@@ -221,6 +387,30 @@ class Module:
             tensors[0].runtime.realize(tensors)
         return self
 
+    def half(self) -> Self:
+        """Convert all parameters and buffers of floats to float16; return this module."""
+        return self._moved(None, "float16")
+
+    def bfloat16(self) -> Self:
+        """Convert all parameters and buffers of floats to bfloat16; return this module."""
+        return self._moved(None, "bfloat16")
+
+    def float(self) -> Self:
+        """Convert all parameters and buffers of floats to float32; return this module."""
+        return self._moved(None, "float32")
+
+    def double(self) -> Self:
+        """Convert all parameters and buffers of floats to float64; return this module."""
+        return self._moved(None, "float64")
+
+    def cpu(self) -> Self:
+        """Move all parameters and buffers to the processor; return this module."""
+        return self._moved("cpu", None)
+
+    def cuda(self, device: int | str | None = None) -> Self:
+        """Move all parameters and buffers to a GPU, by its number or name; return this module."""
+        return self._moved(cuda_name(device), None)
+
     def apply(self, function: Callable[[Module], object]) -> Self:
         """Call `function` on all modules in this one, parts before what they are part of; return this module."""
         for module in reversed(self.modules()):
@@ -229,7 +419,7 @@ class Module:
 
     # ---- text
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         """Return the arguments worth showing in `repr`."""
         return ""
 
@@ -237,15 +427,20 @@ class Module:
         return self._text(())
 
     def _text(self, path: tuple[Module, ...]) -> str:
-        name, own = type(self).__name__, self.describe()
+        name, own = type(self).__name__, self.extra_repr()
         parts = []
         for label, child in self.named_children():
             within = any(child is module for module in (*path, self))
             text = f"{type(child).__name__}(...)" if within else child._text((*path, self))
-            parts.append(f"({label}): {text}".replace("\n", "\n  "))
-        if not parts:
+            parts.append((label, text.replace("\n", "\n  ")))
+        lines = own.split("\n") if own else []
+        if not parts and len(lines) < 2:
             return f"{name}({own})"
-        return "\n  ".join([f"{name}({own}", *parts]) + "\n)"
+        return "\n  ".join([f"{name}(", *lines, *self._lines(parts)]) + "\n)"
+
+    def _lines(self, parts: list[tuple[str, str]]) -> list[str]:
+        """Return the lines of the text that show the parts, given their names and texts."""
+        return [f"({label}): {text}" for label, text in parts]
 
 
 def _join(prefix: str, name: str) -> str:

@@ -38,8 +38,9 @@ class LayerNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
-    def describe(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}"
+    def extra_repr(self) -> str:
+        text = f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
+        return f"{text}, bias={self.bias is not None}"
 
 
 class RMSNorm(Module):
@@ -62,8 +63,8 @@ class RMSNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         return rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
-    def describe(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}"
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
 
 
 class GroupNorm(Module):
@@ -93,8 +94,9 @@ class GroupNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         return group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
-    def describe(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
+    def extra_repr(self) -> str:
+        text = f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.weight is not None}"
+        return f"{text}, bias={self.bias is not None}"
 
 
 class InstanceNorm(Module):
@@ -116,5 +118,5 @@ class InstanceNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         return instance_norm(x, self.weight, self.bias, self.eps)
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return f"{self.num_features}, eps={self.eps}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from zyx.functions.movement import spread
 from zyx.functions.pooling import avg_pool, max_pool
-from zyx.integers import as_given, as_index, is_several
+from zyx.integers import as_given, is_several
 from zyx.nn.functional.resizing import adaptive_avg_pool, interpolate
 from zyx.nn.module import Module
 
@@ -30,15 +30,18 @@ class _MaxPool(Module):
         dilation: Sizes = 1,
         ceil_mode: bool = False,
     ) -> None:
-        self.kernel_size = spread(kernel_size, self.ndim, "kernel_size")
+        spread(kernel_size, self.ndim, "kernel_size")  # which checks it
+        self.kernel_size = as_given(kernel_size, "kernel_size")
         self.stride, self.padding = as_given(stride, "stride"), as_given(padding, "padding")
         self.dilation, self.ceil_mode = as_given(dilation, "dilation"), ceil_mode
 
     def forward(self, x: Tensor) -> Tensor:
-        return max_pool(x, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode)
+        window = spread(self.kernel_size, self.ndim, "kernel_size")
+        return max_pool(x, window, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode)
 
-    def describe(self) -> str:
-        return f"{self.kernel_size}, stride={self.stride or self.kernel_size}"
+    def extra_repr(self) -> str:
+        text = f"kernel_size={self.kernel_size}, stride={self.kernel_size if self.stride is None else self.stride}"
+        return f"{text}, padding={self.padding!r}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
 
 
 class MaxPool1d(_MaxPool):
@@ -72,22 +75,25 @@ class _AvgPool(Module):
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
-        self.kernel_size = spread(kernel_size, self.ndim, "kernel_size")
+        spread(kernel_size, self.ndim, "kernel_size")  # which checks it
+        self.kernel_size = as_given(kernel_size, "kernel_size")
         self.stride, self.padding = as_given(stride, "stride"), as_given(padding, "padding")
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def forward(self, x: Tensor) -> Tensor:
         return avg_pool(
             x,
-            self.kernel_size,
+            spread(self.kernel_size, self.ndim, "kernel_size"),
             self.stride,
             self.padding,
             ceil_mode=self.ceil_mode,
             count_include_pad=self.count_include_pad,
         )
 
-    def describe(self) -> str:
-        return f"{self.kernel_size}, stride={self.stride or self.kernel_size}"
+    def extra_repr(self) -> str:
+        given = (self.kernel_size, self.kernel_size if self.stride is None else self.stride, self.padding)
+        shown = [spread(each, 1, "") if self.ndim == 1 and not isinstance(each, str) else each for each in given]
+        return f"kernel_size={shown[0]}, stride={shown[1]}, padding={shown[2]!r}"
 
 
 class AvgPool1d(_AvgPool):
@@ -114,16 +120,14 @@ class _AdaptiveAvgPool(Module):
     ndim: ClassVar[int]
 
     def __init__(self, output_size: int | Sequence[int | None]) -> None:
-        given = output_size if is_several(output_size) else [output_size] * self.ndim
-        self.output_size: tuple[int | None, ...] = tuple(
-            [None if n is None else as_index(n, "output_size") for n in given]
-        )
+        self.output_size = as_given(output_size, "output_size")
 
     def forward(self, x: Tensor) -> Tensor:
-        return adaptive_avg_pool(x, self.output_size)
+        size = self.output_size
+        return adaptive_avg_pool(x, list(size) if is_several(size) else [size] * self.ndim)
 
-    def describe(self) -> str:
-        return str(self.output_size)
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
@@ -160,5 +164,6 @@ class Upsample(Module):
     def forward(self, x: Tensor) -> Tensor:
         return interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners)
 
-    def describe(self) -> str:
-        return f"size={self.size}, scale_factor={self.scale_factor}, mode={self.mode!r}"
+    def extra_repr(self) -> str:
+        factor = float(self.scale_factor) if isinstance(self.scale_factor, int) else self.scale_factor
+        return (f"size={self.size}" if factor is None else f"scale_factor={factor}") + f", mode={self.mode!r}"

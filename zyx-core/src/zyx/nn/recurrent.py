@@ -16,6 +16,7 @@ from zyx.errors import ShapeError
 from zyx.functions.joining import concat, stack
 from zyx.functions.operands import require
 from zyx.integers import as_index
+from zyx.modes import set_low_precision
 from zyx.nn import initial
 from zyx.nn.cells import check_nonlinearity
 from zyx.nn.module import Module
@@ -133,12 +134,15 @@ class _Recurrent(Module):
         """Return the outputs of one layer in one direction, and its last state."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         weights = Weights(*(getattr(self, name + suffix) for name in names))
-        return over_steps(self._cell, sequence, state, weights, is_backward=suffix.endswith("_reverse"))
+        with set_low_precision(None):  # a state is of one type from step to step
+            return over_steps(self._cell, sequence, state, weights, is_backward=suffix.endswith("_reverse"))
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
         text += f", num_layers={self.num_layers}" if self.num_layers > 1 else ""
+        text += "" if vars(self)["bias_ih_l0"] is not None else ", bias=False"
         text += ", batch_first=True" if self.batch_first else ""
+        text += f", dropout={self.dropout}" if self.dropout else ""
         return text + (", bidirectional=True" if self.bidirectional else "")
 
 

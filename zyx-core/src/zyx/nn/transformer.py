@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from zyx.integers import as_index
 from zyx.nn.attention import MultiheadAttention
 from zyx.nn.containers import ModuleList
 from zyx.nn.dropout import Dropout
+from zyx.nn.init import xavier_uniform_
 from zyx.nn.linear import Linear
 from zyx.nn.module import Module, call
 from zyx.nn.normalization import LayerNorm
@@ -73,7 +74,7 @@ class PositionalEncoding(Module):
         rows = self._table[:length].astype(x.dtype)
         return call(self.dropout, x + (rows.expand_dims(1) if len(shape) == 3 and is_first else rows))
 
-    def describe(self) -> str:
+    def extra_repr(self) -> str:
         return f"{self._table.shape[0]}, {self._table.shape[1]}"
 
 
@@ -276,3 +277,110 @@ class TransformerDecoder(Module):
         for layer in self.layers:
             tgt = call(layer, tgt, memory, *masks, tgt_is_causal, memory_is_causal)
         return tgt if self.norm is None else call(self.norm, tgt)
+
+
+class Transformer(Module):
+    """An encoder of one sequence, and a decoder of another that looks at what it gives.
+
+    Parameters with at least two axes begin by Glorot's uniform formula.
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = "relu",
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        """Make the network.
+
+        Args:
+            d_model: See `TransformerEncoderLayer`, as all that is not below.
+            nhead: See `d_model`.
+            num_encoder_layers: How many layers the encoder has.
+            num_decoder_layers: How many layers the decoder has.
+            dim_feedforward: See `d_model`.
+            dropout: See `d_model`.
+            activation: See `d_model`.
+            custom_encoder: In place of the encoder.
+            custom_decoder: In place of the decoder.
+            layer_norm_eps: See `d_model`.
+            batch_first: See `d_model`.
+            norm_first: See `d_model`.
+            bias: See `d_model`.
+            dtype: Of the parameters.
+            device: Where they lie.
+
+        Raises:
+            ShapeError: `d_model` is no multiple of `nhead`, or an unknown activation.
+        """
+        self.d_model, self.nhead, self.batch_first = as_index(d_model, "d_model"), as_index(nhead, "nhead"), batch_first
+
+        def layer(kind: Callable[..., Any]) -> Any:  # noqa: ANN401  # a layer
+            return kind(
+                d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias,
+                dtype, device,
+            )  # fmt: skip
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device)
+
+        self.encoder = (
+            TransformerEncoder(layer(TransformerEncoderLayer), num_encoder_layers, norm())
+            if custom_encoder is None
+            else custom_encoder
+        )
+        self.decoder = (
+            TransformerDecoder(layer(TransformerDecoderLayer), num_decoder_layers, norm())
+            if custom_decoder is None
+            else custom_decoder
+        )
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                xavier_uniform_(parameter)
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool = False,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """Return the decoded `tgt`, ``(length, N, d_model)``; masks as for `MultiheadAttention`.
+
+        Raises:
+            ShapeError: Batches or widths that do not fit.
+        """
+        shapes = [require(x, "Transformer").node.shape for x in (src, tgt)]
+        place = 0 if self.batch_first else 1
+        if any(shape[-1] != self.d_model for shape in shapes) or (
+            len(shapes[0]) == 3 and shapes[0][place] != shapes[1][place]
+        ):
+            raise ShapeError(f"Transformer of width {self.d_model}: src {shapes[0]} and tgt {shapes[1]} do not fit")
+        memory = call(self.encoder, src, src_mask, src_key_padding_mask, src_is_causal)
+        masks = (tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
+        return call(self.decoder, tgt, memory, *masks, tgt_is_causal, memory_is_causal)
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: str | None = None, dtype: DTypeLike = float32) -> Tensor:
+        """Return the mask ``(sz, sz)`` that hides what is behind each place: minus infinity there, else 0."""
+        hidden = np.triu(np.full((sz, sz), -math.inf, as_dtype(dtype).numpy), 1)
+        return Tensor(hidden, device=device)

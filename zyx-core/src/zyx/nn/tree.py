@@ -10,7 +10,7 @@ into.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zyx.nn.parameter import Parameter
 from zyx.tensor.tensor import Tensor
@@ -36,3 +36,27 @@ def members(value: object, name: str, module_class: type[Module]) -> Iterator[tu
 def is_buffer(name: str, member: Member) -> bool:
     """Whether a member is saved though it is not trained: a tensor whose name does not begin with an underscore."""
     return isinstance(member, Tensor) and not isinstance(member, Parameter) and not name.startswith("_")
+
+
+def places(
+    module: Module, module_class: type[Module], prefix: str = "", path: tuple[Module, ...] = ()
+) -> Iterator[tuple[str, Any, Any, Tensor]]:
+    """Yield the name of each tensor in a module and its parts, what holds it (a dict, list or tuple), the key, and it.
+
+    A tensor comes under each of its names. A part may refer to the whole, which is not looked into again.
+    """
+    for name, holder, key, value in _held(module.__dict__, prefix):
+        if not isinstance(value, module_class):
+            yield name, holder, key, value
+        elif not any(value is each for each in (*path, module)):
+            yield from places(value, module_class, name, (*path, module))
+
+
+def _held(holder: Any, prefix: str) -> Iterator[tuple[str, Any, Any, Any]]:  # noqa: ANN401  # a dict, list or tuple
+    """Yield the tensors and modules in a dict, list or tuple, with their names, and what holds them."""
+    for key, value in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
+        name = f"{prefix}.{key}" if prefix else str(key)
+        if isinstance(value, dict | list | tuple):
+            yield from _held(value, name)
+        elif isinstance(value, Tensor) or hasattr(value, "named_members"):
+            yield name, holder, key, value

@@ -13,11 +13,10 @@ from zyx.optim.check import check_range
 from zyx.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from zyx.functions.term import Term
-    from zyx.optim.optimizer import LearningRate
-    from zyx.tensor.tensor import Tensor
+    from zyx.optim.optimizer import LearningRate, Params
 
 
 class Adam(Optimizer):
@@ -27,7 +26,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor] | Mapping[str, Tensor],
+        params: Params,
         lr: LearningRate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -38,7 +37,7 @@ class Adam(Optimizer):
         """Make the optimiser.
 
         Args:
-            params: Tensors, or tensors by name.
+            params: Tensors, tensors by name, or groups; see `Optimizer`.
             lr: Learning rate.
             betas: How much of the mean gradient, and of the mean square, stays from step to step.
             eps: Added to the root.
@@ -74,8 +73,8 @@ class Adam(Optimizer):
         new = {"exp_avg": mean, "exp_avg_sq": square}
         if "max_exp_avg_sq" in state:
             square = new["max_exp_avg_sq"] = state["max_exp_avg_sq"].maximum(square)
-        rate = lr / _begun(beta1, step)
-        root = square.sqrt() * _begun(beta2, step).sqrt().reciprocal()
+        rate = lr / begun(beta1, step)
+        root = square.sqrt() * begun(beta2, step).sqrt().reciprocal()
         new["param"] = param - mean * rate / (root + self.eps)
         return new
 
@@ -88,7 +87,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params: Iterable[Tensor] | Mapping[str, Tensor],
+        params: Params,
         lr: LearningRate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -105,6 +104,6 @@ class AdamW(Adam):
         return self._moved(param, -grad if self.maximize else grad, state, lr, step)
 
 
-def _begun(beta: float, step: Term) -> Term:
+def begun(beta: float, step: Term) -> Term:
     """Return ``1 - beta ** step``."""
     return -(step * math.log(beta)).expm1() if beta > 0.0 else step.like(1.0)

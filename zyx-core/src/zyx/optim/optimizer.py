@@ -25,27 +25,28 @@ The count of steps is one for all parameters: it goes on also for those that are
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from zyx import dtype as dtypes
-from zyx.errors import DTypeError, GradientError, ShapeError, StateError
+from zyx.errors import ArgumentError, GradientError, ShapeError, StateError
 from zyx.functions.operands import is_tensor
 from zyx.functions.term import Term
 from zyx.graph import node as n
+from zyx.optim.param_groups import ParamGroup, check_apart, named, split_groups
 from zyx.optim.schedules import Schedule
 from zyx.tensor.loading import LoadReport, load_into
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zyx.dtype import DType
     from zyx.shape import Shape
 
 LearningRate: TypeAlias = "float | Tensor | Schedule"
+Params: TypeAlias = "Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]] | Mapping[str, Tensor]"
 
 
 class Optimizer(ABC):
@@ -58,39 +59,113 @@ class Optimizer(ABC):
         names: What they are called in errors and saved state.
         step_count: How many steps were made: int64, on the device of the first parameter.
         state: For each name of `state_names`, one tensor a parameter.
+        param_groups: The parameters with their learning rates and settings; see `zyx.optim.param_groups`.
     """
 
     settings: ClassVar[tuple[str, ...]] = ()
     """Names of the attributes, other than the learning rate, that `update` reads."""
 
-    def __init__(self, params: Iterable[Tensor] | Mapping[str, Tensor], lr: LearningRate) -> None:
+    def __init__(self, params: Params, lr: LearningRate) -> None:
         """Take the parameters, and make their state.
+
+        Args:
+            params: Tensors, pairs of names and tensors, tensors by name, or groups: dicts with "params" and settings.
+            lr: Learning rate of the groups that have none of their own.
 
         Raises:
             DTypeError: Something that is no tensor of floats.
             GradientError: No parameters, or one twice.
             ShapeError: A learning rate below 0, or a tensor of several elements.
         """
-        self.names, self.params = _named(params)
-        self._runtime = self.params[0].runtime
+        groups = split_groups(params)
+        first = named(groups[0]["params"])[1][0] if groups and "params" in groups[0] else None
+        if first is None:
+            raise GradientError('a group of parameters is a dict with "params"')
+        self._runtime = first.runtime
         self._revision = 0
-        device = self.params[0].node.device
-        self.step_count = self._new((), dtypes.int64, device)
-        self._rate = self._new((), self._rate_dtype(), device)
-        self._lr: LearningRate = 0.0
-        self.lr = lr
-        self.state: dict[str, list[Tensor]] = {
-            name: [self._new(p.node.shape, dtypes.accumulator(p.node.dtype), p.node.device) for p in self.params]
-            for name in self.state_names()
-        }
-        for parameter in self.params:
+        self._first_rate = lr
+        self.names: list[str] = []
+        self.params: list[Tensor] = []
+        self.param_groups: list[ParamGroup] = []
+        self.state: dict[str, list[Tensor]] = {}
+        self.step_count = self._new((), dtypes.int64, first.node.device)
+        self._rate_dtype = dtypes.float32
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Train more parameters, by a learning rate and settings of their own.
+
+        Their state begins as 0; the count of steps goes on for all.
+
+        Args:
+            param_group: "params", and "lr" and any of `settings`, without which they follow the optimiser.
+
+        Raises:
+            DTypeError: Something that is no tensor of floats.
+            GradientError: No parameters, or one that is there already.
+            ArgumentError: Something that is no setting.
+            ShapeError: A learning rate below 0, or a tensor of several elements.
+        """
+        given = dict(param_group)
+        if "params" not in given:
+            raise GradientError('a group of parameters is a dict with "params"')
+        names, tensors = named(given.pop("params"), len(self.params))
+        check_apart([*self.names, *names], [*self.params, *tensors])
+        unknown = [name for name in given if name != "lr" and name not in self.settings]
+        if unknown:
+            raise ArgumentError(
+                f"a group of {type(self).__name__} has lr, {', '.join(self.settings)}, and not {unknown[0]!r}"
+            )
+        before = len(self.params)
+        if any(dtypes.accumulator(tensor.node.dtype) is dtypes.float64 for tensor in tensors):
+            self._rate_dtype = dtypes.float64
+        rate = self._new((), self._rate_dtype, tensors[0].node.device)
+        own = {name: value for name, value in given.items() if name != "lr"}
+        group = ParamGroup(self, range(before, before + len(tensors)), own, rate)
+        group.has_own_rate = "lr" in given
+        group.set_rate(given.get("lr", self._first_rate))
+        self.names += names
+        self.params += tensors
+        self.param_groups.append(group)
+        self._make_state(group)
+        for parameter in tensors:
             if isinstance(parameter.node, n.Const):  # equal constants are one node, which has no gradient of its own
                 self._runtime.assign(parameter, self._runtime.graph.alias(parameter.node))
-        self._runtime.realize(self.params)
+        self._runtime.realize(tensors)
+        self._revision += 1
+
+    def _make_state(self, group: ParamGroup) -> None:
+        """Make what is kept for the parameters of a group; what other groups alone keep is empty for them."""
+        kept = group.seen_by().state_names()
+        for name in kept:
+            self.state.setdefault(name, [self._nothing(tensor) for tensor in self.params[: group.positions.start]])
+        for name, tensors in self.state.items():
+            for position in group.positions:
+                parameter = self.params[position]
+                tensors.append(self._kept(name, parameter) if name in kept else self._nothing(parameter))
+
+    def _kept(self, name: str, parameter: Tensor) -> Tensor:
+        """Return what is kept for a parameter at first."""
+        node = parameter.node
+        shape, value = self.state_shape(name, node.shape), self.first_value(name)
+        array = np.full(shape, value, dtypes.accumulator(node.dtype).numpy)
+        return Tensor.of(self._runtime.upload(array, node.device), self._runtime)
+
+    def _nothing(self, parameter: Tensor) -> Tensor:
+        return self._new((0,), dtypes.accumulator(parameter.node.dtype), parameter.node.device)
 
     def state_names(self) -> tuple[str, ...]:
-        """Return the names of what is kept for each parameter; all begin as 0."""
+        """Return the names of what is kept for each parameter."""
         return ()
+
+    def state_shape(self, name: str, shape: Shape) -> Shape:
+        """Return the shape of what is kept under `name` for a parameter of `shape`: that, unless a subclass says so."""
+        return shape
+
+    def first_value(self, name: str) -> float:
+        """Return what the elements of what is kept under `name` begin as: 0, unless a subclass says so."""
+        return 0.0
 
     @abstractmethod
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
@@ -108,35 +183,29 @@ class Optimizer(ABC):
 
     @property
     def lr(self) -> LearningRate:
-        """The learning rate as it was set: a number, a tensor of one element, or a schedule."""
-        return self._lr
+        """The learning rate as it was set: a number, a tensor of one element, or a schedule.
+
+        That of the groups that have none of their own; to set it sets theirs.
+        """
+        return self._first_rate
 
     @lr.setter
     def lr(self, given: LearningRate) -> None:
-        if isinstance(given, Schedule):
-            self._revision += 1
-        elif is_tensor(given):
-            if given.size != 1 or not given.dtype.is_float:
-                raise ShapeError(f"a learning rate is one number, not {given.dtype} of shape {given.shape}")
-            self._revision += 1
-        else:
-            if not float(given) >= 0.0:
-                raise ShapeError(f"a learning rate is at least 0, not {given}")
-            if not isinstance(self._lr, float | int):
-                self._revision += 1
-            array = np.array(given, self._rate.node.dtype.numpy)
-            self._runtime.assign(self._rate, self._runtime.upload(array, self._rate.node.device))
-        self._lr = given
+        for group in self.param_groups:
+            if not group.has_own_rate:
+                group.set_rate(given)
+        self._first_rate = given
 
     @property
     def last_lr(self) -> Tensor:
-        """The rate of the last step if it follows a schedule, else that of the next one; of shape ()."""
-        return (self._lr if is_tensor(self._lr) else self._rate).detach().reshape(())
+        """The rate of the last step if it follows a schedule, else that of the next one; of shape (), of group 0."""
+        return self.param_groups[0].last_lr
 
     @property
     def trace_key(self) -> tuple[int, tuple[object, ...]]:
         """What a traced function that makes a step depends on."""
-        return self._revision, tuple([getattr(self, name) for name in self.settings])
+        shared = [getattr(self, name) for name in self.settings]
+        return self._revision, (*shared, *[tuple(group.own.items()) for group in self.param_groups if group.own])
 
     # ---- steps
 
@@ -159,23 +228,24 @@ class Optimizer(ABC):
         if self._runtime.tracing is not None:
             self._runtime.tracing.depends_on(self)
         given = self._checked(grads_of(self.params, type(self).__name__) if grads is None else grads)
-        lacking = [name for name in self.state_names() if name not in self.state]
-        if lacking:
-            raise StateError(f"{type(self).__name__} was made without {', '.join(lacking)}; make a new one")
+        seen = [group.seen_by() for group in self.param_groups]
+        self._check_state(seen)
         count = self._term(self.step_count)
         # Not `count + 1` in floats: that would be the new count, and everything would wait for it to be stored.
-        number = count.cast(self._rate.node.dtype) + 1.0
-        lr = self._current_rate()
+        number = count.cast(self._rate_dtype) + 1.0
+        rates = [self._current_rate(group) for group in self.param_groups]
+        groups = [place for place, group in enumerate(self.param_groups) for _ in group.positions]
         changed = [self.step_count]
         new = [(count + 1).node]
         for position, grad in given:
             param = self.params[position]
             wide = dtypes.accumulator(param.node.dtype)
-            values = self.update(
+            group = seen[groups[position]]
+            values = group.update(
                 self._term(param).cast(wide),
                 self._term(grad).cast(wide),
-                {name: self._term(tensors[position]) for name, tensors in self.state.items()},
-                self._near(lr, param).cast(wide),
+                {name: self._term(self.state[name][position]) for name in group.state_names()},
+                self._near(rates[groups[position]], param).cast(wide),
                 self._near(number, param).cast(wide),
             )
             for name, value in values.items():
@@ -186,16 +256,27 @@ class Optimizer(ABC):
             self._runtime.assign(target, node, is_fresh=True)
         self._runtime.realize(changed)
 
-    def _current_rate(self) -> Term:
+    def _check_state(self, seen: list[Optimizer]) -> None:
+        """Raise `StateError` if settings were changed so that more must be kept."""
+        for group, settings in zip(self.param_groups, seen, strict=True):
+            for name in settings.state_names():
+                kept = self.state[name][group.positions.start] if name in self.state else None
+                wanted = self.state_shape(name, self.params[group.positions.start].node.shape)
+                if kept is None or kept.node.shape != wanted:
+                    raise StateError(f"{type(self).__name__} was made without {name}; make a new one")
+
+    def _current_rate(self, group: ParamGroup) -> Term:
         """Return the learning rate of the step to be made."""
-        if isinstance(self._lr, Schedule):
-            rate = self._term(self._lr(self.step_count)).cast(self._rate.node.dtype).reshape(())
-            self._runtime.assign(self._rate, rate.node)
+        dtype = group.rate.node.dtype
+        if isinstance(group.lr, Schedule):
+            rate = self._term(group.lr(self.step_count)).cast(dtype).reshape(())
+            rate = self._near(rate, group.rate)
+            self._runtime.assign(group.rate, rate.node)
             return rate
-        if is_tensor(self._lr):
-            rate = self._term(self._lr.detach()).cast(self._rate.node.dtype).reshape(())
+        if is_tensor(group.lr):
+            rate = self._term(group.lr.detach()).cast(dtype).reshape(())
             return self._near(rate, self.step_count)
-        return self._term(self._rate)
+        return self._term(group.rate)
 
     def _checked(self, grads: Sequence[Tensor | None]) -> list[tuple[int, Tensor]]:
         listed = list(grads)
@@ -218,7 +299,10 @@ class Optimizer(ABC):
     # ---- saving and loading
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the state now, by name: "step", "lr" if it is a number, and "<parameter>.<what is kept>"."""
+        """Return the state now, by name: "step", "lr" if it is a number, and "<parameter>.<what is kept>".
+
+        Groups behind the first have "lr.1", "lr.2", ...
+        """
         return {name: tensor.detach() for name, tensor in self._named_state().items()}
 
     def load_state_dict(self, state: Mapping[str, object], strict: bool = True) -> LoadReport:
@@ -232,17 +316,29 @@ class Optimizer(ABC):
             StateError: Shapes differ, or with `strict`, names. Then nothing was changed.
         """
         report = load_into(self._named_state(), state, type(self).__name__, strict=strict)
-        if "lr" in report.loaded:
-            self._lr = self._rate.item()
+        for name, group in self._numbers().items():
+            if name in report.loaded:
+                group._lr = group.rate.item()
+        if "lr" in report.loaded and not self.param_groups[0].has_own_rate:
+            self._first_rate = self.param_groups[0].lr
         return report
 
+    def _numbers(self) -> dict[str, ParamGroup]:
+        """Return the groups whose learning rate is a number, by the name of that."""
+        return {
+            f"lr.{place}" if place else "lr": group
+            for place, group in enumerate(self.param_groups)
+            if not is_tensor(group.lr) and not isinstance(group.lr, Schedule)
+        }
+
     def _named_state(self) -> dict[str, Tensor]:
-        named = {"step": self.step_count}
-        if not is_tensor(self._lr) and not isinstance(self._lr, Schedule):
-            named["lr"] = self._rate
-        for position, parameter in enumerate(self.names):
-            named.update((f"{parameter}.{name}", tensors[position]) for name, tensors in self.state.items())
-        return named
+        found = {"step": self.step_count}
+        found.update((name, group.rate) for name, group in self._numbers().items())
+        for group in self.param_groups:
+            kept = group.seen_by().state_names()
+            for position in group.positions:
+                found.update((f"{self.names[position]}.{name}", self.state[name][position]) for name in kept)
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         """Return everything but the runtime, which is that of the parameters wherever they are made again."""
@@ -257,11 +353,6 @@ class Optimizer(ABC):
     def _new(self, shape: Shape, dtype: DType, device: str) -> Tensor:
         """Return zeros in memory of their own."""
         return Tensor.of(self._runtime.upload(np.zeros(shape, dtype.numpy), device), self._runtime)
-
-    def _rate_dtype(self) -> DType:
-        """Return the type of the learning rate: float64 if a parameter is of it, else float32."""
-        wide = {dtypes.accumulator(parameter.node.dtype) for parameter in self.params}
-        return dtypes.float64 if dtypes.float64 in wide else dtypes.float32
 
     def _term(self, tensor: Tensor) -> Term:
         return Term(self._runtime.graph, tensor.node)
@@ -284,25 +375,3 @@ def grads_of(params: Sequence[Tensor], what: str) -> list[Tensor | None]:
             "zyx.jit, or give gradients: step(grads), as zyx.Tape and zyx.value_and_grad return them"
         )
     return found
-
-
-def _named(params: Iterable[Tensor] | Mapping[str, Tensor]) -> tuple[list[str], list[Tensor]]:
-    """Return names and tensors, checked."""
-    if isinstance(params, Mapping):
-        names, tensors = [str(name) for name in params], list(params.values())
-    elif is_tensor(params):
-        raise GradientError("an optimiser takes a list of tensors, not one tensor; put it in brackets")
-    else:
-        tensors = list(params)
-        names = [str(position) for position in range(len(tensors))]
-    if not tensors:
-        raise GradientError("an optimiser takes at least one parameter")
-    seen: dict[int, str] = {}
-    for name, tensor in zip(names, tensors, strict=True):
-        if not is_tensor(tensor) or not tensor.node.dtype.is_float:
-            what = tensor.node.dtype if is_tensor(tensor) else type(tensor).__name__
-            raise DTypeError(f"parameter {name} is not a tensor of floats, but {what}")
-        if id(tensor) in seen:
-            raise GradientError(f"parameters {seen[id(tensor)]} and {name} are the same tensor; give it once")
-        seen[id(tensor)] = name
-    return names, tensors

@@ -8,11 +8,10 @@ from zyx.optim.check import check_range
 from zyx.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from zyx.functions.term import Term
-    from zyx.optim.optimizer import LearningRate
-    from zyx.tensor.tensor import Tensor
+    from zyx.optim.optimizer import LearningRate, Params
 
 
 class RMSprop(Optimizer):
@@ -26,7 +25,7 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor] | Mapping[str, Tensor],
+        params: Params,
         lr: LearningRate = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
@@ -38,7 +37,7 @@ class RMSprop(Optimizer):
         """Make the optimiser.
 
         Args:
-            params: Tensors, or tensors by name.
+            params: Tensors, tensors by name, or groups; see `Optimizer`.
             lr: Learning rate.
             alpha: How much of the mean square stays from step to step.
             eps: Added to the root.

@@ -57,10 +57,10 @@ class StepLR(Schedule):
     gamma: float = 0.1
 
     def __post_init__(self) -> None:
-        _check_steps("step_size", self.step_size)
+        check_steps("step_size", self.step_size)
 
     def __call__(self, step: Tensor) -> Tensor:
-        return _power(self.gamma, (step // self.step_size).astype(float32)) * self.lr
+        return power(self.gamma, (step // self.step_size).astype(float32)) * self.lr
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class MultiStepLR(Schedule):
 
     def __call__(self, step: Tensor) -> Tensor:
         passed = sum(((step >= milestone).astype(float32) for milestone in self.milestones), 0.0 * step.astype(float32))
-        return _power(self.gamma, passed) * self.lr
+        return power(self.gamma, passed) * self.lr
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ExponentialLR(Schedule):
     gamma: float
 
     def __call__(self, step: Tensor) -> Tensor:
-        return _power(self.gamma, step.astype(float32)) * self.lr
+        return power(self.gamma, step.astype(float32)) * self.lr
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ class CosineAnnealingLR(Schedule):
     min_lr: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_steps("total_steps", self.total_steps)
+        check_steps("total_steps", self.total_steps)
 
     def __call__(self, step: Tensor) -> Tensor:
-        return _half_cosine(self.lr, self.min_lr, minimum(step.astype(float32) / self.total_steps, 1.0))
+        return half_cosine(self.lr, self.min_lr, minimum(step.astype(float32) / self.total_steps, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class LinearWarmup(Schedule):
     start_factor: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_steps("warmup_steps", self.warmup_steps)
+        check_steps("warmup_steps", self.warmup_steps)
 
     def __call__(self, step: Tensor) -> Tensor:
         part = minimum(step.astype(float32) / self.warmup_steps, 1.0)
@@ -145,7 +145,7 @@ class OneCycleLR(Schedule):
     final_div_factor: float = 1e4
 
     def __post_init__(self) -> None:
-        _check_steps("total_steps", self.total_steps)
+        check_steps("total_steps", self.total_steps)
         if not 0.0 <= self.pct_start <= 1.0:
             raise ShapeError(f"pct_start is 0 to 1, not {self.pct_start}")
 
@@ -156,21 +156,23 @@ class OneCycleLR(Schedule):
         now = step.astype(float32)
         up = minimum(now / top, 1.0) if top > 0 else now * 0.0 + 1.0
         down = minimum((now - top) / rest, 1.0) if rest > 0 else now * 0.0 + 1.0
-        falling = _half_cosine(self.max_lr, first / self.final_div_factor, down)
-        return where(now <= top, _half_cosine(first, self.max_lr, up), falling)
+        falling = half_cosine(self.max_lr, first / self.final_div_factor, down)
+        return where(now <= top, half_cosine(first, self.max_lr, up), falling)
 
 
-def _half_cosine(start: float, end: float, part: Tensor) -> Tensor:
+def half_cosine(start: float, end: float, part: Tensor) -> Tensor:
     """Return a rate on the way from `start` to `end`, `part` being 0 at the beginning and 1 at the end."""
     return (cos(part * math.pi) + 1.0) * ((start - end) / 2.0) + end
 
 
-def _power(base: float, exponent: Tensor) -> Tensor:
+def power(base: float, exponent: Tensor) -> Tensor:
     """Return ``base ** exponent`` of whole exponents >= 0."""
     return (exponent * math.log2(base)).exp2() if base > 0.0 else where(exponent == 0.0, 1.0, exponent * 0.0)
 
 
-def _check_steps(name: str, steps: int) -> None:
+def check_steps(name: str, steps: int) -> int:
+    """Return a number of steps; raise `ShapeError` unless it is at least 1."""
     steps = as_index(steps, name)
     if steps < 1:
         raise ShapeError(f"{name} is at least 1, not {steps}")
+    return steps

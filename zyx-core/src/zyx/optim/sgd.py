@@ -9,11 +9,10 @@ from zyx.optim.check import check_range
 from zyx.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from zyx.functions.term import Term
-    from zyx.optim.optimizer import LearningRate
-    from zyx.tensor.tensor import Tensor
+    from zyx.optim.optimizer import LearningRate, Params
 
 
 class SGD(Optimizer):
@@ -26,7 +25,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor] | Mapping[str, Tensor],
+        params: Params,
         lr: LearningRate = 1e-3,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
@@ -37,7 +36,7 @@ class SGD(Optimizer):
         """Make the optimiser.
 
         Args:
-            params: Tensors, or tensors by name.
+            params: Tensors, tensors by name, or groups; see `Optimizer`.
             lr: Learning rate.
             momentum: Share of the direction before in the next.
             weight_decay: What of a parameter is added to its gradient.

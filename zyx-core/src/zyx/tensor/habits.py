@@ -30,7 +30,7 @@ from zyx.functions import (
 from zyx.integers import as_integer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from zyx.tensor.tensor import Tensor
 
@@ -87,6 +87,17 @@ def to(x: Tensor, *given: Any, dtype: Any = None, device: Any = None, **rest: An
     Raises:
         ArgumentError: Something else.
     """
+    device, dtype = place_and_dtype(given, device, dtype, rest)
+    result = x if dtype is None else x.astype(dtype)
+    return result if device is None else result.to(device)
+
+
+def place_and_dtype(given: Iterable[Any], device: Any, dtype: Any, rest: dict[str, Any]) -> tuple[Any, Any]:  # noqa: ANN401
+    """Return the device and the dtype that arguments of ``to`` name, each None if they name none.
+
+    Raises:
+        ArgumentError: Something else.
+    """
     unknown = rest.keys() - {"copy", "memory_format", "non_blocking"}
     if unknown:
         raise ArgumentError(f"to: no argument is called {min(unknown)}; it has dtype, device, non_blocking and copy")
@@ -97,8 +108,7 @@ def to(x: Tensor, *given: Any, dtype: Any = None, device: Any = None, **rest: An
             dtype = dtype if each is None else each
         elif not isinstance(each, bool):
             device = each
-    result = x if dtype is None else x.astype(dtype)
-    return result if device is None else result.to(device)
+    return device, dtype
 
 
 def _cast(dtype: str) -> Callable[[Tensor], Tensor]:
@@ -122,7 +132,14 @@ def _new(make: str) -> Callable[..., Tensor]:
 
 def cuda(x: Tensor, device: int | None = None, non_blocking: bool = False) -> Tensor:
     """Return `x` on a CUDA device: `device` is its number."""
-    return x.to("cuda" if device is None else f"cuda:{as_integer(device, 'device')}")
+    return x.to(cuda_name(device))
+
+
+def cuda_name(device: int | str | None) -> str:
+    """Return the name of a CUDA device that is given as PyTorch has it: by its number, by name, or None."""
+    if isinstance(device, str):
+        return device
+    return "cuda" if device is None else f"cuda:{as_integer(device, 'device')}"
 
 
 def expand_as(x: Tensor, other: Tensor) -> Tensor:

@@ -30,6 +30,16 @@ class LoadReport:
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
 
+    @property
+    def missing_keys(self) -> list[str]:
+        """`missing`, as PyTorch calls it."""
+        return list(self.missing)
+
+    @property
+    def unexpected_keys(self) -> list[str]:
+        """`unexpected`, as PyTorch calls it."""
+        return list(self.unexpected)
+
 
 def load_into(
     targets: Mapping[str, Tensor], state: Mapping[str, object], what: str, *, strict: bool = True

@@ -35,7 +35,7 @@ def glorot_uniform(
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
     """
     sizes = shape_of(shape)
-    inputs, outputs = _fans(sizes)
+    inputs, outputs = fans(sizes)
     bound = math.sqrt(6.0 / max(inputs + outputs, 1))
     return uniform(sizes, low=-bound, high=bound, dtype=dtype, device=device, generator=generator)
 
@@ -52,7 +52,7 @@ def kaiming_uniform(
     He et al., "Delving deep into rectifiers", 2015. `shape` is (outputs, inputs, window...).
     """
     sizes = shape_of(shape)
-    bound = math.sqrt(6.0 / ((1.0 + a * a) * max(_fans(sizes)[0], 1)))
+    bound = math.sqrt(6.0 / ((1.0 + a * a) * max(fans(sizes)[0], 1)))
     return uniform(sizes, low=-bound, high=bound, dtype=dtype, device=device, generator=generator)
 
 
@@ -65,11 +65,11 @@ def kaiming_normal(
 ) -> Tensor:
     """Return weights of standard deviation ``sqrt(2 / ((1 + a**2) * fan_in))``; see `kaiming_uniform`."""
     sizes = shape_of(shape)
-    deviation = math.sqrt(2.0 / ((1.0 + a * a) * max(_fans(sizes)[0], 1)))
+    deviation = math.sqrt(2.0 / ((1.0 + a * a) * max(fans(sizes)[0], 1)))
     return normal(sizes, std=deviation, dtype=dtype, device=device, generator=generator)
 
 
-def _fans(shape: Shape) -> tuple[int, int]:
+def fans(shape: Shape) -> tuple[int, int]:
     """Return how many inputs an output of such weights has, and how many outputs an input."""
     if len(shape) < 2:
         raise ShapeError(f"weights have at least two axes, outputs and inputs, not {shape}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zyx.errors import ShapeError
 from zyx.functions.linalg import matmul, tensordot
 from zyx.functions.movement import matrix_transpose
-from zyx.functions.operands import require
+from zyx.functions.operands import lowered, require
 
 if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
@@ -33,7 +33,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if bias is not None and require(bias, "linear").node.shape != filters[:-1]:
         raise ShapeError(f"linear: bias {bias.node.shape} does not fit weights {filters}")
     result = matmul(x, matrix_transpose(weight) if len(filters) == 2 else weight)
-    return result if bias is None else result + bias
+    return result if bias is None else result + _lowered(bias)
+
+
+def _lowered(x: Tensor) -> Tensor:
+    """Return `x` in the type that `zyx.autocast` has for products."""
+    dtype = x.node.dtype
+    low = lowered(dtype)
+    return x if low is dtype else x.astype(low)
 
 
 def bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -61,5 +68,5 @@ def bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -
     ):
         raise ShapeError(f"bilinear: inputs {first} and {second} do not fit weights {filters}")
     by_x = tensordot(x, weight, axes=((-1,), (1,)))  # (..., n_out, n_y)
-    result = (by_x * y.reshape((*second[:-1], 1, second[-1]))).sum(axis=-1)
-    return result if bias is None else result + bias
+    result = _lowered((by_x * y.reshape((*second[:-1], 1, second[-1]))).sum(axis=-1))
+    return result if bias is None else result + _lowered(bias)

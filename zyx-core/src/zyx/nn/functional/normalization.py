@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
-from zyx.functions.operands import require, term_of, wrap
+from zyx.functions.operands import kept, require, term_of, wrap
 from zyx.integers import as_integer
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def layer_norm(
     """
     term, axes, sizes = _last_axes(x, normalized_shape, "layer_norm")
     result = _affine(_standardised(term, axes, eps), weight, bias, sizes, "layer_norm")
-    return wrap(result.cast(x.node.dtype).node, x)
+    return wrap(result.cast(kept(x.node.dtype)).node, x)
 
 
 def rms_norm(
@@ -68,7 +68,7 @@ def rms_norm(
     term, axes, sizes = _last_axes(x, normalized_shape, "rms_norm")
     offset = 2.0 ** -_FRACTION_BITS[x.node.dtype] if eps is None else eps
     result = _affine(term * _inverse_root(_mean(term * term, axes) + offset), weight, None, sizes, "rms_norm")
-    return wrap(result.cast(x.node.dtype).node, x)
+    return wrap(result.cast(kept(x.node.dtype)).node, x)
 
 
 _FRACTION_BITS = {dtypes.float16: 10, dtypes.bfloat16: 7, dtypes.float32: 23, dtypes.float64: 52}
@@ -96,7 +96,7 @@ def group_norm(
         raise ShapeError(f"group_norm takes (N, C, ...) with C a multiple of {num_groups} groups, not {shape}")
     grouped = term.reshape((shape[0], num_groups, shape[1] // num_groups, *shape[2:]))
     result = _standardised(grouped, range(2, len(grouped.shape)), eps).reshape(shape)
-    return wrap(_affine_channels(result, weight, bias, "group_norm").cast(x.node.dtype).node, x)
+    return wrap(_affine_channels(result, weight, bias, "group_norm").cast(kept(x.node.dtype)).node, x)
 
 
 def instance_norm(
@@ -141,7 +141,7 @@ def instance_norm(
         _follow(running_mean, _mean(mean, (0,)), momentum)
         _follow(running_var, _mean(spread, (0,)), momentum)
     result = _standardised(term, axes, eps)
-    return wrap(_affine_channels(result, weight, bias, "instance_norm").cast(x.node.dtype).node, x)
+    return wrap(_affine_channels(result, weight, bias, "instance_norm").cast(kept(x.node.dtype)).node, x)
 
 
 def batch_norm(
@@ -192,7 +192,7 @@ def batch_norm(
         mean, variance = (_along_channels(t, term, "batch_norm") for t in (running_mean, running_var))
         centred = term - mean
     result = centred * _inverse_root(variance + eps)
-    return wrap(_affine_channels(result, weight, bias, "batch_norm").cast(x.node.dtype).node, x)
+    return wrap(_affine_channels(result, weight, bias, "batch_norm").cast(kept(x.node.dtype)).node, x)
 
 
 def _follow(running: Tensor, value: Term, momentum: float | Tensor) -> None:

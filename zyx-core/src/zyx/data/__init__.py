@@ -1,0 +1,14 @@
+"""Samples in batches: data sets, and a loader that shuffles, prefetches and shows how far it is.
+
+    pictures = zyx.data.TensorDataset(x, y)
+    for x, y in zyx.data.DataLoader(pictures, batch_size=64, shuffle=True, seed=0, num_workers=2):
+        ...
+
+A data set is anything with ``__len__`` and ``__getitem__``. Start reading at `zyx.data.loader`.
+"""
+
+from zyx.data.collate import collate
+from zyx.data.dataset import ConcatDataset, Dataset, Subset, TensorDataset, random_split
+from zyx.data.loader import DataLoader
+
+__all__ = ["ConcatDataset", "DataLoader", "Dataset", "Subset", "TensorDataset", "collate", "random_split"]

@@ -1,0 +1,157 @@
+"""Layers that learn the width of their input from the first one they are given.
+
+They have no parameters until then: make optimisers, load saved values and trace functions after the first call, with
+which they become the layers that they stand for. Arguments are those of that layer, without the first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from zyx.dtype import float32
+from zyx.errors import ShapeError, StateError
+from zyx.functions.operands import require
+from zyx.nn import batch_norm, convolution
+from zyx.nn.linear import Linear
+from zyx.nn.module import Module
+
+if TYPE_CHECKING:
+    from zyx.dtype import DTypeLike
+    from zyx.tensor.loading import LoadReport
+
+
+class _Lazy(Module):
+    """What becomes a layer; see the module."""
+
+    becomes: ClassVar[type[Module]]
+    place: ClassVar[int] = 1
+    """The axis whose size the layer learns."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401  # those of the layer
+        self._given = (args, kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as of the layer
+        """Become the layer, and return what it does."""
+        shape = require(args[0] if args else None, type(self).__name__).node.shape
+        place = self.place if self.place < 0 else self._channels(len(shape))
+        if not shape or not -len(shape) <= place < len(shape):
+            raise ShapeError(f"{type(self).__name__} finds no width in {shape}")
+        given, named = self._given
+        mode = self._training
+        del self._given
+        self.__class__ = self.becomes  # type: ignore[assignment]  # a module whose parameters are not there yet
+        self.__init__(shape[place], *given, **named)  # type: ignore[misc]  # of the layer, by then
+        self.__dict__["_training"] = mode
+        self._changed()
+        return self(*args, **kwargs)
+
+    def _channels(self, ndim: int) -> int:
+        """Return the axis of channels; the layers of pictures take them without a batch, too."""
+        axes = getattr(self.becomes, "ndim", None)
+        return 0 if axes is not None and ndim == axes + 1 else 1
+
+    def load_state_dict(self, state: Any, strict: bool = True) -> LoadReport:  # noqa: ANN401  # of the layer
+        """Refuse.
+
+        Raises:
+            StateError: Always.
+        """
+        raise StateError(f"{type(self).__name__} has no parameters yet; call it once before values are loaded")
+
+    def extra_repr(self) -> str:
+        args, kwargs = self._given
+        return ", ".join(["?", *map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
+
+
+class LazyLinear(_Lazy):
+    """`Linear` of as many features as its first input has."""
+
+    becomes = Linear
+    place = -1
+
+
+class LazyConv1d(_Lazy):
+    """`Conv1d` of as many channels as its first input has."""
+
+    becomes = convolution.Conv1d
+
+
+class LazyConv2d(_Lazy):
+    """`Conv2d` of as many channels as its first input has."""
+
+    becomes = convolution.Conv2d
+
+
+class LazyConv3d(_Lazy):
+    """`Conv3d` of as many channels as its first input has."""
+
+    becomes = convolution.Conv3d
+
+
+class LazyConvTranspose1d(_Lazy):
+    """`ConvTranspose1d` of as many channels as its first input has."""
+
+    becomes = convolution.ConvTranspose1d
+
+
+class LazyConvTranspose2d(_Lazy):
+    """`ConvTranspose2d` of as many channels as its first input has."""
+
+    becomes = convolution.ConvTranspose2d
+
+
+class LazyConvTranspose3d(_Lazy):
+    """`ConvTranspose3d` of as many channels as its first input has."""
+
+    becomes = convolution.ConvTranspose3d
+
+
+class LazyBatchNorm1d(_Lazy):
+    """`BatchNorm1d` of as many channels as its first input has."""
+
+    becomes = batch_norm.BatchNorm1d
+
+
+class LazyBatchNorm2d(_Lazy):
+    """`BatchNorm2d` of as many channels as its first input has."""
+
+    becomes = batch_norm.BatchNorm2d
+
+
+class LazyBatchNorm3d(_Lazy):
+    """`BatchNorm3d` of as many channels as its first input has."""
+
+    becomes = batch_norm.BatchNorm3d
+
+
+class _LazyInstanceNorm(_Lazy):
+    """Unlike the layers that they become, these have weights and running values by default, as in PyTorch."""
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        dtype: DTypeLike = float32,
+        device: str | None = None,
+    ) -> None:
+        super().__init__(eps, momentum, affine, track_running_stats, dtype, device)
+
+
+class LazyInstanceNorm1d(_LazyInstanceNorm):
+    """`InstanceNorm1d` of as many channels as its first input has."""
+
+    becomes = batch_norm.InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyInstanceNorm):
+    """`InstanceNorm2d` of as many channels as its first input has."""
+
+    becomes = batch_norm.InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyInstanceNorm):
+    """`InstanceNorm3d` of as many channels as its first input has."""
+
+    becomes = batch_norm.InstanceNorm3d

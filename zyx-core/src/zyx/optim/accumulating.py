@@ -1,0 +1,194 @@
+"""Steps divided by what gradients were so far: all of them, or the latest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zyx.optim.adam import begun
+from zyx.optim.check import check_range
+from zyx.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zyx.functions.term import Term
+    from zyx.optim.optimizer import LearningRate, Params
+
+
+class Adagrad(Optimizer):
+    """Steps divided by the root of the sum of squares. Duchi, Hazan and Singer, 2011."""
+
+    settings = (
+        "lr_decay",
+        "weight_decay",
+        "initial_accumulator_value",
+        "eps",
+        "maximize",
+    )
+
+    def __init__(
+        self,
+        params: Params,
+        lr: LearningRate = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        maximize: bool = False,
+    ) -> None:
+        """Make the optimiser.
+
+        Args:
+            params: Tensors, tensors by name, or groups; see `Optimizer`.
+            lr: Learning rate.
+            lr_decay: The rate of step t is divided by ``1 + (t - 1) * lr_decay``.
+            weight_decay: What of a parameter is added to its gradient.
+            initial_accumulator_value: What sums begin as.
+            eps: Added to the root.
+            maximize: Whether to go up.
+
+        Raises:
+            ShapeError: A number out of its range; see also `Optimizer`.
+        """
+        check_range("lr_decay", lr_decay, 0.0)
+        check_range("weight_decay", weight_decay, 0.0)
+        check_range("initial_accumulator_value", initial_accumulator_value, 0.0)
+        check_range("eps", eps, 0.0)
+        self.lr_decay = lr_decay
+        self.weight_decay = weight_decay
+        self.initial_accumulator_value = initial_accumulator_value
+        self.eps = eps
+        self.maximize = maximize
+        super().__init__(params, lr)
+
+    def state_names(self) -> tuple[str, ...]:
+        return ("sum",)
+
+    def first_value(self, name: str) -> float:
+        return self.initial_accumulator_value
+
+    def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
+        if self.maximize:
+            grad = -grad
+        if self.weight_decay:
+            grad = grad + param * self.weight_decay
+        total = state["sum"] + grad * grad
+        rate = lr / (1.0 + (step - 1.0) * self.lr_decay)
+        return {"sum": total, "param": param - grad * rate / (total.sqrt() + self.eps)}
+
+
+class Adadelta(Optimizer):
+    """Steps in the unit of the parameters: of the size of the latest ones. Zeiler, 2012."""
+
+    settings = (
+        "rho",
+        "eps",
+        "weight_decay",
+        "maximize",
+    )
+
+    def __init__(
+        self,
+        params: Params,
+        lr: LearningRate = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        maximize: bool = False,
+    ) -> None:
+        """Make the optimiser.
+
+        Args:
+            params: Tensors, tensors by name, or groups; see `Optimizer`.
+            lr: Learning rate.
+            rho: How much of the mean squares, of gradients and of steps, stays from step to step.
+            eps: Added to mean squares.
+            weight_decay: What of a parameter is added to its gradient.
+            maximize: Whether to go up.
+
+        Raises:
+            ShapeError: A number out of its range; see also `Optimizer`.
+        """
+        check_range("rho", rho, 0.0, 1.0 + 1e-12)
+        check_range("eps", eps, 0.0)
+        check_range("weight_decay", weight_decay, 0.0)
+        self.rho = rho
+        self.eps = eps
+        self.weight_decay = weight_decay
+        self.maximize = maximize
+        super().__init__(params, lr)
+
+    def state_names(self) -> tuple[str, ...]:
+        return (
+            "square_avg",
+            "acc_delta",
+        )
+
+    def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
+        if self.maximize:
+            grad = -grad
+        if self.weight_decay:
+            grad = grad + param * self.weight_decay
+        square = state["square_avg"] * self.rho + grad * grad * (1.0 - self.rho)
+        delta = (state["acc_delta"] + self.eps).sqrt() / (square + self.eps).sqrt() * grad
+        moved = state["acc_delta"] * self.rho + delta * delta * (1.0 - self.rho)
+        return {"square_avg": square, "acc_delta": moved, "param": param - delta * lr}
+
+
+class Adamax(Optimizer):
+    """Adam with the greatest latest gradient in place of the root of the mean square. Kingma and Ba, 2014."""
+
+    settings = (
+        "betas",
+        "eps",
+        "weight_decay",
+        "maximize",
+    )
+
+    def __init__(
+        self,
+        params: Params,
+        lr: LearningRate = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        maximize: bool = False,
+    ) -> None:
+        """Make the optimiser.
+
+        Args:
+            params: Tensors, tensors by name, or groups; see `Optimizer`.
+            lr: Learning rate.
+            betas: How much of the mean gradient, and of the greatest one, stays from step to step.
+            eps: Added to magnitudes.
+            weight_decay: What of a parameter is added to its gradient.
+            maximize: Whether to go up.
+
+        Raises:
+            ShapeError: A number out of its range; see also `Optimizer`.
+        """
+        check_range("betas[0]", betas[0], 0.0, 1.0)
+        check_range("betas[1]", betas[1], 0.0, 1.0)
+        check_range("eps", eps, 0.0)
+        check_range("weight_decay", weight_decay, 0.0)
+        self.betas = betas
+        self.eps = eps
+        self.weight_decay = weight_decay
+        self.maximize = maximize
+        super().__init__(params, lr)
+
+    def state_names(self) -> tuple[str, ...]:
+        return (
+            "exp_avg",
+            "exp_inf",
+        )
+
+    def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
+        if self.maximize:
+            grad = -grad
+        if self.weight_decay:
+            grad = grad + param * self.weight_decay
+        beta1, beta2 = self.betas
+        mean = state["exp_avg"] + (grad - state["exp_avg"]) * (1.0 - beta1)
+        greatest = (state["exp_inf"] * beta2).maximum(grad.abs() + self.eps)
+        return {"exp_avg": mean, "exp_inf": greatest, "param": param - mean * (lr / begun(beta1, step)) / greatest}
