@@ -98,16 +98,25 @@ if TYPE_CHECKING:
     from zyx.functions.einsum import einsum as einsum
     from zyx.functions.losses import *
     from zyx.functions.mapping import vmap as vmap
+    from zyx.functions.nan_reductions import *
     from zyx.functions.pooling import *
+    from zyx.functions.rearranging import *
+    from zyx.functions.sets import *
+    from zyx.functions.signals import *
+    from zyx.functions.special import *
+    from zyx.functions.statistics import *
+    from zyx.functions.updates import *
     from zyx.io import load as load
     from zyx.io import save as save
     from zyx.jit.dims import Dim as Dim
+    from zyx.linalg.fitting import *
     from zyx.tensor.autocast import autocast as autocast
     from zyx.tensor.control import *
     from zyx.tensor.generator import Generator as Generator
     from zyx.tensor.generator import default_generator as default_generator
     from zyx.tensor.generator import manual_seed as manual_seed
     from zyx.tensor.random import *
+    from zyx.tensor.ranges import *
     from zyx.tensor.weights import *
 
 _LAZY: Final = {
@@ -129,6 +138,46 @@ _LAZY: Final = {
     "zyx.functions.pooling": (
         "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool", "max_pool1d", "max_pool2d",
         "max_pool3d", "max_pool_with_indices",
+    ),
+    "zyx.functions.rearranging": (
+        "append", "apply_along_axis", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag",
+        "cartesian_prod", "column_stack", "combinations", "delete", "diag_embed", "diagflat", "dsplit",
+        "dstack", "fliplr", "flipud", "hsplit", "hstack", "insert", "kron", "rot90", "take_along_dim",
+        "tensor_split", "vsplit", "vstack",
+    ),
+    "zyx.functions.nan_reductions": (
+        "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
+        "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "quantile",
+    ),
+    "zyx.functions.statistics": (
+        "argpartition", "average", "bincount", "bucketize", "corrcoef", "cov", "digitize", "histc",
+        "histogram", "histogram_bin_edges", "kthvalue", "lexsort", "mode", "msort", "partition", "ptp",
+    ),
+    "zyx.functions.sets": (
+        "argwhere", "choose", "compress", "extract", "flatnonzero", "intersect1d", "ravel_multi_index",
+        "select", "setdiff1d", "setxor1d", "union1d", "unique", "unique_consecutive", "unravel_index",
+    ),
+    "zyx.functions.special": (
+        "bitwise_count", "cbrt", "digamma", "divmod", "erfc", "fix", "float_power", "fmax", "fmin", "frexp",
+        "gcd", "heaviside", "iscomplex", "isneginf", "isposinf", "isreal", "lcm", "ldexp", "lgamma",
+        "logaddexp2", "logcumsumexp", "logit", "modf", "rint", "rsub", "sgn", "sinc", "xlogy",
+    ),
+    "zyx.functions.signals": (
+        "convolve", "correlate", "cumulative_trapezoid", "ediff1d", "gradient", "inner", "interp", "polyadd",
+        "polyder", "polyint", "polymul", "polysub", "polyval", "trapezoid", "unwrap", "vander", "vdot",
+    ),
+    "zyx.functions.updates": (
+        "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm", "cdist", "diagonal_scatter",
+        "dist", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter",
+        "pairwise_distance", "renorm", "select_scatter", "slice_scatter",
+    ),
+    "zyx.linalg.fitting": (
+        "chain_matmul", "cholesky_inverse", "logdet", "poly", "polyfit", "roots",
+    ),
+    "zyx.tensor.ranges": (
+        "bartlett", "bartlett_window", "blackman", "blackman_window", "diag_indices", "fromfunction",
+        "geomspace", "hamming", "hamming_window", "hann_window", "hanning", "identity", "indices", "kaiser",
+        "kaiser_window", "logspace", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from",
     ),
     "zyx.io": ("load", "save"),
     "zyx.jit.dims": ("Dim",),
@@ -190,7 +239,9 @@ def __getattr__(name: str) -> object:
     else:
         from zyx.tensor.habits import name_of
 
-        value = getattr(importlib.import_module("zyx"), name_of(name, [*globals(), *_HOMES]))
+        value = importlib.import_module("zyx")
+        for part in name_of(name, [*globals(), *_HOMES]).split("."):
+            value = getattr(value, part)
     globals()[name] = value
     return value
 

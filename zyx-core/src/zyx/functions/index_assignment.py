@@ -13,7 +13,7 @@ from zyx.errors import DTypeError, ShapeError
 from zyx.functions.index_key import is_whole, read_key
 from zyx.functions.indexing import cut, flat_index, pool_axes, pooling_order
 from zyx.functions.ingest import node_from_data
-from zyx.functions.operands import is_operand, is_tensor, node_of, require, term_of
+from zyx.functions.operands import is_operand, is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term, expand_to
 from zyx.graph import node as n
 from zyx.graph.places import written_at
@@ -40,7 +40,12 @@ def setitem(x: Tensor, key: object, value: object) -> None:
         DTypeError: As for reading, or a number that does not fit the dtype.
     """
     tensor = require(x, "assignment")
-    base = term_of(x, "assignment")
+    tensor.runtime.assign(tensor, replaced(tensor, key, value).node)
+
+
+def replaced(x: Tensor, key: object, value: object) -> Tensor:
+    """Return `x` with the values at `key` replaced; see `setitem`."""
+    tensor, base = require(x, "assignment"), term_of(x, "assignment")
     new = _as_value(value, tensor)
     if is_tensor(key) and key.node.dtype.is_bool and _fits_behind(key, new, base):
         mask = Term(base.graph, key.node)
@@ -49,7 +54,7 @@ def setitem(x: Tensor, key: object, value: object) -> None:
     else:
         parsed = read_key(key, tensor)
         result = _replaced(base, parsed, new, tensor)
-    tensor.runtime.assign(tensor, result.node)
+    return wrap(result.node, tensor)
 
 
 def assign(x: Tensor, value: object) -> Tensor:

@@ -47,7 +47,13 @@ NAMES: Final = {
     # NumPy
     "array": "asarray", "concatenate": "concat", "conjugate": "conj", "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift", "mod": "remainder", "power": "pow", "right_shift": "bitwise_right_shift",
-    "degrees": "rad2deg", "radians": "deg2rad", "fabs": "abs",
+    "degrees": "rad2deg", "radians": "deg2rad", "fabs": "abs", "around": "round", "asanyarray": "asarray",
+    "ascontiguousarray": "asarray", "row_stack": "vstack", "trapz": "trapezoid",
+    # of linear algebra, in PyTorch's main namespace
+    **{name: f"linalg.{name}" for name in ("cholesky", "cholesky_solve", "det", "lstsq", "matrix_norm", "matrix_rank",
+                                           "qr", "slogdet")},
+    "inverse": "linalg.inv", "matrix_exp": "linalg.expm", "pinverse": "linalg.pinv", "ger": "outer",
+    "clamp_max": "minimum", "clamp_min": "maximum",
     # dtypes
     "bool_": "bool", "cdouble": "complex128", "cfloat": "complex64", "double": "float64", "float": "float32",
     "half": "float16", "long": "int64", "short": "int16",

@@ -1,0 +1,255 @@
+"""Different values and sets of them, and places where something holds, under NumPy's names.
+
+How many there are is read, since it is the shape of the results.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zyx import dtype as dtypes
+from zyx import shape as shapes
+from zyx.errors import ArgumentError, ShapeError
+from zyx.functions import reduction, take_habits
+from zyx.functions.arithmetic import logical_not
+from zyx.functions.elementwise import isnan
+from zyx.functions.joining import concat
+from zyx.functions.movement import moveaxis, reshape
+from zyx.functions.operands import is_tensor, require, wrap
+from zyx.functions.selection import masked_select, nonzero, take
+from zyx.functions.sorting import isin, unique_all
+from zyx.functions.statistics import lexsort
+from zyx.shape import as_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.functions import Tensor
+
+__all__ = [
+    "argwhere", "choose", "compress", "extract", "flatnonzero", "intersect1d", "ravel_multi_index", "select",
+    "setdiff1d", "setxor1d", "union1d", "unique", "unique_consecutive", "unravel_index",
+]  # fmt: skip
+
+
+def unique(
+    x: Tensor,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+) -> Any:  # noqa: ANN401  # a tensor, or several
+    """Return the different values of `x`, ascending; NaN is one of them once. See `unique_all` for the Array API's.
+
+    Args:
+        x: Any shape; or, with an axis, what has its slices compared.
+        return_index: Whether the first place of each is returned, too.
+        return_inverse: Whether it is, which of them each element is; in the shape of `x`, or a vector with an axis.
+        return_counts: Whether it is, how often each comes.
+        axis: Along which different slices are wanted, in the order of their elements.
+
+    Returns:
+        The values, and behind them, in this order, what else is asked for, int64.
+    """
+    base = require(x, "unique")
+    if axis is not None:
+        found = _unique_slices(base, shapes.normalize_axis(axis, base.node.ndim))
+    else:
+        found = list(unique_all(base))
+        if base.node.dtype.is_float and base.size:
+            found = _one_nan(found)
+    wanted = (True, return_index, return_inverse, return_counts)
+    results = tuple(each for each, is_wanted in zip(found, wanted, strict=True) if is_wanted)
+    return results if len(results) > 1 else results[0]
+
+
+def _one_nan(found: list[Tensor]) -> list[Tensor]:
+    """Return what `unique_all` gives, with its NaNs, which are at the end, as one."""
+    values, places, inverse, counts = found
+    number = int(reduction.count_nonzero(isnan(values)).item())
+    if number < 2:
+        return found
+    first = values.size - number
+    last = reduction.sum(counts[first:], keepdims=True)
+    return [values[: first + 1], places[: first + 1], inverse.clip(0, first), concat([counts[:first], last], 0)]
+
+
+def _unique_slices(x: Tensor, axis: int) -> list[Tensor]:
+    size = x.node.shape[axis]
+    rows = reshape(moveaxis(x, axis, 0), size, math.prod(x.node.shape) // size if size else 0)
+    if not size or not rows.node.shape[1]:
+        raise ShapeError(f"unique: there are no elements to compare along axis {axis} of {x.node.shape}")
+    order = lexsort([rows[:, i] for i in reversed(range(rows.node.shape[1]))])
+    ordered = take(rows, order, 0)
+    is_new = reduction.any(ordered[1:] != ordered[:-1], axis=1).numpy()
+    starts = np.concatenate([[0], np.flatnonzero(is_new) + 1]).astype(np.int64)
+    number = np.zeros(size, np.int64)
+    number[starts[1:]] = 1
+    places = order.numpy()
+    inverse = np.empty(size, np.int64)
+    inverse[places] = np.cumsum(number)
+    counts = np.diff(np.append(starts, size))
+    up = [wrap(x.runtime.upload(each, x.node.device), x) for each in (places[starts], inverse, counts)]
+    return [take(x, places[starts], axis), *up]
+
+
+def unique_consecutive(
+    x: Tensor, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None
+) -> Any:  # noqa: ANN401  # a tensor, or several
+    """Return `x` without elements, or slices along `axis`, that equal the one before; PyTorch's name.
+
+    Without an axis `x` counts as one. `return_inverse` and `return_counts` add what they say, int64.
+    """
+    base = require(x, "unique_consecutive")
+    rows = reshape(base, base.size) if axis is None else moveaxis(base, axis, 0)
+    size = rows.node.shape[0]
+    flat = reshape(rows, size, rows.size // size if size else 0)
+    is_new = np.ones(size, bool)
+    if size > 1:
+        is_new[1:] = reduction.any(flat[1:] != flat[:-1], axis=1).numpy()
+    starts = np.flatnonzero(is_new)
+    values = take(reshape(base, base.size) if axis is None else base, starts, 0 if axis is None else axis)
+    results = [values]
+    if return_inverse:
+        shape = base.node.shape if axis is None else (size,)
+        inverse = (np.cumsum(is_new) - 1).astype(np.int64).reshape(shape)
+        results.append(wrap(base.runtime.upload(inverse, base.node.device), base))
+    if return_counts:
+        counts = np.diff(np.append(starts, size)).astype(np.int64)
+        results.append(wrap(base.runtime.upload(counts, base.node.device), base))
+    return tuple(results) if len(results) > 1 else values
+
+
+def union1d(x: Tensor, y: Tensor) -> Tensor:
+    """Return the different values that are in `x` or in `y`, ascending."""
+    values: Tensor = unique(concat([require(x, "union1d"), require(y, "union1d")], None))
+    return values
+
+
+def _chosen(x: Tensor, y: Tensor, what: str, *, assume_unique: bool, inside: bool) -> Tensor:
+    first, second = require(x, what), require(y, what)
+    values: Tensor = reshape(first, first.size) if assume_unique else unique(first)
+    return masked_select(values, isin(values, second, invert=not inside))
+
+
+def intersect1d(x: Tensor, y: Tensor, assume_unique: bool = False) -> Tensor:
+    """Return the different values that are in both, ascending; `assume_unique` says that `x` has none twice."""
+    found = _chosen(x, y, "intersect1d", assume_unique=assume_unique, inside=True)
+    values: Tensor = unique(found) if assume_unique else found
+    return values
+
+
+def setdiff1d(x: Tensor, y: Tensor, assume_unique: bool = False) -> Tensor:
+    """Return the different values of `x` that are not in `y`, ascending; in their order with `assume_unique`."""
+    return _chosen(x, y, "setdiff1d", assume_unique=assume_unique, inside=False)
+
+
+def setxor1d(x: Tensor, y: Tensor) -> Tensor:
+    """Return the different values that are in one of both, ascending."""
+    return union1d(setdiff1d(x, y), setdiff1d(y, x))
+
+
+# ---- places
+
+
+def argwhere(x: Tensor) -> Tensor:
+    """Return the places of elements that are not 0, a place a row, int64; reads."""
+    found: Tensor = nonzero(x, as_tuple=False)
+    return found
+
+
+def flatnonzero(x: Tensor) -> Tensor:
+    """Return the places, int64, of elements that are not 0, in `x` as one axis; reads."""
+    base = require(x, "flatnonzero")
+    found: Tensor = nonzero(reshape(base, base.size))[0]
+    return found
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Return the coordinates, an axis a tensor, of places in the row-major order of `shape`."""
+    base, sizes = require(indices, "unravel_index"), as_shape(shape)
+    found: list[Tensor] = []
+    for size in reversed(sizes):
+        found.append(base % size)
+        base = base // size
+    return tuple(reversed(found))
+
+
+def ravel_multi_index(multi_index: Sequence[Tensor], shape: int | Sequence[int]) -> Tensor:
+    """Return the places in the row-major order of `shape` of coordinates, an axis a tensor.
+
+    Raises:
+        ShapeError: Another number of axes.
+    """
+    sizes, axes = as_shape(shape), list(multi_index)
+    if len(axes) != len(sizes) or not axes:
+        raise ShapeError(f"ravel_multi_index: {len(axes)} axes of coordinates for shape {sizes}")
+    found = require(axes[0], "ravel_multi_index").astype(dtypes.int64)
+    for each, size in zip(axes[1:], sizes[1:], strict=True):
+        found = found * size + each
+    return found
+
+
+def compress(condition: Tensor | Sequence[Any], x: Tensor, axis: int | None = None) -> Tensor:
+    """Return the slices of `x` along `axis` where `condition`, a vector, holds; it is read.
+
+    Raises:
+        ShapeError: `condition` is no vector.
+        IndexRangeError: It holds beyond the end.
+    """
+    base = require(x, "compress")
+    holds = np.asarray(condition.numpy() if is_tensor(condition) else condition)
+    if holds.ndim != 1:
+        raise ShapeError(f"compress: condition is one axis, not of shape {holds.shape}")
+    return take(base, np.flatnonzero(holds), axis)
+
+
+def extract(condition: Tensor, x: Tensor) -> Tensor:
+    """Return the elements of `x`, as one axis, where `condition`, of the same shape, holds; it is read."""
+    base, mask = require(x, "extract"), require(condition, "extract")
+    return masked_select(base, logical_not(logical_not(mask)))
+
+
+def choose(index: Tensor, choices: Sequence[Tensor] | Tensor) -> Tensor:
+    """Return, for each element of `index`, the element of that one of `choices`; all broadcast.
+
+    An index outside counts as the nearest one that there is.
+
+    Raises:
+        ArgumentError: No choices.
+    """
+    given = list(choices)
+    if not given:
+        raise ArgumentError("choose takes at least one choice")
+    base = require(index, "choose")
+    found = require(given[0], "choose")
+    for i, choice in enumerate(given[1:], 1):
+        found = (base >= i).where(choice, found)
+    return found.broadcast_to(shapes.broadcast(found.node.shape, base.node.shape))
+
+
+def select(conditions: Sequence[Tensor], choices: Sequence[Tensor], default: float | Tensor = 0) -> Tensor:
+    """Return, for each element, that of the choice whose condition is the first that holds, else `default`.
+
+    So has NumPy it; PyTorch's ``select(x, axis, index)`` is ``x.select(axis, index)``, or `take` of an integer.
+
+    Raises:
+        ArgumentError: No lists of one length.
+    """
+    if is_tensor(conditions) or not isinstance(choices, list | tuple) or len(conditions) != len(choices):
+        raise ArgumentError(
+            "select takes a list of conditions and one of as many choices; a slice is x.select(axis, index)"
+        )
+    if not conditions:
+        raise ArgumentError("select takes at least one condition")
+    found: Any = default
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        found = require(condition, "select").where(choice, found)
+    result: Tensor = found
+    return result
+
+
+take_habits(globals())
