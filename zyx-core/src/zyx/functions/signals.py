@@ -21,7 +21,7 @@ from zyx.functions.movement import flip, narrow, reshape, windows
 from zyx.functions.operands import float_dtype, is_tensor, require, require_real, wrap
 from zyx.functions.selection import take
 from zyx.functions.sorting import searchsorted
-from zyx.integers import as_integer
+from zyx.integers import as_integer, is_several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -209,7 +209,7 @@ def gradient(x: Tensor, *spacing: Any, axis: int | Sequence[int] | None = None, 
     if len(steps) != len(axes):
         raise ArgumentError(f"gradient: {len(spacing)} spacings for {len(axes)} axes")
     found = tuple(_slopes(base, place, step, edge_order) for place, step in zip(axes, steps, strict=True))
-    return found[0] if len(found) == 1 and (ndim == 1 or isinstance(axis, int)) else found
+    return found[0] if len(found) == 1 and (ndim == 1 or not (axis is None or is_several(axis))) else found
 
 
 def _slopes(x: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:  # noqa: ANN401

@@ -182,7 +182,8 @@ def histogram_bin_edges(
 
     Raises:
         ShapeError: Fewer than 1 bin.
-        ArgumentError: `bins` is text, or `range` no two ascending finite numbers.
+        IntegerError: `bins` is neither a number nor edges; NumPy's texts that choose a number are not there.
+        ArgumentError: `range` is no two ascending finite numbers.
     """
     return _edges(require(x, "histogram_bin_edges"), bins, range, "histogram_bin_edges")
 
@@ -194,8 +195,6 @@ def _edges(x: Tensor, bins: Any, bounds: Sequence[float] | None, what: str) -> T
         return bins
     if isinstance(bins, list | tuple | np.ndarray) and np.ndim(bins):
         return wrap(x.runtime.upload(np.asarray(bins, dtype.numpy), x.node.device), x)
-    if isinstance(bins, str):
-        raise ArgumentError(f"{what}: bins is a number or the edges, not {bins!r}; choose the number yourself")
     count = as_integer(bins, "bins")
     if count < 1:
         raise ShapeError(f"{what}: there is at least one bin, not {count}")

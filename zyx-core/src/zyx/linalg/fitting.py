@@ -131,7 +131,7 @@ def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
 
 
 def chain_matmul(*matrices: Tensor | Sequence[Tensor]) -> Tensor:
-    """Return the product of matrices, in the order that takes the fewest multiplications; see `multi_dot` of NumPy.
+    """Return the product of matrices, in the order that takes the fewest multiplications, as NumPy's ``multi_dot``.
 
     Raises:
         ShapeError: None are given, or sizes that do not fit.

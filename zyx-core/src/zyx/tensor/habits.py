@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import html
+import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -250,6 +251,20 @@ METHODS: Final[dict[str, Any]] = {
     "_repr_html_": _html, "fill_": fill_, "zero_": zero_, "copy_": copy_,
     "is_cuda": property(is_cuda),
 }  # fmt: skip
+#: Methods that are functions of `zyx` by the same name, or by one of `NAMES`.
+FUNCTIONS: Final = frozenset((
+    "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "arccosh", "arcsinh", "arctan2", "arctanh",
+    "argpartition", "argwhere", "baddbmm", "bernoulli", "bincount", "cholesky", "cholesky_inverse",
+    "cholesky_solve", "choose", "clamp_max", "clamp_min", "compress", "corrcoef", "cov", "det", "diag_embed",
+    "diagflat", "diagonal_scatter", "digamma", "dist", "dsplit", "erfc", "fix", "fliplr", "flipud", "float_power",
+    "fmax", "fmin", "frexp", "gcd", "ger", "heaviside", "histc", "histogram", "hsplit", "index_add", "index_copy",
+    "index_fill", "index_put", "index_reduce", "inner", "inverse", "isneginf", "isposinf", "isreal", "istft",
+    "kron", "kthvalue", "lcm", "ldexp", "lgamma", "logaddexp2", "logcumsumexp", "logdet", "logit", "lstsq",
+    "masked_scatter", "matrix_exp", "mode", "msort", "multinomial", "nanmean", "nanmedian", "nanquantile",
+    "nansum", "partition", "pinverse", "qr", "quantile", "renorm", "rot90", "select_scatter", "sgn", "sinc",
+    "slice_scatter", "slogdet", "stft", "take_along_dim", "tensor_split", "unique", "unique_consecutive", "vdot",
+    "vsplit", "xlogy",
+))  # fmt: skip
 #: What begins so belongs to Python's protocols and other libraries', which find out so that it is not there.
 _PRIVATE: Final = "_"
 
@@ -268,18 +283,18 @@ def attribute_of(x: Tensor, name: str) -> Any:  # noqa: ANN401  # whatever it is
             if not hasattr(kind, each):
                 setattr(kind, each, method)
         return getattr(x, name)
+    if name in FUNCTIONS:
+        setattr(kind, name, getattr(importlib.import_module("zyx"), name))
+        return getattr(x, name)
     plain = name[:-1]
-    if (
-        name.endswith("_")
-        and not name.startswith(_PRIVATE)
-        and (callable(getattr(kind, plain, None)) or plain in METHODS)
-    ):
+    is_method = callable(getattr(kind, plain, None)) or plain in METHODS or plain in FUNCTIONS
+    if name.endswith("_") and not name.startswith(_PRIVATE) and is_method:
         method = getattr(x, plain)
 
         def in_place(*args: Any, **keywords: Any) -> Tensor:  # noqa: ANN401  # those of the method
             return x.assign(method(*args, **keywords).astype(x.node.dtype))
 
         return in_place
-    near = [] if name.startswith(_PRIVATE) else difflib.get_close_matches(name, [*dir(kind), *METHODS], 1)
+    near = [] if name.startswith(_PRIVATE) else difflib.get_close_matches(name, [*dir(kind), *METHODS, *FUNCTIONS], 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}{hint}")
