@@ -183,7 +183,8 @@ _LAZY: Final = {
     "zyx.jit.dims": ("Dim",),
     "zyx.tensor.autocast": ("autocast",),
     "zyx.tensor.control": (
-        "debug", "empty_cache", "explain_plan", "memory_stats", "plot_dot_graph", "plot_dot_plan", "profile",
+        "close", "debug", "empty_cache", "explain_plan", "memory_stats", "plot_dot_graph", "plot_dot_plan",
+        "print_graph", "profile", "realize_all", "supports_dtype",
     ),
     "zyx.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "zyx.tensor.random": (

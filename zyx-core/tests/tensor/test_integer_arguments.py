@@ -364,6 +364,7 @@ OTHERS = {
     "zyx.broadcast_shapes",
     "zyx.debug",
     "Tensor.cuda",
+    "Tensor.from_callback",
     "Tensor.from_file",
 }
 _PLACES = {"zyx": zyx, "F": functional, "nn": nn, "Tensor": zyx.Tensor, "optim": optim}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -149,6 +149,33 @@ def can_cast(source: DTypeLike | Tensor, target: DTypeLike) -> bool:
         return promote(before, after) is after
     except DTypeError:
         return False
+
+
+def bitcast(x: Tensor, dtype: DTypeLike) -> Tensor:
+    """Return the bits of the elements read as another dtype; of another size, along the last axis.
+
+    So n elements of float32 are 4 n of uint8, the lowest bits first, and 4 n of these are n of float32.
+
+    Raises:
+        DTypeError: One is bool, or complex.
+        ShapeError: The last axis has no whole number of the larger elements.
+    """
+    target = as_dtype(dtype)
+    if target.bits != x.node.dtype.bits and not (target.is_complex or x.node.dtype.is_complex):
+        from zyx.functions.bits import bits_as  # which most programs do without
+
+        return bits_as(x, target)
+    return wrap(x.runtime.graph.bitcast(x.node, target), x)
+
+
+def view(x: Tensor, *shape: Any, **keywords: Any) -> Tensor:  # noqa: ANN401  # those of `reshape`
+    """Return `reshape`; given a dtype, `bitcast`."""
+    from zyx.functions.movement import reshape  # which imports this module
+
+    given = keywords.pop("dtype", None) if not shape else shape[0]
+    if isinstance(given, DType | str | type) and len(shape) < 2 and not keywords:
+        return bitcast(x, given)
+    return reshape(x, *shape, **keywords)
 
 
 def astype(x: Tensor, dtype: DTypeLike, *, copy: bool = True, device: str | None = None) -> Tensor:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import time
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from zyx import dtype as dtypes
@@ -31,7 +33,7 @@ from zyx.passes.split_multiply_add import split_multiply_add
 from zyx.passes.unroll_single_iteration_loops import unroll_single_iteration_loops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
     from zyx.ir.kernel import Kernel
@@ -101,6 +103,19 @@ def pass_name(pass_: Pass) -> str:
     return name
 
 
+_observer: ContextVar[Observer | None] = ContextVar("_observer", default=None)
+
+
+@contextmanager
+def observing(observer: Observer | None) -> Iterator[None]:
+    """Have `observer` told of all passes that run for this thread or task, and for what it has compiled."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
 def run_passes(
     kernel: Kernel, passes: Sequence[Pass], observer: Observer | None = None, *, check: bool = False
 ) -> Kernel:
@@ -109,7 +124,7 @@ def run_passes(
     Args:
         kernel: A verified kernel.
         passes: What to run.
-        observer: Is told of each pass.
+        observer: Is told of each pass; None takes that of `observing`.
         check: Whether to verify the kernel at first and after each pass.
 
     Raises:
@@ -117,6 +132,7 @@ def run_passes(
     """
     if check:
         verify(kernel)
+    observer = observer or _observer.get()
     returned: dict[Pass, Kernel] = {}
     for current in passes:
         if returned.get(current) is kernel:

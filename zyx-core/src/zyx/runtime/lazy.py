@@ -66,6 +66,48 @@ class Unread:
         return Unread(self.window.part(start, nbytes))
 
 
+class Called(Unread):
+    """The storage of a leaf whose values a function gives, once."""
+
+    __slots__ = ("give", "nbytes")
+
+    def __init__(self, give: Callable[[], object], nbytes: int) -> None:
+        self.give = give
+        self.nbytes = nbytes
+        self.buffer = None
+
+    def read(self, allocate: Callable[[int], Buffer]) -> Buffer:
+        """Return a buffer with the values, calling the function at the first call.
+
+        Raises:
+            AllocationError: No room.
+            FormatError: The function gave something else than so many bytes.
+        """
+        if self.buffer is None:
+            given = self.give()
+            try:
+                data = memoryview(given).cast("B")  # type: ignore[arg-type]  # the errors are what we are after
+            except (TypeError, ValueError) as error:
+                raise FormatError(
+                    f"read() gave {type(given).__name__}, not contiguous bytes or an array: {error}"
+                ) from error
+            if data.nbytes != self.nbytes:
+                raise FormatError(f"read() gave {data.nbytes} bytes, not {self.nbytes}")
+            buffer = allocate(self.nbytes)
+            assert buffer.raw is not None
+            buffer.pool.sync_events([buffer.pool.host_to_pool(data, buffer.raw)])
+            self.buffer = buffer
+        return self.buffer
+
+
+def leaf_of_function(runtime: Runtime, read: Callable[[], object], shape: Shape, dtype: DType, device: str) -> Leaf:
+    """Return a leaf of the values that `read` gives, little endian and in row-major order; nothing is called."""
+    nbytes = size_of(shape) * dtype.itemsize
+    if not nbytes:
+        return runtime.graph.leaf(shape, dtype, device, runtime.allocate(device, 0))
+    return runtime.graph.leaf(shape, dtype, device, Called(read, nbytes))
+
+
 def file_of(runtime: Runtime, path: str | os.PathLike[str]) -> DiskFile:
     """Look at a file of which leaves are to be made. It must stay as it is until their values were used.
 
@@ -112,7 +154,7 @@ def read_slices_only(graph: Graph, outputs: Sequence[Node], order: Sequence[Node
     new: dict[Node, Node] = {}
     for node in order:
         storage = node.storage
-        if isinstance(storage, Unread) and storage.buffer is None and node not in asked:
+        if type(storage) is Unread and storage.buffer is None and node not in asked:
             ranges = {user: _bytes_of(user, node) for user in users[node]}
             for user, found in ranges.items():
                 if found is not None and None not in ranges.values():

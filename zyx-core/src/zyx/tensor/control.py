@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from zyx.dtype import as_dtype
 from zyx.functions.operands import require
 from zyx.modes import Undo, set_shown
 from zyx.runtime.runtime import current
@@ -12,11 +13,15 @@ from zyx.runtime.runtime import current
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zyx.dtype import DTypeLike
     from zyx.runtime.buffer import MemoryUse
     from zyx.tensor.tensor import Tensor
     from zyx.tune.profile import Profile
 
-__all__ = ["debug", "empty_cache", "explain_plan", "memory_stats", "plot_dot_graph", "plot_dot_plan", "profile"]
+__all__ = [
+    "close", "debug", "empty_cache", "explain_plan", "memory_stats", "plot_dot_graph", "plot_dot_plan", "print_graph",
+    "profile", "realize_all", "supports_dtype",
+]  # fmt: skip
 
 
 def debug(*subjects: str | int | Sequence[str]) -> Undo[int | None]:
@@ -97,8 +102,69 @@ def explain_plan(*tensors: Tensor) -> dict[str, Any]:
     return explain_plan(runtime, [require(x, "explain_plan") for x in tensors])
 
 
+def realize_all() -> None:
+    """Compute the values of all tensors that somebody still holds, together; nothing to do is no error.
+
+    They are found among all objects of the process, as the garbage collector does, which takes milliseconds.
+
+    Raises:
+        TraceError: A function is being traced.
+    """
+    from zyx.errors import TraceError
+    from zyx.runtime.closing import handles_of
+
+    runtime = current()
+    if runtime.tracing is not None:
+        raise TraceError("realize_all: a function is being traced, whose tensors have no values")
+    runtime.realize(handles_of(runtime))
+
+
+def close() -> None:
+    """Wait for all work, free all memory, and close the devices; what comes next opens them anew.
+
+    Tensors whose values lay in memory raise a `StateError` when they are used; read what is needed before. Without a
+    call, the devices are closed when the process ends.
+
+    Raises:
+        TraceError: A function is being traced.
+    """
+    from zyx.errors import TraceError
+    from zyx.runtime.closing import close_under
+
+    runtime = current()
+    if runtime.tracing is not None:
+        raise TraceError("close: a function is being traced")
+    close_under(runtime)
+
+
+def print_graph(*tensors: Tensor) -> None:
+    """Print what `tensors` are to be computed from, one line an operation with its dtype and shape, sources first.
+
+    %0: f32[4, 3] = leaf on c:0
+    %1: f32[4, 3] = exp %0
+    return %1
+    """
+    from zyx.graph.printer import format_graph
+
+    print(format_graph([require(x, "print_graph").node for x in tensors]))  # noqa: T201  # it is asked for
+
+
+def supports_dtype(dtype: DTypeLike, device: str | None = None) -> bool:
+    """Tell whether tensors of a dtype can be on `device`; without one, whether on any device that there is.
+
+    `zyx.device_info` tells more: whether it computes with the dtype, or core does so in float32 for it.
+
+    Raises:
+        NoDeviceError: There is no such device.
+        DTypeError: There is no such dtype.
+    """
+    wanted, runtime = as_dtype(dtype), current()
+    there = runtime.devices if device is None else [runtime.device(device)]
+    return any(each.info.can_store(wanted) for each in there)
+
+
 @contextmanager
-def profile() -> Iterator[Profile]:
+def profile(*, passes: bool = False) -> Iterator[Profile]:
     """Time every launch for the length of a ``with`` block, beside what the schedule is expected to take.
 
         with zyx.profile() as kernels:
@@ -107,11 +173,16 @@ def profile() -> Iterator[Profile]:
 
     Each kernel is launched by itself and waited for, so the block takes longer than without. What a traced function
     compiled before the block has times, but nothing that is expected. ``zyx explain SCRIPT`` does this for a program.
+
+    Args:
+        passes: Whether to time the passes over kernels that are compiled in the block as well: ``profile.passes()``,
+            and a second table in what is printed.
     """
+    from zyx.passes.pipeline import observing
     from zyx.tune.profile import Profile
 
     profile = Profile()
-    with current().profiled(profile):
+    with current().profiled(profile), observing(profile.passed if passes else None):
         yield profile
 
 

@@ -33,10 +33,26 @@ def to_bytes(x: Tensor) -> bytes:
     return numpy(x).tobytes()
 
 
-def numpy(x: Tensor) -> Array:
-    """Return the values as a new array."""
+def numpy(x: Tensor, *, out: Array | None = None) -> Array:
+    """Return the values as a new array, or in `out`, of the same shape and dtype, which is returned then.
+
+    A part goes into an array of its size by ``x[:n].numpy(out=array)``.
+
+    Raises:
+        ShapeError: `out` has another shape.
+        DTypeError: `out` has another dtype, is no array or cannot be written to.
+    """
     tensor = require(x, "numpy")
-    return tensor.runtime.download(tensor)
+    if out is None:
+        return tensor.runtime.download(tensor)
+    node = tensor.node
+    if not isinstance(out, np.ndarray) or out.dtype != node.dtype.numpy or not out.flags.writeable:
+        what = f"one of {out.dtype}" if isinstance(out, np.ndarray) else type(out).__name__
+        raise DTypeError(f"numpy: out is an array of {node.dtype} that can be written to, not {what}")
+    if out.shape != node.shape:
+        raise ShapeError(f"numpy: out has shape {out.shape}, and the tensor {node.shape}")
+    np.copyto(out, tensor.runtime.download(tensor))
+    return out
 
 
 def formatted(x: Tensor, spec: str) -> str:

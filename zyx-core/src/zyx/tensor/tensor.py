@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from zyx.dtype import DType, as_dtype
-from zyx.errors import ShapeError
+from zyx.errors import ArgumentError, ShapeError
 from zyx.functions import (
     activations,
     arithmetic,
@@ -34,14 +34,14 @@ from zyx.functions import (
 from zyx.functions.ingest import node_from_data
 from zyx.ops import BinaryOp
 from zyx.runtime.handle import Handle
-from zyx.runtime.lazy import file_of, leaf_of_file
+from zyx.runtime.lazy import file_of, leaf_of_file, leaf_of_function
 from zyx.runtime.runtime import current
 from zyx.shape import as_shape
 from zyx.tensor import convert, gradients
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zyx.dtype import DTypeLike
     from zyx.runtime.placement import DeviceLike
@@ -80,6 +80,32 @@ class Tensor(Handle):
         place = runtime.default_device if device is None else runtime.device_name(device)
         sizes = None if shape is None else as_shape(shape)
         return cls.of(leaf_of_file(runtime, file_of(runtime, path), offset, sizes, as_dtype(dtype), place), runtime)
+
+    @classmethod
+    def from_callback(
+        cls,
+        shape: int | Sequence[int],
+        dtype: DTypeLike,
+        read: Callable[[], object],
+        device: str | None = None,
+    ) -> Self:
+        """Return a tensor of what `read` gives, which is called once, when the values are needed first.
+
+        Args:
+            shape: Of the tensor.
+            dtype: Of its elements.
+            read: It returns bytes, or a contiguous array, little endian and in row-major order.
+            device: Where the values go.
+
+        Raises:
+            ArgumentError: `read` is no function.
+            FormatError: When the values are needed: `read` gave another number of bytes, or no bytes.
+        """
+        if not callable(read):
+            raise ArgumentError(f"from_callback: read is a function that gives bytes, not {type(read).__name__}")
+        runtime = current()
+        place = runtime.default_device if device is None else runtime.device_name(device)
+        return cls.of(leaf_of_function(runtime, read, as_shape(shape), as_dtype(dtype), place), runtime)
 
     # ---- what it is, beside what every handle says of its node
 
@@ -143,14 +169,11 @@ class Tensor(Handle):
         """Return the same values on the fastest processor."""
         return self.to("cpu")
 
-    def bitcast(self, dtype: DTypeLike) -> Tensor:
-        """Return the bits of the elements read as another dtype of the same size."""
-        return self.of(self.runtime.graph.bitcast(self.node, as_dtype(dtype)), self.runtime)
-
     # ---- assignment and conversion
 
     assign = index_assignment.assign
     astype = info.astype
+    bitcast = info.bitcast
     numpy = convert.numpy
     item = convert.item
     tolist = convert.tolist
@@ -384,7 +407,7 @@ class Tensor(Handle):
     # ---- other libraries' names
 
     cast = info.astype
-    view = reshape
+    view = info.view
     permute = permute_dims
     unsqueeze = expand_dims
     clamp = clip

@@ -8,10 +8,11 @@ device's own where it has a clock.
 from __future__ import annotations
 
 import statistics
+import threading
 import time
 from collections import deque
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from zyx.backend.device import SupportsTiming
 from zyx.errors import ScheduleError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from zyx.backend import Argument, Device, Event, Program
     from zyx.estimate import Estimate
     from zyx.graph.host_call import HostCall
+    from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
     from zyx.runtime.host_step import HostStep
 
@@ -72,6 +74,14 @@ class KernelTime:
     is_host: bool
 
 
+class PassTime(NamedTuple):
+    """What a pass over kernels took: how often it ran, and the seconds of all runs together."""
+
+    name: str
+    calls: int
+    seconds: float
+
+
 @dataclass(slots=True)
 class _Launches:
     """Those of one program."""
@@ -97,10 +107,23 @@ class Profile:
     def __init__(self) -> None:
         self._launches: dict[Program | HostCall, _Launches] = {}
         self._sources: dict[Future[Program], _Source] = {}
+        self._passes: dict[str, list[float]] = {}
+        self._noting = threading.Lock()
 
     def started(self, future: Future[Program], nests: Sequence[Nest], device: Device, schedule: int) -> None:
         """Note what a program is made from."""
         self._sources[future] = _Source(tuple(nests), device, schedule)
+
+    def passed(self, name: str, before: Kernel, after: Kernel, seconds: float) -> None:
+        """Note what a pass over a kernel took; threads that compile call it."""
+        with self._noting:
+            self._passes.setdefault(name, []).append(seconds)
+
+    def passes(self) -> list[PassTime]:
+        """Return the passes over kernels that were timed, those that took most time first; see `zyx.profile`."""
+        with self._noting:
+            rows = [PassTime(name, len(times), sum(times)) for name, times in self._passes.items()]
+        return sorted(rows, key=lambda row: -row.seconds)
 
     def launch(self, step: LaunchStep, args: Sequence[Argument], events: Sequence[Event]) -> Event:
         """Launch, wait, and note the time; return an event in place of its own."""
@@ -136,14 +159,20 @@ class Profile:
         return sorted(rows, key=lambda row: -row.seconds)
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as data that `json.dumps` takes: ``seconds`` of all launches, and ``kernels``."""
+        """Return all of it as data that `json.dumps` takes: ``seconds`` of all launches, ``kernels``, and ``passes``
+        if these were timed.
+        """
         rows = self.kernels()
-        return {"seconds": sum(row.seconds for row in rows), "kernels": [asdict(row) for row in rows]}
+        found = {"seconds": sum(row.seconds for row in rows), "kernels": [asdict(row) for row in rows]}
+        return found | ({"passes": [row._asdict() for row in self.passes()]} if self._passes else {})
 
     def __str__(self) -> str:
         from zyx.plugins.describe import columns
 
-        return "\n".join(columns(self.table()))
+        rows: list[tuple[str, ...]] = [("PASS", "CALLS", "TIME", "ONE")]
+        for row in self.passes():
+            rows.append((row.name, str(row.calls), duration(row.seconds), duration(row.seconds / row.calls)))
+        return "\n".join([*columns(self.table()), *(["", *columns(rows)] if len(rows) > 1 else [])])
 
     def table(self) -> list[tuple[str, ...]]:
         """Return a heading and a row of text for each program."""
