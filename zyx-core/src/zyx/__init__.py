@@ -169,7 +169,7 @@ _LAZY: Final = {
     "zyx.functions.updates": (
         "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm", "cdist", "diagonal_scatter",
         "dist", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter",
-        "pairwise_distance", "renorm", "select_scatter", "slice_scatter",
+        "renorm", "select_scatter", "slice_scatter",
     ),
     "zyx.linalg.fitting": (
         "chain_matmul", "cholesky_inverse", "logdet", "poly", "polyfit", "roots",

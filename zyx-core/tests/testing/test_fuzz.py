@@ -34,8 +34,9 @@ ELSEWHERE = {
     "empty_cache", "empty_like", "explain_device", "explain_plan", "from_dlpack", "implicit_casts", "isdtype", "istft",
     "jit", "device_info", "kaiming_normal", "load", "manual_seed", "memory_stats", "plot_dot_graph", "plot_dot_plan",
     "profile", "randn", "save", "set_implicit_casts", "settings", "stft", "synchronize",
-    "unique_counts", "unique_inverse", "hessian", "jacobian", "jvp", "vjp", "enable_grad", "inference_mode",
-    "close", "is_grad_enabled", "print_graph", "realize_all", "supports_dtype", "no_grad", "checkpoint", "custom_gradient", "set_grad_enabled", "vmap",
+    "close", "print_graph", "realize_all", "supports_dtype", "unique_counts", "unique_inverse",
+    "hessian", "jacobian", "jvp", "vjp", "enable_grad", "inference_mode",
+    "is_grad_enabled", "no_grad", "checkpoint", "custom_gradient", "set_grad_enabled", "vmap",
     # made of functions in the table, and compared with PyTorch's in tests/test_beside_torch.py
     "adaptive_max_pool", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid",
     "alpha_dropout", "channel_shuffle", "cosine_embedding_loss", "ctc_loss", "dropout1d", "dropout2d", "dropout3d",

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm", "cdist", "diagonal_scatter", "dist",
-    "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter", "pairwise_distance",
-    "renorm", "select_scatter", "slice_scatter",
+    "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter", "renorm",
+    "select_scatter", "slice_scatter",
 ]  # fmt: skip
 
 
@@ -89,11 +89,6 @@ def dist(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
     """Return the norm of order `p` of the difference of all elements."""
     apart = require(x, "dist") - require(y, "dist")
     return reduction.norm(reshape(apart, apart.size), p)
-
-
-def pairwise_distance(x: Tensor, y: Tensor, p: float = 2.0, eps: float = 1e-6, keepdims: bool = False) -> Tensor:
-    """Return the norm of order `p`, along the last axis, of ``x - y + eps``."""
-    return reduction.norm(require(x, "pairwise_distance") - y + eps, p, -1, keepdims=keepdims)
 
 
 def cdist(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:

@@ -53,6 +53,14 @@ NAMES: Final = {
     # of linear algebra, in PyTorch's main namespace
     **{name: f"linalg.{name}" for name in ("cholesky", "cholesky_solve", "det", "lstsq", "matrix_norm", "matrix_rank",
                                            "qr", "slogdet")},
+    # of networks, likewise
+    **{name: f"nn.functional.{name}" for name in (
+        "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "batch_norm", "bilinear", "channel_shuffle",
+        "cosine_embedding_loss", "ctc_loss", "embedding", "embedding_bag", "feature_alpha_dropout", "group_norm",
+        "hardshrink", "hinge_embedding_loss", "instance_norm", "layer_norm", "margin_ranking_loss",
+        "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "rms_norm", "rrelu",
+        "threshold",
+    )},
     "inverse": "linalg.inv", "matrix_exp": "linalg.expm", "pinverse": "linalg.pinv", "ger": "outer",
     "clamp_max": "minimum", "clamp_min": "maximum",
     # dtypes
