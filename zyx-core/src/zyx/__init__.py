@@ -150,7 +150,7 @@ _LAZY: Final = {
         "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "quantile",
     ),
     "zyx.functions.statistics": (
-        "argpartition", "average", "bincount", "bucketize", "corrcoef", "cov", "digitize", "histc",
+        "amax", "amin", "argpartition", "average", "bincount", "bucketize", "corrcoef", "cov", "digitize", "histc",
         "histogram", "histogram_bin_edges", "kthvalue", "lexsort", "mode", "msort", "partition", "ptp",
     ),
     "zyx.functions.sets": (

@@ -80,7 +80,8 @@ TABLE = dict(
         )),
         *(_reducing(f"zyx.{name}") for name in (
             "logcumsumexp", "mode", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax",
-            "nanmean", "nanmedian", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "average", "ptp", "unwrap",
+            "nanmean", "nanmedian", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "amax", "amin", "average",
+            "ptp", "unwrap",
             "unique", "unique_consecutive",
         )),
         *((f"zyx.{name}", lambda: {"x": _x(_CUBE), "q": 0.5, "axis": 1})

@@ -190,6 +190,16 @@ def _side(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
     made.keywords["side"] = "right" if value else "left"
 
 
+def _spacing(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+    """Rule of ``spacing``, which is one for all axes or several: the arguments behind the first."""
+    made.args[1:] = [] if value is None else list(value) if isinstance(value, tuple | list) else [value]
+
+
+def _bias(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
+    """Rule of ``bias``: whether n divides, or n - 1."""
+    _set(made, name, "correction", 0.0 if value else 1.0)
+
+
 def _correction(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
     """Rule of ``unbiased``: whether n - 1 divides, or n."""
     _set(made, name, "correction", float(bool(value)))
@@ -287,6 +297,7 @@ KEYWORDS: Final[dict[str, Rule]] = {
     "device": _without(None),
     "dtype": _without(None),
 }
+_SHARES: Final = ("quantile", "percentile")
 #: What they are in single functions.
 OF_FUNCTION: Final[dict[str, dict[str, Rule]]] = {
     **{name: {"dim": _two_meanings(text), "dims": _two_meanings(text)} for name, text in _BOTH.items()},
@@ -297,6 +308,14 @@ OF_FUNCTION: Final[dict[str, dict[str, Rule]]] = {
     "eigvalsh": {"UPLO": _triangle},
     "pinv": {"rcond": _renamed("rtol")},
     "matrix_rank": {"tol": _renamed("atol")},
+    "bucketize": {"out_int32": _cast_last},
+    "gradient": {"spacing": _spacing},
+    "histogram": {"weight": _renamed("weights")},
+    **{f"{name}{unit}": {"interpolation": _renamed("method")} for name in ("", "nan") for unit in _SHARES},
+    "repeat": {"output_size": _without()},
+    "cdist": {"compute_mode": _without()},
+    "logspace": {"steps": _renamed("num"), "end": _renamed("stop")},
+    "cov": {"bias": _bias},
     "searchsorted": {"right": _side, "out_int32": _cast_last},
     "argsort": {"kind": _without(None, "stable"), "order": _without(None)},
     "solve_triangular": {"lower": _negated("upper"), "unitriangular": _renamed("unit_diagonal")},
@@ -318,6 +337,10 @@ POSITIONAL: Final[dict[str, tuple[str, ...]]] = {
         ("ReLU", "ReLU6", "SiLU", "Mish", "Hardswish", "Hardsigmoid", "SELU", "relu", "relu6"), ("inplace",)
     ),
     **dict.fromkeys(("ELU", "CELU", "LeakyReLU", "Hardtanh", "Dropout", "ChannelDropout"), ("inplace",)),
+    **dict.fromkeys(("kthvalue", "mode", "amax", "amin", "quantile", "nanquantile"), ("keepdims",)),
+    **dict.fromkeys(("nansum", "nanmean"), ("keepdims",)),
+    "cdist": ("compute_mode",),
+    "logspace": ("base", "dtype"),
     "argsort": ("descending", "stable"),
     "topk": ("largest", "sorted"),
     "diff": ("prepend", "append"),

@@ -195,6 +195,8 @@ def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
 
 def _exchanged(x: Tensor, axis0: int, axis1: int) -> Tensor:
     ndim = require(x, "swapaxes").node.ndim
+    if not ndim and axis0 in (0, -1) and axis1 in (0, -1):  # those of a number, as in PyTorch
+        return x
     first, second = shapes.normalize_axis(axis0, ndim, "axis0"), shapes.normalize_axis(axis1, ndim, "axis1")
     order = list(range(ndim))
     order[first], order[second] = second, first

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from zyx.functions.reduction import AxisLike
 
 __all__ = [
-    "argpartition", "average", "bincount", "bucketize", "corrcoef", "cov", "digitize", "histc", "histogram",
-    "histogram_bin_edges", "kthvalue", "lexsort", "mode", "msort", "partition", "ptp",
+    "amax", "amin", "argpartition", "average", "bincount", "bucketize", "corrcoef", "cov", "digitize", "histc",
+    "histogram", "histogram_bin_edges", "kthvalue", "lexsort", "mode", "msort", "partition", "ptp",
 ]  # fmt: skip
 
 
@@ -61,6 +61,16 @@ def average(x: Tensor, axis: AxisLike = None, weights: Tensor | None = None, *, 
     dtype = float_dtype(base.node.dtype)
     total = reduction.sum(base.astype(dtype) * own, axis, keepdims=keepdims)
     return total / reduction.sum(own.astype(dtype), axis, keepdims=keepdims)
+
+
+def amax(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """Return the greatest element along `axis`; `max`, by a name that means values in every library."""
+    return reduction.max(x, axis, keepdims=keepdims)
+
+
+def amin(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """Return the least element along `axis`; `min`, by a name that means values in every library."""
+    return reduction.min(x, axis, keepdims=keepdims)
 
 
 def ptp(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:

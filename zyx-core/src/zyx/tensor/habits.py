@@ -24,7 +24,6 @@ from zyx.functions import (
     joining,
     linalg,
     movement,
-    reduction,
     selection,
     sorting,
 )
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 #: What a name of another library is in `zyx`.
 NAMES: Final = {
     # PyTorch
-    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
+    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
     "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "as_tensor": "asarray",
     "bitwise_not": "bitwise_invert", "bmm": "matmul", "broadcast_tensors": "broadcast_arrays", "cat": "concat",
     "clamp": "clip", "div": "divide", "eq": "equal", "ge": "greater_equal", "gt": "greater", "le": "less_equal",
@@ -243,7 +242,7 @@ METHODS: Final[dict[str, Any]] = {
     "double": _cast("float64"), "float": _cast("float32"), "half": _cast("float16"), "int": _cast("int32"),
     "long": _cast("int64"), "short": _cast("int16"), "cfloat": _cast("complex64"), "cdouble": _cast("complex128"),
     "new_zeros": _new("zeros"), "new_ones": _new("ones"), "new_empty": _new("empty"), "new_full": _new("full"),
-    "absolute": elementwise.abs, "amax": reduction.max, "amin": reduction.min,
+    "absolute": elementwise.abs,
     "arccos": elementwise.acos, "arcsin": elementwise.asin, "arctan": elementwise.atan,
     "bitwise_not": arithmetic.bitwise_invert, "bmm": linalg.matmul, "mm": linalg.matmul, "mv": linalg.matmul,
     "div": arithmetic.divide, "mul": arithmetic.multiply, "sub": arithmetic.subtract, "neg": elementwise.negative,
@@ -261,8 +260,8 @@ METHODS: Final[dict[str, Any]] = {
 }  # fmt: skip
 #: Methods that are functions of `zyx` by the same name, or by one of `NAMES`.
 FUNCTIONS: Final = frozenset((
-    "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "arccosh", "arcsinh", "arctan2", "arctanh",
-    "argpartition", "argwhere", "baddbmm", "bernoulli", "bincount", "cholesky", "cholesky_inverse",
+    "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "amax", "amin", "arccosh", "arcsinh", "arctan2",
+    "arctanh", "argpartition", "argwhere", "baddbmm", "bernoulli", "bincount", "cholesky", "cholesky_inverse",
     "cholesky_solve", "choose", "clamp_max", "clamp_min", "compress", "corrcoef", "cov", "det", "diag_embed",
     "diagflat", "diagonal_scatter", "digamma", "dist", "dsplit", "erfc", "fix", "fliplr", "flipud", "float_power",
     "fmax", "fmin", "frexp", "gcd", "ger", "heaviside", "histc", "histogram", "hsplit", "index_add", "index_copy",
