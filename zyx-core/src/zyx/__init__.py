@@ -154,7 +154,7 @@ _LAZY: Final = {
         "histogram", "histogram_bin_edges", "kthvalue", "lexsort", "mode", "msort", "partition", "ptp",
     ),
     "zyx.functions.sets": (
-        "argwhere", "choose", "compress", "extract", "flatnonzero", "intersect1d", "ravel_multi_index",
+        "argwhere", "choose", "compress", "extract", "flatnonzero", "intersect1d", "ix_", "ravel_multi_index",
         "select", "setdiff1d", "setxor1d", "union1d", "unique", "unique_consecutive", "unravel_index",
     ),
     "zyx.functions.special": (
@@ -163,8 +163,8 @@ _LAZY: Final = {
         "logaddexp2", "logcumsumexp", "logit", "modf", "rint", "rsub", "sgn", "sinc", "xlogy",
     ),
     "zyx.functions.signals": (
-        "convolve", "correlate", "cumulative_trapezoid", "ediff1d", "gradient", "inner", "interp", "polyadd",
-        "polyder", "polyint", "polymul", "polysub", "polyval", "trapezoid", "unwrap", "vander", "vdot",
+        "convolve", "correlate", "cumulative_trapezoid", "ediff1d", "gradient", "inner", "interp", "matvec", "polyadd",
+        "polyder", "polyint", "polymul", "polysub", "polyval", "trapezoid", "unwrap", "vander", "vdot", "vecmat",
     ),
     "zyx.functions.updates": (
         "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm", "cdist", "diagonal_scatter",

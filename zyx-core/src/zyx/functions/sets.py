@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zyx.functions import Tensor
 
 __all__ = [
-    "argwhere", "choose", "compress", "extract", "flatnonzero", "intersect1d", "ravel_multi_index", "select",
+    "argwhere", "choose", "compress", "extract", "flatnonzero", "intersect1d", "ix_", "ravel_multi_index", "select",
     "setdiff1d", "setxor1d", "union1d", "unique", "unique_consecutive", "unravel_index",
 ]  # fmt: skip
 
@@ -159,6 +159,20 @@ def argwhere(x: Tensor) -> Tensor:
     """Return the places of elements that are not 0, a place a row, int64; reads."""
     found: Tensor = nonzero(x, as_tuple=False)
     return found
+
+
+def ix_(*places: Tensor) -> tuple[Tensor, ...]:
+    """Return vectors of places, an axis each, that broadcast: ``x[zyx.ix_(rows, columns)]`` is a grid of `x`.
+
+    Raises:
+        ShapeError: One is no vector.
+    """
+    found = [require(x, "ix_") for x in places]
+    found = [flatnonzero(x) if x.node.dtype.is_bool else x for x in found]
+    for x in found:
+        if x.node.ndim != 1:
+            raise ShapeError(f"ix_ takes vectors, not shape {x.node.shape}")
+    return tuple(reshape(x, [-1 if i == axis else 1 for i in range(len(found))]) for axis, x in enumerate(found))
 
 
 def flatnonzero(x: Tensor) -> Tensor:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Operand
 
 __all__ = [
-    "convolve", "correlate", "cumulative_trapezoid", "ediff1d", "gradient", "inner", "interp", "polyadd", "polyder",
-    "polyint", "polymul", "polysub", "polyval", "trapezoid", "unwrap", "vander", "vdot",
+    "convolve", "correlate", "cumulative_trapezoid", "ediff1d", "gradient", "inner", "interp", "matvec", "polyadd",
+    "polyder", "polyint", "polymul", "polysub", "polyval", "trapezoid", "unwrap", "vander", "vdot", "vecmat",
 ]  # fmt: skip
 
 
@@ -53,6 +53,22 @@ def inner(x: Tensor, y: Tensor) -> Tensor:
     rows = reshape(a, math.prod(a.node.shape[:-1]), size)
     columns = reshape(b, math.prod(b.node.shape[:-1]), size)
     return reshape(matmul(rows, columns.mT), *a.node.shape[:-1], *b.node.shape[:-1])
+
+
+def matvec(x: Tensor, y: Tensor) -> Tensor:
+    """Return the products of matrices, (..., M, N), and vectors, (..., N), whose other axes broadcast."""
+    a, b = require(x, "matvec"), require(y, "matvec")
+    if a.node.ndim < 2 or not b.node.ndim:
+        raise ShapeError(f"matvec takes (..., M, N) and (..., N), not {a.node.shape} and {b.node.shape}")
+    return matmul(a, b.expand_dims(-1)).squeeze(-1)
+
+
+def vecmat(x: Tensor, y: Tensor) -> Tensor:
+    """Return the products of vectors, (..., M), conjugated, and matrices, (..., M, N); other axes broadcast."""
+    a, b = require(x, "vecmat"), require(y, "vecmat")
+    if b.node.ndim < 2 or not a.node.ndim:
+        raise ShapeError(f"vecmat takes (..., M) and (..., M, N), not {a.node.shape} and {b.node.shape}")
+    return matmul(conj(a).expand_dims(-2), b).squeeze(-2)
 
 
 def vdot(x: Tensor, y: Tensor) -> Tensor:
