@@ -262,9 +262,9 @@ LEFT: Final = """## Settings of other systems
 
 | there | here |
 |---|---|
-| a preference for devices of high performance, or low power, of WebGPU | every adapter is a device; the default is the fastest by its rates, and `adapters` of `backends.wgpu` names those to use |
+| a preference of power of WebGPU | every adapter is a device, and the default is the fastest; `adapters` names others |
 | interfaces of WebGPU by a variable | the same setting: `adapters = ["vulkan"]`; `opengl` adds OpenGL |
-| a library's convolution and attention | `Convolution` and `Attention` describe them for backends, and nothing matches them yet; products are matched |
+| a library's convolution and attention | they are described for backends, and nothing matches them; products are |
 | tiles of Tenstorrent: tile operations, circular memory | they belong to a backend that is not there |
 """
 

@@ -141,7 +141,7 @@ def test_fewer_pairs_than_axes_are_for_the_last_ones_and_negative_widths_cut():
     [
         (4, "reflect", "mode reflect adds 0 to 2 positions to axis 0"),
         (4, "circular", "mode circular adds 0 to 3 positions"),
-        (-1, "replicate", "mode replicate adds"), (1, "mirror", 'mode is "constant"'),
+        (-3, "replicate", "cut more than there is"), (1, "mirror", 'mode is "constant"'),
         (-5, "constant", "cut more than there is"),
         ((1, 2, 3), "constant", "one number, one pair or a pair for each axis"),
         (((1, 1),) * 3, "constant", "3 pairs of widths for 2 axes"),

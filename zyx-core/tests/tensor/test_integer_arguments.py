@@ -451,6 +451,8 @@ def test_what_is_no_integer_is_refused_by_name(name):
     for place in _numbers(arguments):
         texts = () if place[0] == "padding" else (str,)  # of which there are some that say how to pad
         for change in (float, lambda n: n == 1, lambda n: zyx.Tensor(float(n)), np.float32, *texts):
+            if name in ("zyx.max", "zyx.min") and isinstance(change(1), zyx.Tensor):
+                continue  # their second operand, in PyTorch
             with pytest.raises(IntegerError, match=r"^\w+(\.\w+)?: .*(an integer|a count)") as caught:
                 _call(name, _with(arguments, place, change))
             assert isinstance(caught.value, TypeError)

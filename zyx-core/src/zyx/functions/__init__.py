@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from zyx.tensor.tensor import Tensor as Tensor  # the type that the families take and give, which stands above them
 
+#: Whose second argument by position says in PyTorch, if it is a bool, whether n - 1 divides.
+_TAKE_BIAS: Final = frozenset(("std", "std_mean", "var", "var_mean"))
 #: The flag of code that takes any keywords.
 _ANY_KEYWORDS: Final = 0x08
 
@@ -55,7 +57,8 @@ def taking_habits(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **keywords)
         except TypeError as error:
             trace = error.__traceback__
-            if trace is not None and trace.tb_next is not None:
+            is_inner = trace is not None and trace.tb_next is not None
+            if is_inner and not (len(args) > 1 and type(args[1]) is bool and function.__name__ in _TAKE_BIAS):
                 raise  # from inside of the function, and not from the call
         from zyx.functions import habits  # which most programs do without
 

@@ -374,7 +374,7 @@ def frac(x: Tensor) -> Tensor:
 
 
 def nextafter(x: Operand, y: Operand) -> Tensor:
-    """Return the number next to `x` in the direction of `y`."""
+    """Return the number next to `x` in the direction of `y`; the gradient is that of `x`."""
     like, (left, right) = align((x, y), "nextafter", floating=True)
     require_real(left.dtype, "nextafter")
     bits = left.bitcast(signed_of(left.dtype))
@@ -384,7 +384,9 @@ def nextafter(x: Operand, y: Operand) -> Tensor:
     least = copy_sign(bits.like(1).bitcast(left.dtype), right)
     moved = (left == 0).where(least, moved)
     moved = (left == right).where(right, moved)
-    return wrap((left.is_nan() | right.is_nan()).where(math.nan, moved).node, like)
+    found = (left.is_nan() | right.is_nan()).where(math.nan, moved)
+    slope = (left.abs() < math.inf).where(left, 0.0)  # of `found`, which has none: what is added is 0
+    return wrap((found == 0.0).where(found, found + (slope - slope.detach())).node, like)
 
 
 # ---- rounding: integers stay as they are

@@ -57,6 +57,8 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str
     """
     made = Call(function, args, keywords)
     own = OF_FUNCTION.get(made.name, {})
+    if len(made.args) > 1 and type(made.args[1]) is bool and "correction" in made.parameters():
+        made.keywords["unbiased"] = made.args.pop(1)
     _spread(made)
     for name in list(made.keywords):
         rule = own.get(name)
@@ -186,6 +188,18 @@ def _cast_last(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
         made.after = lambda result: result.astype("int32")
 
 
+def _extreme_of(name: str) -> Rule:
+    """Rule of ``other``, which PyTorch's ``max`` and ``min`` take: the function of two operands, `name`."""
+
+    def rule(made: Call, keyword: str, value: Any) -> None:  # noqa: ANN401
+        from zyx.functions import arithmetic
+
+        made.function = getattr(arithmetic, name)
+        made.args = [made.args[0], value]
+
+    return rule
+
+
 def _side(made: Call, name: str, value: Any) -> None:  # noqa: ANN401
     made.keywords["side"] = "right" if value else "left"
 
@@ -300,7 +314,10 @@ KEYWORDS: Final[dict[str, Rule]] = {
 _SHARES: Final = ("quantile", "percentile")
 #: What they are in single functions.
 OF_FUNCTION: Final[dict[str, dict[str, Rule]]] = {
-    **{name: {"dim": _two_meanings(text), "dims": _two_meanings(text)} for name, text in _BOTH.items()},
+    **{
+        name: {"dim": _two_meanings(text), "dims": _two_meanings(text), "other": _extreme_of(f"{name}imum")}
+        for name, text in _BOTH.items()
+    },
     **{name: {"dim": _statistic} for name in ("std", "var", "std_mean", "var_mean")},
     **{name: {"dtype": _cast_first, "_stacklevel": _without()} for name in ("softmax", "log_softmax", "softmin")},
     **{f"max_pool{n}d": {"return_indices": _grown(f"max_pool{n}d")} for n in (1, 2, 3)},

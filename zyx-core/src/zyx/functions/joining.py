@@ -39,6 +39,8 @@ def join_terms(terms: Sequence[Term], axis: int) -> Term:
 def concat(tensors: Sequence[Operand], axis: int | None = 0) -> Tensor:
     """Return `tensors` joined along `axis`; with None they are flattened first. Dtypes are promoted.
 
+    An empty one of shape (0,) is left out beside others of more axes, as in PyTorch.
+
     Raises:
         ShapeError: No tensors, or shapes that differ along another axis.
     """
@@ -50,6 +52,8 @@ def concat(tensors: Sequence[Operand], axis: int | None = 0) -> Tensor:
     terms = [Term(like.runtime.graph, node_of(x, dtype, like)) for x in given]
     if axis is None:
         return wrap(join_terms([term.reshape((shapes.size_of(term.shape),)) for term in terms], 0).node, like)
+    if len({len(term.shape) for term in terms}) > 1:  # PyTorch's habit: (0,) is nothing, beside whatever shapes
+        terms = [term for term in terms if term.shape != (0,)] or terms
     place = shapes.normalize_axis(axis, len(terms[0].shape))
     rest = [(*term.shape[:place], *term.shape[place + 1 :]) for term in terms]
     if any(len(term.shape) <= place or other != rest[0] for term, other in zip(terms, rest, strict=True)):
@@ -264,7 +268,7 @@ def pad(
         x: Any shape.
         widths: (before, after) for each axis; fewer pairs than axes are for the last ones. One pair, or one number, is
             for all axes; four numbers or more in a row are pairs for the last axis, the one before it, and so on.
-            Negative widths cut, in mode "constant".
+            Negative widths cut, after what is positive at the other end was added.
         mode: "constant" is `value`; "reflect" mirrors without repeating the edge; "replicate" repeats the edge;
             "circular" goes on at the other end.
         value: What a constant border consists of.
@@ -290,7 +294,8 @@ def pad(
     if border is None:
         raise ShapeError(f'pad: mode is "constant", "reflect", "replicate" or "circular", not {mode!r}')
     for axis, (before, after) in enumerate(pairs):
-        size = term.shape[axis]
+        size, cut = term.shape[axis], (max(-before, 0), max(-after, 0))
+        before, after = max(before, 0), max(after, 0)
         limit = {"reflect": size - 1, "circular": size}.get(mode, max(before, after) if size else 0)
         if not (0 <= before <= max(limit, 0) and 0 <= after <= max(limit, 0)):
             raise ShapeError(
@@ -298,6 +303,10 @@ def pad(
             )
         if before or after:
             term = join_terms([part for part in border(term, axis, before, after) if part.shape[axis]], axis)
+        if any(cut):
+            if sum(cut) > term.shape[axis]:
+                raise ShapeError(f"pad: widths {pairs} cut more than there is of axis {axis} of {term.shape}")
+            term = term.narrow(axis, cut[0], term.shape[axis] - cut[1])
     return wrap(term.node, x)
 
 

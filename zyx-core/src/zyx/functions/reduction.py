@@ -21,6 +21,7 @@ from zyx.functions.operands import align, float_dtype, require, require_real, te
 from zyx.functions.term import Term
 from zyx.graph import node as n
 from zyx.ops import ReduceOp, identity
+from zyx.runtime.handle import Handle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +106,12 @@ def prod(
     return _combine(x, ReduceOp.PROD, axis, dtype, "prod", keepdims=keepdims)
 
 
-def _extreme(x: Tensor, op: ReduceOp, axis: AxisLike, what: str, *, keepdims: bool) -> Tensor:
+def _is_operand(axis: object) -> bool:
+    """Tell whether what is given for the axis is PyTorch's second operand of ``max`` and ``min``."""
+    return isinstance(axis, Handle) and bool(axis.node.ndim or axis.node.dtype.is_float)
+
+
+def extreme(x: Tensor, op: ReduceOp, axis: AxisLike, what: str, *, keepdims: bool) -> Tensor:
     term = term_of(x, what)
     require_real(term.dtype, what)
     axes = shapes.normalize_axes(axis, len(term.shape))
@@ -134,7 +140,9 @@ def max(
         return habitual(max, (x, axis), {"keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "max")
-    return _extreme(x, ReduceOp.MAX, axis, "max", keepdims=keepdims)
+    if axis is not None and _is_operand(axis):
+        return habitual(max, (x,), {}, {"other": axis})
+    return extreme(x, ReduceOp.MAX, axis, "max", keepdims=keepdims)
 
 
 def min(
@@ -149,7 +157,9 @@ def min(
         return habitual(min, (x, axis), {"keepdims": keepdims, "out": out}, habits)
     if out is not None:
         _refuse(out, "min")
-    return _extreme(x, ReduceOp.MIN, axis, "min", keepdims=keepdims)
+    if axis is not None and _is_operand(axis):
+        return habitual(min, (x,), {}, {"other": axis})
+    return extreme(x, ReduceOp.MIN, axis, "min", keepdims=keepdims)
 
 
 def any(
@@ -353,7 +363,7 @@ def var(
     """
     if out is not None:
         _refuse(out, "var")
-    return var_mean(x, axis, correction=correction if ddof is None else ddof, dtype=dtype, keepdims=keepdims)[0]
+    return var_mean(x, axis=axis, correction=correction if ddof is None else ddof, dtype=dtype, keepdims=keepdims)[0]
 
 
 def std(
@@ -369,7 +379,7 @@ def std(
     """Return the standard deviation along `axis`, the square root of `var`. Where all are equal the gradient is 0."""
     if out is not None:
         _refuse(out, "std")
-    return std_mean(x, axis, correction=correction if ddof is None else ddof, dtype=dtype, keepdims=keepdims)[0]
+    return std_mean(x, axis=axis, correction=correction if ddof is None else ddof, dtype=dtype, keepdims=keepdims)[0]
 
 
 def var_mean(

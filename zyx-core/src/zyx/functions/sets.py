@@ -162,7 +162,7 @@ def argwhere(x: Tensor) -> Tensor:
 
 
 def ix_(*places: Tensor) -> tuple[Tensor, ...]:
-    """Return vectors of places, an axis each, that broadcast: ``x[zyx.ix_(rows, columns)]`` is a grid of `x`.
+    """Return vectors of places, an axis each, that broadcast: ``x[zyx.ix_(rows, columns)]`` is a grid of a tensor.
 
     Raises:
         ShapeError: One is no vector.

@@ -20,6 +20,7 @@ from zyx.functions.operands import float_dtype, is_tensor, require, require_real
 from zyx.functions.selection import scatter, take_along_axis
 from zyx.functions.sorting import argsort, searchsorted, sort
 from zyx.integers import as_integer
+from zyx.ops import ReduceOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,12 +66,12 @@ def average(x: Tensor, axis: AxisLike = None, weights: Tensor | None = None, *, 
 
 def amax(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """Return the greatest element along `axis`; `max`, by a name that means values in every library."""
-    return reduction.max(x, axis, keepdims=keepdims)
+    return reduction.extreme(x, ReduceOp.MAX, axis, "amax", keepdims=keepdims)
 
 
 def amin(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
     """Return the least element along `axis`; `min`, by a name that means values in every library."""
-    return reduction.min(x, axis, keepdims=keepdims)
+    return reduction.extreme(x, ReduceOp.MIN, axis, "amin", keepdims=keepdims)
 
 
 def ptp(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:

@@ -120,8 +120,8 @@ def normal(
 ) -> Tensor:
     """Return floats drawn from the normal distribution of `mean` and standard deviation `std`.
 
-    Tensors in the place of sizes are `mean` and `std`, as in PyTorch: ``normal(means, deviations)``; the result has
-    the shape that they broadcast to, and the dtype of the first.
+    Tensors in the place of sizes are `mean` and `std`, as in PyTorch: ``normal(means, deviations)``, of which one may
+    be a number; the result has the shape that they broadcast to, and the dtype of the first.
 
     Of a complex dtype both parts are drawn, each with the variance ``std**2 / 2``, as PyTorch has it.
 
@@ -132,6 +132,10 @@ def normal(
         ShapeError: `std` is negative.
         DTypeError: Not a floating-point dtype.
     """
+    if len(shape) == 3 and isinstance(shape[2], list | tuple):  # NumPy's and PyTorch's order
+        mean, std, shape = shape[0], shape[1], tuple(shape[2])
+    elif shape and isinstance(shape[0], float) and (is_tensor(shape[-1]) or is_tensor(std)):
+        mean, shape, std = shape[0], (), (*shape[1:], std)[0]
     tensors = [value for value in shape[:2] if is_tensor(value) and value.node.dtype.is_float]
     if len(tensors) == 2 or any(value.node.ndim for value in tensors):
         mean, std, *rest = (*shape, std) if len(shape) == 1 else shape
