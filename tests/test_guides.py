@@ -46,6 +46,7 @@ def test_there_are_guides() -> None:
         "backend-api.md",
         "coming-from.md",
         "compute.md",
+        "coverage.md",
         "record.md",
         "writing-a-backend.md",
     ]

@@ -188,7 +188,8 @@ def count_nonzero(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -
 
 def aminmax(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """Return the least and the greatest element along `axis`."""
-    return min(x, axis, keepdims=keepdims), max(x, axis, keepdims=keepdims)
+    least, greatest = (extreme(x, op, axis, "aminmax", keepdims=keepdims) for op in (ReduceOp.MIN, ReduceOp.MAX))
+    return least, greatest
 
 
 # ---- places of extremes
