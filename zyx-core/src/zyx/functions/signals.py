@@ -391,7 +391,7 @@ def polymul(p: Tensor, q: Tensor) -> Tensor:
 
 def _powers(p: Tensor, first: int, count: int) -> Tensor:
     """Return `count` powers, descending, of which the last is `first`."""
-    ramp = wrap(p.runtime.graph.iota((count,), 0, dtypes.int64, p.node.device), p)
+    ramp = wrap(p.runtime.graph.iota((int(count),), 0, dtypes.int64, p.node.device), p)
     return (count - 1 + first) - ramp
 
 

@@ -181,7 +181,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
 
 
 def _counted(places: Tensor, length: int, amounts: Any, dtype: dtypes.DType) -> Tensor:  # noqa: ANN401
-    zeros = wrap(places.runtime.graph.const(0, dtype, places.node.device, (length,)), places)
+    zeros = wrap(places.runtime.graph.const(0, dtype, places.node.device, (int(length),)), places)
     return scatter(zeros, 0, places, amounts, "sum") if length else zeros
 
 

@@ -209,7 +209,7 @@ def index_put(x: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: 
     if not accumulate:
         return replaced(base, key, values)
     shape = base.node.shape
-    places = wrap(base.runtime.graph.iota((base.size,), 0, dtypes.int64, base.node.device), base)
+    places = wrap(base.runtime.graph.iota((shapes.size_of(shape),), 0, dtypes.int64, base.node.device), base)
     at = reshape(places, shape)[key]
     amounts = require(values, "index_put").broadcast_to(at.node.shape)
     found = scatter(reshape(base, base.size), 0, reshape(at, at.size), reshape(amounts, at.size), "sum")

@@ -86,7 +86,7 @@ def roots(p: Tensor) -> Tensor:
     behind = base.size - 1 - held[-1]
     inner = base[held[0] : held[-1] + 1].astype(float_dtype(base.node.dtype))
     zeros = wrap(base.runtime.graph.const(0, complex_dtype, base.node.device, (behind,)), base)
-    count = inner.size - 1
+    count = int(inner.size) - 1
     if not count:
         return zeros
     first = reshape(-inner[1:] / inner[0], 1, count)

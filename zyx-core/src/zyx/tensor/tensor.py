@@ -89,13 +89,7 @@ class Tensor(Handle):
         read: Callable[[], object],
         device: str | None = None,
     ) -> Self:
-        """Return a tensor of what `read` gives, which is called once, when the values are needed first.
-
-        Args:
-            shape: Of the tensor.
-            dtype: Of its elements.
-            read: It returns bytes, or a contiguous array, little endian and in row-major order.
-            device: Where the values go.
+        """Return a tensor of what `read` gives once, when needed: bytes, or a contiguous array, in row-major order.
 
         Raises:
             ArgumentError: `read` is no function.
