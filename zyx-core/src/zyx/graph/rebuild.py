@@ -1,8 +1,13 @@
-"""Make a node again over other sources."""
+"""Make a node again over other sources.
+
+It is for what is computed. Rules of gradients, and who is told of them, do not go along: an alias that is not detached
+is its source. Where gradients are asked for later, aliases are made again by those who do so, with a rule
+(`zyx.autograd.custom`, `zyx.graph.batching`).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx.graph import node as n
 
@@ -13,9 +18,20 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
 
 
+#: What a graph may merge with sources of the same kind.
+_MERGED: Final = frozenset({n.Reshape, n.Expand, n.Permute, n.Shrink, n.Flip, n.Cast})
+
+
+def _is_merged(node: Node) -> bool:
+    """Whether a graph that merges nodes may have another one for `node`."""
+    if type(node) is n.Complex:
+        return type(node.sources[0]) is n.Component
+    return type(node) in _MERGED and type(node.sources[0]) is type(node)
+
+
 def rebuild(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
-    """Return `node` over `sources`, which are like its own; the node itself if they are its own."""
-    if all(a is b for a, b in zip(sources, node.sources, strict=True)):
+    """Return `node` over `sources`, which are like its own; itself if they are, and `graph` merges it with none."""
+    if all(a is b for a, b in zip(sources, node.sources, strict=True)) and not (graph.merges and _is_merged(node)):
         return node
     match node:
         case n.Reshape():
@@ -75,3 +91,21 @@ def rebuild(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
             return graph.custom(kernel, tuple(sources), output, node.shape, node.dtype)
         case _:
             raise TypeError(f"{node!r} has no sources to replace")
+
+
+def merged(graph: Graph, outputs: Sequence[Node], order: Sequence[Node]) -> Sequence[Node]:
+    """Return `outputs`, whose nodes are in `order`, with moves of moved nodes as one, as `graph` has them.
+
+    It is the same sequence if there are none. What would be a node with storage stays as it is.
+    """
+    if not any(_is_merged(node) for node in order if node.storage is None and node.sources):
+        return outputs
+    new: dict[Node, Node] = {}
+    for node in order:
+        made = node
+        if node.storage is None and node.sources:
+            made = rebuild(graph, node, [new[source] for source in node.sources])
+        if made is node:
+            graph.adopt(node)
+        new[node] = made
+    return [node if new[node].storage is not None else new[node] for node in outputs]
