@@ -68,6 +68,7 @@ def test_makers_take_requires_grad():
         zyx.randn(2, requires_grad=True),
         zyx.full((2,), 3.0, requires_grad=True),
         zyx.asarray([1.0, 2.0], requires_grad=True),
+        zyx.tensor([1.0, 2.0], requires_grad=True),
         zyx.ones_like(zyx.zeros(2), requires_grad=True),
         zyx.ones(2).requires_grad_(),
         nn.Parameter(zyx.ones(2)),

@@ -26,6 +26,19 @@ _BINARY_RESULTS: Final = {
 }
 
 
+#: What a graph may merge with sources of the same kind.
+_MERGED: Final = frozenset({n.Reshape, n.Expand, n.Permute, n.Shrink, n.Flip, n.Cast})
+
+
+def is_merged(node: n.Node) -> bool:
+    """Whether a graph that merges nodes may have another one for `node`, as far as its values are not there yet."""
+    kind = type(node)
+    if node.storage is not None or (kind not in _MERGED and kind is not n.Complex):
+        return False
+    below = node.sources[0]
+    return below.storage is None and type(below) is (n.Component if kind is n.Complex else kind)
+
+
 def computed_leaf(node: n.Node, storage: object) -> n.Leaf:
     """Return a new leaf with the values of `node`, which lie in `storage`; how they were computed is forgotten."""
     leaf: n.Leaf = _new(n.Leaf)  # as in `new_binary`

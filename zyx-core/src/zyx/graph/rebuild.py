@@ -7,9 +7,10 @@ is its source. Where gradients are asked for later, aliases are made again by th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from zyx.graph import node as n
+from zyx.graph.making import is_merged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,20 +19,9 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
 
 
-#: What a graph may merge with sources of the same kind.
-_MERGED: Final = frozenset({n.Reshape, n.Expand, n.Permute, n.Shrink, n.Flip, n.Cast})
-
-
-def _is_merged(node: Node) -> bool:
-    """Whether a graph that merges nodes may have another one for `node`."""
-    if type(node) is n.Complex:
-        return type(node.sources[0]) is n.Component
-    return type(node) in _MERGED and type(node.sources[0]) is type(node)
-
-
 def rebuild(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
     """Return `node` over `sources`, which are like its own; itself if they are, and `graph` merges it with none."""
-    if all(a is b for a, b in zip(sources, node.sources, strict=True)) and not (graph.merges and _is_merged(node)):
+    if all(a is b for a, b in zip(sources, node.sources, strict=True)) and not (graph.merges and is_merged(node)):
         return node
     match node:
         case n.Reshape():
@@ -98,7 +88,7 @@ def merged(graph: Graph, outputs: Sequence[Node], order: Sequence[Node]) -> Sequ
 
     It is the same sequence if there are none. What would be a node with storage stays as it is.
     """
-    if not any(_is_merged(node) for node in order if node.storage is None and node.sources):
+    if not any([is_merged(node) for node in order]):
         return outputs
     new: dict[Node, Node] = {}
     for node in order:

@@ -58,12 +58,15 @@ class Wanted:
         self.is_result = is_result
 
 
-def want(handle: Handle, *, is_result: bool = False) -> Wanted:
-    """Keep gradients of `handle` from now on; what its node is used for must be of this tensor alone."""
+def want(handle: Handle, *, at: Node | None = None) -> Wanted:
+    """Keep gradients of `handle` from now on; what its node is used for must be of this tensor alone.
+
+    A tensor that was computed from others has its gradient `at` a node, which all of it passes.
+    """
     observers, key = handle.runtime.observers, id(handle)
     wanted = observers.wanted
-    record = wanted[key] = Wanted(weakref.ref(handle, lambda _: wanted.pop(key, None)), is_result=is_result)
-    note(observers, handle._node, record)
+    record = wanted[key] = Wanted(weakref.ref(handle, lambda _: wanted.pop(key, None)), is_result=at is not None)
+    note(observers, handle._node if at is None else at, record)
     return record
 
 
@@ -127,9 +130,6 @@ def ways_of(observers: Observers, node: Node, arguments: Container[Node]) -> tup
 
 def computed(observers: Observers, handle: Handle, node: Node, leaf: Leaf) -> None:
     """Keep how `leaf` was computed, if that leads to a tensor that gradients are kept of."""
-    record = observers.leaves.get(weakref.ref(node))
-    if record is not None:  # a result that keeps its gradient
-        note(observers, leaf, record)
     if has_history(observers, node):
         leaf.history = observers.lost.get(weakref.ref(node)) or observers.spent.get(id(handle), (node,))[0]
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import DeviceLostError, ZyxError
-from zyx.graph.making import computed_leaf
+from zyx.graph.making import computed_leaf, is_merged
 from zyx.graph.node import Binary, Const
 from zyx.runtime.devices import Devices
 from zyx.runtime.signature import Key, signature, single
@@ -336,7 +336,9 @@ class Plans(Devices):
 
 
 def _merged(outputs: Sequence[Node], order: Sequence[Node]) -> Sequence[Node]:
-    """Return what `merged` does, in a graph of its own; imported where there is something to plan."""
+    """Return what `merged` does, in a graph of its own; imported where there is something to merge."""
+    if not any([is_merged(node) for node in order]):
+        return outputs
     from zyx.graph import Graph
     from zyx.graph.rebuild import merged
 

@@ -11,17 +11,10 @@ class _Callable(ModuleType):
     def __call__(
         self, data: object, dtype: object = None, device: object = None, requires_grad: bool = False
     ) -> object:
-        """Return `zyx.Tensor` of the same arguments.
-
-        Raises:
-            ArgumentError: `requires_grad` is true: tapes record without it.
-        """
-        from zyx.errors import ArgumentError
+        """Return `zyx.Tensor` of the same arguments."""
         from zyx.tensor.tensor import Tensor
 
-        if requires_grad:
-            raise ArgumentError("tensor: requires_grad=True is not there; see zyx.grad and zyx.Tape")
-        return Tensor(data, dtype, device)  # type: ignore[arg-type]  # it is checked there
+        return Tensor(data, dtype, device, requires_grad=requires_grad)  # type: ignore[arg-type]  # it is checked there
 
 
 sys.modules[__name__].__class__ = _Callable
