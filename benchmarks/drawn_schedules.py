@@ -2,7 +2,7 @@
 
 Programs of zyx are drawn: elementwise chains with broadcasts, combinations over any axes, normalisations, scans,
 products, windows, axes in other orders, strided parts, looked up rows. The nests of their kernels are what is
-scheduled: as the heuristics do, as they would for a device with other caches, vectors or units, in ways made of random
+scheduled: as it is chosen, as it would be for a device with other caches, vectors or units, in ways made of random
 tiles, orders and vectors, and after random moves.
 """
 
@@ -22,9 +22,12 @@ from zyx.ir.verify import verify
 from zyx.lowering.lower import lower
 from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.apply import share_out
+from zyx.schedule.apply import apply, share_out
 from zyx.schedule.choose import choose_schedule
+from zyx.schedule.contraction import find_contraction
 from zyx.schedule.plan import Plan, simplify_ranges, work_of
+from zyx.schedule.products import product_seeds
+from zyx.schedule.seeds import seeds
 from zyx.schedule.streaming import stream_stores
 from zyx.testing.schedules import random_schedule, written_out
 from zyx.tune.profile import Profile
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from zyx.backend import Device, DeviceInfo, Program
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
+    from zyx.schedule.spec import Spec
     from zyx.testing.choices import Choices
 
 #: Points of the largest tensor of a program, at least.
@@ -217,15 +221,15 @@ def drawn_nests(seed: int, first_seed: int, most_points: int, choices: Choices) 
 
 
 def drawn_schedules(nest: Nest, info: DeviceInfo, choices: Choices, count: int) -> list[Candidate]:
-    """Return up to so many schedules whose kernels differ, what the heuristics choose first."""
+    """Return up to so many schedules whose kernels differ, what is chosen first."""
     found: dict[str, Candidate] = {}
 
     def add(origin: str, scheduled: Nest) -> None:
-        if written_out(scheduled) > MOST_WRITTEN_OUT and origin != "heuristics":
+        if written_out(scheduled) > MOST_WRITTEN_OUT and origin != "chosen":
             return
         try:
             kernel = run_passes(lower(scheduled, "drawn"), standard_passes(info))
-            if len(kernel.ops) > MOST_OPERATIONS and origin != "heuristics":
+            if len(kernel.ops) > MOST_OPERATIONS and origin != "chosen":
                 return
             verify(kernel)
         except (ScheduleError, VerifyError, UnsupportedError):
@@ -233,7 +237,15 @@ def drawn_schedules(nest: Nest, info: DeviceInfo, choices: Choices, count: int) 
         found.setdefault(str(kernel), Candidate(origin, scheduled, kernel))
 
     chosen, _ = choose_schedule(nest, info)
-    add("heuristics", chosen)
+    add("chosen", chosen)
+    for spec in _specs(nest, info):
+        plan = Plan(nest)
+        simplify_ranges(plan)
+        try:
+            apply(plan, spec, info)
+        except ScheduleError:
+            continue
+        add("spec", plan.nest)
     for other in _other_devices(info):
         try:
             add("other device", choose_schedule(nest, other)[0])
@@ -250,6 +262,16 @@ def drawn_schedules(nest: Nest, info: DeviceInfo, choices: Choices, count: int) 
         except ScheduleError:
             continue
     return list(found.values())[:count]
+
+
+def _specs(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
+    """Yield what a nest is chosen from on a processor."""
+    plan = Plan(nest)
+    simplify_ranges(plan)
+    if info.max_group_threads > 1:
+        return
+    found = find_contraction(plan.nest) if info.vector_bytes else None
+    yield from product_seeds(plan.nest, found, info) if found else seeds(plan.nest, info)
 
 
 def _other_devices(info: DeviceInfo) -> Iterator[DeviceInfo]:

@@ -9,7 +9,7 @@ the least median of a round counts. What takes four times as long as the best ha
 all launches, so what fits a cache stays there, as it does between the kernels of a program. What is expected to take a
 hundred times as long as another schedule is left out.
 
-For each nest the schedule that the heuristics choose, and the one with the shortest estimate, are compared with the
+For each nest the schedule that is chosen, and the one with the shortest estimate, are compared with the
 fastest that was measured. ``--fit`` changes the weights of every second nest's estimates one by one as long as that
 makes the picks and the order of all schedules better, and prints them, with the result for the other nests.
 """
@@ -83,7 +83,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A nest with its schedules, what the heuristics choose first."""
+    """A nest with its schedules, what is chosen first."""
 
     family: str
     seed: int
@@ -242,7 +242,7 @@ def measure(
     started = time.monotonic()
     for prospect in itertools.chain.from_iterable(prepared(options.seed)):
         schedules = measured(device, prospect)
-        if len(schedules) > 1 and schedules[0].origin == "heuristics":
+        if len(schedules) > 1 and schedules[0].origin == "chosen":
             cases.append(Case(prospect.family, prospect.seed, schedules))
             if options.save:
                 with Path(options.save).open("a", encoding="utf-8") as file:
@@ -295,14 +295,14 @@ class Quality:
     """How estimates compare with what was measured.
 
     Attributes:
-        heuristics, model: For each nest, what the pick of either took over the best that was measured.
+        chosen, model: For each nest, what the pick of either took over the best that was measured.
         correlation: Of the logarithms of all times with those of all estimates.
         rank: The median over nests of the correlation of ranks.
         error: The median factor between a time and its estimate.
         loss: What the fit makes small.
     """
 
-    heuristics: list[float]
+    chosen: list[float]
     model: list[float]
     correlation: float
     rank: float
@@ -312,13 +312,13 @@ class Quality:
 
 def quality(cases: Sequence[Case], rates: Rates, weights: Weights) -> Quality:
     """Compare."""
-    heuristics, model, ranks, loss = [], [], [], 0.0
+    chosen, model, ranks, loss = [], [], [], 0.0
     logs: list[tuple[float, float]] = []
     for case in cases:
         times = [each.seconds for each in case.schedules]
         found = [timed(each.facts, rates, weights).seconds for each in case.schedules]
         pick = min(range(len(found)), key=found.__getitem__)
-        heuristics.append(times[0] / case.best)
+        chosen.append(times[0] / case.best)
         model.append(times[pick] / case.best)
         ranks.append(_correlation(_ranks(times), _ranks(found)))
         pairs = [(math.log(a), math.log(b)) for a, b in zip(times, found, strict=True)]
@@ -334,7 +334,7 @@ def quality(cases: Sequence[Case], rates: Rates, weights: Weights) -> Quality:
         loss += lost + 0.3 * math.sqrt(spread) + 0.1 * abs(offset)
     error = math.exp(statistics.median(abs(a - b) for a, b in logs))
     correlation = _correlation(*zip(*logs, strict=True))
-    return Quality(heuristics, model, correlation, statistics.median(ranks), error, loss / len(cases))
+    return Quality(chosen, model, correlation, statistics.median(ranks), error, loss / len(cases))
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
@@ -361,14 +361,14 @@ def show(name: str, cases: Sequence[Case], found: Quality) -> None:
     count = statistics.median(len(case.schedules) for case in cases)
     print(f"\n{name}: {len(cases)} nests, {count:.0f} schedules each (median)\n")
     print("| pick | median | 90th percentile | 95th percentile | worst |\n|---|---|---|---|---|")
-    for what, values in (("heuristics", found.heuristics), ("model", found.model)):
+    for what, values in (("chosen", found.chosen), ("model", found.model)):
         cells = [statistics.median(values), percentile(values, 0.9), percentile(values, 0.95), max(values)]
         print(f"| {what} over the best | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
-    print("\n| family | nests | heuristics, median | 95th | model, median | 95th |\n|---|---|---|---|---|---|")
+    print("\n| family | nests | chosen, median | 95th | model, median | 95th |\n|---|---|---|---|---|---|")
     for family in dict.fromkeys(case.family for case in cases):
         mine = [number for number, case in enumerate(cases) if case.family == family]
         cells = []
-        for values in (found.heuristics, found.model):
+        for values in (found.chosen, found.model):
             own = [values[number] for number in mine]
             cells += [f"{statistics.median(own):.2f}", f"{percentile(own, 0.95):.2f}"]
         print(f"| {family} | {len(mine)} | " + " | ".join(cells) + " |")

@@ -196,7 +196,7 @@ def test_weights_of_recurrences_differ_between_examples(cell, agrees):
 def test_attention_and_norms(agrees):
     q, k, v = normal(SIZE, 2, 5, 8), normal(SIZE, 2, 6, 8), normal(SIZE, 2, 6, 8)
     agrees(F.scaled_dot_product_attention, q, k, v)
-    agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), q, k, v)
+    agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, causal_lower_right=True), q, k, v)
     agrees(zyx.grad(lambda q, k, v: (F.scaled_dot_product_attention(q, k, v) ** 2).sum()), q, k, v)
     agrees(lambda x, w: F.layer_norm(x, (8,), w), q, normal(8), in_axes=(0, None))
     agrees(zyx.grad(lambda x: (F.layer_norm(x, (8,)) ** 3).sum()), q)

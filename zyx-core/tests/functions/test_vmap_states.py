@@ -132,7 +132,7 @@ def test_to_assign_what_differs_between_examples_is_an_error_and_changes_nothing
 
 
 def test_statistics_of_batches_are_such_states():
-    norm = nn.BatchNorm1d(2)
+    norm = nn.BatchNorm1d(2).eval()
     vmap(norm)(normal(3, 4, 2))
     norm.train()
     with pytest.raises(TraceError, match="is assigned a value inside of vmap"):

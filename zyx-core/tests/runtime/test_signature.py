@@ -110,7 +110,7 @@ ATTRIBUTES = {
     n.RandomBits: {"offset": (0, 1)},
     n.Contiguous: {},
     n.ToDevice: {},
-    n.Alias: {"detached": (False, True), "rule": None, "watch": None},  # the rule says how gradients go on
+    n.Alias: {"detached": (False, True), "rule": None, "watch": None},  # these say how gradients go on
     n.Custom: {"kernel": ("one", "another"), "output": (0, 1)},
 }
 SOURCES = {

@@ -29,34 +29,41 @@ _VECTORS: Final = 4
 _ROWS: Final = 8
 _TILE: Final = 64
 _TURNED_LANES: Final = 16
-#: Ranges of the statement with most work that are tried as vectors.
+#: Ranges of the statement with most work that are tried as vectors, and how many times the accesses of the best these
+#: may take.
 _TRIED: Final = 3
+_LIKELY: Final = 2
 
 
 def seeds(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
     """Yield schedules for a processor of a nest whose ranges are simplified, the likeliest first."""
+    has_vectors = False
     for vectors in vectorisations(nest, info):
+        has_vectors = True
         cuts = {range_: _vectors(nest, range_, lanes) for range_, lanes in vectors.items()}
         inner = [place for cut in cuts.values() for place in _places(cut)]
         yield from _turned(nest, vectors)
         yield from _in_order(nest, vectors, info)
         yield Spec(tuple(cuts.values()))
         yield from _down(nest, cuts, inner)
-        yield Spec(tuple(cuts.values()), tuple(inner))
+        if any(range_ in s.order[:-1] for s in nest.statements for range_ in vectors):
+            yield Spec(tuple(cuts.values()), tuple(inner))
         yield from _reused(nest, cuts, inner)
     yield from _side_by_side(nest, info)
-    yield Spec()
+    if not has_vectors:
+        yield Spec()
 
 
 def neighbours(nest: Nest, spec: Spec) -> Iterator[Spec]:
-    """Yield specs with half and twice the points of each part, of which no more is written out than may be."""
+    """Yield specs with half and twice the points of each part but vectors, as far as so much may be written out."""
     for number, cut in enumerate(spec.cuts):
         for part, (points, kind) in enumerate(cut.parts):
-            if kind is not Kind.VECTOR:
-                more = spec.with_part(number, part, 2 * points)
-                if kind is Kind.LOOP or _written_out(nest, more) <= _MOST_WRITTEN_OUT:
-                    yield more
-            if points > (2 if kind is Kind.VECTOR else 1):
+            if kind is Kind.VECTOR:
+                continue
+            more = spec.with_part(number, part, 2 * points)
+            if kind is Kind.LOOP or _written_out(nest, more) <= _MOST_WRITTEN_OUT:
+                yield more
+            if points > 1:
                 yield spec.with_part(number, part, points // 2)
 
 
@@ -102,7 +109,8 @@ def _candidates(nest: Nest, statement: Statement, chosen: Mapping[Range, int], i
             accesses, points = accesses_of_a_vector(statement, range_, lanes)
             if accesses < lanes * points:
                 rated.append((accesses * -(-range_.size // lanes) * lanes / range_.size, number, range_))
-    return [range_ for *_, range_ in sorted(rated, key=lambda item: item[:2])]
+    rated.sort(key=lambda item: item[:2])
+    return [range_ for accesses, _, range_ in rated if accesses <= _LIKELY * rated[0][0]]
 
 
 def _goes_with(range_: Range, other: Statement, chosen: Mapping[Range, int]) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def glu(x: Tensor, axis: int = -1) -> Tensor:
-    """Return ``a * sigmoid(b)``, `a` and `b` being the halves of `x` along `axis`.
+    """Return ``a * sigmoid(b)``, a and b being the halves of `x` along `axis`.
 
     Dauphin et al., "Language modeling with gated convolutional networks", 2016.
 

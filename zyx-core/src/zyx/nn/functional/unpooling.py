@@ -92,17 +92,17 @@ def _greatest(x: Tensor, places: list[Tensor], return_indices: bool) -> Any:  # 
 
 
 def adaptive_max_pool1d(x: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:  # noqa: ANN401
-    """Return `adaptive_max_pool` over the last axis; with `return_indices` also the places."""
+    """Return `adaptive_max_pool` over the last axis; with ``return_indices`` also the places."""
     return adaptive_max_pool(x, output_size, 1, return_indices)
 
 
 def adaptive_max_pool2d(x: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Any:  # noqa: ANN401
-    """Return `adaptive_max_pool` over the last two axes; with `return_indices` also the places."""
+    """Return `adaptive_max_pool` over the last two axes; with ``return_indices`` also the places."""
     return adaptive_max_pool(x, output_size, 2, return_indices)
 
 
 def adaptive_max_pool3d(x: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Any:  # noqa: ANN401
-    """Return `adaptive_max_pool` over the last three axes; with `return_indices` also the places."""
+    """Return `adaptive_max_pool` over the last three axes; with ``return_indices`` also the places."""
     return adaptive_max_pool(x, output_size, 3, return_indices)
 
 
@@ -206,7 +206,7 @@ def max_unpool(
     output_size: Sequence[int] | None,
     count: int,
 ) -> Tensor:
-    """Return zeros with the elements of `x` at the places that pooling with `return_indices` gave.
+    """Return zeros with the elements of `x` at the places that pooling with ``return_indices`` gave.
 
     Args:
         x: ``(..., o1, .., ok)``.
