@@ -23,7 +23,7 @@ from zyx.graph.walk import reached_from
 from zyx.modes import is_grad_enabled
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
     from zyx.graph.node import Node
     from zyx.runtime.handle import Handle
@@ -66,6 +66,7 @@ def want(handle: Handle, *, at: Node | None = None) -> Wanted:
     observers, key = handle.runtime.observers, id(handle)
     wanted = observers.wanted
     record = wanted[key] = Wanted(weakref.ref(handle, lambda _: wanted.pop(key, None)), is_result=at is not None)
+    observers.changes += 1
     note(observers, handle._node if at is None else at, record)
     return record
 
@@ -73,6 +74,7 @@ def want(handle: Handle, *, at: Node | None = None) -> Wanted:
 def forget(handle: Handle) -> None:
     """Keep no gradients of `handle` any more; what was computed from it by now still leads there, and gives it none."""
     observers = handle.runtime.observers
+    observers.changes += 1
     observers.wanted.pop(id(handle), None)
     observers.leaves.pop(weakref.ref(handle._node), None)
 
@@ -107,6 +109,13 @@ def has_history(observers: Observers, node: Node) -> bool:
                     met.add(source)
                     waiting.append(source)
     return False
+
+
+def marks_of(observers: Observers, handles: Sequence[Handle]) -> tuple[int, ...]:
+    """Return of each handle 1 if gradients are kept of it, 2 if they are of what it was made from; () for none."""
+    wanted = observers.wanted
+    marks = [1 if id(handle) in wanted else 2 if has_history(observers, handle._node) else 0 for handle in handles]
+    return tuple(marks) if any(marks) else ()
 
 
 def ways_of(observers: Observers, node: Node, arguments: Container[Node]) -> tuple[bool, bool]:
