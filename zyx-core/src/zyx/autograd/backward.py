@@ -219,23 +219,27 @@ def _found(x: Handle, end: Node, upstream: Handle | None, chosen: set[int] | Non
     """Return the gradient for each tensor that is to be given one."""
     runtime = x.runtime
     observers = runtime.observers
-    records = {node: observers.leaves[ref(node)] for node in _ends(end, observers.leaves)}
-    ends = {node for node, record in records.items() if not record.is_result}
+    records = {
+        node: [observers.leaves[ref(node)], *observers.beside.get(ref(node), ())]
+        for node in _ends(end, observers.leaves)
+    }
+    ends = {node for node, (record, *_) in records.items() if not record.is_result}
     for node in ancestors(end, _KEPT, ends):
         if node not in ends and isinstance(node, Leaf) and isinstance(node.history, str):
             raise GradientError(f"backward: {_text(node)}, on the way from {_text(end)}, {node.history}")
-    starts = [
-        node
-        for node, record in records.items()
-        if (handle := record.reference()) is not None and (chosen is None or id(handle) in chosen)
-    ]
+
+    def is_asked_for(record: Wanted) -> bool:
+        handle = record.reference()
+        return handle is not None and (chosen is None or id(handle) in chosen)
+
+    starts = [node for node, known in records.items() if any(map(is_asked_for, known))]
     given = None if upstream is None else upstream.node
     found: dict[Wanted, Node] = {}
     for node, part in zip(
         starts, gradient(runtime.graph, end, starts, given, _KEPT, ends) if starts else (), strict=True
     ):
-        record = records[node]
-        found[record] = part if record not in found else runtime.graph.binary(BinaryOp.ADD, found[record], part)
+        for record in filter(is_asked_for, records[node]):
+            found[record] = part if record not in found else runtime.graph.binary(BinaryOp.ADD, found[record], part)
     return found
 
 

@@ -67,7 +67,14 @@ def want(handle: Handle, *, at: Node | None = None) -> Wanted:
     wanted = observers.wanted
     record = wanted[key] = Wanted(weakref.ref(handle, lambda _: wanted.pop(key, None)), is_result=at is not None)
     observers.changes += 1
-    note(observers, handle._node if at is None else at, record)
+    if at is None:
+        note(observers, handle._node, record)
+    elif weakref.ref(at) not in observers.leaves:
+        note(observers, at, record)
+    else:  # of another tensor that stands for it
+        beside = observers.beside.setdefault(weakref.ref(at, observers.beside.pop), [])
+        beside[:] = [each for each in beside if each.reference() is not None]
+        beside.append(record)
     return record
 
 

@@ -81,6 +81,7 @@ class Observers:
         leaves: By nodes that live, which of these they stand for.
         lost: By nodes that live, why no history of them is kept.
         spent: By the ids of tensors that were differentiated, what that leaves of their history.
+        beside: Likewise, further ones: results that stand for the same value.
         changes: How often that has changed of a tensor.
         free: Nodes without history, made while gradients were off.
     """
@@ -91,6 +92,7 @@ class Observers:
         self.wanted: dict[int, Wanted] = {}
         self.changes = 0
         self.leaves: dict[weakref.ref[Node], Wanted] = {}
+        self.beside: dict[weakref.ref[Node], list[Wanted]] = {}
         self.lost: dict[weakref.ref[Node], str] = {}
         self.spent: dict[int, tuple[str, weakref.ref[Handle]]] = {}
         self.free: weakref.WeakSet[Node] = weakref.WeakSet()
