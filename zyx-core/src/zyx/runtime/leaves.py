@@ -38,7 +38,10 @@ TRACED: Final = (
     "use zyx.value_and_grad there"
 )
 SPENT: Final = "was differentiated already, and its history is gone; the first time, call backward(retain_graph=True)"
-TAPED: Final = "was differentiated by a tape or zyx.grad and computed since, and its history is gone"
+TAPED: Final = (
+    "was differentiated by a tape or zyx.grad and computed since, and its history is gone; call backward() before "
+    "that, or take all gradients by the tape"
+)
 
 
 class Wanted:
