@@ -324,12 +324,7 @@ class Graph:
         """Return the bits of `x` read as `dtype`, of the same size; bool has no bits to read."""
         if dtype is x.dtype:
             return x
-        if dtype.is_complex or x.dtype.is_complex:
-            raise DTypeError(
-                f"cannot read the bits of {x.dtype} as {dtype}; see zyx.view_as_real and zyx.view_as_complex"
-            )
-        if dtype.bits != x.dtype.bits or dtype.is_bool or x.dtype.is_bool:
-            raise DTypeError(f"cannot read the bits of {x.dtype} as {dtype}: the sizes must agree, and bool has none")
+        making.check_bits(x.dtype, dtype)
         return self._intern(n.Bitcast(x.shape, dtype, x.device, (x,)))
 
     # ---- complex numbers
@@ -446,10 +441,7 @@ class Graph:
 
     def random_bits(self, state: n.Node, shape: Shape, dtype: DType, offset: int = 0) -> n.Node:
         """Return random words, uint32 or uint64; see `RandomBits`."""
-        if state.shape != (4,) or state.dtype is not dtypes.uint32:
-            raise DTypeError(f"the state of a generator is uint32[4], not {state}")
-        if dtype not in (dtypes.uint32, dtypes.uint64):
-            raise DTypeError(f"random words are uint32 or uint64, not {dtype}")
+        making.check_random(state, dtype)
         return self._intern(n.RandomBits(shape, dtype, state.device, (state,), offset))
 
     def contiguous(self, x: n.Node) -> n.Node:

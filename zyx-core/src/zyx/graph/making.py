@@ -175,6 +175,22 @@ def check_devices(what: str, *nodes: n.Node) -> None:
             )
 
 
+def check_random(state: n.Node, dtype: DType) -> None:
+    """Raise `DTypeError` unless random words can be drawn from a state."""
+    if state.shape != (4,) or state.dtype is not dtypes.uint32:
+        raise DTypeError(f"the state of a generator is uint32[4], not {state}")
+    if dtype not in (dtypes.uint32, dtypes.uint64):
+        raise DTypeError(f"random words are uint32 or uint64, not {dtype}")
+
+
+def check_bits(old: DType, new: DType) -> None:
+    """Raise `DTypeError` unless bits can be read as those of another type."""
+    if new.is_complex or old.is_complex:
+        raise DTypeError(f"cannot read the bits of {old} as {new}; see zyx.view_as_real and zyx.view_as_complex")
+    if new.bits != old.bits or new.is_bool or old.is_bool:
+        raise DTypeError(f"cannot read the bits of {old} as {new}: the sizes must agree, and bool has none")
+
+
 def check_slide(x: n.Node, axis: int, window: int, stride: int, dilation: int) -> None:
     """Raise `ShapeError` unless windows can slide along `axis`."""
     if axis == window or not (0 <= axis < x.ndim and 0 <= window < x.ndim):
