@@ -358,6 +358,25 @@ def test_a_schedule_agrees(name):
     assert found <= TOLERANCE
 
 
+@pytest.mark.parametrize("name", [name for name in optimisers.SCHEDULES if hasattr(zyx.optim.lr_scheduler, name)])
+def test_a_scheduler_that_is_told_of_epochs_agrees(name):
+    _, make = optimisers.SCHEDULES[name]
+    rates = []
+    for module, parameters in zip((zyx.optim, torch.optim), parameters_of([(2,), (3,)]), strict=True):
+        optimizer = module.SGD([{"params": parameters[:1]}, {"params": parameters[1:], "lr": 0.7}], lr=0.1)
+        first, then = make(module.lr_scheduler, optimizer), module.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        parameters[0].requires_grad_().sum().backward()
+        rates.append([])
+        for epoch in range(15):
+            optimizer.step()
+            first.step()
+            then.step()
+            if epoch == 5 and name != "CosineAnnealingWarmRestarts":
+                optimizer.param_groups[0]["lr"] *= 0.5
+            rates[-1].append([group["lr"] for group in optimizer.param_groups])
+    np.testing.assert_allclose(*rates, rtol=1e-9, atol=1e-12)
+
+
 def test_every_optimiser_and_schedule_of_pytorch_has_a_row_or_a_reason():
     there = {name for name, value in vars(torch.optim).items() if isinstance(value, type)}
     assert there == optimisers.OPTIMISERS.keys() | optimisers.NO_ROW.keys()

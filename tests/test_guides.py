@@ -105,7 +105,8 @@ def fails(error: type[Exception], function: Callable[[], object]) -> bool:
 
 
 def rows_of_habits() -> list[list[str]]:
-    lines = [line for line in HABITS.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    _, _, text = HABITS.read_text(encoding="utf-8").partition("<!-- until here -->")  # of the table of programs
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     return [row for row in rows if row[0] != "from"]
 

@@ -32,6 +32,10 @@ class VaryingSize:
         """Return what stands in for it as a number, and no size."""
         raise NotImplementedError
 
+    def of_shape(self, shape: Shape) -> VaryingSize:
+        """Return it as the number of elements of a shape, of which a call gives the sizes: see `sizes_called`."""
+        raise NotImplementedError
+
 
 def as_size(given: SupportsIndex, name: str = "a size") -> int:
     """Return `given` as an int, or as it is if it stands in for one. Raises `IntegerError` for what is no integer."""
@@ -63,6 +67,15 @@ def as_float(count: float) -> float:
 def size_of(shape: Shape) -> int:
     """Return the number of elements; 1 for rank 0."""
     return math.prod(shape)
+
+
+def sizes_called(shape: Shape, dim: SupportsIndex | None) -> Shape | int:
+    """Return the shape, or the size of an axis: what ``x.size()`` and ``x.size(dim)`` are in PyTorch.
+
+    Raises:
+        ShapeError: There is no such axis.
+    """
+    return shape if dim is None else shape[normalize_axis(dim, len(shape), "dim")]
 
 
 def strides_of(shape: Shape) -> Shape:

@@ -109,3 +109,14 @@ def test_results_of_lengths_live_on_by_themselves(x):
 def test_few_traces_serve_all_lengths(x):
     traced = check(lambda x, n: x[:n].sum(0), lambda x, n: x[:n].sum(0), x, *[(n,) for n in range(2, 80)])
     assert len(traced.traces) <= 5
+
+
+def test_a_size_can_be_called_where_lengths_vary():
+    @zyx.jit(lengths={"x": {0: zyx.Dim("n", 2, 99)}})
+    def mean(x):
+        return x.reshape(x.size(0), -1).sum() / x.size()[1] / x.size(0) + x.size * 0
+
+    for count in (4, 5, 6):
+        assert mean(zyx.ones(count, 3)).item() == 1.0
+    with pytest.raises(TypeError, match="not callable"):
+        zyx.jit(lambda x: x * x.shape[0](), lengths={"x": {0: zyx.Dim("n", 2, 99)}})(zyx.ones(4))

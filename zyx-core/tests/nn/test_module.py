@@ -259,11 +259,19 @@ def test_moving_and_converting_keeps_the_tensors_and_leaves_integers_alone():
     assert net.to("interpreter:0").weight.device == "interpreter:0"
 
 
+def test_apply_visits_parts_in_order():
+    shared = nn.Linear(1, 1)
+    net = nn.Sequential(nn.Linear(1, 2), nn.Sequential(nn.ReLU(), shared), shared, nn.Tanh())
+    seen = []
+    net.apply(seen.append)
+    assert seen == [net[0], net[1][0], shared, net[1], net[3], net]
+
+
 def test_apply_visits_parts_before_what_they_are_part_of():
     net = nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.ReLU()))
     seen = []
     assert net.apply(lambda module: seen.append(type(module).__name__)) is net
-    assert seen == ["ReLU", "Sequential", "Linear", "Sequential"]
+    assert seen == ["Linear", "ReLU", "Sequential", "Sequential"]
 
 
 def test_text_shows_the_tree():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import threading
 
@@ -127,3 +128,38 @@ def test_a_block_is_of_one_runtime(lab):
                 assert lab.default_device == "lab:1"
         assert zyx.default_device() == "lab:1"
     other.close()
+
+
+def test_a_device_is_a_name_with_a_type_and_an_index(interpreter):
+    place = zyx.device("cpu")
+    assert (place, place.type, place.index) == ("cpu", "cpu", None)
+    assert (zyx.device("cuda:3").type, zyx.device("cuda:3").index) == ("cuda", 3)
+    here = zyx.device("interpreter")
+    for made in (
+        zyx.ones(2, device=here),
+        zyx.ones(2).to(here),
+        zyx.tensor([1.0], device=here),
+        zyx.nn.Linear(2, 2).to(here).weight,
+    ):
+        assert made.device == "interpreter:0"
+    with here as outer, here as inner:
+        assert outer == inner == zyx.default_device() == "interpreter:0"
+    assert pickle.loads(pickle.dumps(here)) == here
+    with pytest.raises(NoDeviceError, match="nowhere"):
+        zyx.ones(2).to(zyx.device("nowhere"))
+
+
+def test_cuda_is_asked_as_in_pytorch(interpreter):
+    assert zyx.cuda.is_available() is any(name.startswith("cuda:") for name in zyx.devices())
+    assert zyx.cuda.device_count() == sum(name.startswith("cuda:") for name in zyx.devices())
+    if zyx.cuda.is_available():
+        assert zyx.cuda.get_device_name(0) == zyx.device_info("cuda:0").model
+    else:
+        with pytest.raises(NoDeviceError):
+            zyx.cuda.get_device_name()
+    zyx.cuda.synchronize()
+    zyx.cuda.empty_cache()
+    zyx.cuda.manual_seed_all(3)
+    first = zyx.rand(3).tolist()
+    zyx.manual_seed(3)
+    assert zyx.rand(3).tolist() == first

@@ -1,5 +1,7 @@
 """Calls as people know them from NumPy and the Array API: each works, or is an error, and none is silently wrong."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -237,3 +239,77 @@ def test_the_axis_of_a_number_is_0_or_its_last():
     assert x.argmax(0).item() == 0
     with pytest.raises(ShapeError):
         x.sum(1)
+
+
+# ---- places where programs for PyTorch look
+
+
+def test_a_size_is_a_number_and_can_be_called_for_sizes(x):
+    assert x.size == x.size * 1 == len(x.tolist()) * 3 == 6
+    assert x.size() == x.shape == (2, 3)
+    assert x.size(0) == x.size(dim=-2) == 2
+    with pytest.raises(ShapeError, match="dim"):
+        x.size(2)
+    assert type(pickle.loads(pickle.dumps(x.size))) is int
+    assert zyx.zeros(x.size).shape == (6,)
+    assert (x.sum() / x.size).item() == 2.5
+
+
+def test_what_is_assigned_to_data_the_tensor_has():
+    w = zyx.tensor([1.0, 2.0], requires_grad=True)
+    y = w * 3
+    w.data.copy_(zyx.from_numpy(np.array([4.0, 5.0])))
+    assert w.tolist() == [4, 5]
+    w.data.mul_(2).add_(1)
+    w.data[0] = 7
+    assert w.tolist() == [7, 11]
+    w.data -= 1
+    zyx.nn.init.constant_(w.data[:1], 9)  # a slice is a value
+    assert w.tolist() == [6, 10]
+    zyx.nn.init.constant_(w.data, 3)
+    assert w.tolist() == [3, 3]
+    assert w.requires_grad
+    assert w.is_leaf
+    assert not w.data.requires_grad
+    assert type(w.data + 1) is type(w.data.detach()) is zyx.Tensor
+    y.sum().backward()
+    assert w.grad.tolist() == [3, 3]
+    with pytest.raises(ShapeError, match="assign"):
+        w.data.assign(zyx.ones(3))
+    assert w.tolist() == [3, 3]
+
+
+def test_random_numbers_are_assigned_in_place():
+    w = zyx.zeros(2000, dtype=zyx.float64)
+    zyx.manual_seed(1)
+    assert w.normal_(3.0, 0.5) is w
+    assert w.dtype == "float64"
+    assert abs(w.mean().item() - 3) < 0.05
+    assert abs(w.std().item() - 0.5) < 0.05
+    for _ in range(2):
+        w.uniform_(2, to=4)
+        assert 2 <= w.min().item() < 2.1
+        assert 3.9 < w.max().item() < 4
+    assert w.uniform_(**{"from": -2, "to": -1}).max().item() < -1
+    with pytest.raises(ArgumentError, match="high"):
+        w.uniform_(high=3)
+
+
+def test_utils_have_the_data_and_the_checkpoints():
+    import zyx.utils.data
+
+    assert zyx.utils.data.DataLoader is zyx.data.DataLoader
+    assert set(zyx.data.__all__) | {"default_collate"} == set(zyx.utils.data.__all__)
+    assert zyx.utils.checkpoint.checkpoint is zyx.checkpoint
+
+
+def test_parameters_are_one_vector_and_come_back():
+    net = zyx.nn.Linear(2, 3)
+    vector = zyx.nn.utils.parameters_to_vector(net.parameters())
+    assert vector.tolist() == [*net.weight.reshape(-1).tolist(), *net.bias.tolist()]
+    zyx.nn.utils.vector_to_parameters(zyx.arange(9, dtype=zyx.float32), net.parameters())
+    assert net.weight.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert net.bias.tolist() == [6, 7, 8]
+    assert net.bias.requires_grad
+    with pytest.raises(ShapeError, match="vector_to_parameters: vec has shape \\(8,\\), and the parameters 9 elements"):
+        zyx.nn.utils.vector_to_parameters(zyx.ones(8), net.parameters())

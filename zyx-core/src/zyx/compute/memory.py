@@ -235,7 +235,7 @@ class Memory:
     def _as_whole(self, values: Tensor) -> Tensor:
         """Return the values for memory of their own."""
         graph = self._runtime.graph
-        node = graph.reshape(values.node, (values.size,))
+        node = graph.reshape(values.node, (values.numel(),))
         if node.storage is not None or source_with_same_layout(node) is not None:
             node = graph.copy(node)
         return Tensor.of(node, self._runtime)

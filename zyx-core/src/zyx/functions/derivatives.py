@@ -277,7 +277,7 @@ def _ones(name: str, handle: Handle) -> Handle:
 def _one_of(like: Handle, number: int) -> Handle:
     """Return 1 at one element, in row-major order, and 0 elsewhere."""
     graph = like.runtime.graph
-    places = graph.iota((like.size,), 0, dtypes.int32 if like.size < 1 << 31 else dtypes.int64, like.device)
+    places = graph.iota((like.numel(),), 0, dtypes.int32 if like.numel() < 1 << 31 else dtypes.int64, like.device)
     here = graph.binary(BinaryOp.EQ, places, graph.const(number, places.dtype, like.device, places.shape))
     return like.like(graph.reshape(graph.cast(here, like.dtype), like.shape))
 

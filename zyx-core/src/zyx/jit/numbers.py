@@ -199,9 +199,9 @@ class StandIn(VaryingNumber):
             value, theirs = other._value, other._formula  # type: ignore[attr-defined]  # a stand-in
             places = self._places | other._places  # type: ignore[attr-defined]
             polynomial = other._polynomial  # type: ignore[attr-defined]
-        elif kind is float or kind is int:
+        elif kind is float or (issubclass(kind, int) and kind is not bool):
             value, places = other, self._places
-            polynomial = Length(0, other) if kind is int else None  # type: ignore[arg-type]  # it is one
+            polynomial = None if kind is float else Length(0, int(other))  # type: ignore[call-overload]  # it is one
 
             def theirs(values: Sequence[float]) -> float:
                 return other  # type: ignore[return-value]  # a number

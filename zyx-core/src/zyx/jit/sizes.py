@@ -25,7 +25,7 @@ from zyx.graph.outline import Length
 from zyx.jit.numbers import StandIn
 from zyx.runtime.handle import Handle
 from zyx.runtime.tracing import function_called, place_outside
-from zyx.shape import VaryingSize
+from zyx.shape import VaryingSize, sizes_called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,11 +132,23 @@ class Size(VaryingSize):
         size: The size.
     """
 
-    __slots__ = ("_extent", "size")
+    __slots__ = ("_extent", "_shape", "size")
 
     def __init__(self, extent: Extent, size: Length) -> None:
         self._extent = extent
         self.size = size
+        self._shape: Shape | None = None
+
+    def of_shape(self, shape: Shape) -> Size:
+        found = Size(self._extent, self.size)
+        found._shape = shape
+        return found
+
+    def __call__(self, dim: int | None = None) -> Shape | int:
+        """Return the sizes that it is the product of, if it is one of a tensor."""
+        if self._shape is None:
+            raise TypeError("'int' object is not callable")  # as all other sizes are
+        return sizes_called(self._shape, dim)
 
     def look(self) -> int:
         """Return the number of this call; the trace is for no other length from now on."""
@@ -308,7 +320,7 @@ def _without(product: Product, divisor: Product) -> Product | None:
 def size_of(value: object) -> Length | None:
     """Return a size or an int as a polynomial, None for all else."""
     kind = type(value)
-    if kind is int or kind is bool:
+    if issubclass(kind, int):
         return Length(0, int(value))  # type: ignore[call-overload]  # it is one
     return value.size if kind is Size else None  # type: ignore[attr-defined]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from zyx.errors import TraceError
 from zyx.jit.exact_key import EXACT, Structure, about_class, attributes_of, exact_key, float_key, identity_key
-from zyx.runtime.handle import Handle
+from zyx.runtime.handle import Handle, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +51,8 @@ def take_apart(tree: object, tensors: list[Handle], numbers: list[float] | None 
             else:
                 parts.append(take_apart(item, tensors, numbers))
         return tuple(parts)
+    if kind is Size:
+        kind, tree = int, int(tree)  # type: ignore[call-overload]  # it is one
     if numbers is not None and (kind is float or kind is int):
         numbers.append(tree)  # type: ignore[arg-type]  # it is one
         return (kind,)

@@ -5,7 +5,7 @@ Names, arguments, names of parameters and first values are PyTorch's, so that sa
 """
 
 from zyx.functions import taking_habits
-from zyx.nn import functional, init
+from zyx.nn import functional, init, utils
 from zyx.nn.activation import (
     CELU,
     ELU,
@@ -316,6 +316,7 @@ __all__ = [
     "ZeroPad3d",
     "functional", "functional_call",
     "init",
+    "utils",
 ]  # fmt: skip
 
 for _layer in [globals()[name] for name in __all__ if name != "LoadReport"]:

@@ -305,7 +305,7 @@ def _given(tensor: Tensor, values: np.ndarray) -> Tensor:
 def _assigned(tensor: Tensor, values: Tensor) -> Tensor:
     """Let `tensor` have these values from now on, which have no history."""
     runtime, node = tensor.runtime, tensor.node
-    new = values.detach().astype(node.dtype).to(node.device).node
-    runtime.assign(tensor, runtime.graph.alias(new))
+    new = values.detach().astype(node.dtype).to(node.device)
+    tensor.assign(new.like(runtime.graph.alias(new.node)))
     runtime.realize([tensor])
     return tensor

@@ -412,9 +412,20 @@ class Module:
         return self._moved(cuda_name(device), None)
 
     def apply(self, function: Callable[[Module], object]) -> Self:
-        """Call `function` on all modules in this one, parts before what they are part of; return this module."""
-        for module in reversed(self.modules()):
-            function(module)
+        """Call `function` on all modules in this one, each once, in order, parts before what they are part of.
+
+        Returns this module.
+        """
+        seen: set[int] = set()
+        waiting: list[tuple[Module, bool]] = [(self, False)]
+        while waiting:
+            module, parts_are_done = waiting.pop()
+            if parts_are_done:
+                function(module)
+            elif id(module) not in seen:
+                seen.add(id(module))
+                waiting.append((module, True))
+                waiting += [(child, False) for child in reversed(module.children())]
         return self
 
     # ---- text

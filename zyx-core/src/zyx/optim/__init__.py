@@ -1,10 +1,10 @@
 """Optimisers, learning rates that change, and bounds for gradients. Start reading at `zyx.optim.optimizer`."""
 
+from zyx.optim import lr_scheduler
 from zyx.optim.accumulating import Adadelta, Adagrad, Adamax
 from zyx.optim.adafactor import Adafactor
 from zyx.optim.adam import Adam, AdamW
 from zyx.optim.adam_kin import NAdam, RAdam
-from zyx.optim.clip import clip_grad_norm, clip_grad_norm_, clip_grad_value, clip_grad_value_
 from zyx.optim.clip_groups import clip_grad_norm_by_group
 from zyx.optim.cycles import (
     ChainedScheduler,
@@ -34,6 +34,7 @@ from zyx.optim.schedules import (
 )
 from zyx.optim.sgd import SGD
 from zyx.optim.signs_and_averages import ASGD, Rprop
+from zyx.tensor.clip import clip_grad_norm, clip_grad_norm_, clip_grad_value, clip_grad_value_
 
 __all__ = [
     "ASGD",
@@ -74,4 +75,5 @@ __all__ = [
     "clip_grad_norm_by_group",
     "clip_grad_value",
     "clip_grad_value_",
+    "lr_scheduler",
 ]  # fmt: skip

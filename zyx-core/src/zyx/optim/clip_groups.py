@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.errors import GradientError, ShapeError
-from zyx.optim.clip import clip_grad_norm
+from zyx.tensor.clip import clip_grad_norm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

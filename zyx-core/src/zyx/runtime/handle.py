@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from zyx.shape import size_of
+from zyx.shape import VaryingSize, size_of, sizes_called
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
@@ -19,6 +19,33 @@ if TYPE_CHECKING:
 #: Deeper graphs than this are computed on their own, so that a loop that never reads its result stays small.
 MAX_DEPTH: Final = 4000
 _new: Final = object.__new__
+
+
+class Size(int):
+    """A number of elements, which can be called for the sizes that it is the product of."""
+
+    _shape: Shape
+
+    @classmethod
+    def of(cls, shape: Shape) -> Self:
+        """Return the number of elements of a shape; what stands in for it where that varies."""
+        count = size_of(shape)
+        if isinstance(count, VaryingSize):
+            return count.of_shape(shape)  # type: ignore[return-value]  # an int to all who use it
+        size = cls(count)
+        size._shape = shape
+        return size
+
+    def __call__(self, dim: int | None = None) -> Shape | int:
+        """Return the shape, or the size of an axis, as PyTorch's method ``size`` does.
+
+        Raises:
+            ShapeError: There is no such axis.
+        """
+        return sizes_called(self._shape, dim)
+
+    def __reduce__(self) -> tuple[type[int], tuple[int]]:
+        return (int, (int(self),))
 
 
 class Handle:
@@ -94,9 +121,9 @@ class Handle:
         return len(self.node.shape)
 
     @property
-    def size(self) -> int:
-        """Number of elements."""
-        return size_of(self.node.shape)
+    def size(self) -> Size:
+        """Number of elements, as in NumPy; to call it, as ``x.size()`` or ``x.size(0)``, gives what PyTorch does."""
+        return Size.of(self.node.shape)
 
     def numel(self) -> int:
         """Return the number of elements."""

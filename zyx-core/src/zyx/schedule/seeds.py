@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -221,18 +220,22 @@ def _down(nest: Nest, cuts: Mapping[Range, Cut], inner: Sequence[Place]) -> Iter
 
 
 def _side_by_side(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
-    """Yield schedules that run independent scans side by side: one alone waits for its own last result."""
+    """Yield schedules that run scans side by side, or parts of one: alone it waits for its own last result."""
     for scan in nest.statements:
         if not isinstance(scan, Scan):
             continue
         widest = lanes_of(scan, info)
         others = [range_ for range_ in scan.order if range_ not in scan.along and range_.size > 1]
         along = scan.along[-1]
-        for other, narrower in itertools.product(others[-1:], (1, 2, 4)):
-            lanes = min(max(1, widest // narrower), next_power(other.size))
-            beside = Cut(other.label, (Part(max(2, lanes), Kind.VECTOR if lanes > 1 else Kind.UNROLL),))
-            if along.size >= lanes > 1:
-                block = Cut(along.label, (Part(lanes, Kind.REPEAT),))
-                yield Spec((block, beside), (Place(along.label, 1), Place(other.label, 1)))
-            yield Spec((beside,), (Place(other.label, 1),))
+        for narrower in (1, 2, 4):
+            lanes = max(1, widest // narrower)
+            for other in others[-1:]:
+                side = min(lanes, next_power(other.size))
+                beside = Cut(other.label, (Part(max(2, side), Kind.VECTOR if side > 1 else Kind.UNROLL),))
+                if along.size >= side > 1:
+                    block = Cut(along.label, (Part(side, Kind.REPEAT),))
+                    yield Spec((block, beside), (Place(along.label, 1), Place(other.label, 1)))
+                yield Spec((beside,), (Place(other.label, 1),))
+            if along.size > lanes > 1:
+                yield Spec((Cut(along.label, (Part(lanes, Kind.VECTOR),)),), (Place(along.label, 1),))
         return

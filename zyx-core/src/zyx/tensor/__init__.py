@@ -11,10 +11,15 @@ class _Callable(ModuleType):
     def __call__(
         self, data: object, dtype: object = None, device: object = None, requires_grad: bool = False
     ) -> object:
-        """Return `zyx.Tensor` of the same arguments."""
+        """Return `zyx.Tensor` of the same arguments, which keeps gradients if `requires_grad` is true.
+
+        Raises:
+            GradientError: It is to keep them, and is of integers or bools.
+        """
         from zyx.tensor.tensor import Tensor
 
-        return Tensor(data, dtype, device, requires_grad=requires_grad)  # type: ignore[arg-type]  # it is checked there
+        made = Tensor(data, dtype, device)  # type: ignore[arg-type]  # it is checked there
+        return made.requires_grad_() if requires_grad else made
 
 
 sys.modules[__name__].__class__ = _Callable

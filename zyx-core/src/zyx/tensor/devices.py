@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, ValuesView
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, overload
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from zyx.functions.operands import require
+from zyx.runtime.devices import GROUP
 from zyx.runtime.runtime import current
 
 if TYPE_CHECKING:
@@ -27,8 +29,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def device(*which: DeviceLike | None) -> AbstractContextManager[str]:
-    """Make tensors on a device, where none is named, for the length of a ``with`` block in this thread.
+class device(str):
+    """A device by name: to be given where one is taken, or where tensors are made in a ``with`` block of this thread.
 
         with zyx.device("cuda"): ...            the first device of that backend
         with zyx.device("cpu"): ...             the fastest one that works on host memory
@@ -39,12 +41,50 @@ def device(*which: DeviceLike | None) -> AbstractContextManager[str]:
     may lie on either. Blocks nest; None is what is the default already. Threads that are started in the block have the
     default of the configuration.
 
+    It is a string, so it stands where the name of a device does: ``x.to(zyx.device("cuda"))``. A name is looked up
+    where it is used, anything else at once.
+
     Raises:
         NoDeviceError: On entering: there is no such device; the text lists those there are.
     """
-    runtime = current()
-    given = [runtime.default_device if each is None else each for each in which]
-    return runtime.default(given or None)
+
+    __slots__ = ()
+
+    def __new__(cls, *which: DeviceLike | None) -> Self:
+        """Name a device, or several as a group."""
+        given = which or (None,)
+        if all(isinstance(each, str) for each in given):
+            return super().__new__(cls, GROUP.join(given))  # type: ignore[arg-type]  # strings, see above
+        runtime = current()
+        places = [runtime.default_device if each is None else each for each in given]
+        return super().__new__(cls, runtime.device_name(places))
+
+    @property
+    def type(self) -> str:
+        """The backend, or ``cpu``: what stands before the colon."""
+        return self.partition(":")[0]
+
+    @property
+    def index(self) -> int | None:  # type: ignore[override]  # PyTorch's name; nobody looks for letters in a device
+        """The number among the devices of the backend, None if the name has none."""
+        number = self.partition(":")[2]
+        return int(number) if number.isdecimal() else None
+
+    def __enter__(self) -> str:
+        """Begin the block; return the full name."""
+        block = current().default(str(self))
+        name = block.__enter__()
+        _entered.set((*_entered.get(), block))
+        return name
+
+    def __exit__(self, *error: Any) -> None:  # noqa: ANN401  # as Python gives it
+        *rest, block = _entered.get()
+        _entered.set(tuple(rest))
+        block.__exit__(*error)
+
+
+#: The blocks of `device` that have begun in this thread.
+_entered: ContextVar[tuple[AbstractContextManager[str], ...]] = ContextVar("_entered", default=())
 
 
 def devices() -> list[str]:

@@ -32,6 +32,7 @@ from zyx.integers import as_integer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from zyx.tensor.generator import Generator
     from zyx.tensor.tensor import Tensor
 
 #: What a name of another library is in `zyx`.
@@ -47,7 +48,7 @@ NAMES: Final = {
     # NumPy
     "array": "asarray", "concatenate": "concat", "conjugate": "conj", "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift", "mod": "remainder", "power": "pow", "right_shift": "bitwise_right_shift",
-    "degrees": "rad2deg", "radians": "deg2rad", "fabs": "abs",
+    "from_numpy": "asarray", "degrees": "rad2deg", "radians": "deg2rad", "fabs": "abs",
     # dtypes
     "bool_": "bool", "cdouble": "complex128", "cfloat": "complex64", "double": "float64", "float": "float32",
     "half": "float16", "long": "int64", "short": "int16",
@@ -188,6 +189,35 @@ def copy_(x: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
     return x.assign(movement.broadcast_to(other, x.node.shape).astype(x.node.dtype))
 
 
+def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Assign floats drawn from the normal distribution; see `zyx.normal`."""
+    from zyx.tensor import random
+
+    node = x.node
+    return x.assign(
+        random.normal(node.shape, mean=mean, std=std, dtype=node.dtype, device=node.device, generator=generator)
+    )
+
+
+def uniform_(
+    x: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **bounds: float
+) -> Tensor:
+    """Assign floats drawn evenly from [`from_`, `to`); the first may be given as ``from``, too. See `zyx.uniform`.
+
+    Raises:
+        ArgumentError: Another argument.
+    """
+    from zyx.tensor import random
+
+    low = bounds.pop("from", from_)
+    if bounds:
+        raise ArgumentError(f"uniform_: no argument is called {min(bounds)}; it has from, to and generator")
+    node = x.node
+    return x.assign(
+        random.uniform(node.shape, low=low, high=to, dtype=node.dtype, device=node.device, generator=generator)
+    )
+
+
 def _html(x: Tensor) -> str:
     """Return the text of `x` for notebooks."""
     return f"<pre>{html.escape(repr(x))}</pre>"
@@ -205,7 +235,7 @@ def dim(x: Tensor) -> int:
 
 def numel(x: Tensor) -> int:
     """Return the number of elements."""
-    return x.size
+    return x.numel()
 
 
 def element_size(x: Tensor) -> int:
@@ -242,6 +272,7 @@ METHODS: Final[dict[str, Any]] = {
     "dim": dim, "ndimension": dim, "numel": numel, "nelement": numel, "element_size": element_size,
     "is_floating_point": is_floating_point, "is_contiguous": is_contiguous,
     "_repr_html_": _html, "fill_": fill_, "zero_": zero_, "copy_": copy_,
+    "normal_": normal_, "uniform_": uniform_,
     "is_cuda": property(is_cuda),
 }  # fmt: skip
 #: What begins so belongs to Python's protocols and other libraries', which find out so that it is not there.

@@ -294,7 +294,7 @@ def _norm(x: Tensor, ord: float | None = None, axis: Value = None, keepdims: boo
 
 
 def _size(a: Tensor, axis: int | None = None) -> int:
-    return a.size if axis is None else a.shape[axis]
+    return a.numel() if axis is None else a.shape[axis]
 
 
 _ADAPTED: Final[dict[str, Callable[..., Value]]] = {
