@@ -103,3 +103,73 @@ def test_a_recurrence_whose_states_are_read():
         h.sum().backward()
         found.append(w.grad.tolist())
     np.testing.assert_allclose(*found, rtol=1e-5)
+
+
+def late(lib, p):
+    """Gradients at results: kept before and after they are used and read, or asked for by `inputs`."""
+    found = []
+    for is_read in (False, True):
+        for is_kept_first in (False, True):
+            y = p * 5
+            if is_kept_first:
+                y.retain_grad()
+            z = y * 3
+            if is_read:
+                y.tolist()
+            if not is_kept_first:
+                y.retain_grad()
+            (z + y * 2).sum().backward()
+            found.append(y.grad.tolist())
+    y, twin = p * 6, p * 6
+    y.retain_grad()
+    (y * 3 + twin * 4).sum().backward()
+    found += [y.grad.tolist(), twin.requires_grad, p.grad.tolist()]
+    p.grad = None
+    view = p.reshape(3, 1)
+    (view * view.reshape(1, 3)).sum().backward(inputs=[view])
+    return [*found, view.grad.tolist(), p.grad]
+
+
+def higher(lib, p):
+    """Derivatives of derivatives: by `backward` alone, of what was read, and added up in ``.grad``."""
+    found = []
+    value = (p**4 * lib.sin(p)).sum()
+    for _ in range(4):
+        value.backward(create_graph=True)
+        slope, p.grad = p.grad, None
+        found.append(slope.tolist())
+        value = (slope * slope).sum() / 100
+    value.backward()
+    found.append(p.grad.tolist())
+    p.grad = None
+    (p**3).sum().backward(create_graph=True)
+    p.grad.sum().backward()  # adds to that which it is of
+    found.append(p.grad.tolist())
+    p.grad = None
+    y = p**2
+    (y * y).sum().backward(create_graph=True, inputs=[y])
+    (y.grad * p).sum().backward()
+    return [*found, p.grad.tolist()]
+
+
+def penalised(lib, p):
+    """A gradient as a part of a loss."""
+    x = lib.ones(3) * 0.5
+    x.requires_grad_()
+    score = lib.tanh(x * p).sum()
+    score.backward(create_graph=True, inputs=[x])
+    penalty = ((x.grad * x.grad).sum() ** 0.5 - 1) ** 2
+    penalty.backward()
+    return [p.grad.tolist()]
+
+
+@pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
+@pytest.mark.parametrize("part", [late, higher, penalised])
+def test_gradients_at_results_and_of_gradients(part):
+    values = np.array([0.5, 1.5, 2.0], np.float32)
+    ours, wanted = (part(lib, lib.tensor(values, requires_grad=True)) for lib in (zyx, torch))
+    for found, expected in zip(ours, wanted, strict=True):
+        if isinstance(expected, list):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        else:
+            assert found == expected

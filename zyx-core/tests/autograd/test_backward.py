@@ -68,6 +68,7 @@ def test_makers_take_requires_grad():
         zyx.randn(2, requires_grad=True),
         zyx.full((2,), 3.0, requires_grad=True),
         zyx.asarray([1.0, 2.0], requires_grad=True),
+        zyx.tensor([1.0, 2.0], requires_grad=True),
         zyx.ones_like(zyx.zeros(2), requires_grad=True),
         zyx.ones(2).requires_grad_(),
         nn.Parameter(zyx.ones(2)),
@@ -357,6 +358,60 @@ def test_under_jit_parts_without_gradients_are_constants():
     assert slope(zyx.ones(3) * 2).tolist() == [2, 4, 6]
     assert slope(zyx.ones(3) * 3).tolist() == [3, 6, 9]
     assert len(slope.traces) == 1
+
+
+def test_under_jit_what_requires_a_gradient_is_a_part_of_the_call():
+    @zyx.jit
+    def slopes(x, y):
+        (x * y * v).sum().backward()
+        return [zyx.zeros(3) if each.grad is None else each.grad for each in (x, y, v)]
+
+    x, y, v = zyx.Tensor(X), leaf(), zyx.Tensor(X)
+    slope = np.array(X) ** 2  # all three are alike
+
+    for _ in range(2):
+        for which in [(0, 1, 0), (1, 1, 0), (1, 0, 0), (1, 0, 1), (0, 0, 1), (1, 1, 1)]:
+            for tensor, is_wanted in zip((x, y, v), which, strict=True):
+                tensor.requires_grad_(bool(is_wanted))
+            for part, is_wanted in zip(slopes(x, y), which, strict=True):
+                assert part.tolist() == (slope * is_wanted).tolist(), which
+    x, y, v = (tensor.requires_grad_(False) for tensor in (x, y, v))
+    with pytest.raises(GradientError, match="has no history"):
+        slopes(x, y)
+
+
+def test_under_jit_an_argument_that_was_computed_from_leaves_is_another_one():
+    @zyx.jit
+    def slope(x, w):
+        (x * w).sum().backward()
+        return w.grad
+
+    w, v = leaf(), leaf()
+    assert slope(v.detach() * 1, w).tolist() == X
+    with pytest.raises(GradientError, match="value_and_grad"):
+        slope(v * 1, w)
+    assert slope(v.detach() * 1, w).tolist() == X
+
+
+def test_under_jit_a_parameter_that_is_trained_later_is_traced_anew():
+    layer = nn.Linear(3, 2)
+    layer.weight.requires_grad_(False)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+
+    @zyx.jit
+    def step(x):
+        optimizer.zero_grad()
+        layer(x).sum().backward()
+        optimizer.step()
+
+    first = layer.weight.numpy()
+    step(zyx.ones(4, 3))
+    assert np.array_equal(layer.weight.numpy(), first)
+    layer.weight.requires_grad_(True)
+    for _ in range(2):
+        step(zyx.ones(4, 3))
+    np.testing.assert_allclose(layer.weight.numpy(), first - 0.8, rtol=1e-5)
+    assert len(step.traces) == 2
 
 
 def test_running_values_that_a_traced_function_assigned_are_given():

@@ -26,6 +26,7 @@ from zyx.graph.walk import ancestors, reached_from
 from zyx.ops import BinaryOp
 from zyx.runtime import leaves
 from zyx.runtime.handle import Handle
+from zyx.runtime.ownership import is_read
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -103,6 +104,9 @@ def is_leaf(x: Handle) -> bool:
 def retain_grad(x: Handle) -> None:
     """Keep a gradient of `x` as well, which was computed from tensors that require them.
 
+    It is that of all its uses, also of those before. Only where it was not used yet it is told from other tensors that
+    were computed to the same value in the same way.
+
     Raises:
         GradientError: It has no history.
     """
@@ -110,8 +114,14 @@ def retain_grad(x: Handle) -> None:
         return
     if not requires_grad(x):
         raise GradientError(f"retain_grad: {_text(x.node)} does not require a gradient; set requires_grad")
-    x._node = x.runtime.graph.alias(x.node)  # what others computed to the same value has a gradient of its own
-    leaves.want(x, is_result=True)
+    node = x.node
+    if isinstance(node, Leaf) and isinstance(node.history, Node):
+        leaves.want(x, at=node.history)  # where gradients come by whether it was used before it was computed or after
+        return
+    del node
+    if not is_read(x):
+        x._node = x.runtime.graph.alias(x.node)
+    leaves.want(x, at=x._node)
 
 
 def grad_of(x: Handle) -> Handle | None:
@@ -165,7 +175,7 @@ def backward(
         retain_graph: Whether it may be called again. If not, the history of `x` is let go of.
         create_graph: Whether the gradients have a history themselves, so that they can be differentiated. Then the
             graph is retained as well, unless `retain_graph` is false.
-        inputs: Tensors to which alone gradients are added.
+        inputs: Tensors to which alone gradients are added; to those that were computed from others, too.
 
     Raises:
         GradientError: `x` has several elements and there is no `gradient`; it has no history, or that was let go of, or
@@ -192,7 +202,9 @@ def backward(
             raise GradientError(f"backward: gradient is a tensor or None, not {type(gradient).__name__}")
         _check_alike("backward: gradient", gradient.node, end)
     with runtime.lock:
-        found = _found(x, end, gradient, _chosen(inputs))
+        chosen = _chosen(inputs)
+        end = x.node  # which may be one of these
+        found = _found(x, end, gradient, chosen)
         again = [_add(record, node, x, create_graph=create_graph) for record, node in found.items()]
         if runtime.tracing is None and not (create_graph if retain_graph is None else retain_graph):
             leaves.spend(x, leaves.SPENT)
@@ -207,23 +219,27 @@ def _found(x: Handle, end: Node, upstream: Handle | None, chosen: set[int] | Non
     """Return the gradient for each tensor that is to be given one."""
     runtime = x.runtime
     observers = runtime.observers
-    records = {node: observers.leaves[ref(node)] for node in _ends(end, observers.leaves)}
-    ends = {node for node, record in records.items() if not record.is_result}
+    records = {
+        node: [observers.leaves[ref(node)], *observers.beside.get(ref(node), ())]
+        for node in _ends(end, observers.leaves)
+    }
+    ends = {node for node, (record, *_) in records.items() if not record.is_result}
     for node in ancestors(end, _KEPT, ends):
         if node not in ends and isinstance(node, Leaf) and isinstance(node.history, str):
             raise GradientError(f"backward: {_text(node)}, on the way from {_text(end)}, {node.history}")
-    starts = [
-        node
-        for node, record in records.items()
-        if (handle := record.reference()) is not None and (chosen is None or id(handle) in chosen)
-    ]
+
+    def is_asked_for(record: Wanted) -> bool:
+        handle = record.reference()
+        return handle is not None and (chosen is None or id(handle) in chosen)
+
+    starts = [node for node, known in records.items() if any(map(is_asked_for, known))]
     given = None if upstream is None else upstream.node
     found: dict[Wanted, Node] = {}
     for node, part in zip(
         starts, gradient(runtime.graph, end, starts, given, _KEPT, ends) if starts else (), strict=True
     ):
-        record = records[node]
-        found[record] = part if record not in found else runtime.graph.binary(BinaryOp.ADD, found[record], part)
+        for record in filter(is_asked_for, records[node]):
+            found[record] = part if record not in found else runtime.graph.binary(BinaryOp.ADD, found[record], part)
     return found
 
 
@@ -248,7 +264,13 @@ def _ends(end: Node, known: Mapping[ref[Node], Wanted]) -> list[Node]:
 def _chosen(inputs: Handle | Sequence[Handle] | None) -> set[int] | None:
     if inputs is None:
         return None
-    return {id(handle) for handle in ([inputs] if isinstance(inputs, Handle) else inputs)}
+    chosen: set[int] = set()
+    for handle in [inputs] if isinstance(inputs, Handle) else inputs:
+        if not isinstance(handle, Handle):
+            raise GradientError(f"backward: inputs are tensors, not {type(handle).__name__}")
+        retain_grad(handle)
+        chosen.add(id(handle))
+    return chosen
 
 
 def _add(record: Wanted, node: Node, x: Handle, *, create_graph: bool) -> Handle | None:

@@ -17,7 +17,7 @@ from zyx.autograd.structure import handles_of, map_handles
 from zyx.errors import GradientError
 from zyx.graph.node import Alias, Cast, Expand, Leaf, Permute, Reshape
 from zyx.graph.rebuild import rebuild
-from zyx.graph.walk import reached_from, topological
+from zyx.graph.walk import below, reached_from, topological
 from zyx.runtime.handle import Handle
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class _Copier:
         waiting = [node]
         while waiting:
             current = waiting[-1]
-            missing = [below for below in _below(current) if below not in self._copies]
+            missing = [each for each in below(current) if each not in self._copies]
             if current in self._copies:
                 waiting.pop()
             elif missing:
@@ -180,18 +180,13 @@ class _Copier:
         return self._copies[node]
 
     def _copy(self, node: Node) -> Node:
-        if all(self._copies[below] is below for below in _below(node)):
+        if all(self._copies[each] is each for each in below(node)):
             return node
         sources = [self._copies[source] for source in node.sources]
         if isinstance(node, Alias) and not node.detached:
             rule = None if node.rule is None else _Moved(node.rule, self)
             return self._graph.alias(sources[0], rule)
         return rebuild(self._graph, node, sources)
-
-
-def _below(node: Node) -> tuple[Node, ...]:
-    rule = node.rule if isinstance(node, Alias) else None
-    return node.sources if rule is None else (*node.sources, *rule.inputs)
 
 
 class _Moved:
@@ -220,6 +215,8 @@ class _Anew:
         inputs: The arguments, and what else the result was made of: of that, what does not depend on them.
     """
 
+    is_computed_at_once = True
+
     def __init__(self, runtime: Runtime, value: Node, given: Sequence[Node], arguments: Sequence[Node]) -> None:
         self._runtime = runtime
         self._value = value
@@ -227,7 +224,7 @@ class _Anew:
         inside = set(given)
         outside: dict[Node, None] = {}
         for node in topological([value], through_storage=True):
-            if not inside.isdisjoint(_below(node)):
+            if not inside.isdisjoint(below(node)):
                 inside.add(node)
                 outside |= dict.fromkeys(reached_from(node))
         found = dict.fromkeys(self._origin(node) for node in outside if node not in inside)

@@ -18,7 +18,7 @@ from zyx.autograd.accumulate import sum_of
 from zyx.autograd.rules import RULES
 from zyx.autograd.watching import in_order, passings
 from zyx.errors import GradientError
-from zyx.graph.node import Alias, Complex, Const, Leaf
+from zyx.graph.node import Alias, Cast, Complex, Const, Leaf
 from zyx.graph.walk import NO_HISTORY, ancestors, reached_from, topological
 from zyx.shape import size_of
 
@@ -67,7 +67,7 @@ def gradient(
         raise GradientError(
             f"how the target {target} was computed is forgotten; compute it inside the block of a live Tape"
         )
-    start = _seed(graph, target) if upstream is None else graph.conjugate(_checked(upstream, target))
+    start = _seed(graph, target) if upstream is None else graph.conjugate(_checked(graph, upstream, target))
     parts: dict[Node, list[Node]] = {target: [start]}
     order = ancestors(target, history, ends)
     found = _propagate(graph, order, set(sources), parts, history, ends)
@@ -180,7 +180,8 @@ def _seed(graph: Graph, target: Node) -> Node:
     return graph.const(1, target.dtype, target.device, target.shape)
 
 
-def _checked(upstream: Node, target: Node) -> Node:
+def _checked(graph: Graph, upstream: Node, target: Node) -> Node:
     if (upstream.shape, upstream.dtype, upstream.device) != (target.shape, target.dtype, target.device):
         raise GradientError(f"the upstream {upstream} must have the shape, dtype and device of the target {target}")
-    return upstream
+    # Sums of what was rounded take what that was before (`accumulate.widened`); gradients at `upstream` must not.
+    return graph.alias(upstream) if isinstance(upstream, Cast) else upstream

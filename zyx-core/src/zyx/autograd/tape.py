@@ -27,6 +27,7 @@ What is kept, and for how long:
 from __future__ import annotations
 
 import weakref
+from collections import ChainMap
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from zyx.autograd.gradient import check_source, gradient
@@ -128,7 +129,7 @@ class Tape:
         if pasts:
             ways = self._runtime.observers.ways_of(reached.union(starts))
             if ways:
-                history = {**history, **ways}
+                history = ChainMap(ways, self._history)  # another thread may add to it
                 reached = set(ancestors(end, history))
                 starts = [ways.get(node, node) for node in starts]
         for (name, _), node in zip(named, starts, strict=True):

@@ -321,7 +321,7 @@ def _of_all(
             for node, (_, _, axis) in zip(nodes, found, strict=True)
         ]
     elif at_once is None or at_once >= examples.size:
-        of_all = batched(graph, nodes, run.mapped, examples, run.streams)
+        of_all = batched(graph, nodes, run.mapped, examples, run.streams, run.rule_of_all)
     else:
         of_all = _in_chunks(run, [handle for _, handle, _ in found], nodes, examples, at_once)
     results: list[Handle] = []
@@ -361,9 +361,9 @@ def _in_chunks(
             leaf: graph.shrink(node, ((first, first + some.size), *[(0, size) for size in leaf.shape]))
             for leaf, node in run.mapped.items()
         }
+        of_some = batched(graph, nodes, values, some, run.streams, run.rule_of_all)
         made = [
-            None if new is None else type(handle).of(new, runtime)
-            for handle, new in zip(handles, batched(graph, nodes, values, some, run.streams), strict=True)
+            None if new is None else type(handle).of(new, runtime) for handle, new in zip(handles, of_some, strict=True)
         ]
         runtime.realize([handle for handle in made if handle is not None])
         chunks.append(made)

@@ -117,7 +117,7 @@ def _batched_body(body: Body, are_batched: tuple[bool, ...], count: int) -> Body
     from zyx.graph.batching import Examples, batched, whole_of
 
     graph = Graph()
-    values: dict[Leaf, Node] = {}
+    values: dict[Node, Node] = {}
     carries = tuple([_leaf(graph, leaf, (count, *leaf.shape)) for leaf in body.carries])
     values.update(zip(body.carries, carries, strict=True))
     slices, constants = list(body.slices), list(body.constants)

@@ -22,7 +22,7 @@ from zyx.graph.batched_loops import batched_loop
 from zyx.graph.host_call import HostCall
 from zyx.graph.loop import Loop
 from zyx.graph.making import joined
-from zyx.graph.walk import topological
+from zyx.graph.walk import below, with_inputs_of_rules
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -31,11 +31,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from zyx.dtype import DType
+    from zyx.graph.base import AliasRule
     from zyx.graph.graph import Graph
-    from zyx.graph.node import Custom, Leaf, Node
+    from zyx.graph.node import Alias, Custom, Leaf, Node
     from zyx.shape import Shape
 
 Array: TypeAlias = "npt.NDArray[Any]"
+#: From an alias of one example to the rule of that of all, given what `batched` is given, with what the inputs of the
+#: rule are of all examples, those that differ, and the source.
+RuleOfAll: TypeAlias = "Callable[[Alias, Mapping[Node, Node], Mapping[Leaf, Node], Examples], AliasRule]"
 
 
 class Examples(NamedTuple):
@@ -60,31 +64,40 @@ class Examples(NamedTuple):
 def batched(
     graph: Graph,
     outputs: Sequence[Node],
-    values: Mapping[Leaf, Node],
+    values: Mapping[Node, Node],
     examples: Examples,
     streams: Mapping[Leaf, Node] | None = None,
+    rule_of_all: RuleOfAll | None = None,
 ) -> list[Node | None]:
     """Return `outputs` of all examples, with one more axis in front; None for those that are the same for all.
 
     Args:
         graph: Makes the nodes.
         outputs: Of one example.
-        values: What leaves stand for, with the axis in front.
+        values: What leaves, or other nodes, stand for, with the axis in front.
         examples: Which they are.
         streams: What leaves stand for that are states of random generators of which each example has words of its own:
             the state. Of ``total`` examples, number i has of each draw the words from ``i`` times the size of the draw
             on.
+        rule_of_all: Makes the rules by which gradients go on. None is for what no gradient is asked for.
     """
-    return _Batching(graph, values, examples, streams or {}).of(outputs)
+    return _Batching(graph, values, examples, streams or {}, rule_of_all).of(outputs)
 
 
 class _Batching:
     """One graph that is given an axis; see `batched`."""
 
     def __init__(
-        self, graph: Graph, values: Mapping[Leaf, Node], examples: Examples, streams: Mapping[Leaf, Node]
+        self,
+        graph: Graph,
+        values: Mapping[Node, Node],
+        examples: Examples,
+        streams: Mapping[Leaf, Node],
+        rule_of_all: RuleOfAll | None,
     ) -> None:
         self._graph = graph
+        self._rule_of_all = rule_of_all
+        self._values = values
         self._examples = examples
         self._streams = streams
         self._new: dict[Node, Node] = dict(values.items())
@@ -93,12 +106,12 @@ class _Batching:
     def of(self, outputs: Sequence[Node]) -> list[Node | None]:
         """See `batched`."""
         new = self._new
-        for node in topological(outputs):
+        for node in with_inputs_of_rules(outputs):
             if node in new:
                 continue
             if isinstance(node, n.RandomBits) and node.sources[0] in self._streams:
                 new[node] = self._drawn(node)
-            elif any([source in new for source in node.sources]):
+            elif any([source in new for source in below(node)]):
                 new[node] = self._with_axis(node)
         return [new.get(node) for node in outputs]
 
@@ -126,6 +139,8 @@ class _Batching:
                 return self._one_by_one(node)
             case n.Custom():
                 return self._custom(node)
+            case n.Alias(detached=False):
+                return self._alias(node)
             case _:
                 pass
         x, *others = [self._all(source) for source in node.sources]
@@ -174,10 +189,19 @@ class _Batching:
                 return graph.contiguous(x)
             case n.ToDevice():
                 return graph.to_device(x, node.device)
-            case n.Alias(detached=detached):
-                return graph.detach(x) if detached else x
+            case n.Alias():
+                return graph.detach(x)
             case _:
                 raise TypeError(f"{node!r} has no rule for an axis of examples")
+
+    def _alias(self, node: Alias) -> Node:
+        """Return an alias of all examples, so that gradients at it are its own, and go where they go for one."""
+        x, rule = self._all(node.sources[0]), None
+        if self._rule_of_all is not None and (node.rule is not None or node.watch is not None):
+            inputs = {each: self._new[each] for each in below(node) if each in self._new}
+            values = {**self._values, **inputs, node.sources[0]: x}
+            rule = self._rule_of_all(node, values, self._streams, self._examples)
+        return self._graph.alias(x, rule)
 
     def _gathered(self, node: Node, axis: int) -> Node:
         """Return reads of what is the same for all examples, by indices that are not: it is not repeated for each.
@@ -268,7 +292,7 @@ def _gradient_of_all(call: HostCall, count: int) -> Callable[[Graph, Custom, Nod
         output = graph.custom(call, one, node.output, *call.outputs[node.output])
         found = call.backward(graph, output, slope)  # type: ignore[arg-type]  # it is such a node
         wanted = [part for part in found if part is not None]
-        values = dict(zip((*one, slope), (*node.sources, upstream), strict=True))
+        values: dict[Node, Node] = dict(zip((*one, slope), (*node.sources, upstream), strict=True))
         examples = Examples.all_of(count)
         parts = iter(whole_of(graph, wanted, batched(graph, wanted, values, examples), examples))
         return [None if part is None else next(parts) for part in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from zyx import dtype as dtypes
 from zyx import ops
@@ -41,7 +41,13 @@ class Graph:
     """A factory of nodes that keeps equal ones apart from none: building an expression twice gives one node.
 
     It holds the nodes weakly. Every method raises `ShapeError` or `DTypeError` when the arguments do not fit.
+
+    Attributes:
+        merges: Whether a move of a moved node, or a cast back, is one of what that was made of. What tensors stand for
+            is not merged: a gradient at a tensor in between would be lost. Plans merge it.
     """
+
+    merges: ClassVar[bool] = True
 
     # Comprehensions stand in brackets in here: a generator is a call at each element, and nodes are made by thousands.
 
@@ -161,7 +167,7 @@ class Graph:
         match x:
             case n.Const():
                 return self.const(x.value, x.dtype, x.device, shape)
-            case n.Reshape() if x.storage is None:
+            case n.Reshape() if self.merges and x.storage is None:
                 return self.reshape(x.sources[0], shape)
         return self._intern(n.Reshape(shape, x.dtype, x.device, (x,)))
 
@@ -177,7 +183,7 @@ class Graph:
         match x:
             case n.Const():
                 return self.const(x.value, x.dtype, x.device, shape)
-            case n.Expand() if x.storage is None:
+            case n.Expand() if self.merges and x.storage is None:
                 return self.expand(x.sources[0], shape)
         return self._intern(n.Expand(shape, x.dtype, x.device, (x,)))
 
@@ -188,7 +194,7 @@ class Graph:
             raise ShapeError(f"{order} is no order of the {x.ndim} axes of {x.shape}")
         if list(order) == axes:
             return x
-        if isinstance(x, n.Permute) and x.storage is None:
+        if self.merges and isinstance(x, n.Permute) and x.storage is None:
             return self.permute(x.sources[0], tuple([x.order[axis] for axis in order]))
         shape = tuple([x.shape[axis] for axis in order])
         if isinstance(x, n.Const):
@@ -221,7 +227,7 @@ class Graph:
         match x:
             case n.Const():
                 return self.const(x.value, x.dtype, x.device, shape)
-            case n.Shrink() if x.storage is None:
+            case n.Shrink() if self.merges and x.storage is None:
                 inner = tuple(
                     [(start + outer, stop + outer) for (start, stop), (outer, _) in zip(bounds, x.bounds, strict=True)]
                 )
@@ -233,7 +239,7 @@ class Graph:
         axes = tuple(sorted([axis for axis in shapes.normalize_axes(axes, len(x.shape)) if x.shape[axis] > 1]))
         if not axes or isinstance(x, n.Const):
             return x
-        if isinstance(x, n.Flip) and x.storage is None:
+        if self.merges and isinstance(x, n.Flip) and x.storage is None:
             return self.flip(x.sources[0], tuple(set(axes) ^ set(x.axes)))
         return self._intern(n.Flip(x.shape, x.dtype, x.device, (x,), axes))
 
@@ -309,7 +315,7 @@ class Graph:
             )
         if isinstance(x, n.Const):
             return self.const(fold_cast(x.value, x.dtype, dtype), dtype, x.device, x.shape)
-        if isinstance(x, n.Cast) and x.storage is None and x.sources[0].dtype is dtype:
+        if self.merges and isinstance(x, n.Cast) and x.storage is None and x.sources[0].dtype is dtype:
             if dtype.kind is x.dtype.kind and dtype.bits < x.dtype.bits:
                 return x.sources[0]  # longer for a while: the same values
         return self._intern(n.Cast(x.shape, dtype, x.device, (x,)))
@@ -318,12 +324,7 @@ class Graph:
         """Return the bits of `x` read as `dtype`, of the same size; bool has no bits to read."""
         if dtype is x.dtype:
             return x
-        if dtype.is_complex or x.dtype.is_complex:
-            raise DTypeError(
-                f"cannot read the bits of {x.dtype} as {dtype}; see zyx.view_as_real and zyx.view_as_complex"
-            )
-        if dtype.bits != x.dtype.bits or dtype.is_bool or x.dtype.is_bool:
-            raise DTypeError(f"cannot read the bits of {x.dtype} as {dtype}: the sizes must agree, and bool has none")
+        making.check_bits(x.dtype, dtype)
         return self._intern(n.Bitcast(x.shape, dtype, x.device, (x,)))
 
     # ---- complex numbers
@@ -333,7 +334,7 @@ class Graph:
         making.check_alike("complex", real, imaginary)
         if real.dtype not in (dtypes.float32, dtypes.float64):
             raise DTypeError(f"complex: parts are float32 or float64, not {real.dtype}; use .astype(...)")
-        if isinstance(real, n.Component) and isinstance(imaginary, n.Component):
+        if self.merges and isinstance(real, n.Component) and isinstance(imaginary, n.Component):
             (x,), (y,) = real.sources, imaginary.sources
             if x is y and not real.is_imaginary and imaginary.is_imaginary:
                 return x
@@ -440,10 +441,7 @@ class Graph:
 
     def random_bits(self, state: n.Node, shape: Shape, dtype: DType, offset: int = 0) -> n.Node:
         """Return random words, uint32 or uint64; see `RandomBits`."""
-        if state.shape != (4,) or state.dtype is not dtypes.uint32:
-            raise DTypeError(f"the state of a generator is uint32[4], not {state}")
-        if dtype not in (dtypes.uint32, dtypes.uint64):
-            raise DTypeError(f"random words are uint32 or uint64, not {dtype}")
+        making.check_random(state, dtype)
         return self._intern(n.RandomBits(shape, dtype, state.device, (state,), offset))
 
     def contiguous(self, x: n.Node) -> n.Node:

@@ -32,6 +32,8 @@ _ref_several: Final[ref[n.Unary | n.Binary]] = ref(_SEVERAL)
 class LiveGraph(Graph):
     """See the module. The operators of tensors make nodes as `binary` does, without a call."""
 
+    merges = False
+
     def unary(self, op: UnaryOp, x: n.Node) -> n.Node:
         reader = x.reader
         found = None if reader is None else reader()

@@ -26,6 +26,19 @@ _BINARY_RESULTS: Final = {
 }
 
 
+#: What a graph may merge with sources of the same kind.
+_MERGED: Final = frozenset({n.Reshape, n.Expand, n.Permute, n.Shrink, n.Flip, n.Cast})
+
+
+def is_merged(node: n.Node) -> bool:
+    """Whether a graph that merges nodes may have another one for `node`, as far as its values are not there yet."""
+    kind = type(node)
+    if node.storage is not None or (kind not in _MERGED and kind is not n.Complex):
+        return False
+    below = node.sources[0]
+    return below.storage is None and type(below) is (n.Component if kind is n.Complex else kind)
+
+
 def computed_leaf(node: n.Node, storage: object) -> n.Leaf:
     """Return a new leaf with the values of `node`, which lie in `storage`; how they were computed is forgotten."""
     leaf: n.Leaf = _new(n.Leaf)  # as in `new_binary`
@@ -160,6 +173,22 @@ def check_devices(what: str, *nodes: n.Node) -> None:
                 f"{what}: operands are on different devices, {', '.join(node.device for node in nodes)}; "
                 "move them with .to(...)"
             )
+
+
+def check_random(state: n.Node, dtype: DType) -> None:
+    """Raise `DTypeError` unless random words can be drawn from a state."""
+    if state.shape != (4,) or state.dtype is not dtypes.uint32:
+        raise DTypeError(f"the state of a generator is uint32[4], not {state}")
+    if dtype not in (dtypes.uint32, dtypes.uint64):
+        raise DTypeError(f"random words are uint32 or uint64, not {dtype}")
+
+
+def check_bits(old: DType, new: DType) -> None:
+    """Raise `DTypeError` unless bits can be read as those of another type."""
+    if new.is_complex or old.is_complex:
+        raise DTypeError(f"cannot read the bits of {old} as {new}; see zyx.view_as_real and zyx.view_as_complex")
+    if new.bits != old.bits or new.is_bool or old.is_bool:
+        raise DTypeError(f"cannot read the bits of {old} as {new}: the sizes must agree, and bool has none")
 
 
 def check_slide(x: n.Node, axis: int, window: int, stride: int, dilation: int) -> None:

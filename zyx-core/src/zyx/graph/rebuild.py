@@ -1,10 +1,16 @@
-"""Make a node again over other sources."""
+"""Make a node again over other sources.
+
+It is for what is computed. Rules of gradients, and who is told of them, do not go along: an alias that is not detached
+is its source. Where gradients are asked for later, aliases are made again by those who do so, with a rule
+(`zyx.autograd.custom`, `zyx.graph.batching`).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from zyx.graph import node as n
+from zyx.graph.making import is_merged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def rebuild(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
-    """Return `node` over `sources`, which are like its own; the node itself if they are its own."""
-    if all(a is b for a, b in zip(sources, node.sources, strict=True)):
+    """Return `node` over `sources`, which are like its own; itself if they are, and `graph` merges it with none."""
+    if all(a is b for a, b in zip(sources, node.sources, strict=True)) and not (graph.merges and is_merged(node)):
         return node
     match node:
         case n.Reshape():
@@ -75,3 +81,21 @@ def rebuild(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
             return graph.custom(kernel, tuple(sources), output, node.shape, node.dtype)
         case _:
             raise TypeError(f"{node!r} has no sources to replace")
+
+
+def merged(graph: Graph, outputs: Sequence[Node], order: Sequence[Node]) -> Sequence[Node]:
+    """Return `outputs`, whose nodes are in `order`, with moves of moved nodes as one, as `graph` has them.
+
+    It is the same sequence if there are none. What would be a node with storage stays as it is.
+    """
+    if not any([is_merged(node) for node in order]):
+        return outputs
+    new: dict[Node, Node] = {}
+    for node in order:
+        made = node
+        if node.storage is None and node.sources:
+            made = rebuild(graph, node, [new[source] for source in node.sources])
+        if made is node:
+            graph.adopt(node)
+        new[node] = made
+    return [node if new[node].storage is not None else new[node] for node in outputs]

@@ -39,6 +39,29 @@ def topological(outputs: Iterable[Node], *, through_storage: bool = False) -> li
     return order
 
 
+def below(node: Node) -> tuple[Node, ...]:
+    """Return what `node` reads, and what gradients at it go to by a rule."""
+    rule = node.rule if isinstance(node, n.Alias) else None
+    return node.sources if rule is None else (*node.sources, *rule.inputs)
+
+
+def with_inputs_of_rules(outputs: Iterable[Node]) -> list[Node]:
+    """Return what `topological` does, and what gradients at these go to by rules, each node after what is below it."""
+    order: list[Node] = []
+    done: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(node, False) for node in outputs]
+    while stack:
+        node, is_expanded = stack.pop()
+        if is_expanded:
+            order.append(node)
+        elif node not in done:
+            done.add(node)
+            stack.append((node, True))
+            if node.storage is None:
+                stack.extend((source, False) for source in below(node) if source not in done)
+    return order
+
+
 def consumers(order: Iterable[Node]) -> dict[Node, list[Node]]:
     """Return for each node of `order` the nodes of `order` that read it; one that reads it twice is listed once."""
     order = list(order)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from zyx.errors import BackendError, DeviceLostError, TraceError
+from zyx.errors import BackendError, DeviceLostError
 from zyx.graph.making import computed_leaf
-from zyx.jit.exact_key import attributes_of
+from zyx.jit.checks import check_result, check_states, check_unchanged
 from zyx.jit.numbers import StandIn
-from zyx.jit.structure import containers_in, parts_of, put_together, values_in
+from zyx.jit.structure import containers_in, put_together
 from zyx.modes import is_grad_enabled
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
@@ -21,7 +20,7 @@ from zyx.runtime.tracing import SupportsTraceKey
 from zyx.shape import VaryingSize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from zyx.dtype import Scalar
     from zyx.graph.node import Leaf, Node
@@ -92,8 +91,8 @@ class Entry:
             if numbers is not None:
                 result = put_together(put_together(result, StandIn, StandIn.look), VaryingSize, VaryingSize.look)
                 numbers.check()
-            _check_unchanged(given)
-            _check_result(result, tracing)
+            check_unchanged(given)
+            check_result(result, tracing)
             tracing.check_grads()
             returned: list[Node] = []
             self._result = put_together(result, Handle, lambda handle: _result(handle, returned))
@@ -107,12 +106,15 @@ class Entry:
         self._watched = [(_weakly(watched), watched.trace_key) for watched in tracing.watched.values()]
         captured = tracing.captured
         self._captured = [(weakref.ref(handle), leaf) for handle, leaf in captured.values()]
+        #: Whether gradients are kept of these, at the last look: that changes where those of a backward() go.
+        self._changes = self._runtime.observers.changes
+        self._wanted = [number in self._runtime.observers.wanted for number in captured]
         states = [
             (handle, node)
             for handle, node in tracing.assigned.values()
             if captured.get(id(handle), (None, None))[1] is not node
         ]
-        _check_states(states)
+        check_states(states)
         self._states = [(weakref.ref(handle), node) for handle, node in states]
         self._given_anew = [
             (position, argument.placeholder._node)
@@ -222,6 +224,11 @@ class Entry:
         outside = self.found_tensors()
         if outside is None:
             return None
+        observers = self._runtime.observers
+        if observers.changes != self._changes:
+            if [id(handle) in observers.wanted for handle in outside] != self._wanted:
+                return None
+            self._changes = observers.changes
         for reference, key in self._watched:
             watched = reference()
             if watched is None or watched.trace_key != key:
@@ -447,39 +454,6 @@ def _may_be_stored_over(handle: Handle) -> bool:
     if not is_sole_owner(handle) or handle._node.sources:  # how it was computed may be kept, with the values
         return False
     return is_ours(handle._node.storage)
-
-
-def _check_states(states: Iterable[tuple[Handle, Node]]) -> None:
-    """Refuse an assignment that changes what a tensor from outside is."""
-    for handle, node in states:
-        old = handle._node
-        if (old.shape, old.dtype, old.device) != (node.shape, node.dtype, node.device):
-            raise TraceError(f"a traced function assigned {node!r} to a tensor that was {old!r}; they must agree")
-
-
-def _check_unchanged(given: Sequence[tuple[object, list[object]]]) -> None:
-    """Refuse a change of a list, dict or dataclass that was an argument: it would be made at the first call only."""
-    for container, before in given:
-        now = parts_of(container) or []
-        if len(now) != len(before) or any(part is not old for part, old in zip(now, before, strict=True)):
-            raise TraceError(
-                f"a traced function changed a {type(container).__name__} among its arguments, which a replay would not "
-                "do; return what is new, or assign to the tensors in it: x.assign(...), x[...] = ..."
-            )
-
-
-def _check_result(result: object, tracing: Tracing) -> None:
-    """Refuse results that cannot be made anew at every call: they would be those of the trace."""
-    for value in values_in(result):
-        kind = type(value).__name__
-        if isinstance(value, Iterator | Awaitable | AsyncIterator):
-            raise TraceError(f"a traced function returned a {kind}, which runs when there is no trace; return a list")
-        held = value if isinstance(value, set | frozenset) else [own for _, own in attributes_of(value)]
-        if not isinstance(value, Handle) and any(isinstance(own, Handle) and own.tracing is tracing for own in held):
-            raise TraceError(
-                f"a traced function returned a {kind} with tensors in it that have no values; return them in lists, "
-                "tuples, dicts or dataclasses"
-            )
 
 
 def _weakly(thing: SupportsTraceKey) -> Callable[[], SupportsTraceKey | None]:

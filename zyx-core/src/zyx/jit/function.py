@@ -274,7 +274,10 @@ class Jit(Generic[P, R]):
         given: tuple[object, ...] = (*self._bound, *args) if self._bound else args
         tensors: list[Handle] = []
         structure = take_apart((given, kwargs), tensors) if kwargs else take_apart(given, tensors)
-        key = (runtime, structure, modes.state(), runtime.default_device)
+        state: Structure = modes.state()
+        if runtime.observers.leaves and (marks := runtime.observers.marks_of(tensors)):
+            state = (state, marks)  # where the gradients of a backward() in the function go
+        key = (runtime, structure, state, runtime.default_device)
         traced: Entry | None = None
         tracing: Tracing | None = None  # kept here, since it keeps what was found until the first run
         pattern: _Pattern | None = None  # of calls that differ from this one in numbers alone

@@ -143,8 +143,13 @@ def leaf_of_file(runtime: Runtime, file: DiskFile, offset: int, shape: Shape | N
 
 def read_slices_only(graph: Graph, outputs: Sequence[Node], order: Sequence[Node]) -> list[Node]:
     """Return `outputs`, of which `order` is all that they need, with leaves of slices where that is enough."""
-    from zyx.graph.rebuild import rebuild  # which most programs do without
+    from zyx.graph.graph import Graph  # which most programs do without, as the next two
+    from zyx.graph.rebuild import merged, rebuild
+    from zyx.graph.walk import topological
 
+    together = merged(Graph(), outputs, order)
+    if together is not outputs:  # a slice of a slice is one
+        outputs, order = together, topological(together)
     users: dict[Node, list[Node]] = {}
     for node in order:
         if node.storage is None:

@@ -23,7 +23,7 @@ from zyx.graph.walk import reached_from
 from zyx.modes import is_grad_enabled
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
     from zyx.graph.node import Node
     from zyx.runtime.handle import Handle
@@ -38,7 +38,10 @@ TRACED: Final = (
     "use zyx.value_and_grad there"
 )
 SPENT: Final = "was differentiated already, and its history is gone; the first time, call backward(retain_graph=True)"
-TAPED: Final = "was differentiated by a tape or zyx.grad and computed since, and its history is gone"
+TAPED: Final = (
+    "was differentiated by a tape or zyx.grad and computed since, and its history is gone; call backward() before "
+    "that, or take all gradients by the tape"
+)
 
 
 class Wanted:
@@ -58,18 +61,30 @@ class Wanted:
         self.is_result = is_result
 
 
-def want(handle: Handle, *, is_result: bool = False) -> Wanted:
-    """Keep gradients of `handle` from now on; what its node is used for must be of this tensor alone."""
+def want(handle: Handle, *, at: Node | None = None) -> Wanted:
+    """Keep gradients of `handle` from now on; what its node is used for must be of this tensor alone.
+
+    A tensor that was computed from others has its gradient `at` a node, which all of it passes.
+    """
     observers, key = handle.runtime.observers, id(handle)
     wanted = observers.wanted
-    record = wanted[key] = Wanted(weakref.ref(handle, lambda _: wanted.pop(key, None)), is_result=is_result)
-    note(observers, handle._node, record)
+    record = wanted[key] = Wanted(weakref.ref(handle, lambda _: wanted.pop(key, None)), is_result=at is not None)
+    observers.changes += 1
+    if at is None:
+        note(observers, handle._node, record)
+    elif weakref.ref(at) not in observers.leaves:
+        note(observers, at, record)
+    else:  # of another tensor that stands for it
+        beside = observers.beside.setdefault(weakref.ref(at, observers.beside.pop), [])
+        beside[:] = [each for each in beside if each.reference() is not None]
+        beside.append(record)
     return record
 
 
 def forget(handle: Handle) -> None:
     """Keep no gradients of `handle` any more; what was computed from it by now still leads there, and gives it none."""
     observers = handle.runtime.observers
+    observers.changes += 1
     observers.wanted.pop(id(handle), None)
     observers.leaves.pop(weakref.ref(handle._node), None)
 
@@ -106,6 +121,13 @@ def has_history(observers: Observers, node: Node) -> bool:
     return False
 
 
+def marks_of(observers: Observers, handles: Sequence[Handle]) -> tuple[int, ...]:
+    """Return of each handle 1 if gradients are kept of it, 2 if they are of what it was made from; () for none."""
+    wanted = observers.wanted
+    marks = [1 if id(handle) in wanted else 2 if has_history(observers, handle._node) else 0 for handle in handles]
+    return tuple(marks) if any(marks) else ()
+
+
 def ways_of(observers: Observers, node: Node, arguments: Container[Node]) -> tuple[bool, bool]:
     """Return whether `node` of a trace was made from tensors that gradients are kept of, and whether from arguments."""
     if not node.dtype.is_inexact:
@@ -127,9 +149,6 @@ def ways_of(observers: Observers, node: Node, arguments: Container[Node]) -> tup
 
 def computed(observers: Observers, handle: Handle, node: Node, leaf: Leaf) -> None:
     """Keep how `leaf` was computed, if that leads to a tensor that gradients are kept of."""
-    record = observers.leaves.get(weakref.ref(node))
-    if record is not None:  # a result that keeps its gradient
-        note(observers, leaf, record)
     if has_history(observers, node):
         leaf.history = observers.lost.get(weakref.ref(node)) or observers.spent.get(id(handle), (node,))[0]
 

@@ -12,18 +12,22 @@ Functions made by `zyx.jit` are run untraced inside, as they are inside of one a
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from zyx.errors import TraceError
+from zyx.errors import GradientError, TraceError
 from zyx.runtime.tracing import Tracing, place_outside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
 
-    from zyx.graph.node import Leaf, Node
+    from zyx.graph import Graph
+    from zyx.graph.base import AliasRule
+    from zyx.graph.batching import Examples
+    from zyx.graph.node import Alias, Leaf, Node
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.tracing import SupportsTraceKey
@@ -53,7 +57,7 @@ class MappedRun(Tracing):
         self._count = count
         self._randomness = randomness
         self.is_replayed = self._outer is not None and self._outer.is_replayed
-        self.mapped: dict[Leaf, Node] = {}
+        self.mapped: dict[Node, Node] = {}
         self.streams: dict[Leaf, Node] = {}
 
     def example(self, handle: Handle, values: Node) -> Handle:
@@ -148,11 +152,105 @@ class MappedRun(Tracing):
 
     def finish(self) -> None:
         """Let go of the values: tensors that were made in it may be kept, and refer to it."""
-        self.mapped.clear()
-        self.streams.clear()
+        self.mapped, self.streams = {}, {}
+
+    # ---- gradients that come from outside
+
+    def rule_of_all(
+        self, node: Alias, values: Mapping[Node, Node], streams: Mapping[Leaf, Node], examples: Examples
+    ) -> AliasRule:
+        """Return the rule of an alias of all examples; see `zyx.graph.batching.RuleOfAll`."""
+        if node.rule is None:
+            return _Refused(self._name, values[node.sources[0]])
+        return _OfAll(self, node, values, streams, examples)
+
+    @contextmanager
+    def again(self, mapped: dict[Node, Node], streams: dict[Leaf, Node]) -> Iterator[None]:
+        """Take once more what the thread does with tensors: those of the run stand for what they stood for."""
+        before = self.mapped, self.streams
+        self.mapped, self.streams = mapped, streams
+        try:
+            with self._runtime.traced_by(self):
+                yield
+        finally:
+            self.mapped, self.streams = before
+
+    def compute(self, nodes: Sequence[Node]) -> None:
+        """Compute nodes of all examples now, unless a function around this one is being traced."""
+        from zyx.runtime.handle import Handle
+
+        self._runtime.realize([Handle.of(node, self._runtime) for node in nodes])
 
     def _differs(self, node: Node) -> bool:
         """Whether `node` depends on what is not the same for all examples."""
         from zyx.graph.walk import topological
 
         return any(each in self.mapped or each in self.streams for each in topological([node]))
+
+
+class _OfAll:
+    """The rule of one example, for all: its gradients are made in the run, as nodes of one example, and given the axis.
+
+    Attributes:
+        inputs: Those of the rule, with the axis where they differ between examples.
+    """
+
+    def __init__(
+        self,
+        run: MappedRun,
+        node: Alias,
+        values: Mapping[Node, Node],
+        streams: Mapping[Leaf, Node],
+        examples: Examples,
+    ) -> None:
+        assert node.rule is not None
+        self._run, self._node, self._rule = run, node, node.rule
+        self._values, self._streams, self._examples = values, streams, examples
+        self.inputs = tuple([values.get(each, each) for each in self._rule.inputs])
+
+    def pull(self, graph: Graph, node: Node, upstream: Node) -> list[Node | None]:
+        """Ask the rule; what differs between examples at an input that does not is added up."""
+        from zyx.graph.batching import batched, whole_of
+
+        slope = graph.leaf(self._node.shape, self._node.dtype, self._node.device)
+        values, streams, examples = {**self._values, slope: upstream}, dict(self._streams), self._examples
+        with self._run.again(values, streams):
+            found = self._rule.pull(graph, self._node, slope)
+        parts = [part for part in found if part is not None]
+        new = batched(graph, parts, values, examples, streams, self._run.rule_of_all)
+        whole = iter(whole_of(graph, parts, new, examples))
+        gradients: list[Node | None] = []
+        for each, part in zip(self._rule.inputs, found, strict=True):
+            of_all = None if part is None else next(whole)
+            if of_all is not None and each not in self._values:
+                of_all = _added_up(graph, of_all)
+            gradients.append(of_all)
+        if getattr(self._rule, "is_computed_at_once", False):
+            self._run.compute([part for part in gradients if part is not None])
+        return gradients
+
+
+class _Refused:
+    """The rule of what hooks watch the gradients of, which they are to be shown for one example."""
+
+    is_computed_at_once = False
+
+    def __init__(self, name: str, value: Node) -> None:
+        self._name = name
+        self.inputs: tuple[Node, ...] = (value,)
+
+    def pull(self, graph: Graph, node: Node, upstream: Node) -> list[Node | None]:
+        """Raise `GradientError`."""
+        raise GradientError(
+            f"a gradient from outside of vmap comes to a module called in {self._name} that has hooks on its "
+            "gradients, which see those of one example: take the gradient inside, vmap(grad(f)), or remove the hooks"
+        )
+
+
+def _added_up(graph: Graph, of_all: Node) -> Node:
+    """Return the sum over the examples, which are along the first axis."""
+    from zyx.dtype import accumulator
+    from zyx.ops import ReduceOp
+
+    total = graph.reduce(ReduceOp.SUM, graph.cast(of_all, accumulator(of_all.dtype)), (0,))
+    return graph.cast(graph.reshape(total, of_all.shape[1:]), of_all.dtype)

@@ -81,6 +81,8 @@ class Observers:
         leaves: By nodes that live, which of these they stand for.
         lost: By nodes that live, why no history of them is kept.
         spent: By the ids of tensors that were differentiated, what that leaves of their history.
+        beside: Likewise, further ones: results that stand for the same value.
+        changes: How often that has changed of a tensor.
         free: Nodes without history, made while gradients were off.
     """
 
@@ -88,7 +90,9 @@ class Observers:
         self.references: list[weakref.ref[Observer]] = []
         self.pasts: dict[weakref.ref[Node], Past] = {}
         self.wanted: dict[int, Wanted] = {}
+        self.changes = 0
         self.leaves: dict[weakref.ref[Node], Wanted] = {}
+        self.beside: dict[weakref.ref[Node], list[Wanted]] = {}
         self.lost: dict[weakref.ref[Node], str] = {}
         self.spent: dict[int, tuple[str, weakref.ref[Handle]]] = {}
         self.free: weakref.WeakSet[Node] = weakref.WeakSet()
@@ -127,6 +131,12 @@ class Observers:
         if weakref.ref(node) in self.leaves:
             return True
         return any(node in getattr(observer, "recorded", ()) for observer in self._living())
+
+    def marks_of(self, handles: Sequence[Handle]) -> tuple[int, ...]:
+        """Return of each handle whether gradients are kept of it, where there are `leaves`; () if of none."""
+        from zyx.runtime import leaves  # as in `computed`
+
+        return leaves.marks_of(self, handles)
 
     def created(self, handle: Handle) -> None:
         """Tell all of a new handle."""

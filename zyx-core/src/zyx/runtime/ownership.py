@@ -31,6 +31,17 @@ def is_sole_owner(handle: Handle) -> bool:
     return _counts(handle) == _ALONE
 
 
+def is_read(handle: Handle) -> bool:
+    """Whether a node reads that of `handle`; it may take as long as a look at all objects that there are."""
+    if sys.getrefcount(handle._node) == _ALONE[0]:
+        return False
+    if handle._node.reader is not None and handle._node.reader() is not None:
+        return True
+    import gc
+
+    return any(type(each) is tuple for each in gc.get_referrers(handle._node))
+
+
 def _counts(handle: Handle) -> tuple[int, int]:
     return sys.getrefcount(handle._node), sys.getrefcount(handle._node.storage)
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import DeviceLostError, ZyxError
-from zyx.graph.making import computed_leaf
+from zyx.graph.making import computed_leaf, is_merged
 from zyx.graph.node import Binary, Const
 from zyx.runtime.devices import Devices
 from zyx.runtime.signature import Key, signature, single
@@ -63,6 +63,11 @@ class Plans(Devices):
         """
         with self.lock:
             key, _, order = signature(outputs)
+            if (together := _merged(outputs, order)) is not outputs:
+                new = dict(zip(outputs, together, strict=True))
+                donations = {new[node]: old for node, old in (donations or {}).items()}
+                outputs = together
+                key, _, order = signature(outputs)
             if any([node.dtype.is_complex for node in order]):
                 from zyx.pairs import lower  # which few programs need
 
@@ -95,6 +100,12 @@ class Plans(Devices):
             donations: Likewise; in the key as well.
         """
         asked = key
+        if (together := _merged(nodes, order)) is not nodes:
+            new = dict(zip(nodes, together, strict=True))
+            donations = {new[node]: old for node, old in donations.items()}
+            nodes = together
+            own_key, _, order = signature(nodes)
+            key = Key((key.structure, own_key.structure), own_key.constants)
         if any([node.dtype.is_complex for node in order]):
             from zyx.pairs import lower  # which few programs need
 
@@ -322,6 +333,16 @@ class Plans(Devices):
         """Release the programs that nothing launches any more."""
         if self._compiler is not None:
             self._compiler.drop_unused()
+
+
+def _merged(outputs: Sequence[Node], order: Sequence[Node]) -> Sequence[Node]:
+    """Return what `merged` does, in a graph of its own; imported where there is something to merge."""
+    if not any([is_merged(node) for node in order]):
+        return outputs
+    from zyx.graph import Graph
+    from zyx.graph.rebuild import merged
+
+    return merged(Graph(), outputs, order)
 
 
 def _kind_of(leaf: Leaf) -> Hashable:

@@ -6,7 +6,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from zyx.graph import Graph
 from zyx.graph.dot import quoted
+from zyx.graph.rebuild import merged
 from zyx.ir.count import count
 from zyx.pairs import lower
 from zyx.runtime.compiler import Compiler
@@ -85,7 +87,8 @@ def explain_plan(runtime: Runtime, handles: Sequence[Handle]) -> Json:
 
         if not nodes:
             return {"inputs": [], "results": [], "temporaries": [], "steps": []}
-        outputs, inputs = list(nodes), list(leaves)
+        outputs, inputs = list(merged(Graph(), nodes, order)), list(leaves)
+        _, _, order = signature(outputs)
         if any(node.dtype.is_complex for node in order):
             real = lower(outputs, inputs)
             outputs, inputs = real.outputs, real.leaves
