@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zyx.ir.nest import Nest, Statement
 
 #: Most operations that a statement is written out as: more take longer to compile than they gain.
-_MOST_WRITTEN_OUT: Final = 160
+MOST_WRITTEN_OUT: Final = 160
 #: Vectors that are written out at first, rows that columns are combined over at a time, the side of a tile that is
 #: turned over, and most lanes of one: neighbours have other numbers.
 _VECTORS: Final = 4
@@ -60,13 +60,13 @@ def neighbours(nest: Nest, spec: Spec) -> Iterator[Spec]:
             if kind is Kind.VECTOR:
                 continue
             more = spec.with_part(number, part, 2 * points)
-            if kind is Kind.LOOP or _written_out(nest, more) <= _MOST_WRITTEN_OUT:
+            if kind is Kind.LOOP or written_out(nest, more) <= MOST_WRITTEN_OUT:
                 yield more
             if points > 1:
                 yield spec.with_part(number, part, points // 2)
 
 
-def _written_out(nest: Nest, spec: Spec) -> int:
+def written_out(nest: Nest, spec: Spec) -> int:
     """Return the most operations that a statement is written out as."""
     times = {
         cut.range: math.prod(part.points for part in cut.parts if part.kind in (Kind.UNROLL, Kind.REPEAT))
@@ -125,7 +125,7 @@ def _vectors(nest: Nest, range_: Range, lanes: int) -> Cut:
     """Cut a range into a loop, a few vectors written out, and the lanes."""
     several = _VECTORS
     heavy = max(operations(s) for s in nest.statements if range_ in s.order)
-    while several > 1 and (range_.size < lanes * several or heavy * several > _MOST_WRITTEN_OUT):
+    while several > 1 and (range_.size < lanes * several or heavy * several > MOST_WRITTEN_OUT):
         several //= 2
     return Cut(range_.label, (Part(several, Kind.UNROLL), Part(lanes, Kind.VECTOR)))
 

@@ -15,6 +15,7 @@ from zyx.ir.accesses import serial_ranges
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.powers import next_power, previous_power
 from zyx.schedule.plan import work_of
+from zyx.schedule.seeds import MOST_WRITTEN_OUT, written_out
 from zyx.schedule.spec import Cut, Part, Place, Spec
 
 if TYPE_CHECKING:
@@ -49,15 +50,19 @@ def thread_seeds(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
 
 
 def _spec(nest: Nest, common: list[Range], along: Range, threads: int) -> Spec:
-    short = [r for r in nest.ranges if r.size <= _SHORT and r is not along and r not in common]
     cuts = [Cut(along.label, (Part(threads, Kind.LOCAL),))]
-    cuts += [Cut(range_.label, (Part(range_.size, _kind(nest, range_)),)) for range_ in short if range_.size > 1]
+    short: list[Range] = []
+    for range_ in reversed(nest.ranges):
+        if 1 < range_.size <= _SHORT and range_ is not along and range_ not in common:
+            more = [*cuts, Cut(range_.label, (Part(range_.size, _kind(nest, range_)),))]
+            if written_out(nest, Spec(tuple(more))) <= MOST_WRITTEN_OUT:
+                cuts, short = more, [range_, *short]
     others = [r for r in nest.ranges if r not in short and r is not along and r not in common]
     groups = [Place(range_.label, 0) for range_ in common if range_ is not along]
     groups += [Place(along.label, 0)] if along in common else []
     loops = [Place(range_.label, 0) for range_ in others]
     loops += [Place(along.label, 0)] if along not in common else []
-    inner = [Place(range_.label, 1) for range_ in short if range_.size > 1]
+    inner = [Place(range_.label, 1) for range_ in short]
     return Spec(tuple(cuts), (*groups, *loops, Place(along.label, 1), *inner), groups=tuple(groups))
 
 
