@@ -3,7 +3,7 @@
 What is chosen for speed may not do: a rule meets a nest that it was not made for, what it comes to takes more local
 memory than there is, a compiler refuses it. Then the next simpler schedule is taken, for all nests of the launch:
 
-1. what the heuristics choose, by what the nest computes;
+1. what is chosen, by what the nest computes;
 2. loops, vectors and threads as for anything else: no tiles of products, and no threads that meet or share memory;
 3. groups, and where there are some threads, along the ranges that no statement combines over; the rest is loops;
 4. the nest as it is, in one thread.

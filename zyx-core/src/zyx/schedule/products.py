@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.accesses import stride_along
-from zyx.ir.nest import Kind
+from zyx.ir.nest import Kind, Store
 from zyx.ir.powers import next_power
 from zyx.schedule.facts import lanes_of
 from zyx.schedule.moves import Mark, Merge, Nested, Split, Stage
@@ -319,7 +319,7 @@ def _gathered(product: Product) -> Iterator[Spec]:
 def _numbers(product: Product) -> int:
     """Return the number of the next value of the nest of a product."""
     found = product.found
-    values = [found.statement.value, *(s.value for s in found.others if not hasattr(s, "param"))]
+    values = [found.statement.value, *(s.value for s in found.others if not isinstance(s, Store))]
     return 1 + max(value.number for value in values)
 
 
