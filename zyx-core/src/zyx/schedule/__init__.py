@@ -8,4 +8,6 @@
     choose              of these, that which is expected to take least
     heuristics          rules for devices whose groups have several threads
     fallback            simpler ones, for where a schedule fails or is refused
+
+Each takes what those above it return.
 """
