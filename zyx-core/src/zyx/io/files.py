@@ -103,4 +103,7 @@ def from_file(
 
 def _check_suffix(path: str | os.PathLike[str]) -> None:
     if Path(path).suffix != _SUFFIX:
-        raise FormatError(f"{path}: only files named *{_SUFFIX} can be loaded and saved; see from_file for raw numbers")
+        raise FormatError(
+            f"{path}: only files named *{_SUFFIX} can be loaded and saved; see load_npy, load_npz, save_npy "
+            "and save_npz for files of NumPy, from_file for raw numbers"
+        )
