@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -127,7 +128,9 @@ class MemoryWriter(TextWriter):
         if access is None or lanes == 1 or defined.dtype.is_bool or defined.memory is Memory.REGISTER:
             return 1
         width = min(lanes, len(access.components), access.max_bytes // defined.dtype.itemsize)
-        return max(1, min(width, self.multiples[index]) if access.needs_alignment else width)
+        if access.needs_alignment:
+            width = min(width, self.multiples[index])
+        return math.gcd(max(1, width), lanes)  # pieces are whole: of six lanes there are three pairs, not four and two
 
     def place(self, array: ValueId, index: ValueId, lane: int) -> dict[str, str]:
         """Return what templates of accesses to an element have."""
