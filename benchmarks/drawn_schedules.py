@@ -8,11 +8,13 @@ tiles, orders and vectors, and after random moves.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from thread_specs import thread_seeds
 
 import zyx
 from zyx.errors import ScheduleError, UnsupportedError, VerifyError
@@ -27,7 +29,7 @@ from zyx.schedule.choose import choose_schedule
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.plan import Plan, simplify_ranges, work_of
 from zyx.schedule.products import product_seeds
-from zyx.schedule.seeds import seeds
+from zyx.schedule.seeds import neighbours, seeds
 from zyx.schedule.streaming import stream_stores
 from zyx.testing.schedules import random_schedule, written_out
 from zyx.tune.profile import Profile
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 #: Points of the largest tensor of a program, at least.
 LEAST_POINTS: Final = 10_000
 #: Kernels of more operations take seconds to compile, and points that are written out likewise.
-MOST_OPERATIONS: Final = 4000
+MOST_OPERATIONS: Final = 2000
 MOST_WRITTEN_OUT: Final = 256
 #: Smaller nests are not timed.
 LEAST_WORK: Final = 8000
@@ -191,6 +193,7 @@ def _movement(choices: Choices, most: int) -> zyx.Tensor:
 def _looked_up(choices: Choices, most: int) -> zyx.Tensor:
     rows, columns = _shape(choices, most, 2)
     count = choices.integer(100, 20_000)
+    count = min(count, most // columns)
     where = zyx.Tensor(np.random.default_rng(choices.integer(0, 99)).integers(0, rows, count).astype(np.int32))
     found = zyx.take(_given((rows, columns)), where, axis=0)
     return found.sum(0) if choices.chance(40) else found * 2.0
@@ -265,13 +268,16 @@ def drawn_schedules(nest: Nest, info: DeviceInfo, choices: Choices, count: int) 
 
 
 def _specs(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
-    """Yield what a nest is chosen from on a processor."""
+    """Yield what a nest is chosen from, and the neighbours of that if it is few."""
     plan = Plan(nest)
     simplify_ranges(plan)
     if info.max_group_threads > 1:
+        found = [*thread_seeds(plan.nest, info)]
+        yield from found
+        yield from itertools.chain.from_iterable(neighbours(plan.nest, spec) for spec in found)
         return
-    found = find_contraction(plan.nest) if info.vector_bytes else None
-    yield from product_seeds(plan.nest, found, info) if found else seeds(plan.nest, info)
+    product = find_contraction(plan.nest) if info.vector_bytes else None
+    yield from product_seeds(plan.nest, product, info) if product else seeds(plan.nest, info)
 
 
 def _other_devices(info: DeviceInfo) -> Iterator[DeviceInfo]:

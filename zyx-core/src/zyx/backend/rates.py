@@ -19,6 +19,7 @@ _LAUNCH_OF_PROCESSORS_S: Final = 2e-6
 _LAUNCH_OF_CARDS_S: Final = 5e-6
 _WAKE_S: Final = 8e-6
 _BARRIER_S: Final = 4e-8
+_GROUP_S: Final = 8e-8
 #: Simple operations that a transcendental function takes: written out, and where there is an instruction.
 _WRITTEN_OUT: Final = 16.0
 _NATIVE: Final = 4.0
@@ -37,6 +38,7 @@ class Rates:
         launch_s: Seconds that a launch of the least kernel takes, waited for.
         wake_s: Seconds until all units work, beyond one; 0 where the launch has that in it.
         barrier_s: Seconds that a meeting of the threads of a group takes.
+        group_s: Seconds that a unit takes to begin a group, whatever that does.
         is_measured: Whether they were measured on the device.
     """
 
@@ -48,6 +50,7 @@ class Rates:
     launch_s: float
     wake_s: float
     barrier_s: float
+    group_s: float = 0.0
     is_measured: bool = False
 
 
@@ -67,6 +70,7 @@ def assumed_rates(info: DeviceInfo) -> Rates:
         launch_s=_LAUNCH_OF_CARDS_S if has_threads else _LAUNCH_OF_PROCESSORS_S,
         wake_s=0.0 if has_threads or info.units == 1 else _WAKE_S,
         barrier_s=_BARRIER_S,
+        group_s=_GROUP_S if has_threads else 0.0,
     )
 
 

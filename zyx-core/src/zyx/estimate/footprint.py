@@ -35,6 +35,7 @@ class Step:
         extent: How many values it has at most.
         is_random: Whether its values come from memory, in any order.
         moves: Of a quotient, how far its dividend moves along each of `ranges`, in values of the quotient.
+        read_at: Of values from memory, the parts of the position that they are read at.
     """
 
     nbytes: int
@@ -42,6 +43,7 @@ class Step:
     extent: int
     is_random: bool = False
     moves: tuple[float, ...] = ()
+    read_at: tuple[Step, ...] = ()
 
     def values(self, counts: Mapping[Range, int]) -> float:
         """Return how many values the part takes while its ranges have so many points; 1 of those not named.
@@ -52,6 +54,8 @@ class Step:
         found: float = min(self.extent, math.prod(points))
         if self.moves:
             found = min(found, 1 + sum(move * (n - 1) for move, n in zip(self.moves, points, strict=True)))
+        if self.is_random:
+            found = min(found, math.prod(step.values(counts) for step in self.read_at))
         return found
 
 
@@ -136,21 +140,28 @@ def pattern_of(
     array: object, nbytes: int, itemsize: int, index: Expr, ranges: Sequence[Range], mask: Expr | None = None
 ) -> Pattern:
     """Return the pattern of accesses at `index`, where `mask` holds; both depend on `ranges` only."""
+    steps = _steps_of(index, ranges, max(1, nbytes // itemsize), itemsize)
+    offset = index.constant * itemsize if isinstance(index, e.Affine) else 0
+    return Pattern(array, nbytes, itemsize, steps, (offset,), 1.0 if mask is None else share_of(mask))
+
+
+def _steps_of(index: Expr, ranges: Sequence[Range], elements: int, itemsize: int) -> tuple[Step, ...]:
+    """Return the parts of a position in an array of so many elements, that with the smallest step first."""
     steps: list[Step] = []
-    offset = 0
-    if isinstance(index, e.Affine):
-        terms: Sequence[tuple[Expr, int]] = index.terms
-        offset = index.constant * itemsize
-    else:
-        terms = () if isinstance(index, e.Literal) else ((index, 1),)
-    for term, factor in terms:
+    terms: Sequence[tuple[Expr, int]] = index.terms if isinstance(index, e.Affine) else ((index, 1),)
+    for term, factor in terms if not isinstance(index, e.Literal) else ():
         mine = tuple(range_ for range_ in ranges if term.free & range_.bit)
         is_range = isinstance(term, e.RangeRef)
-        extent = mine[0].size if is_range and mine else min(term.high - term.low + 1, max(1, nbytes // itemsize))
+        extent = mine[0].size if is_range and mine else min(term.high - term.low + 1, elements)
         moves = () if is_range else _moves(term, mine)
-        steps.append(Step(abs(factor) * itemsize, mine, extent, not is_range and _is_read(term), moves))
-    in_order = tuple(sorted(steps, key=lambda step: step.nbytes))
-    return Pattern(array, nbytes, itemsize, in_order, (offset,), 1.0 if mask is None else share_of(mask))
+        sources = [] if is_range else _sources(term)
+        of_each = [
+            _steps_of(s.index, ranges, s.param.length, 1) if isinstance(s, e.Read) else (Step(1, mine, extent),)
+            for s in sources
+        ]
+        read_at = max(of_each, key=lambda found: math.prod(step.extent for step in found), default=())
+        steps.append(Step(abs(factor) * itemsize, mine, extent, bool(sources), moves, read_at))
+    return tuple(sorted(steps, key=lambda step: step.nbytes))
 
 
 def _moves(term: Expr, ranges: Sequence[Range]) -> tuple[float, ...]:
@@ -189,12 +200,13 @@ def merged(patterns: Sequence[Pattern]) -> list[Pattern]:
     return result
 
 
-def _is_read(root: Expr) -> bool:
-    """Whether an index comes from memory."""
+def _sources(root: Expr) -> list[Expr]:
+    """Return what of an index comes from memory."""
+    found: list[Expr] = []
     stack = [root]
     while stack:
-        current = stack.pop()
-        if isinstance(current, e.Read | e.Ref | e.Opaque):
-            return True
-        stack.extend(e.children(current))
-    return False
+        if isinstance(current := stack.pop(), e.Read | e.Ref | e.Opaque):
+            found.append(current)
+        else:
+            stack.extend(e.children(current))
+    return found

@@ -310,6 +310,7 @@ def _times(facts: Facts, rates: Rates, weights: Weights, active: float) -> dict[
     chain_s = work.chain * weights.latency * operation_s / active
     times["dependent operations"] = chain_s / max(1, at_work) * lanes if has_threads else chain_s
     times["barriers"] = work.barriers * rates.barrier_s / active / facts.resident
+    times["groups"] = facts.groups * rates.group_s / active
     for number, level in enumerate(facts.levels):
         if not level.is_needed:
             continue

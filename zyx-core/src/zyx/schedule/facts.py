@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir import expr as e
-from zyx.ir.accesses import expressions_of, stride_along
+from zyx.ir.accesses import expressions_of, reads_in, stride_along
 from zyx.ir.nest import Scan, Store
 from zyx.lowering.emit import LONGEST_STEP
 from zyx.ops import TRANSCENDENTAL
@@ -13,8 +13,8 @@ from zyx.ops import TRANSCENDENTAL
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
-    from zyx.ir.expr import Range
-    from zyx.ir.nest import Statement
+    from zyx.ir.expr import Expr, Range
+    from zyx.ir.nest import Nest, Statement
 
 #: Operations that a transcendental function is written as, about.
 _FUNCTION: Final = 100
@@ -65,3 +65,32 @@ def accesses_of_a_vector(statement: Statement, range_: Range, lanes: int) -> tup
     for step in steps:
         total += abs(step) if step is not None and abs(step) <= LONGEST_STEP else lanes
     return total, len(steps)
+
+
+def whole_lanes(nest: Nest, range_: Range, info: DeviceInfo) -> int:
+    """Return the lanes of vectors along a range: 1 unless what is large lies side by side there, at whole vectors."""
+    concerned = [statement for statement in nest.statements if range_ in statement.order]
+    lanes = min(lanes_of(statement, info) for statement in concerned)
+    apart, found = 0, False
+    for statement in concerned if lanes > 1 else ():
+        for read in reads_in(statement):
+            step = _whole_step(read.index, read.mask, range_, lanes)
+            apart += 0 if step in (0, 1) else min(read.index.high - read.index.low + 1, read.param.length)
+            found = found or step == 1
+        if isinstance(statement, Store):
+            if statement.combine is not None or _whole_step(statement.index, statement.mask, range_, lanes) != 1:
+                return 1
+            found = True
+    return lanes if found and 2 * apart <= range_.size else 1
+
+
+def _whole_step(index: Expr, mask: Expr | None, range_: Range, lanes: int) -> int | None:
+    """Return how far `index` moves along a range: None if that differs, or where vectors are not whole."""
+    if mask is not None and mask.free & range_.bit:
+        return None
+    step = stride_along(index, range_)
+    if step != 1:
+        return step
+    terms, constant = (index.terms, index.constant) if isinstance(index, e.Affine) else (((index, 1),), 0)
+    others = [factor for term, factor in terms if not (isinstance(term, e.RangeRef) and term.range is range_)]
+    return 1 if all(factor % lanes == 0 for factor in (*others, constant)) else None

@@ -18,11 +18,10 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir.accesses import below, expressions_of, reads_in, stride_along
+from zyx.ir.accesses import below, expressions_of, reads_in
 from zyx.ir.nest import Kind, Store
 from zyx.ir.powers import previous_power
-from zyx.schedule.facts import lanes_of
+from zyx.schedule.facts import whole_lanes
 from zyx.schedule.moves import Reorder, Stage
 from zyx.schedule.moves.ranges import statement_labels
 from zyx.schedule.moves.values import reads_of_value
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Expr, Range
+    from zyx.ir.expr import Range
     from zyx.ir.nest import Nest
     from zyx.schedule.plan import Plan
 
@@ -57,7 +56,7 @@ def share_out(plan: Plan, parallel: Sequence[Range], info: DeviceInfo) -> None:
         plan.mark(range_, Kind.GROUP)
     threads = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
     at_once = info.units * info.max_group_threads * _VECTORS_OF_A_THREAD
-    lanes = _lanes(plan.nest, inner, info) if math.prod(sizes) >= at_once else 1
+    lanes = whole_lanes(plan.nest, inner, info) if math.prod(sizes) >= at_once else 1
     points = _points_of_a_thread(plan.nest, inner) if lanes == 1 and not outer else 1
     several = None
     if points > 1 and inner.size >= at_once * points:
@@ -100,37 +99,6 @@ def _merged(plan: Plan, parallel: Sequence[Range]) -> list[Range]:
             except ScheduleError:
                 return list(parallel)
     return plan.merge_inner(parallel, lambda outer, inner: outer.size * inner.size < _MOST_POINTS)
-
-
-def _lanes(nest: Nest, range_: Range, info: DeviceInfo) -> int:
-    """Return the lanes of vectors along a range: 1 unless what is large lies side by side there, at whole vectors."""
-    lanes = min(lanes_of(statement, info) for statement in nest.statements if range_ in statement.order)
-    found = False
-    apart = 0
-    for statement in nest.statements:
-        if range_ not in statement.order:
-            continue
-        for read in reads_in(statement):
-            step = _step(read.index, read.mask, range_, lanes)
-            apart += 0 if step in (0, 1) else min(read.index.high - read.index.low + 1, read.param.length)
-            found = found or step == 1
-        if isinstance(statement, Store):
-            if statement.combine is not None or _step(statement.index, statement.mask, range_, lanes) != 1:
-                return 1
-            found = True
-    return lanes if found and 2 * apart <= range_.size else 1
-
-
-def _step(index: Expr, mask: Expr | None, range_: Range, lanes: int) -> int | None:
-    """Return how far `index` moves along a range: None if that differs, or where vectors are not whole."""
-    if mask is not None and mask.free & range_.bit:
-        return None
-    step = stride_along(index, range_)
-    if step != 1:
-        return step
-    terms, constant = (index.terms, index.constant) if isinstance(index, e.Affine) else (((index, 1),), 0)
-    others = [factor for term, factor in terms if not (isinstance(term, e.RangeRef) and term.range is range_)]
-    return 1 if all(factor % lanes == 0 for factor in (*others, constant)) else None
 
 
 def _points_of_a_thread(nest: Nest, range_: Range) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.schedule.plan import Plan
 
-#: Threads of a group, if the device allows as many.
+#: Threads of a group.
 _THREADS: Final = 256
 
 
@@ -26,12 +26,6 @@ def schedule_scatter(plan: Plan, info: DeviceInfo) -> bool:
     (store, *others) = plan.nest.statements
     if others or not isinstance(store, Store) or not store.atomic:
         return False
-    _one_thread_each(plan, info)
-    return True
-
-
-def _one_thread_each(plan: Plan, info: DeviceInfo) -> None:
-    """Number all points of the store, and give each a thread."""
     while len(order := plan.nest.statements[0].order) > 1:
         try:
             plan.do(Merge(order[-2].label, order[-1].label))
@@ -43,7 +37,8 @@ def _one_thread_each(plan: Plan, info: DeviceInfo) -> None:
     threads = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
     if inner.size <= threads:
         plan.mark(inner, Kind.LOCAL)
-        return
+        return True
     plan.do(Split(inner.label, threads))  # a comparison for each thread costs less than a body for the last group
     plan.mark(plan.range(f"{inner.label}.0"), Kind.GROUP)
     plan.mark(plan.range(f"{inner.label}.1"), Kind.LOCAL)
+    return True
