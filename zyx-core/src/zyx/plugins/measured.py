@@ -70,7 +70,7 @@ def _parsed(value: bytes, info: DeviceInfo) -> Rates | None:
         return None
     if len(caches) != max(1, len(info.cache_bytes)) or not all(map(_is_rate, caches)):
         return None
-    seconds = {name: given.pop(name) for name in ("launch_s", "wake_s", "barrier_s")}
+    seconds = {name: given.pop(name) for name in ("launch_s", "wake_s", "barrier_s", "group_s")}
     if not all(_is_rate(number) for number in given.values()):
         return None
     if not all(number == 0 or _is_rate(number) for number in seconds.values()):

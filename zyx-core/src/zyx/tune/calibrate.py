@@ -75,14 +75,8 @@ def measure_rates(device: Device) -> Rates:
     info = device.info
     assumed = assumed_rates(info)
     measuring = _Measuring(device)
-    rates = {
-        "flops_per_s": assumed.flops_per_s,
-        "bytes_per_s": assumed.bytes_per_s,
-        "unit_bytes_per_s": assumed.unit_bytes_per_s,
-        "transcendental": assumed.transcendental,
-        "wake_s": assumed.wake_s,
-        "barrier_s": assumed.barrier_s,
-    }
+    names = ("flops_per_s", "bytes_per_s", "unit_bytes_per_s", "transcendental", "wake_s", "barrier_s", "group_s")
+    rates = {name: getattr(assumed, name) for name in names}
     several: dict[str, Callable[[], float]] = {
         "flops_per_s": measuring.flops_per_s,
         "bytes_per_s": lambda: measuring.memory(all_units=True),
