@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 from typing import TYPE_CHECKING, Final
 
 from zyx import errors
@@ -251,3 +252,7 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES, *_MODULES})
+
+
+if hasattr(sys.modules.get("einops._backends"), "AbstractBackend"):
+    importlib.import_module("zyx.einops")  # it can only be told of tensors once it is imported
