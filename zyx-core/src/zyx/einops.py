@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["ZyxBackend"]
 
 
-class ZyxBackend(AbstractBackend):  # type: ignore[misc, unused-ignore]  # einops may be absent where types are checked
+class ZyxBackend(AbstractBackend):
     """The functions by which einops computes with tensors; those it has itself call methods of the same names."""
 
     framework_name = "zyx"
@@ -55,7 +55,7 @@ class ZyxBackend(AbstractBackend):  # type: ignore[misc, unused-ignore]  # einop
     def add_axis(self, x: Tensor, new_position: int) -> Tensor:
         return expand_dims(x, new_position)
 
-    def add_axes(self, x: Tensor, n_axes: int, pos2len: Mapping[int, int]) -> Tensor:  # einops' names
+    def add_axes(self, x: Tensor, n_axes: int, pos2len: Mapping[int, int]) -> Tensor:
         added = expand_dims(x, tuple(pos2len))
         return broadcast_to(added, tuple(pos2len.get(axis, size) for axis, size in enumerate(added.shape)))
 
