@@ -268,7 +268,7 @@ def drawn_schedules(nest: Nest, info: DeviceInfo, choices: Choices, count: int) 
 
 
 def _specs(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
-    """Yield what a nest is chosen from, and the neighbours of that if it is few."""
+    """Yield what a nest is chosen from on a processor; or groups of threads, and the neighbours of those."""
     plan = Plan(nest)
     simplify_ranges(plan)
     if info.max_group_threads > 1:

@@ -21,10 +21,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.ir.accesses import reads_in, serial_ranges, stride_along
+from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.powers import next_power, previous_power
 from zyx.schedule.facts import operations, whole_lanes
+from zyx.schedule.heuristics.elementwise import part_of_a_point
+from zyx.schedule.heuristics.shared_reductions import common_ranges, contiguous_work, shared_ranges
 from zyx.schedule.moves import Split
 from zyx.schedule.plan import Plan, work_of
 from zyx.schedule.seeds import MOST_WRITTEN_OUT, written_out
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest, Statement
+    from zyx.ir.nest import Nest
 
 #: Threads of a group at first, and along neighbouring elements; neighbours of a schedule have others.
 _THREADS: Final = 256
@@ -46,9 +48,8 @@ _KEPT: Final = 16
 #: Windows of a thread where these overlap, and most points of all loops that are written out.
 _WINDOWS: Final = (4, 2)
 _TAPS: Final = 32
-#: Bytes that a thread has on their way from memory; and fewest rows of one point of it.
+#: Bytes that a thread has on their way from memory.
 _BYTES_ON_THEIR_WAY: Final = 16
-_LEAST_ROWS: Final = 4
 #: Positions that are divided fit 32 bits: divisions of more are slow.
 _MOST_POINTS: Final = 1 << 31
 
@@ -90,12 +91,6 @@ def thread_seeds(nest: Nest, info: DeviceInfo, *, can_meet: bool = True, most: i
     yield from _points(nest, common, info, most)
     if can_meet:
         yield from _along_each(nest, common, info, most)
-
-
-def common_ranges(nest: Nest) -> list[Range]:
-    """Return the ranges that every statement has and none combines over, in the order of the last statement."""
-    serial = {range_ for statement in nest.statements for range_ in serial_ranges(statement)}
-    return [r for r in nest.statements[-1].order if r not in serial and all(r in s.order for s in nest.statements)]
 
 
 # ---- which ranges threads stand along
@@ -176,20 +171,6 @@ def points_of_a_thread(nest: Nest, range_: Range) -> int:
     return previous_power(min(_BYTES_ON_THEIR_WAY // max(nbytes, 1), _SHORT)) if nbytes else 1
 
 
-def part_of_a_point(sizes: Sequence[int], points: int) -> int:
-    """Return how far apart the points of a thread are, of as many as ranges of `sizes` have.
-
-    That is a number of whole rows, the longest there are: their places in these are the same then, and computed once.
-    """
-    row = math.prod(sizes)
-    for size in sizes:
-        row //= size
-        rows = math.prod(sizes) // row
-        if rows >= points * _LEAST_ROWS:
-            return -(-rows // points) * row
-    return -(-math.prod(sizes) // points)
-
-
 def merge_common(plan: Plan) -> list[Range]:
     """Make one range of as many of the inner common ones as can be, and return what is left of these."""
     common = common_ranges(plan.nest)
@@ -205,7 +186,7 @@ def merge_common(plan: Plan) -> list[Range]:
 
 def _rows(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int) -> Iterator[Spec]:
     """Yield schedules whose threads share what is combined, of several rows of a group where these are short."""
-    shared = _shared(nest, common)
+    shared = shared_ranges(nest, common)
     if not shared:
         return
     lanes = {range_: whole_lanes(nest, range_, info) for range_ in shared}
@@ -227,13 +208,13 @@ def _rows(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int) -> I
 
 def _columns(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int) -> Iterator[Spec]:
     """Yield schedules whose neighbouring threads have neighbouring results, several threads each."""
-    shared = _shared(nest, common)
+    shared = shared_ranges(nest, common)
     beside = [
         r for r in common if any(stride_along(read.index, r) == 1 for s in nest.statements for read in reads_in(s))
     ]
     if not shared or not beside or len(info.max_group_shape) < 2:
         return
-    column = max(beside, key=lambda range_: _contiguous_work(nest.statements, range_))
+    column = max(beside, key=lambda range_: contiguous_work(nest.statements, range_))
     longest = max(range_.size for range_ in shared)
     wide = min(_BESIDE, next_power(column.size), info.max_group_shape[0])
     high = min(most // wide, info.max_group_shape[1], next_power(longest))
@@ -250,10 +231,10 @@ def _pairs(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int) -> 
     inside = [s for s in nest.statements if any(r not in common for r in s.order)]
     ranges = [r for r in nest.ranges if r not in common]
     pairs = [pair for pair in itertools.combinations(ranges, 2) if all(any(r in s.order for r in pair) for s in inside)]
-    if _shared(nest, common) or not pairs or len(info.max_group_shape) < 2:
+    if shared_ranges(nest, common) or not pairs or len(info.max_group_shape) < 2:
         return
     pair = max(pairs, key=lambda pair: pair[0].size * pair[1].size)
-    beside = max(pair, key=lambda range_: (_contiguous_work(inside, range_), range_.size))
+    beside = max(pair, key=lambda range_: (contiguous_work(inside, range_), range_.size))
     other = pair[0] if beside is pair[1] else pair[1]
     wide = min(next_power(beside.size), _BESIDE, previous_power(info.max_group_shape[0]))
     high = min(next_power(other.size), previous_power(most) // wide, previous_power(info.max_group_shape[1]))
@@ -272,41 +253,6 @@ def _along_each(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int
         for count in dict.fromkeys((min(_BESIDE, widest), min(_THREADS, widest))):
             if along.size > _SHORT and count <= next_power(along.size):
                 yield _spec(nest, common, Threads((along,), count), None, None, short=short)
-
-
-def _shared(nest: Nest, common: Sequence[Range]) -> list[Range]:
-    """Return ranges of which every statement that has more than the common ones has one; none if that cannot be.
-
-    What is read side by side along a range makes it the better choice, then its size.
-    """
-    inside = [s for s in nest.statements if any(r not in common for r in s.order)]
-    if not any(isinstance(s, Compute) and s.reduced for s in inside):
-        return []
-    weights = {range_: _contiguous_work(nest.statements, range_) for s in inside for range_ in s.order}
-
-    def worth(range_: Range) -> tuple[int, int]:
-        return weights[range_], range_.size
-
-    everywhere = [r for r in inside[0].order if r not in common and all(r in s.order for s in inside)]
-    if everywhere:
-        return [max(everywhere, key=worth)]
-    chosen: list[Range] = []
-    for statement in sorted(inside, key=work_of, reverse=True):
-        candidates = [range_ for range_ in statement.order if range_ not in common]
-        own = [range_ for range_ in candidates if range_ in chosen]
-        if len(own) > 1:
-            return []
-        if not own:
-            free = [r for r in candidates if not any(r in s.order and set(s.order) & set(chosen) for s in inside)]
-            if not free:
-                return []
-            chosen.append(max(free, key=worth))
-    return chosen
-
-
-def _contiguous_work(statements: Sequence[Statement], range_: Range) -> int:
-    """Return how many elements are read side by side along a range."""
-    return sum(work_of(s) for s in statements for read in reads_in(s) if stride_along(read.index, range_) == 1)
 
 
 # ---- specs

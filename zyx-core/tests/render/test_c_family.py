@@ -136,6 +136,17 @@ def test_a_vector_access_is_as_wide_as_alignment_and_dialect_allow(factor: int, 
     assert [words[1] for words in loads if words[2].startswith("w")] == pieces
 
 
+@pytest.mark.parametrize(("lanes", "type_", "pieces"), [(6, "float2", 3), (8, "float4", 2), (3, "float3", 1)])
+def test_pieces_of_a_vector_have_all_of_its_lanes(lanes: int, type_: str, pieces: int) -> None:
+    b = Builder()
+    x, y = (b.define(Memory.GLOBAL, f32, 1200, mutable=mutable) for mutable in (False, True))
+    at = b.binary(BinaryOp.MUL, b.index(Axis.GROUP, 0, 64, i32), b.const(12 if lanes == 3 else 8, i32))
+    b.store(y, at, b.load(x, at, lanes))
+    lines = written(b)
+    assert sum(f"{type_} const*" in line for line in lines) == pieces
+    assert sum(f"make_{type_}" in line for line in lines) == pieces
+
+
 @pytest.mark.parametrize("is_kept_inside", [True, False])
 def test_lanes_under_one_mask_are_accessed_at_once_where_there_is_something_to_read(is_kept_inside: bool) -> None:
     b = Builder()

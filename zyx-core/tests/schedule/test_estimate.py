@@ -13,6 +13,7 @@ from zyx.errors import ScheduleError
 from zyx.estimate import Weights, estimate
 from zyx.estimate.footprint import Pattern, Step, lines_taken
 from zyx.ir.nest import Kind
+from zyx.ir.pool import Pool
 from zyx.ops import ReduceOp
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.moves import Mark, Peel, Reorder, Split, apply_moves
@@ -105,6 +106,15 @@ def test_lines_a_power_of_two_apart_take_the_places_between_them():
     assert lines_taken(((1, 4096),), 64, 64, way) == 64
 
 
+def test_rows_that_are_looked_up_are_as_many_as_the_positions_they_are_read_at():
+    """p[q[(r0 * 64 + r1) // 400] * 400 + ...]: 64 points in a row read one row of p, or two."""
+    points = Pool().range(64, "r1")
+    at = Step(1, (points,), 100, moves=(1 / 400,))
+    rows = Step(1600, (points,), 5000, is_random=True, read_at=(at,))
+    assert rows.values({points: 64}) == pytest.approx(1 + 63 / 400)
+    assert dataclasses.replace(rows, read_at=(Step(1, (points,), 5000),)).values({points: 64}) == 64
+
+
 def test_windows_that_overlap_count_once():
     y, ky = object(), object()
     steps = (Step(4, (y,), 64), Step(4, (ky,), 5))
@@ -130,6 +140,7 @@ def test_groups_waves_threads_and_barriers_are_those_of_the_grid(gpu):
     found = estimate(apply_moves(nest, moves), gpu.info)
     assert (found.groups, found.threads, found.launches, found.barriers) == (256, 256, 1, 0)
     assert found.waves == -(-256 // (gpu.info.units * 2))
+    assert found.times["groups"] == pytest.approx(256 / gpu.info.units * assumed_rates(gpu.info).group_s, rel=0.5)
     rows = estimate(chosen(gpu, gpu.sum(empty(gpu, 64, 1 << 14), 1)), gpu.info)
     assert rows.barriers + rows.instructions.get("swap", 0) > 0
 

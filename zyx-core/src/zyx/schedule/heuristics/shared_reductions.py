@@ -74,7 +74,7 @@ def share_reductions(plan: Plan, info: DeviceInfo, *, is_alone: bool) -> bool:
     if any(isinstance(s, Scan) or (isinstance(s, Store) and s.serial) for s in nest.statements):
         return False
     parallel = common_ranges(nest)
-    shared = _shared_ranges(nest, parallel)
+    shared = shared_ranges(nest, parallel)
     if not shared:
         return is_alone and _share_two_ranges(plan, parallel, info)
     column = _column(nest, parallel, shared)
@@ -94,7 +94,7 @@ def common_ranges(nest: Nest) -> list[Range]:
     ]
 
 
-def _shared_ranges(nest: Nest, parallel: Sequence[Range]) -> list[Range]:
+def shared_ranges(nest: Nest, parallel: Sequence[Range]) -> list[Range]:
     """Return ranges of which every statement that is not parallel only has one, or none if there is no such choice.
 
     What is read side by side along a range makes it the better choice, then its size.
@@ -102,7 +102,7 @@ def _shared_ranges(nest: Nest, parallel: Sequence[Range]) -> list[Range]:
     inside = _inside(nest, parallel)
     if not inside:
         return []
-    weights = {range_: _contiguous_work(nest.statements, range_) for s in inside for range_ in s.order}
+    weights = {range_: contiguous_work(nest.statements, range_) for s in inside for range_ in s.order}
 
     def worth(range_: Range) -> tuple[int, int]:
         return weights[range_], range_.size
@@ -130,7 +130,7 @@ def _inside(nest: Nest, parallel: Sequence[Range]) -> list[Statement]:
     return inside if any(isinstance(s, Compute) and s.reduced for s in inside) else []
 
 
-def _contiguous_work(statements: Iterable[Statement], range_: Range) -> int:
+def contiguous_work(statements: Iterable[Statement], range_: Range) -> int:
     """Return how many elements are read by steps of one along a range."""
     return sum(work for step, work in _steps(statements, range_) if step == 1)
 
@@ -153,8 +153,8 @@ def _column(nest: Nest, parallel: Sequence[Range], shared: Sequence[Range]) -> R
     for range_ in shared:
         own = [statement for statement in combining if range_ in statement.order]
         scattered += _scattered_work(own, range_)
-        contiguous += _contiguous_work(own, range_)
-    rated = [(_scattered_work(combining, r), -_contiguous_work(combining, r), -i) for i, r in enumerate(parallel)]
+        contiguous += contiguous_work(own, range_)
+    rated = [(_scattered_work(combining, r), -contiguous_work(combining, r), -i) for i, r in enumerate(parallel)]
     if not rated or min(rated)[:2] >= (scattered, -contiguous):
         return None
     return parallel[-min(rated)[2]]
@@ -267,7 +267,7 @@ def _share_two_ranges(plan: Plan, parallel: Sequence[Range], info: DeviceInfo) -
     if not pairs:
         return False
     pair = max(pairs, key=lambda pair: pair[0].size * pair[1].size)
-    beside = max(pair, key=lambda range_: (_contiguous_work(inside, range_), range_.size))
+    beside = max(pair, key=lambda range_: (contiguous_work(inside, range_), range_.size))
     other = pair[0] if beside is pair[1] else pair[1]
     for range_ in parallel:
         plan.mark(range_, Kind.GROUP)
