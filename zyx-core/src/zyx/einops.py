@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["ZyxBackend"]
 
 
-class ZyxBackend(AbstractBackend):
+class ZyxBackend(AbstractBackend):  # type: ignore[misc, unused-ignore]  # einops may be absent where types are checked
     """The functions by which einops computes with tensors; those it has itself call methods of the same names."""
 
     framework_name = "zyx"
