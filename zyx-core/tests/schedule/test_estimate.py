@@ -8,10 +8,12 @@ import itertools
 import numpy as np
 import pytest
 
+from zyx import dtype as dtypes
 from zyx.backend.rates import assumed_rates
 from zyx.errors import ScheduleError
 from zyx.estimate import Weights, estimate
-from zyx.estimate.footprint import Pattern, Step, lines_taken
+from zyx.estimate.footprint import Pattern, Step, lines_taken, pattern_of
+from zyx.ir.expr import INDEX, Param
 from zyx.ir.nest import Kind
 from zyx.ir.pool import Pool
 from zyx.ops import ReduceOp
@@ -113,6 +115,20 @@ def test_rows_that_are_looked_up_are_as_many_as_the_positions_they_are_read_at()
     rows = Step(1600, (points,), 5000, is_random=True, read_at=(at,))
     assert rows.values({points: 64}) == pytest.approx(1 + 63 / 400)
     assert dataclasses.replace(rows, read_at=(Step(1, (points,), 5000),)).values({points: 64}) == 64
+
+
+def test_a_position_that_is_read_by_way_of_many_others_is_looked_at_once():
+    """Each of 60 positions is used twice by the next: 2**60 ways lead from the last one to the first."""
+    pool = Pool()
+    points = pool.range(64, "r0")
+    table = Param(0, dtypes.int64, 100, mutable=False)
+    index = pool.ref(points)
+    for _ in range(60):
+        read = pool.within(pool.convert(pool.read(table, index), INDEX), 100)
+        index = pool.add(pool.divide(read, 10), pool.scale(pool.modulo(read, 7), 10))
+    (*_, last) = pattern_of(table, 800, 8, index, (points,)).steps
+    assert last.is_random
+    assert last.ranges == (points,)
 
 
 def test_windows_that_overlap_count_once():

@@ -140,13 +140,18 @@ def pattern_of(
     array: object, nbytes: int, itemsize: int, index: Expr, ranges: Sequence[Range], mask: Expr | None = None
 ) -> Pattern:
     """Return the pattern of accesses at `index`, where `mask` holds; both depend on `ranges` only."""
-    steps = _steps_of(index, ranges, max(1, nbytes // itemsize), itemsize)
+    steps = _steps_of(index, ranges, max(1, nbytes // itemsize), itemsize, {})
     offset = index.constant * itemsize if isinstance(index, e.Affine) else 0
     return Pattern(array, nbytes, itemsize, steps, (offset,), 1.0 if mask is None else share_of(mask))
 
 
-def _steps_of(index: Expr, ranges: Sequence[Range], elements: int, itemsize: int) -> tuple[Step, ...]:
-    """Return the parts of a position in an array of so many elements, that with the smallest step first."""
+def _steps_of(
+    index: Expr, ranges: Sequence[Range], elements: int, itemsize: int, of_reads: dict[Expr, tuple[Step, ...]]
+) -> tuple[Step, ...]:
+    """Return the parts of a position in an array of so many elements, that with the smallest step first.
+
+    `of_reads` keeps those of positions that are read from memory, of which many may be read by way of the same ones.
+    """
     steps: list[Step] = []
     terms: Sequence[tuple[Expr, int]] = index.terms if isinstance(index, e.Affine) else ((index, 1),)
     for term, factor in terms if not isinstance(index, e.Literal) else ():
@@ -155,10 +160,10 @@ def _steps_of(index: Expr, ranges: Sequence[Range], elements: int, itemsize: int
         extent = mine[0].size if is_range and mine else min(term.high - term.low + 1, elements)
         moves = () if is_range else _moves(term, mine)
         sources = [] if is_range else _sources(term)
-        of_each = [
-            _steps_of(s.index, ranges, s.param.length, 1) if isinstance(s, e.Read) else (Step(1, mine, extent),)
-            for s in sources
-        ]
+        for read in sources:
+            if isinstance(read, e.Read) and read not in of_reads:
+                of_reads[read] = _steps_of(read.index, ranges, read.param.length, 1, of_reads)
+        of_each = [of_reads.get(source, (Step(1, mine, extent),)) for source in sources]
         read_at = max(of_each, key=lambda found: math.prod(step.extent for step in found), default=())
         steps.append(Step(abs(factor) * itemsize, mine, extent, bool(sources), moves, read_at))
     return tuple(sorted(steps, key=lambda step: step.nbytes))
@@ -203,10 +208,12 @@ def merged(patterns: Sequence[Pattern]) -> list[Pattern]:
 def _sources(root: Expr) -> list[Expr]:
     """Return what of an index comes from memory."""
     found: list[Expr] = []
-    stack = [root]
+    stack, seen = [root], {root}
     while stack:
         if isinstance(current := stack.pop(), e.Read | e.Ref | e.Opaque):
             found.append(current)
         else:
-            stack.extend(e.children(current))
+            new = [child for child in e.children(current) if child not in seen]
+            seen.update(new)
+            stack.extend(new)
     return found
