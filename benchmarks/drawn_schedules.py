@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from thread_specs import thread_seeds
 
 import zyx
 from zyx.errors import ScheduleError, UnsupportedError, VerifyError
@@ -31,6 +30,7 @@ from zyx.schedule.plan import Plan, simplify_ranges, work_of
 from zyx.schedule.products import product_seeds
 from zyx.schedule.seeds import neighbours, seeds
 from zyx.schedule.streaming import stream_stores
+from zyx.schedule.threads import thread_seeds
 from zyx.testing.schedules import random_schedule, written_out
 from zyx.tune.profile import Profile
 

@@ -54,7 +54,7 @@ GPU = device(
 CARD = {
     "units": 1, "max_group_threads": 256, "max_group_shape": (256, 256, 64), "warp_size": 32, "vector_bytes": 16,
     "lanes": (2, 4, 8), "registers": 255, "local_bytes": 49152, "cache_bytes": (1 << 17,), "subgroup_size": 32,
-    "swaps": frozenset({dtypes.float32, dtypes.int32}),
+    "swaps": frozenset({dtypes.float32, dtypes.int32}), "flops_per_s": 5e11, "bytes_per_s": 2.5e10,
 }  # fmt: skip
 
 

@@ -192,20 +192,6 @@ def test_threads_load_vectors_and_read_short_rows_once(device_with):
 
 
 @pytest.mark.parametrize(
-    ("width", "registers", "written_out", "loops"),
-    [(8192, 255, 8, 0), (8192, 32, 4, 3), (20 * 1024, 255, 10, 0), (100 * 1024, 255, 4, 3)],
-)
-def test_threads_keep_what_fits_of_a_row_and_load_some_of_longer_ones_at_a_time(
-    device_with, width, registers, written_out, loops
-):
-    bench = device_with(**DEVICES["threads with vectors"], registers=registers, cache_bytes=(1 << 15, 1 << 22))
-    (nest,) = bench.schedule(bench.softmax(bench.normal(64, width))).nests
-    chosen, _ = choose_schedule(nest, bench.info)
-    assert {range_.size for range_ in chosen.ranges if chosen.kind(range_) is Kind.REPEAT} == {written_out}
-    assert sum(isinstance(op, k.Loop) for op in lower(chosen, "rows").ops) == loops
-
-
-@pytest.mark.parametrize(
     ("depth", "is_combined", "by_rows"), [(17, False, True), (17, True, True), (60, False, False), (5, False, False)]
 )
 def test_large_results_of_short_sums_are_computed_row_by_row(device_with, depth, is_combined, by_rows):

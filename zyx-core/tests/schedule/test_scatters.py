@@ -131,11 +131,10 @@ class TestSchedules:
         places = 30_000
         _, updates = phases_of(bench, updates_of(bench, 40_001, columns, places, ReduceOp.SUM))
         nest, _ = choose_schedule(updates, bench.info)
-        (groups, *_), threads = lower(nest, "scatter").grid
-        assert threads == (256,)
-        assert groups == math.ceil(40_001 * columns / 256)
-        (atomic,) = (op for op in lower(nest, "scatter").ops if isinstance(op, k.Atomic))
-        assert atomic.op is ReduceOp.SUM
+        groups, (threads,) = lower(nest, "scatter").grid
+        assert threads % 32 == 0
+        assert math.prod(groups) * threads < 40_001 * columns + max(threads, 40_001)
+        assert {op.op for op in lower(nest, "scatter").ops if isinstance(op, k.Atomic)} == {ReduceOp.SUM}
 
     def test_processors_share_wide_rows_out(self, cpu):
         _, updates = phases_of(cpu, updates_of(cpu, 500, 191, 400, ReduceOp.SUM))

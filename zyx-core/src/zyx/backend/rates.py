@@ -16,7 +16,7 @@ _CACHES_OF_CARDS: Final = (4.0, 2.0)
 _UNITS_THAT_SATURATE: Final = 8
 #: Seconds.
 _LAUNCH_OF_PROCESSORS_S: Final = 2e-6
-_LAUNCH_OF_CARDS_S: Final = 5e-6
+_LAUNCH_OF_CARDS_S: Final = 1e-6
 _WAKE_S: Final = 8e-6
 _BARRIER_S: Final = 4e-8
 #: An H100, by kernels of 14,000 to 470,000 groups of 16 to 256 threads, which do little.

@@ -102,14 +102,17 @@ class Pattern:
                 groups.append((apart, count))
         return ((1, run), *groups)
 
-    def lines(self, counts: Mapping[Range, int], line_bytes: int) -> float:
+    def lines(self, counts: Mapping[Range, int], line_bytes: int, whole: float = 0.5) -> float:
         """Return how many lines are touched while ranges have so many points, no more than the array has."""
         most = max(1.0, self.nbytes / line_bytes)
-        return min(most, lines_of_runs(self.runs(counts), self.itemsize, line_bytes))
+        return min(most, lines_of_runs(self.runs(counts), self.itemsize, line_bytes, whole))
 
 
-def lines_of_runs(runs: Sequence[tuple[float, float]], itemsize: int, line_bytes: int) -> float:
-    """Return how many lines there are to what `Pattern.runs` found; runs begin anywhere in a line."""
+def lines_of_runs(runs: Sequence[tuple[float, float]], itemsize: int, line_bytes: int, whole: float = 0.5) -> float:
+    """Return how many lines there are to what `Pattern.runs` found; runs begin anywhere in a line.
+
+    `whole` is the part of the lines at the ends of runs that nothing else has: half, if other runs have the rest.
+    """
     (_, run), *groups = runs
     total = 1.0
     for apart, count in groups:
@@ -117,8 +120,8 @@ def lines_of_runs(runs: Sequence[tuple[float, float]], itemsize: int, line_bytes
             run += apart * (count - 1)
         else:
             total *= count
-    is_whole = not groups or run % line_bytes == 0
-    return total * max(1.0, run / line_bytes + (0.0 if is_whole else (line_bytes - itemsize) / line_bytes / 2))
+    is_whole = not groups or all(nbytes % line_bytes == 0 for nbytes in (run, *(apart for apart, _ in groups)))
+    return total * max(1.0, run / line_bytes + (0.0 if is_whole else (line_bytes - itemsize) / line_bytes * whole))
 
 
 def lines_taken(runs: Sequence[tuple[float, float]], lines: float, line_bytes: int, way_bytes: int) -> float:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 #: Bytes that move at a time: lines of processors, sectors of devices with threads.
 _LINE_BYTES: Final = 64
 _SECTOR_BYTES: Final = 32
+#: Bytes of a line of the first cache of devices with threads: it takes one at a time, however little is asked of it.
+_TAGGED_BYTES: Final = 128
 #: Places that caches of processors have for a line, of most: 8 to 16.
 _WAYS: Final = 8
 #: Threads of a unit that hide what each of them waits for; and 32-bit registers for each thread of the largest group.
@@ -227,16 +229,20 @@ def _levels_of_threads(layout: Layout, info: DeviceInfo, resident: int) -> tuple
     traffic = Traffic(layout, _SECTOR_BYTES)
     written = traffic.stored(streaming=False) + traffic.stored(streaming=True)
     whole = traffic.touched()
-    sectors = traffic.bytes_of_warps(info.warp_size)
+    warp = info.warp_size
+    stored = traffic.bytes_of_warps(warp, _SECTOR_BYTES, stores=True, each=True)
+    sectors = traffic.bytes_of_warps(warp, _SECTOR_BYTES, stores=False, each=False) + stored
+    lines = sum(traffic.bytes_of_warps(warp, _TAGGED_BYTES, stores=stores, each=True) for stores in (False, True))
     levels = []
     if len(info.cache_bytes) > 1:
         near, apart = traffic.into(info.cache_bytes[0] / resident, of_group=True)
         groups = layout.group_count
-        levels.append(Level("cache 1", sectors, 0.0, 0.0, 0.0, True, False))
-        nbytes, apart = min(sectors, near * groups), min(sectors, apart * groups)
+        levels.append(Level("cache 1", lines, 0.0, 0.0, 0.0, True, False))
+        # Stores pass the first cache, each by itself.
+        nbytes, apart = min(sectors, near * groups + max(0.0, stored - written)), min(sectors, apart * groups)
         levels.append(Level("cache 2", nbytes, apart, 0.0, 0.0, True, False))
     else:
-        levels.append(Level("cache 1", sectors, 0.0, 0.0, 0.0, True, False))
+        levels.append(Level("cache 1", lines, 0.0, 0.0, 0.0, True, False))
     last = info.cache_bytes[-1] if info.cache_bytes else 0
     nbytes, apart = traffic.into(last)
     nbytes = max(0.0, min(sectors, nbytes) - written)

@@ -13,6 +13,7 @@ import math
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.estimate.footprint import lines_of_runs, lines_taken
+from zyx.ir.nest import Kind
 from zyx.ir.powers import previous_power
 from zyx.lowering.tree import Loop, statements_in
 
@@ -69,11 +70,16 @@ class Traffic:
         ]
         return sum(self._lines(access, self._layout.groups) for access in found) * self._line_bytes
 
-    def bytes_of_warps(self, threads: int) -> float:
-        """Return the bytes of the sectors that all accesses to buffers touch, warp by warp of so many threads."""
+    def bytes_of_warps(self, threads: int, line_bytes: int, *, stores: bool, each: bool) -> float:
+        """Return the bytes of the lines that all loads, or stores, touch, warp by warp of so many threads.
+
+        With `each`, of points that are written out each has its lines, but for what is the same at several of them.
+        """
         total = 0.0
         for statement, accesses in self._layout.accesses.items():
             counts, left = self._layout.at_once(statement), threads
+            kinds = (Kind.UNROLL, Kind.REPEAT) if each else ()
+            steps = {range_: counts.pop(range_) for range_ in [*counts] if self._layout.nest.kind(range_) in kinds}
             for axis in self._layout.axes:
                 mine = next((range_ for range_ in statement.order if range_ in axis), None)
                 if mine is not None:
@@ -83,9 +89,11 @@ class Traffic:
             for range_ in self._layout.loops(statement):
                 warps *= range_.size
             for access in accesses:
-                if not self._is_own(access):
-                    total += access.pattern.lines(counts, self._line_bytes) * access.pattern.share * warps
-        return total * self._line_bytes
+                if access.is_store == stores and not self._is_own(access):
+                    points = access.pattern.lines(steps, access.pattern.itemsize)
+                    lines = access.pattern.lines(counts, line_bytes, whole=1.0) * points
+                    total += lines * access.pattern.share * warps
+        return total * line_bytes
 
     def _is_own(self, access: Access) -> bool:
         return access.pattern.array not in self._layout.nest.params

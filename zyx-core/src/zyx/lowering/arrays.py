@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -63,6 +64,7 @@ class Arrays:
     axes: list[Axis]
 
 
+@functools.lru_cache(maxsize=4)  # a schedule that is looked at is asked several times, and then no more
 def arrays_of(nest: Nest) -> Arrays | None:
     """Return the arrays of a nest, None of a schedule that lowering refuses."""
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.accesses import combined_ranges, serial_ranges
+from zyx.ir.accesses import below, combined_ranges, serial_ranges
 from zyx.ir.nest import Compute, Kind, Store
 from zyx.schedule.facts import operations
-from zyx.schedule.moves import Apart, Nested, Stage
+from zyx.schedule.moves import Apart, Nested, Reorder, Stage
 from zyx.schedule.moves.ranges import find_statement, statement_labels
 from zyx.schedule.moves.values import reads_of_value
 from zyx.schedule.plan import work_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
-    from zyx.ir.nest import Statement
+    from zyx.ir.nest import Nest, Statement
     from zyx.schedule.plan import Plan
     from zyx.schedule.spec import Part, Place, Spec, Staged
 
@@ -42,7 +42,8 @@ def apply(plan: Plan, spec: Spec, info: DeviceInfo) -> None:
     """
     for move in spec.first:
         plan.do(move)
-    parts = {cut.range: _cut(plan, plan.range(cut.range), cut.parts) for cut in spec.cuts}
+    meet = _groups_that_meet(plan.nest, spec)
+    parts = {c.range: _cut(plan, plan.range(c.range), c.parts, is_masked=c.range in meet) for c in spec.cuts}
 
     def at(places: Sequence[Place]) -> list[Range]:
         found = [
@@ -61,11 +62,30 @@ def apply(plan: Plan, spec: Spec, info: DeviceInfo) -> None:
             plan.mark(range_, Kind.GROUP)
     for staged in spec.staged:
         _stage(plan, staged, at(staged.tile), None if staged.turned is None else at((staged.turned,)))
-    for range_ in [r for r in plan.nest.ranges if plan.nest.kind(r) is Kind.LOCAL]:
+    threads = [range_ for range_ in plan.nest.ranges if plan.nest.kind(range_) is Kind.LOCAL]
+    _combine_threads_last(plan)
+    for range_ in threads:
         swap_along(plan, range_, info)
+    if threads:
+        _read_first(plan)
     _set_results_apart(plan)
     # Other parts of a line that a tile of results stores in parts come with the next tile, too late.
     stream_stores(plan, info, by_lines=spec.groups is not None)
+
+
+def _combine_threads_last(plan: Plan) -> None:
+    """Put loops that go on combining inside of all others where threads combine what they have after these."""
+    for statement, label in statement_labels(plan.nest).items():
+        combined = combined_ranges(statement) if isinstance(statement, Compute) else ()
+        if any(plan.nest.kind(range_) is Kind.LOCAL for range_ in combined):
+            kinds = [
+                (Kind.GROUP, Kind.LOOP).index(k) if (k := plan.nest.kind(r)) in (Kind.GROUP, Kind.LOOP) else 2
+                for r in statement.order
+            ]
+            keys = {r: (kind, kind == 1 and r in combined) for r, kind in zip(statement.order, kinds, strict=True)}
+            wanted = sorted(statement.order, key=keys.__getitem__)
+            if tuple(wanted) != statement.order:
+                plan.do(Reorder(label, tuple(range_.label for range_ in wanted)))
 
 
 def _set_results_apart(plan: Plan) -> None:
@@ -114,19 +134,45 @@ def _reads(statements: Mapping[Statement, str], label: str, staged: Staged) -> b
     return isinstance(statement, Compute) and any(r.param.number == staged.param for r in reads_of_value(statement))
 
 
-def _cut(plan: Plan, range_: Range, parts: Sequence[Part]) -> list[Range | None]:
+def _groups_that_meet(nest: Nest, spec: Spec) -> set[str]:
+    """Return the ranges whose groups have threads that meet: outside of branches, so that all are written once."""
+    combined = {range_.label for statement in nest.statements for range_ in combined_ranges(statement)}
+    local = {cut.range for cut in spec.cuts if any(part.kind is Kind.LOCAL for part in cut.parts)}
+    return {place.range for place in spec.groups or ()} if combined & local else set()
+
+
+def _read_first(plan: Plan) -> None:
+    """Let a thread read what it needs for all points that it stores before it stores the first.
+
+    Compilers leave a load behind a store that is written in front of it, as both might be of one place.
+    """
+    (first, *others) = plan.nest.statements
+    several = [range_ for range_ in first.order if plan.nest.kind(range_) is Kind.UNROLL]
+    if others or not isinstance(first, Store) or first.combine is not None or first.serial or len(several) != 1:
+        return
+    while reads := [r for r in reads_of_value(plan.nest.statements[-1]) if r.free & several[0].bit]:
+        known = set(reads)
+        read = next(r for r in reads if known.isdisjoint(below(r.index)))
+        same = [other for other in reads_of_value(plan.nest.statements[-1]) if other.param is read.param]
+        plan.do(Stage("s0", read.param.number, (), same.index(read)))
+
+
+def _cut(plan: Plan, range_: Range, parts: Sequence[Part], *, is_masked: bool) -> list[Range | None]:
     """Cut a range, and return the loop that is left, if there is one, and its parts; None for parts of one point.
 
-    What is written out is cut off first, and the loops around it then: so masks stay in the last point of all.
+    What is written out is cut off first, and the loops around it then: so masks stay in the last point of all, which
+    is written apart but where all points are to be masked.
     """
     outside = max((number + 1 for number, part in enumerate(parts) if part.kind is Kind.LOOP), default=0)
     points = math.prod(part.points for part in parts[outside:])
     loop: Range | None = range_
     found: list[Range | None] = []
-    if range_.size == points:
+    # Steps of threads that are more than there is are as many as there is.
+    takes_rest = range_.size < points and parts[outside].points > 1 and _are_steps_of_threads(parts[outside:])
+    if range_.size == points or takes_rest:
         loop, block = None, range_
     elif points > 1:
-        loop, block = plan.split(range_, points)
+        loop, block = (plan.split_masked if is_masked else plan.split)(range_, points)
     for part in parts[outside:]:
         points //= part.points
         if part.points == 1:
@@ -146,6 +192,10 @@ def _cut(plan: Plan, range_: Range, parts: Sequence[Part]) -> list[Range | None]
             loop, inner = plan.split(loop, part.points)
         found.insert(0, inner)
     return [loop, *found]
+
+
+def _are_steps_of_threads(parts: Sequence[Part]) -> bool:
+    return len(parts) > 1 and parts[0].kind is Kind.REPEAT and parts[1].kind is Kind.LOCAL
 
 
 # ---- groups

@@ -13,14 +13,19 @@ What even the last one does not fit, such as arrays that no thread may have, is 
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from zyx.errors import ScheduleError
 from zyx.ir.accesses import serial_ranges
 from zyx.ir.nest import Kind
 from zyx.schedule.apply import parallel_ranges
-from zyx.schedule.choose import choose_schedule, schedule_plainly
-from zyx.schedule.heuristics.private_arrays import keep_arrays_small
+from zyx.schedule.choose import choose_schedule
 from zyx.schedule.plan import Plan, simplify_ranges
+from zyx.schedule.private_arrays import keep_arrays_small
+from zyx.schedule.search import applied
+from zyx.schedule.seeds import seeds
+from zyx.schedule.threads import THREADS_TOGETHER, thread_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,13 +58,13 @@ def _chosen(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[Mo
 def _general(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[Move]]:
     plan = Plan(nest)
     simplify_ranges(plan)
-    if info.max_group_threads > 1:
-        from zyx.schedule.heuristics.threads import schedule_threads
-
-        schedule_threads(plan, info, can_meet=False, is_alone=is_alone)
-        keep_arrays_small(plan, info)
-    else:
-        schedule_plainly(plan, info)
+    most = 0 if is_alone else THREADS_TOGETHER
+    has_threads = info.max_group_threads > 1
+    specs = thread_seeds(plan.nest, info, can_meet=False, most=most) if has_threads else seeds(plan.nest, info)
+    for spec in specs:
+        with contextlib.suppress(ScheduleError):
+            plan = applied(plan, spec, info, most)
+            break
     return plan.nest, plan.moves
 
 

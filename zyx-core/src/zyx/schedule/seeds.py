@@ -54,8 +54,14 @@ def seeds(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
 
 
 def neighbours(nest: Nest, spec: Spec) -> Iterator[Spec]:
-    """Yield specs with half and twice the points of each part but vectors, as far as so much may be written out."""
+    """Yield specs with half and twice the points of each part but vectors, as far as so much may be written out.
+
+    What is written out as a whole stays so.
+    """
+    sizes = {range_.label: range_.size for range_ in nest.ranges}
     for number, cut in enumerate(spec.cuts):
+        if len(cut.parts) == 1 and cut.parts[0].kind is not Kind.LOCAL and cut.points == sizes.get(cut.range):
+            continue
         for part, (points, kind) in enumerate(cut.parts):
             if kind is Kind.VECTOR:
                 continue

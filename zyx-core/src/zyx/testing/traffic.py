@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zyx.semantics import Array
 
 SECTOR_BYTES: Final = 32
+LINE_BYTES: Final = 128
 WARP: Final = 32
 BANKS: Final = 32
 _WORD_BYTES: Final = 4
@@ -37,11 +38,13 @@ class Traffic:
 
     Attributes:
         sectors: Sectors of memory that its accesses touch, warp by warp, of each param.
+        lines: The same, of lines of the first cache.
         conflicts: How many times more than once its warps had to turn to local memory for an access, in all.
     """
 
     def __init__(self) -> None:
         self.sectors: Counter[int] = Counter()
+        self.lines: Counter[int] = Counter()
         self.conflicts = 0
 
     def waste(self, kernel: Kernel) -> float:
@@ -84,6 +87,8 @@ class _Counted(Executable):
         touched = np.unique(warps * units + unit)  # pairs as numbers, which are sorted much faster
         if not is_local:
             self.traffic.sectors[number] += len(touched)
+            lines = touched // units * units + touched % units // (LINE_BYTES // SECTOR_BYTES)
+            self.traffic.lines[number] += len(np.unique(lines))
             return
         turns = Counter(zip((touched // units).tolist(), (touched % units % BANKS).tolist(), strict=True))
         most: dict[int, int] = {}

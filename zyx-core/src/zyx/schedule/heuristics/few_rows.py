@@ -13,18 +13,18 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.accesses import step_along
-from zyx.ir.nest import Compute, Kind
-from zyx.ir.powers import previous_power
-from zyx.schedule.heuristics.shared_reductions import lanes_along, share_rows
+from zyx.ir.nest import Kind
+from zyx.ir.powers import next_power, previous_power
+from zyx.schedule.facts import whole_lanes
+from zyx.schedule.spec import Cut, Part, Place, Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range, Read
     from zyx.ir.nest import Nest
     from zyx.schedule.contraction import Contraction
-    from zyx.schedule.plan import Plan
 
 #: Most rows for which threads share each column of a product, and how many columns keep a unit busy.
 FEW_ROWS: Final = 8
@@ -32,16 +32,14 @@ COLUMNS_OF_A_UNIT: Final = 4
 #: Most numbers that a thread adds up to, and fewest points of a line.
 _MOST_ACCUMULATORS: Final = 32
 _SHORTEST_LINE: Final = 64
+#: Threads of a group.
+_THREADS: Final = 256
 
 
-def schedule_few_rows(plan: Plan, found: Contraction, info: DeviceInfo) -> bool:
-    """Schedule the nest of `plan`, whose sum of products is `found`, if it is of few rows, and of lines of memory.
-
-    Returns:
-        Whether it is; if not, the plan is as it was.
-    """
-    if not found.is_by_results or len(found.reads) != 2:
-        return False
+def few_rows_seeds(nest: Nest, found: Contraction, info: DeviceInfo) -> Iterator[Spec]:
+    """Yield schedules of a nest whose sum of products is `found`, if it is of few rows, and of lines of memory."""
+    if not found.is_by_results or len(found.reads) != 2 or len(info.max_group_shape) < 2:
+        return
     x, y = found.reads
     sides = found.sides(x, y)
     for rows, columns, lines in (sides.rows, sides.columns, y), (sides.columns, sides.rows, x):
@@ -49,23 +47,25 @@ def schedule_few_rows(plan: Plan, found: Contraction, info: DeviceInfo) -> bool:
         if depth is not None and _are_few(rows, columns, info):
             break
     else:
-        return False
-    lanes = lanes_along(plan.nest, depth, info)
+        return
+    lanes = whole_lanes(nest, depth, info)
     several = previous_power(max(1, _MOST_ACCUMULATORS // (lanes * _count(rows))))
     while several > 1 and _count(columns) < several * COLUMNS_OF_A_UNIT * info.units:
         several //= 2
-    written_out = [*rows]
-    if several > 1:
-        written_out.insert(0, plan.split_masked(columns[-1], several)[1])
-    for range_ in written_out:
-        plan.mark(range_, Kind.UNROLL)
-    value = found.statement.value.number
-    parallel = [range_ for range_ in _sum(plan.nest, value).value.ranges if range_ not in written_out]
-    share_rows(plan, parallel, [depth], info, is_alone=True)
-    reduced = _sum(plan.nest, value).reduced
-    vectors = [range_ for range_ in reduced if plan.nest.kind(range_) is Kind.VECTOR]
-    plan.order([*(range_ for range_ in reduced if range_ not in vectors), *written_out, *vectors])
-    return True
+    column = columns[-1]
+    threads = min(next_power(-(-depth.size // lanes)), _THREADS)
+    for along in dict.fromkeys((min(threads, max(info.warp_size, 1)), threads)):
+        beside = min(_THREADS // along, info.max_group_shape[1], previous_power(column.size))
+        cuts = (
+            Cut(column.label, (Part(beside, Kind.LOCAL), Part(several, Kind.UNROLL))),
+            Cut(depth.label, (Part(along, Kind.LOCAL), Part(lanes, Kind.VECTOR))),
+            *(Cut(row.label, (Part(row.size, Kind.UNROLL),)) for row in rows),
+        )
+        groups = tuple(Place(r.label, 0) for r in found.statement.value.ranges if r not in rows)
+        loops = [Place(r.label, 0) for r in sides.depth if r is not depth]
+        both = [Place(depth.label, 0), Place(column.label, 1), Place(depth.label, 1)]
+        written_out = [*(Place(row.label, 1) for row in rows), Place(column.label, 2), Place(depth.label, 2)]
+        yield Spec(cuts, (*groups, *loops, *both, *written_out), groups=groups)
 
 
 def _line(depth: Sequence[Range], read: Read) -> Range | None:
@@ -80,7 +80,3 @@ def _are_few(rows: Sequence[Range], columns: Sequence[Range], info: DeviceInfo) 
 
 def _count(ranges: Sequence[Range]) -> int:
     return math.prod(range_.size for range_ in ranges)
-
-
-def _sum(nest: Nest, number: int) -> Compute:
-    return next(s for s in nest.statements if isinstance(s, Compute) and s.value.number == number)

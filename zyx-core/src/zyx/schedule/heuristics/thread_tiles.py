@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import ScheduleError
 from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind
-from zyx.schedule.heuristics.elementwise import part_of_a_point
 from zyx.schedule.heuristics.panels import stage_factor
 from zyx.schedule.moves.values import conversion_of
+from zyx.schedule.threads import part_of_a_point
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,107 @@
+"""Search a few schedules of a nest, without measuring, for that which is expected to take least."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Final
+
+from zyx.errors import ScheduleError
+from zyx.estimate import estimate
+from zyx.lowering.arrays import arrays_of, local_bytes
+from zyx.schedule.apply import apply
+from zyx.schedule.bound import least_seconds
+from zyx.schedule.private_arrays import keep_arrays_small
+from zyx.schedule.seeds import neighbours
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from zyx.backend.info import DeviceInfo
+    from zyx.ir.nest import Nest
+    from zyx.schedule.plan import Plan
+    from zyx.schedule.spec import Spec
+
+#: Schedules that are looked at, at most: each takes about a millisecond.
+_MOST: Final = 24
+#: The part of an estimate that another has to be less than to be the lesser one.
+_LESS: Final = 0.95
+#: How many times the least that a kernel can take its estimate may be for no more schedules to be looked at.
+_NEAR: Final = 1.1
+
+
+def search(
+    plan: Plan,
+    info: DeviceInfo,
+    specs: Iterable[Spec],
+    variants: Callable[[Spec], Iterable[Spec]] | None = None,
+    *,
+    most_threads: int = 0,
+    most_seconds: float = math.inf,
+) -> None:
+    """Schedule the nest of `plan` by the best of `specs`, of the variants of that, and of the neighbours of those.
+
+    Args:
+        plan: A plan whose ranges are simplified. It stays as it is where no spec does.
+        info: The device.
+        specs: The likeliest first.
+        variants: Returns what to look at beside the best one of `specs`.
+        most_threads: Threads that a group may have; 0 for as many as the device allows.
+        most_seconds: What a schedule has to be faster than.
+    """
+    looked_at: dict[Spec, Plan | None] = {}
+    best: Spec | None = None
+    shortest = most_seconds / _LESS
+
+    def look(spec: Spec) -> bool:
+        """Look at a spec, and return whether nothing can be much better."""
+        nonlocal best, shortest
+        if spec in looked_at:
+            return False
+        try:
+            other = applied(plan, spec, info, most_threads)
+            found = estimate(other.nest, info)
+        except ScheduleError:
+            looked_at[spec] = None
+            return False
+        looked_at[spec] = other
+        if found.seconds < _LESS * shortest:
+            best, shortest = spec, found.seconds
+        return found.seconds <= _NEAR * least_seconds(found, plan.nest)
+
+    is_near = any(look(spec) for spec in specs)
+    if best is not None and variants is not None and not is_near:
+        is_near = any(look(spec) for spec in variants(best))
+    start: Spec | None = None
+    while not is_near and best is not None and best is not start and len(looked_at) < _MOST:
+        start = best
+        around = itertools.islice(neighbours(plan.nest, start), _MOST - len(looked_at))
+        is_near = any(look(spec) for spec in around)
+    chosen = None if best is None else looked_at[best]
+    if chosen is not None:
+        plan.become(chosen)
+
+
+def applied(plan: Plan, spec: Spec, info: DeviceInfo, most_threads: int = 0) -> Plan:
+    """Return a copy of `plan` that is scheduled as a spec says.
+
+    Raises:
+        ScheduleError: The spec does not fit the nest, or takes more than a group has.
+    """
+    other = plan.copy()
+    apply(other, spec, info)
+    if not spec.staged:  # the arrays of which are wanted
+        keep_arrays_small(other, info)
+    if not has_room(other.nest, info, most_threads):
+        raise ScheduleError("this takes more threads, or local memory, than a group has")
+    return other
+
+
+def has_room(nest: Nest, info: DeviceInfo, most_threads: int = 0) -> bool:
+    """Whether a grid of the device has so many groups, and a group so many threads and the local memory for them."""
+    found = arrays_of(nest)
+    sizes = [axis[0].size for axis in found.axes] if found is not None else []
+    most = most_threads or info.max_group_threads
+    fits = len(sizes) <= len(info.max_group_shape) and all(map(int.__le__, sizes, info.max_group_shape))
+    fits = fits and math.prod(range_.size for range_ in nest.grid) <= math.prod(info.max_groups)
+    return fits and math.prod(sizes) <= most and local_bytes(nest) <= info.local_bytes
