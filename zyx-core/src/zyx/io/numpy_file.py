@@ -15,7 +15,6 @@ import math
 import sys
 import tokenize
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -23,8 +22,9 @@ from typing import IO, TYPE_CHECKING, Final
 import numpy as np
 
 from zyx.dtype import as_dtype
-from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError, ZyxError
+from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError
 from zyx.functions.operands import is_tensor
+from zyx.io.archive import check_member, opened, stored_at
 from zyx.io.replacing import replacing
 from zyx.runtime.lazy import file_of, leaf_of_file
 from zyx.runtime.runtime import current
@@ -40,12 +40,8 @@ if TYPE_CHECKING:
     from zyx.shape import Shape
 
 _SUFFIX: Final = ".npy"
-#: How many bytes deflate makes of one at most: what promises more is no archive of NumPy.
-_MOST_INFLATED: Final = 1032
 #: NumPy reads headers of up to 10,000 bytes.
 _MOST_HEADER_BYTES: Final = 10_240
-_LOCAL_BYTES: Final = 30
-_LOCAL_MAGIC: Final = b"PK\x03\x04"
 
 
 def load_npy(path: str | os.PathLike[str], device: str | None = None) -> Tensor:
@@ -57,7 +53,7 @@ def load_npy(path: str | os.PathLike[str], device: str | None = None) -> Tensor:
         TransferError: The file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first.
     """
-    _check_host(path)
+    check_host(path)
     disk = file_of(current(), path)
     try:
         with Path(path).open("rb") as file:
@@ -84,28 +80,19 @@ def load_npz(
         TransferError: The file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first.
     """
-    _check_host(path)
+    check_host(path)
     disk = file_of(current(), path)
-    try:
-        with Path(path).open("rb") as file, zipfile.ZipFile(file) as archive:
-            members = _members(path, archive)
-            missing = [name for name in names or () if name not in members]
-            if missing:
-                raise FormatError(f"{path} has no array {', '.join(map(repr, missing))}; it has {', '.join(members)}")
-            wanted = members if names is None else set(names)
-            return {
-                name: _member(disk, file, archive, member, f"{path}: array {name!r}", device)
-                for name, member in members.items()
-                if name in wanted
-            }
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        if isinstance(error, ZyxError):
-            raise
-        raise FormatError(f"{path}: no archive of arrays, or a damaged one: {error}") from error
-    except OSError as error:
-        if isinstance(error, ZyxError):
-            raise
-        raise _unreadable(path, error) from error
+    with opened(path, "arrays") as (file, archive):
+        members = _members(path, archive)
+        missing = [name for name in names or () if name not in members]
+        if missing:
+            raise FormatError(f"{path} has no array {', '.join(map(repr, missing))}; it has {', '.join(members)}")
+        wanted = members if names is None else set(names)
+        return {
+            name: _member(disk, file, archive, member, f"{path}: array {name!r}", device)
+            for name, member in members.items()
+            if name in wanted
+        }
 
 
 def save_npy(path: str | os.PathLike[str], array: object) -> None:
@@ -160,10 +147,7 @@ def _members(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> dict[str
 def _member(
     disk: DiskFile, file: IO[bytes], archive: zipfile.ZipFile, member: zipfile.ZipInfo, what: str, device: str | None
 ) -> Tensor:
-    if member.flag_bits & 1:
-        raise FormatError(f"{what} is encrypted")
-    if member.file_size > _MOST_INFLATED * member.compress_size:
-        raise FormatError(f"{what} would have {member.file_size} bytes, out of {member.compress_size}")
+    check_member(member, what)
     with archive.open(member) as stream:
         start = stream.read(_MOST_HEADER_BYTES)
         dtype, shape, is_fortran, header_bytes = _header(start, what)
@@ -174,15 +158,7 @@ def _member(
             if len(data) != left:
                 raise FormatError(f"{what} has {len(data)} bytes of values, and its archive says {left}")
             return _inflated(data, dtype, shape, device, is_fortran=is_fortran)
-    if member.compress_size != member.file_size:
-        raise FormatError(f"{what} is stored, with {member.compress_size} bytes for {member.file_size}")
-    file.seek(member.header_offset)
-    local = file.read(_LOCAL_BYTES)
-    if len(local) < _LOCAL_BYTES or not local.startswith(_LOCAL_MAGIC):
-        raise FormatError(f"{what} has no header at byte {member.header_offset}")
-    skipped = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
-    begin = member.header_offset + _LOCAL_BYTES + skipped + header_bytes
-    _check_size(what, dtype, shape, disk.nbytes - begin)
+    begin = stored_at(file, member, what, disk.nbytes) + header_bytes
     return _lazy(disk, begin, dtype, shape, device, is_fortran=is_fortran)
 
 
@@ -245,7 +221,8 @@ def _array(what: str, value: object) -> Array:
     return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).reshape(np.shape(array))
 
 
-def _check_host(path: str | os.PathLike[str]) -> None:
+def check_host(path: str | os.PathLike[str]) -> None:
+    """Raise an `UnsupportedError` if this machine stores numbers in another order than files do."""
     if sys.byteorder != "little":
         raise UnsupportedError(f"{path} holds little-endian numbers, which this machine does not compute with")
 
