@@ -6,6 +6,6 @@ from zyx.io.safetensors_file import load_safetensors, read_metadata, save_safete
 from zyx.io.torch_file import load_torch
 
 __all__ = [
-    "SupportsStateDict", "from_file", "load", "load_npy", "load_npz", "load_safetensors", "load_torch", "read_metadata", "save",
-    "save_npy", "save_npz", "save_safetensors",
+    "SupportsStateDict", "from_file", "load", "load_npy", "load_npz", "load_safetensors", "load_torch",
+    "read_metadata", "save", "save_npy", "save_npz", "save_safetensors",
 ]  # fmt: skip

@@ -5,7 +5,8 @@
 
 Loading reads the header only. The values of a tensor are read when something needs them; a slice of consecutive
 elements, such as rows of a matrix, is all that is read of a tensor of which nothing else is needed. So the file must
-stay as it is while such tensors are around; what was read is not read again.
+stay as it is while such tensors are around, and a read of one that was replaced or written to is a `FileChangedError`;
+what was read is not read again.
 """
 
 from __future__ import annotations

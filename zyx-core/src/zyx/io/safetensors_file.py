@@ -39,13 +39,13 @@ def load_safetensors(
     """
     if sys.byteorder != "little":
         raise UnsupportedError(f"{path} holds little-endian numbers, which this machine does not compute with")
+    runtime = current()
+    file = file_of(runtime, path)  # before the header is read: of a file that is replaced in between, no value is read
     header = read_header(path)
     missing = [name for name in names or () if name not in header.entries]
     if missing:
         raise FormatError(f"{path} has no tensor {', '.join(map(repr, missing))}; it has {', '.join(header.entries)}")
-    runtime = current()
     place = runtime.default_device if device is None else runtime.device_name(device)
-    file = file_of(runtime, path)
     tensors: dict[str, Tensor] = {}
     wanted = header.entries if names is None else set(names)
     for name, entry in header.entries.items():
