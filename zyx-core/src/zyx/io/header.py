@@ -7,7 +7,7 @@
 
 Files come from anywhere. The safetensors package judges first whether one is well formed; what it accepts, and why it
 does not accept something, is looked at again here, to say which tensor is wrong and how, and because two things pass
-there: names that come twice, and dtypes that we have not.
+there: names that come twice, and dtypes that we have not. Of these, numbers of 8 bits are read as float32.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from safetensors import SafetensorError, safe_open
 
 from zyx import dtype as dtypes
 from zyx.errors import FormatError, TransferError
+from zyx.io.float8 import FLOATS8
 
 if TYPE_CHECKING:
     import os
@@ -125,10 +126,10 @@ def _parse(path: str | os.PathLike[str]) -> Header:
     except OSError as error:
         raise TransferError(f"{path} cannot be read: {error.strerror}") from error
     try:
-        found = json.loads(text, object_pairs_hook=_Pairs)
+        found = json.loads(text, object_pairs_hook=Pairs)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: the header is no JSON: {error}") from error
-    if not isinstance(found, _Pairs):
+    if not isinstance(found, Pairs):
         raise FormatError(f"{path}: the header is a {type(found).__name__}, not an object of tensors")
     start = _LENGTH_BYTES + length
     entries: dict[str, Entry] = {}
@@ -144,18 +145,18 @@ def _parse(path: str | os.PathLike[str]) -> Header:
     return Header(entries, metadata)
 
 
-class _Pairs(list[tuple[str, Any]]):
+class Pairs(list[tuple[str, Any]]):
     """A JSON object as its pairs, in which a name may come twice."""
 
 
 def _texts(path: str | os.PathLike[str], value: object) -> dict[str, str]:
-    if not isinstance(value, _Pairs) or not all(isinstance(text, str) for _, text in value):
+    if not isinstance(value, Pairs) or not all(isinstance(text, str) for _, text in value):
         raise FormatError(f"{path}: {_METADATA} is not an object of texts")
     return dict(value)
 
 
 def _entry(path: str | os.PathLike[str], name: str, value: object, start: int, total: int) -> Entry:
-    fields = dict(value) if isinstance(value, _Pairs) else {}
+    fields = dict(value) if isinstance(value, Pairs) else {}
     if fields.keys() != _FIELDS:
         raise _fault(path, name, "is not described by dtype, shape and data_offsets")
     dtype, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
@@ -168,9 +169,9 @@ def _entry(path: str | os.PathLike[str], name: str, value: object, start: int, t
     begin, nbytes = start + offsets[0], offsets[1] - offsets[0]
     if begin + nbytes > total:
         raise _fault(path, name, f"reaches to byte {begin + nbytes} of a file of {total} bytes; the file is cut off")
-    known = DTYPES.get(dtype)
-    if known is not None and math.prod(shape) * known.itemsize != nbytes:
-        takes = math.prod(shape) * known.itemsize
+    itemsize = 1 if dtype in FLOATS8 else DTYPES[dtype].itemsize if dtype in DTYPES else None
+    if itemsize is not None and math.prod(shape) * itemsize != nbytes:
+        takes = math.prod(shape) * itemsize
         raise _fault(path, name, f"has {nbytes} bytes, and {dtype} of shape {tuple(shape)} takes {takes}")
     return Entry(dtype, tuple(shape), begin, nbytes)
 

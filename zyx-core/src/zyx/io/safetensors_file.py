@@ -14,6 +14,7 @@ from zyx import dtype as dtypes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError
 from zyx.functions.operands import is_tensor
+from zyx.io.float8 import FLOATS8, decoded
 from zyx.io.header import DTYPES, RESERVED, read_header
 from zyx.io.replacing import replacing
 from zyx.runtime.lazy import file_of, leaf_of_file
@@ -31,6 +32,8 @@ def load_safetensors(
     path: str | os.PathLike[str], names: Collection[str] | None = None, device: str | None = None
 ) -> dict[str, Tensor]:
     """Return the tensors in a file by name, in the order of the file, without reading their values; see `zyx.io.load`.
+
+    Numbers of 8 bits, such as F8_E4M3, are given as float32.
 
     Raises:
         FormatError: The file is not well formed, a tensor has a dtype that we have not, or one of `names` is missing.
@@ -51,13 +54,14 @@ def load_safetensors(
     for name, entry in header.entries.items():
         if name not in wanted:
             continue
-        dtype = DTYPES.get(entry.dtype)
+        dtype = dtypes.uint8 if entry.dtype in FLOATS8 else DTYPES.get(entry.dtype)
         if dtype is None:
             raise FormatError(
-                f"{path}: tensor {name!r} has dtype {entry.dtype}; there are {', '.join(DTYPES)}. "
+                f"{path}: tensor {name!r} has dtype {entry.dtype}; there are {', '.join((*DTYPES, *FLOATS8))}. "
                 "Others can be loaded without it, by `names`"
             )
-        tensors[name] = Tensor.of(leaf_of_file(runtime, file, entry.begin, entry.shape, dtype, place), runtime)
+        tensor = Tensor.of(leaf_of_file(runtime, file, entry.begin, entry.shape, dtype, place), runtime)
+        tensors[name] = decoded(tensor, entry.dtype) if entry.dtype in FLOATS8 else tensor
     return tensors
 
 
