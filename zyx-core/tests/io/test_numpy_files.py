@@ -179,7 +179,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
-def test_load_and_save_say_who_reads_these_files(name, tmp_path):
-    for call in (lambda: io.load(tmp_path / name), lambda: io.save(tmp_path / name, {"x": zyx.ones(1)})):
-        with pytest.raises(FormatError, match="see load_npy, load_npz, save_npy and save_npz"):
-            call()
+def test_save_says_who_writes_these_files(name, tmp_path):
+    with pytest.raises(FormatError, match="see save_npy and save_npz"):
+        io.save(tmp_path / name, {"x": zyx.ones(1)})

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.shape import Shape
 
-_LENGTH_BYTES: Final = 8
+LENGTH_BYTES: Final = 8
 #: What the safetensors package accepts.
 _MOST_HEADER_BYTES: Final = 100_000_000
 _METADATA: Final = "__metadata__"
@@ -116,8 +116,8 @@ def _parse(path: str | os.PathLike[str]) -> Header:
         with Path(path).open("rb") as file:
             total = file.seek(0, 2)
             file.seek(0)
-            length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-            if total < _LENGTH_BYTES or length > min(total - _LENGTH_BYTES, _MOST_HEADER_BYTES):
+            length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+            if total < LENGTH_BYTES or length > min(total - LENGTH_BYTES, _MOST_HEADER_BYTES):
                 raise FormatError(
                     f"{path}: the header would have {length} bytes, and the file has {total}; it is cut off, or no "
                     "safetensors file"
@@ -131,7 +131,7 @@ def _parse(path: str | os.PathLike[str]) -> Header:
         raise FormatError(f"{path}: the header is no JSON: {error}") from error
     if not isinstance(found, Pairs):
         raise FormatError(f"{path}: the header is a {type(found).__name__}, not an object of tensors")
-    start = _LENGTH_BYTES + length
+    start = LENGTH_BYTES + length
     entries: dict[str, Entry] = {}
     metadata: dict[str, str] = {}
     for name, value in found:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from zyx.tensor.tensor import Tensor
 
-WEIGHT_MAP: Final = "weight_map"
-_METADATA: Final = "metadata"
+_WEIGHT_MAP: Final = "weight_map"
 _MOST_BYTES: Final = 100_000_000
 
 
@@ -79,9 +78,9 @@ def read_index(path: str | os.PathLike[str]) -> dict[str, str]:
         found = json.loads(text, object_pairs_hook=Pairs)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: the index is no JSON: {str(error)[:200]}") from error
-    maps = [value for key, value in found if key == WEIGHT_MAP] if isinstance(found, Pairs) else []
+    maps = [value for key, value in found if key == _WEIGHT_MAP] if isinstance(found, Pairs) else []
     if len(maps) != 1 or not isinstance(maps[0], Pairs):
-        raise FormatError(f"{path} has no {WEIGHT_MAP} of names, or several")
+        raise FormatError(f"{path} has no {_WEIGHT_MAP} of names, or several")
     places: dict[str, str] = {}
     for name, file in maps[0]:
         if name in places:

@@ -14,7 +14,7 @@ import itertools
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import FormatError
@@ -30,6 +30,7 @@ from zyx.tensor.tensor import Tensor
 if TYPE_CHECKING:
     import os
     import zipfile
+    from collections.abc import Collection
 
     from zyx.builtin.disk import DiskFile
     from zyx.dtype import DType
@@ -71,22 +72,35 @@ class _Storage:
     count: int
 
 
-def load_torch(path: str | os.PathLike[str], device: str | None = None) -> object:
+def load_torch(path: str | os.PathLike[str], names: Collection[str] | None = None, device: str | None = None) -> Any:  # noqa: ANN401  # whatever was saved
     """Return what is in a checkpoint of PyTorch: tensors, and dicts, lists and tuples of them, of numbers and of texts.
 
     No value is read before it is needed, and the file must stay as it is until then. Parameters are plain tensors,
     ``torch.Size`` is a tuple, and what PyTorch notes beside a state, as of the versions of modules, is left out.
 
+    Args:
+        path: The file.
+        names: Which items to return of the dict that was saved; None means all.
+        device: Where tensors are used; the default device if None.
+
     Raises:
-        FormatError: The file is not well formed, or has anything else in it, which the text names: the pickle in it is
-            never run. Also TorchScript, and files older than PyTorch 1.6.
+        FormatError: The file is not well formed, one of `names` is not in it, or it has anything else in it, which the
+            text names: the pickle in it is never run. Also TorchScript, and files older than PyTorch 1.6.
         TransferError: The file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first.
     """
     check_host(path)
     disk = file_of(current(), path)
     with opened(path, "tensors") as (file, archive):
-        return _Checkpoint(str(path), disk, file, archive, device).read()
+        result = _Checkpoint(str(path), disk, file, archive, device).read()
+    if names is None:
+        return result
+    if not isinstance(result, dict):
+        raise FormatError(f"{path} has a {type(result).__name__}, which has no names; load all of it")
+    missing = [name for name in names if name not in result]
+    if missing:
+        raise FormatError(f"{path} has no {', '.join(map(repr, missing))}; it has {', '.join(map(repr, result))}")
+    return {name: value for name, value in result.items() if name in set(names)}
 
 
 class _Checkpoint:
