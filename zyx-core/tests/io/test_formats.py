@@ -35,6 +35,10 @@ def _npy(path):
     io.save_npy(path, X)
 
 
+def _gguf(path):
+    io.save_gguf(path, {"x": X}, {"general.alignment": 8})
+
+
 def _torch(path):
     data = (
         b"\x80\x02}X\x01\x00\x00\x00xctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\n"
@@ -51,6 +55,7 @@ WRITERS = {
     FileFormat.NPZ: _npz,
     FileFormat.NPY: _npy,
     FileFormat.TORCH: _torch,
+    FileFormat.GGUF: _gguf,
 }
 
 

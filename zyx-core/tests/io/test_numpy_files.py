@@ -180,5 +180,5 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
 def test_save_says_who_writes_these_files(name, tmp_path):
-    with pytest.raises(FormatError, match="see save_npy and save_npz"):
+    with pytest.raises(FormatError, match="see save_npy, save_npz and save_gguf"):
         io.save(tmp_path / name, {"x": zyx.ones(1)})

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from zyx.errors import FormatError
 from zyx.io.formats import FileFormat, format_of
+from zyx.io.gguf_file import load_gguf
+from zyx.io.gguf_header import read_gguf_header
+from zyx.io.header import read_header
 from zyx.io.numpy_file import load_npy, load_npz
 from zyx.io.safetensors_file import load_safetensors, save_safetensors
 from zyx.io.sharded import load_sharded
@@ -44,7 +47,7 @@ def load(path: str | os.PathLike[str], names: Collection[str] | None = None, dev
 
     The format is found by what is in the file, not by its name: safetensors, also several with an index, npz and GGUF
     give tensors by name, npy one tensor, and checkpoints of PyTorch what was saved. Which is which, and what each
-    format lacks, is said by `load_safetensors`, `load_sharded`, `load_npz`, `load_npy` and `load_torch`.
+    format lacks, is said by `load_safetensors`, `load_sharded`, `load_npz`, `load_gguf`, `load_npy` and `load_torch`.
 
     Args:
         path: A file.
@@ -70,8 +73,27 @@ def load(path: str | os.PathLike[str], names: Collection[str] | None = None, dev
             if names is not None:
                 raise FormatError(f"{path} is {found.value}: one array, which has no name; load it without `names`")
             return load_npy(path, device)
-        case FileFormat.GGUF | FileFormat.ONNX:
-            raise FormatError(f"{path} is {found.value}, which is not read as tensors by name")
+        case FileFormat.GGUF:
+            return load_gguf(path, names, device)
+        case FileFormat.ONNX:
+            raise FormatError(f"{path} is {found.value}, which is a graph, and not read as tensors by name")
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a file says beside its tensors, by name: texts of safetensors, also numbers and lists of GGUF.
+
+    Raises:
+        FormatError: The file is not well formed, or of a format that has no such thing.
+        TransferError: It cannot be read.
+    """
+    found = format_of(path)
+    match found:
+        case FileFormat.SAFETENSORS:
+            return read_header(path).metadata
+        case FileFormat.GGUF:
+            return read_gguf_header(path).metadata
+        case _:
+            raise FormatError(f"{path} is {found.value}, which has no metadata; safetensors and GGUF do")
 
 
 def save(
@@ -95,7 +117,7 @@ def save(
     """
     if Path(path).suffix != _SUFFIX:
         raise FormatError(
-            f"{path}: only files named *{_SUFFIX} are saved; see save_npy and save_npz for files of NumPy"
+            f"{path}: only files named *{_SUFFIX} are saved; see save_npy, save_npz and save_gguf for other files"
         )
     save_safetensors(path, tensors.state_dict() if isinstance(tensors, SupportsStateDict) else tensors, metadata)
 

@@ -28,6 +28,7 @@ from zyx.io.float8 import FLOATS8
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
     from zyx.dtype import DType
     from zyx.shape import Shape
@@ -81,11 +82,11 @@ class Header:
 
     Attributes:
         entries: The tensors by name.
-        metadata: Texts by name.
+        metadata: What is said about them, by name; texts, in a safetensors file.
     """
 
     entries: dict[str, Entry]
-    metadata: dict[str, str]
+    metadata: dict[str, Any]
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
@@ -141,7 +142,7 @@ def _parse(path: str | os.PathLike[str]) -> Header:
             metadata = _texts(path, value)
         else:
             entries[name] = _entry(path, name, value, start, total)
-    _check_disjoint(path, entries)
+    check_disjoint(path, entries)
     return Header(entries, metadata)
 
 
@@ -189,7 +190,8 @@ def _are_counts(value: object) -> bool:
     return True
 
 
-def _check_disjoint(path: str | os.PathLike[str], entries: dict[str, Entry]) -> None:
+def check_disjoint(path: str | os.PathLike[str], entries: Mapping[str, Entry]) -> None:
+    """Raise a `FormatError` if two tensors have bytes in common."""
     occupied = sorted((entry.begin, entry.nbytes, name) for name, entry in entries.items() if entry.nbytes)
     for (begin, nbytes, first), (next_begin, _, second) in itertools.pairwise(occupied):
         if begin + nbytes > next_begin:

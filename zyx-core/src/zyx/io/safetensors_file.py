@@ -65,16 +65,6 @@ def load_safetensors(
     return tensors
 
 
-def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the texts that were saved along with the tensors.
-
-    Raises:
-        FormatError: The file is not well formed.
-        TransferError: The file cannot be read.
-    """
-    return read_header(path).metadata
-
-
 def save_safetensors(
     path: str | os.PathLike[str], tensors: Mapping[str, object], metadata: Mapping[str, str] | None = None
 ) -> None:
