@@ -14,12 +14,14 @@ import itertools
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import FormatError
 from zyx.functions.selection import take
 from zyx.io.archive import opened, stored_at
+from zyx.io.header import Entry
 from zyx.io.numpy_file import check_host
 from zyx.io.plain_pickle import Name, read_pickle
 from zyx.runtime.lazy import file_of, leaf_of_file
@@ -92,7 +94,7 @@ def load_torch(path: str | os.PathLike[str], names: Collection[str] | None = Non
     check_host(path)
     disk = file_of(current(), path)
     with opened(path, "tensors") as (file, archive):
-        result = _Checkpoint(str(path), disk, file, archive, device).read()
+        result = _Lazy(str(path), disk, file, archive, device).read()
     if names is None:
         return result
     if not isinstance(result, dict):
@@ -103,22 +105,28 @@ def load_torch(path: str | os.PathLike[str], names: Collection[str] | None = Non
     return {name: value for name, value in result.items() if name in set(names)}
 
 
+def read_checkpoint(path: str | os.PathLike[str]) -> object:
+    """Return what is in a checkpoint, with an `Entry` for each tensor; raises what `load_torch` does."""
+    with opened(path, "tensors") as (file, archive):
+        return _Checkpoint(str(path), file, archive, Path(path).stat().st_size).read()
+
+
 class _Checkpoint:
-    def __init__(
-        self, path: str, disk: DiskFile, file: IO[bytes], archive: zipfile.ZipFile, device: str | None
-    ) -> None:
+    """A checkpoint of which is told what tensors there are."""
+
+    #: What stands for a tensor.
+    kind: ClassVar[type] = Entry
+
+    def __init__(self, path: str, file: IO[bytes], archive: zipfile.ZipFile, total: int) -> None:
         self.path = path
-        self.disk = disk
         self.file = file
-        self.runtime = current()
-        self.place = self.runtime.default_device if device is None else self.runtime.device_name(device)
+        self.total = total
         self.members: dict[str, zipfile.ZipInfo] = {}
         for member in archive.infolist():
             if member.filename in self.members:
                 raise FormatError(f"{path}: member {member.filename!r:.200} comes twice")
             self.members[member.filename] = member
         self.storages: dict[tuple[str, DType], _Storage] = {}
-        self.windows: dict[tuple[_Storage, int, Shape], Tensor] = {}
         self.root = self._root()
 
     def read(self) -> object:
@@ -137,7 +145,7 @@ class _Checkpoint:
             },
             STORAGES,
             self._storage,
-            (Tensor,),
+            (self.kind,),
         )
         self._check_disjoint()
         return result
@@ -151,7 +159,7 @@ class _Checkpoint:
         return roots[0]
 
     def _bytes_of(self, member: zipfile.ZipInfo) -> bytes:
-        begin = stored_at(self.file, member, f"{self.path}: {member.filename:.200}", self.disk.nbytes)
+        begin = stored_at(self.file, member, f"{self.path}: {member.filename:.200}", self.total)
         self.file.seek(begin)
         return self.file.read(member.file_size)  # no more than the file has, which was checked
 
@@ -170,7 +178,7 @@ class _Checkpoint:
             if member is None:
                 raise self._fault(f"has no member {name!r:.200} for storage {key!r:.200}")
             what = f"{self.path}: storage {key!r:.200}"
-            begin = stored_at(self.file, member, what, self.disk.nbytes)
+            begin = stored_at(self.file, member, what, self.total)
             if count * dtype.itemsize != member.file_size:
                 raise FormatError(
                     f"{what} has {member.file_size} bytes, and {count} of {dtype} take {count * dtype.itemsize}"
@@ -178,7 +186,7 @@ class _Checkpoint:
             self.storages[key, dtype] = _Storage(dtype, begin, count)
         return self.storages[key, dtype]
 
-    def _tensor(self, arguments: tuple[object, ...]) -> Tensor:
+    def _tensor(self, arguments: tuple[object, ...]) -> object:
         match arguments:
             case (_Storage() as storage, int(offset), tuple(size), tuple(strides), bool(), dict(hooks), *metadata):
                 pass
@@ -191,19 +199,22 @@ class _Checkpoint:
             raise self._fault(f"has a tensor with {len(sizes)} sizes, {len(steps)} strides and offset {offset}")
         if math.prod(sizes) * storage.dtype.itemsize >= _MOST_BYTES:
             raise self._fault(f"has a tensor of shape {sizes}, which no memory has room for")
-        if 0 in sizes:
-            return zeros(sizes, dtype=storage.dtype, device=self.place)
-        span = 1 + sum((size - 1) * step for size, step in zip(sizes, steps, strict=True))
+        span = 0 if 0 in sizes else 1 + sum((size - 1) * step for size, step in zip(sizes, steps, strict=True))
         if offset + span > storage.count:
             raise self._fault(
                 f"has a tensor of shape {sizes} and strides {steps} that needs elements {offset} to {offset + span} of "
                 f"a storage of {storage.count}"
             )
-        return self._strided(storage, offset, sizes, steps, span)
+        return self._made(storage, offset, sizes, steps, span)
 
-    def _parameter(self, arguments: tuple[object, ...]) -> Tensor:
+    def _made(self, storage: _Storage, offset: int, sizes: Shape, steps: Shape, span: int) -> object:
+        """Return what stands for a tensor, of which `span` elements of a storage are read."""
+        itemsize = storage.dtype.itemsize
+        return Entry(storage.dtype.name, sizes, storage.begin + offset * itemsize, math.prod(sizes) * itemsize)
+
+    def _parameter(self, arguments: tuple[object, ...]) -> object:
         match arguments:
-            case (Tensor() as tensor, bool(), dict(hooks)) if not hooks:
+            case (tensor, bool(), dict(hooks)) if isinstance(tensor, self.kind) and not hooks:
                 return tensor
             case _:
                 raise self._fault(f"makes a parameter of {arguments!r:.200}")
@@ -227,9 +238,32 @@ class _Checkpoint:
     def _fault(self, text: str) -> FormatError:
         return FormatError(f"{self.path}: {_PICKLE} {text}")
 
-    # ---- tensors
+    def _check_disjoint(self) -> None:
+        spans = sorted(
+            {(each.begin, each.count * each.dtype.itemsize, key) for (key, _), each in self.storages.items()}
+        )
+        for (begin, nbytes, first), (next_begin, _, second) in itertools.pairwise(spans):
+            if nbytes and first != second and begin + nbytes > next_begin:
+                raise FormatError(f"{self.path}: storages {first!r:.200} and {second!r:.200} overlap")
 
-    def _strided(self, storage: _Storage, offset: int, sizes: Shape, steps: Shape, span: int) -> Tensor:
+
+class _Lazy(_Checkpoint):
+    """A checkpoint whose tensors are read when their values are needed."""
+
+    kind: ClassVar[type] = Tensor
+
+    def __init__(
+        self, path: str, disk: DiskFile, file: IO[bytes], archive: zipfile.ZipFile, device: str | None
+    ) -> None:
+        super().__init__(path, file, archive, disk.nbytes)
+        self.disk = disk
+        self.runtime = current()
+        self.place = self.runtime.default_device if device is None else self.runtime.device_name(device)
+        self.windows: dict[tuple[_Storage, int, Shape], Tensor] = {}
+
+    def _made(self, storage: _Storage, offset: int, sizes: Shape, steps: Shape, span: int) -> Tensor:
+        if not span:
+            return zeros(sizes, dtype=storage.dtype, device=self.place)
         axes = sorted(range(len(sizes)), key=lambda axis: (-steps[axis], axis))
         dense = tuple(sizes[axis] for axis in axes)
         if all(
@@ -259,11 +293,3 @@ class _Checkpoint:
             leaf = leaf_of_file(self.runtime, self.disk, begin, shape, storage.dtype, self.place)
             self.windows[key] = Tensor.of(leaf, self.runtime)
         return Tensor.of(self.windows[key].node, self.runtime)
-
-    def _check_disjoint(self) -> None:
-        spans = sorted(
-            {(each.begin, each.count * each.dtype.itemsize, key) for (key, _), each in self.storages.items()}
-        )
-        for (begin, nbytes, first), (next_begin, _, second) in itertools.pairwise(spans):
-            if nbytes and first != second and begin + nbytes > next_begin:
-                raise FormatError(f"{self.path}: storages {first!r:.200} and {second!r:.200} overlap")
