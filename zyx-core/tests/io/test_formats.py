@@ -84,6 +84,18 @@ def test_an_archive_without_arrays_is_one(tmp_path):
     assert zyx.load(tmp_path / "x") == {}
 
 
+def test_an_index_is_known_wherever_its_braces_are(tmp_path):
+    (tmp_path / "x").write_text('{"meta":{}, "weight_map": {}}', encoding="utf-8")
+    assert zyx.load(tmp_path / "x") == {}
+
+
+@pytest.mark.parametrize("length", [123, 32, 10, 0x8007B])
+def test_a_header_is_known_whatever_its_length_looks_like(length, tmp_path):
+    header = b"{}".ljust(length)
+    (tmp_path / "x").write_bytes(length.to_bytes(8, "little") + header)
+    assert zyx.load(tmp_path / "x") == {}
+
+
 def test_onnx_is_known_though_it_is_no_file_of_tensors(tmp_path):
     (tmp_path / "x").write_bytes(b"\x08\x0a\x12\x03zyx\x3a\x00")
     assert format_of(tmp_path / "x") is FileFormat.ONNX

@@ -79,7 +79,7 @@ def _by_start(start: bytes) -> FileFormat | None:
         return FileFormat.GGUF
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return FileFormat.NPZ
-    if start[LENGTH_BYTES : LENGTH_BYTES + 1] == b"{":
+    if start[LENGTH_BYTES - 1 : LENGTH_BYTES + 1] == b"\0{":  # no header is so long that its length has no zero there
         return FileFormat.SAFETENSORS
     if start.lstrip().startswith(b"{"):
         return FileFormat.SHARDED
