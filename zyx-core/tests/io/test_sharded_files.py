@@ -92,10 +92,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_an_index_that_is_not_well_formed_is_refused(case, tmp_path):
+def test_an_index_that_is_not_well_formed_is_refused(case, tmp_path, refused):
     index, text = BAD[case]
-    with pytest.raises(FormatError, match=text):
-        io.load_sharded(indexed(tmp_path, index))
+    refused(io.load_sharded, indexed(tmp_path, index), text)
 
 
 def test_an_index_that_is_no_plain_file_or_too_large_is_refused(tmp_path):
