@@ -24,6 +24,7 @@ import numpy as np
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError
 from zyx.functions.operands import is_tensor
+from zyx.integers import as_index
 from zyx.io.archive import check_member, opened, stored_at
 from zyx.io.header import Entry
 from zyx.io.replacing import replacing
@@ -66,7 +67,11 @@ def load_npy(path: str | os.PathLike[str], device: str | None = None) -> Tensor:
 
 
 def load_npz(
-    path: str | os.PathLike[str], names: Collection[str] | None = None, device: str | None = None
+    path: str | os.PathLike[str],
+    names: Collection[str] | None = None,
+    device: str | None = None,
+    *,
+    max_inflated_bytes: int = 1 << 32,
 ) -> dict[str, Tensor]:
     """Return the arrays in an npz file by name, without reading the values of those that are stored as they are.
 
@@ -74,10 +79,12 @@ def load_npz(
         path: The file. It must stay as it is until the values were used.
         names: Which arrays to return; None means all.
         device: Where they are used; the default device if None.
+        max_inflated_bytes: How much may come of members that are compressed, all together: a small file can hold zeros
+            for all memory that there is.
 
     Raises:
-        FormatError: The file is not well formed, a name comes twice or is missing, or an array has a dtype that we have
-            not; arrays of Python objects are refused.
+        FormatError: The file is not well formed, a name comes twice or is missing, more would be inflated than is
+            allowed, or an array has a dtype that we have not; arrays of Python objects are refused.
         TransferError: The file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first.
     """
@@ -89,6 +96,14 @@ def load_npz(
         if missing:
             raise FormatError(f"{path} has no array {', '.join(map(repr, missing))}; it has {', '.join(members)}")
         wanted = members if names is None else set(names)
+        limit = as_index(max_inflated_bytes, "max_inflated_bytes")
+        packed = (each for name, each in members.items() if name in wanted and each.compress_type)
+        inflated = sum(member.file_size for member in packed)
+        if inflated > limit:
+            raise FormatError(
+                f"{path} has arrays of {inflated} bytes that are compressed, and {limit} are allowed; choose some by "
+                "`names`, or allow more by load_npz(..., max_inflated_bytes=...)"
+            )
         return {
             name: _member(disk, file, archive, member, f"{path}: array {name!r}", device)
             for name, member in members.items()
