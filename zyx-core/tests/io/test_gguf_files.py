@@ -224,6 +224,57 @@ def test_blocks_of_another_shape_dtype_or_kind_are_refused():
     assert io.Blocks(zyx.zeros(0, 34, dtype="uint8"), "Q8_0", (0, 32)).dequantize().shape == (0, 32)
 
 
+MADE = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"]
+
+
+def spread():
+    """Return rows of numbers of all magnitudes that float16 has scales for, zeros, equal ones and halves among them."""
+    random = np.random.default_rng(4)
+    rows = random.standard_normal((12, 96)).astype(np.float32) * np.float32(10.0) ** np.arange(-6, 6)[:, None] / 50
+    rows[0], rows[1], rows[2] = 0, 3, np.arange(-48, 48) / 2
+    return rows.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_numbers_are_put_into_blocks_as_near_as_their_bits_allow(kind):
+    rows = spread()
+    blocks = io.quantize(zyx.Tensor(rows), kind)
+    assert (blocks.kind, blocks.shape, blocks.data.dtype) == (kind, (12, 96), zyx.uint8)
+    found = blocks.dequantize().numpy().reshape(-1, 32)
+    given = rows.reshape(-1, 32)
+    width = given.max(1) - given.min(1) if kind.endswith("_1") else 2 * np.abs(given).max(1)
+    steps = {"Q4_0": 16, "Q4_1": 15, "Q5_0": 32, "Q5_1": 31, "Q8_0": 254}[kind]
+    # A step at most for numbers at the end that has no code of its own, and what float16 rounds of scale and offset.
+    allowed = width / steps * (1 if kind in {"Q4_0", "Q5_0"} else 0.5) + np.abs(given).max(1) * 2e-3
+    allowed = allowed + 2.0**-25 * 128  # half the distance of the smallest float16, times the greatest code
+    assert (np.abs(found - given).max(1) <= allowed).all()
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_blocks_are_made_as_by_the_package_of_the_format(kind):
+    gguf = pytest.importorskip("gguf", reason="the package gguf is not installed")
+    rows = spread()
+    made = io.quantize(zyx.Tensor(rows), kind).data.numpy()
+    assert np.array_equal(made, gguf.quantize(rows, gguf.GGMLQuantizationType[kind]))
+
+
+def test_what_cannot_be_put_into_blocks_is_refused():
+    x = zyx.ones(2, 32)
+    for given, kind, text in [
+        (x, "Q6_K", "blocks of Q6_K are read and written, but not made"),
+        (x, "Q1", "no blocks are called 'Q1'"),
+        (zyx.ones(2, 31), "Q8_0", "no whole number of blocks of 32"),
+        (x * np.inf, "Q8_0", "not finite"),
+        (x * 1e38, "Q8_0", "too large for its float16"),
+    ]:
+        with pytest.raises(FormatError, match=text):
+            io.quantize(given, kind)
+    for given in (zyx.ones(2, 32, dtype="int8"), np.ones((2, 32))):
+        with pytest.raises(DTypeError, match=r"quantize: floats are put into blocks, not (int8|ndarray)"):
+            io.quantize(given, "Q8_0")
+    assert io.quantize(x.astype("bfloat16"), "Q8_0").dequantize().numpy().max() == pytest.approx(1, rel=1e-3)
+
+
 # ---- hostile
 
 
