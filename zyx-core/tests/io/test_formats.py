@@ -10,7 +10,8 @@ import pytest
 
 import zyx
 from zyx import io
-from zyx.errors import FormatError, TransferError
+from zyx.builtin.disk import DiskPool
+from zyx.errors import FileChangedError, FormatError, TransferError
 from zyx.io.formats import FileFormat, format_of
 
 pytestmark = pytest.mark.usefixtures("interpreter")
@@ -127,6 +128,33 @@ def test_every_file_that_is_cut_off_is_refused(format_, tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(FormatError):
             zyx.load(path)
+
+
+@pytest.mark.parametrize("format_", WRITERS, ids=lambda each: each.name)
+@pytest.mark.parametrize("moment", ["after loading", "while the header is read"])
+def test_no_value_is_read_of_a_file_that_was_replaced(format_, moment, tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    WRITERS[format_](path)
+    stored = tmp_path / "model-1.safetensors" if format_ is FileFormat.SHARDED else path
+    other = stored.with_name("other")
+    other.write_bytes(stored.read_bytes())
+    if moment == "after loading":
+        found = zyx.load(path)
+        other.replace(stored)
+    else:
+        original = DiskPool.file
+
+        def replacing(self, path):
+            looked_at = original(self, path)
+            other.replace(stored)
+            return looked_at
+
+        monkeypatch.setattr(DiskPool, "file", replacing)
+        found = zyx.load(path)
+    with pytest.raises(FileChangedError, match="was replaced since it was loaded"):
+        (found if format_ is FileFormat.NPY else found["x"]).numpy()
+    monkeypatch.undo()
+    assert (zyx.load(path) if format_ is FileFormat.NPY else zyx.load(path)["x"]).tolist() == X.tolist()
 
 
 def test_what_is_no_plain_file_is_refused(tmp_path):
