@@ -154,6 +154,10 @@ class TransferError(BackendError, OSError):
     """An upload, download or copy failed."""
 
 
+class FileChangedError(TransferError):
+    """A file that was loaded without its values was written to or replaced before they were read: load it anew."""
+
+
 class UnsupportedError(BackendError, NotImplementedError):
     """A device cannot do this: the text has the kernel, the op or dtype, and the limit."""
 

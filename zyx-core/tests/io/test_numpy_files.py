@@ -179,7 +179,19 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
-def test_load_and_save_say_who_reads_these_files(name, tmp_path):
-    for call in (lambda: io.load(tmp_path / name), lambda: io.save(tmp_path / name, {"x": zyx.ones(1)})):
-        with pytest.raises(FormatError, match="see load_npy, load_npz, save_npy and save_npz"):
-            call()
+def test_save_says_who_writes_these_files(name, tmp_path):
+    with pytest.raises(FormatError, match="see save_npy, save_npz and save_gguf"):
+        io.save(tmp_path / name, {"x": zyx.ones(1)})
+
+
+def test_what_would_be_inflated_has_a_limit(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, zeros=np.zeros(1 << 20, np.int8), one=np.ones(1, np.int8))
+    with pytest.raises(FormatError, match=r"arrays of 1048833 bytes that are compressed, and 1000000 are allowed"):
+        io.load_npz(path, max_inflated_bytes=10**6)
+    assert list(io.load_npz(path, ["one"], max_inflated_bytes=10**6)) == ["one"]
+    assert len(io.load_npz(path, max_inflated_bytes=1 << 21)["zeros"]) == 1 << 20
+    with pytest.raises(zyx.errors.IntegerError, match="max_inflated_bytes is an integer"):
+        io.load_npz(path, max_inflated_bytes="much")
+    io.save_npz(path, {"zeros": np.zeros(1 << 20, np.int8)})
+    assert list(io.load_npz(path, max_inflated_bytes=0)) == ["zeros"]

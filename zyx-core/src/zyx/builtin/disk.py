@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
+import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from zyx.backend.event import Event
 from zyx.backend.pool import MemoryPool, PoolBuffer
-from zyx.errors import AllocationError, InvalidBufferError, InvalidEventError, TransferError, UnsupportedError
+from zyx.errors import (
+    AllocationError,
+    FileChangedError,
+    InvalidBufferError,
+    InvalidEventError,
+    TransferError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
 
 
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What tells a file from the one that was at its path before; who writes to it changes the last two.
+
+    Attributes:
+        device: Number of the file system.
+        inode: Number of the file there.
+        nbytes: Size.
+        modified_ns: When it was written to last, as exactly as the file system notes it.
+    """
+
+    device: int
+    inode: int
+    nbytes: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        """Return it, out of what the system says of a file."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
 class DiskBuffer(PoolBuffer):
-    """`nbytes` bytes of the file `path` from byte `offset` on."""
+    """`nbytes` bytes of a version of the file `path` from byte `offset` on."""
 
-    __slots__ = ("offset", "path")
+    __slots__ = ("offset", "path", "version")
 
-    def __init__(self, pool: MemoryPool, path: Path, offset: int, nbytes: int) -> None:
+    def __init__(self, pool: MemoryPool, path: Path, version: Version, offset: int, nbytes: int) -> None:
         super().__init__(pool, nbytes)
         self.path = path
+        self.version = version
         self.offset = offset
 
     def part(self, start: int, nbytes: int) -> DiskBuffer:
@@ -33,7 +64,7 @@ class DiskBuffer(PoolBuffer):
         """
         if start < 0 or nbytes <= 0 or start + nbytes > self.nbytes:
             raise InvalidBufferError(f"no part of {nbytes} bytes at byte {start} of a window of {self.nbytes} bytes")
-        return DiskBuffer(self.pool, self.path, self.offset + start, nbytes)
+        return DiskBuffer(self.pool, self.path, self.version, self.offset + start, nbytes)
 
 
 class DiskFile:
@@ -42,14 +73,16 @@ class DiskFile:
     Attributes:
         path: Where it is; absolute, as a later change of the working directory must not move it.
         nbytes: Its size.
+        version: What it was; windows are read of no other.
     """
 
-    __slots__ = ("nbytes", "path", "pool")
+    __slots__ = ("nbytes", "path", "pool", "version")
 
-    def __init__(self, pool: MemoryPool, path: Path, nbytes: int) -> None:
+    def __init__(self, pool: MemoryPool, path: Path, version: Version) -> None:
         self.pool = pool
         self.path = path
-        self.nbytes = nbytes
+        self.nbytes = version.nbytes
+        self.version = version
 
     def window(self, offset: int, nbytes: int) -> DiskBuffer:
         """Return the `nbytes` bytes of the file from byte `offset` on, without reading them.
@@ -67,7 +100,7 @@ class DiskFile:
                 f"pool {self.pool.name}: {self.path} has {self.nbytes} bytes, and the window ends at byte "
                 f"{offset + nbytes}"
             )
-        return DiskBuffer(self.pool, self.path, offset, nbytes)
+        return DiskBuffer(self.pool, self.path, self.version, offset, nbytes)
 
 
 class DiskEvent(Event):
@@ -80,7 +113,8 @@ class DiskPool(MemoryPool):
     """Windows of files. They are made by `window` or `file`, not allocated, and are never written to.
 
     A file is opened for each read, so a window costs no open file, and reads from several threads do not disturb each
-    other.
+    other. Before and after a read the file has to be what it was when it was looked at, so that values of two versions
+    never come together, be it replaced or written over.
     """
 
     is_allocatable: ClassVar[bool] = False
@@ -114,7 +148,7 @@ class DiskPool(MemoryPool):
             raise TransferError(f"pool {self.name}: {path} cannot be read: {error.strerror}") from error
         if not stat.S_ISREG(status.st_mode):
             raise TransferError(f"pool {self.name}: {path} cannot be read: it is no plain file")
-        return DiskFile(self, absolute, status.st_size)
+        return DiskFile(self, absolute, Version.of(status))
 
     def allocate(self, nbytes: int) -> tuple[PoolBuffer, Event]:
         raise AllocationError(
@@ -138,7 +172,8 @@ class DiskPool(MemoryPool):
 
         Raises:
             InvalidBufferError: `source` is not of this pool, freed, or ends before ``offset + len(target)``.
-            TransferError: The file is gone, or shorter than it was.
+            FileChangedError: It is another file than it was, or was written to.
+            TransferError: It is gone, or cannot be read.
         """
         self._take(events)
         if offset < 0:
@@ -149,18 +184,30 @@ class DiskPool(MemoryPool):
         view = target.cast("B")
         try:
             with source.path.open("rb", buffering=0) as file:
+                self._check(source, file.fileno())
                 file.seek(start)
                 while done < view.nbytes:
                     count = file.readinto(view[done:])
                     if not count:
                         break
                     done += count
+                self._check(source, file.fileno())
+        except FileChangedError:
+            raise
         except OSError as error:
             raise TransferError(f"pool {self.name}: {source.path} cannot be read: {error.strerror}") from error
         if done < view.nbytes:
             raise TransferError(
-                f"pool {self.name}: {source.path} ended after {done} of the {view.nbytes} bytes from byte {start} on; "
-                "it was cut since the window was made"
+                f"pool {self.name}: {source.path} ended after {done} of the {view.nbytes} bytes from byte {start} on"
+            )
+
+    def _check(self, source: DiskBuffer, descriptor: int) -> None:
+        now = Version.of(os.fstat(descriptor))
+        if now != source.version:
+            what = "written to" if now.inode == source.version.inode else "replaced"
+            raise FileChangedError(
+                f"pool {self.name}: {source.path} was {what} since it was loaded, when it had {source.version.nbytes} "
+                f"bytes; it has {now.nbytes}. Load it anew, or read the values before it is written"
             )
 
     def completed(self) -> Event:

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "devices": "list the devices, and why other backends have none",
     "doctor": "check the installation, and say what to do next",
     "explain": "run a program, and say what each of its kernels took and what bounds it",
+    "inspect": "list the tensors in a file and what is said about them, without reading values",
     "new-backend": "write a package for a backend of your own, which works as it was written",
 }
 

@@ -1,20 +1,28 @@
 """Load and save tensors by name.
 
     zyx.io.save("model.safetensors", model)                     # or a dict of tensors
-    model.load_state_dict(zyx.io.load("model.safetensors"))
+    model.load_state_dict(zyx.io.load("model.safetensors"))     # or a file of any other format that is known
 
 Loading reads the header only. The values of a tensor are read when something needs them; a slice of consecutive
 elements, such as rows of a matrix, is all that is read of a tensor of which nothing else is needed. So the file must
-stay as it is while such tensors are around; what was read is not read again.
+stay as it is while such tensors are around, and a read of one that was replaced or written to is a `FileChangedError`;
+what was read is not read again.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from zyx.errors import FormatError
+from zyx.io.formats import FileFormat, format_of
+from zyx.io.gguf_file import load_gguf
+from zyx.io.gguf_header import read_gguf_header
+from zyx.io.header import read_header
+from zyx.io.numpy_file import load_npy, load_npz
 from zyx.io.safetensors_file import load_safetensors, save_safetensors
+from zyx.io.sharded import load_sharded
+from zyx.io.torch_file import load_torch
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -34,13 +42,15 @@ class SupportsStateDict(Protocol):
         """Return them."""
 
 
-def load(
-    path: str | os.PathLike[str], names: Collection[str] | None = None, device: str | None = None
-) -> dict[str, Tensor]:
-    """Return the tensors in a file by name, without reading their values; see the module.
+def load(path: str | os.PathLike[str], names: Collection[str] | None = None, device: str | None = None) -> Any:  # noqa: ANN401  # what the reader of the format returns
+    """Return what is in a file of any format that is known, without reading values; see the module.
+
+    The format is found by what is in the file, not by its name: safetensors, also several with an index, npz and GGUF
+    give tensors by name, npy one tensor, and checkpoints of PyTorch what was saved. Which is which, and what each
+    format lacks, is said by `load_safetensors`, `load_sharded`, `load_npz`, `load_gguf`, `load_npy` and `load_torch`.
 
     Args:
-        path: A file whose name ends in ``.safetensors``.
+        path: A file.
         names: Which tensors to return; None means all.
         device: Where they are used; the default device if None.
 
@@ -49,8 +59,41 @@ def load(
             the tensor and what is wrong. Or one of `names` is not in it.
         TransferError: The file cannot be read.
     """
-    _check_suffix(path)
-    return load_safetensors(path, names, device)
+    found = format_of(path)
+    match found:
+        case FileFormat.SAFETENSORS:
+            return load_safetensors(path, names, device)
+        case FileFormat.SHARDED:
+            return load_sharded(path, names, device)
+        case FileFormat.NPZ:
+            return load_npz(path, names, device)
+        case FileFormat.TORCH:
+            return load_torch(path, names, device)
+        case FileFormat.NPY:
+            if names is not None:
+                raise FormatError(f"{path} is {found.value}: one array, which has no name; load it without `names`")
+            return load_npy(path, device)
+        case FileFormat.GGUF:
+            return load_gguf(path, names, device)
+        case FileFormat.ONNX:
+            raise FormatError(f"{path} is {found.value}, which is a graph, and not read as tensors by name")
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a file says beside its tensors, by name: texts of safetensors, also numbers and lists of GGUF.
+
+    Raises:
+        FormatError: The file is not well formed, or of a format that has no such thing.
+        TransferError: It cannot be read.
+    """
+    found = format_of(path)
+    match found:
+        case FileFormat.SAFETENSORS:
+            return read_header(path).metadata
+        case FileFormat.GGUF:
+            return read_gguf_header(path).metadata
+        case _:
+            raise FormatError(f"{path} is {found.value}, which has no metadata; safetensors and GGUF do")
 
 
 def save(
@@ -72,7 +115,10 @@ def save(
         DTypeError: Something that is no tensor and no array, or without names.
         TransferError: The file cannot be written.
     """
-    _check_suffix(path)
+    if Path(path).suffix != _SUFFIX:
+        raise FormatError(
+            f"{path}: only files named *{_SUFFIX} are saved; see save_npy, save_npz and save_gguf for other files"
+        )
     save_safetensors(path, tensors.state_dict() if isinstance(tensors, SupportsStateDict) else tensors, metadata)
 
 
@@ -99,11 +145,3 @@ def from_file(
         TransferError: There is no such file, or it is too short.
     """
     return Tensor.from_file(path, dtype, shape, offset, device)
-
-
-def _check_suffix(path: str | os.PathLike[str]) -> None:
-    if Path(path).suffix != _SUFFIX:
-        raise FormatError(
-            f"{path}: only files named *{_SUFFIX} can be loaded and saved; see load_npy, load_npz, save_npy "
-            "and save_npz for files of NumPy, from_file for raw numbers"
-        )

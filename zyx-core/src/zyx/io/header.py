@@ -7,7 +7,7 @@
 
 Files come from anywhere. The safetensors package judges first whether one is well formed; what it accepts, and why it
 does not accept something, is looked at again here, to say which tensor is wrong and how, and because two things pass
-there: names that come twice, and dtypes that we have not.
+there: names that come twice, and dtypes that we have not. Of these, numbers of 8 bits are read as float32.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from safetensors import SafetensorError, safe_open
 
 from zyx import dtype as dtypes
 from zyx.errors import FormatError, TransferError
+from zyx.io.float8 import FLOATS8
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
     from zyx.dtype import DType
     from zyx.shape import Shape
 
-_LENGTH_BYTES: Final = 8
+LENGTH_BYTES: Final = 8
 #: What the safetensors package accepts.
 _MOST_HEADER_BYTES: Final = 100_000_000
 _METADATA: Final = "__metadata__"
@@ -80,11 +82,11 @@ class Header:
 
     Attributes:
         entries: The tensors by name.
-        metadata: Texts by name.
+        metadata: What is said about them, by name; texts, in a safetensors file.
     """
 
     entries: dict[str, Entry]
-    metadata: dict[str, str]
+    metadata: dict[str, Any]
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
@@ -115,8 +117,8 @@ def _parse(path: str | os.PathLike[str]) -> Header:
         with Path(path).open("rb") as file:
             total = file.seek(0, 2)
             file.seek(0)
-            length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-            if total < _LENGTH_BYTES or length > min(total - _LENGTH_BYTES, _MOST_HEADER_BYTES):
+            length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+            if total < LENGTH_BYTES or length > min(total - LENGTH_BYTES, _MOST_HEADER_BYTES):
                 raise FormatError(
                     f"{path}: the header would have {length} bytes, and the file has {total}; it is cut off, or no "
                     "safetensors file"
@@ -125,12 +127,12 @@ def _parse(path: str | os.PathLike[str]) -> Header:
     except OSError as error:
         raise TransferError(f"{path} cannot be read: {error.strerror}") from error
     try:
-        found = json.loads(text, object_pairs_hook=_Pairs)
+        found = json.loads(text, object_pairs_hook=Pairs)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: the header is no JSON: {error}") from error
-    if not isinstance(found, _Pairs):
+    if not isinstance(found, Pairs):
         raise FormatError(f"{path}: the header is a {type(found).__name__}, not an object of tensors")
-    start = _LENGTH_BYTES + length
+    start = LENGTH_BYTES + length
     entries: dict[str, Entry] = {}
     metadata: dict[str, str] = {}
     for name, value in found:
@@ -140,22 +142,22 @@ def _parse(path: str | os.PathLike[str]) -> Header:
             metadata = _texts(path, value)
         else:
             entries[name] = _entry(path, name, value, start, total)
-    _check_disjoint(path, entries)
+    check_disjoint(path, entries)
     return Header(entries, metadata)
 
 
-class _Pairs(list[tuple[str, Any]]):
+class Pairs(list[tuple[str, Any]]):
     """A JSON object as its pairs, in which a name may come twice."""
 
 
 def _texts(path: str | os.PathLike[str], value: object) -> dict[str, str]:
-    if not isinstance(value, _Pairs) or not all(isinstance(text, str) for _, text in value):
+    if not isinstance(value, Pairs) or not all(isinstance(text, str) for _, text in value):
         raise FormatError(f"{path}: {_METADATA} is not an object of texts")
     return dict(value)
 
 
 def _entry(path: str | os.PathLike[str], name: str, value: object, start: int, total: int) -> Entry:
-    fields = dict(value) if isinstance(value, _Pairs) else {}
+    fields = dict(value) if isinstance(value, Pairs) else {}
     if fields.keys() != _FIELDS:
         raise _fault(path, name, "is not described by dtype, shape and data_offsets")
     dtype, shape, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
@@ -168,9 +170,9 @@ def _entry(path: str | os.PathLike[str], name: str, value: object, start: int, t
     begin, nbytes = start + offsets[0], offsets[1] - offsets[0]
     if begin + nbytes > total:
         raise _fault(path, name, f"reaches to byte {begin + nbytes} of a file of {total} bytes; the file is cut off")
-    known = DTYPES.get(dtype)
-    if known is not None and math.prod(shape) * known.itemsize != nbytes:
-        takes = math.prod(shape) * known.itemsize
+    itemsize = 1 if dtype in FLOATS8 else DTYPES[dtype].itemsize if dtype in DTYPES else None
+    if itemsize is not None and math.prod(shape) * itemsize != nbytes:
+        takes = math.prod(shape) * itemsize
         raise _fault(path, name, f"has {nbytes} bytes, and {dtype} of shape {tuple(shape)} takes {takes}")
     return Entry(dtype, tuple(shape), begin, nbytes)
 
@@ -188,7 +190,8 @@ def _are_counts(value: object) -> bool:
     return True
 
 
-def _check_disjoint(path: str | os.PathLike[str], entries: dict[str, Entry]) -> None:
+def check_disjoint(path: str | os.PathLike[str], entries: Mapping[str, Entry]) -> None:
+    """Raise a `FormatError` if two tensors have bytes in common."""
     occupied = sorted((entry.begin, entry.nbytes, name) for name, entry in entries.items() if entry.nbytes)
     for (begin, nbytes, first), (next_begin, _, second) in itertools.pairwise(occupied):
         if begin + nbytes > next_begin:

@@ -15,7 +15,6 @@ import math
 import sys
 import tokenize
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -23,8 +22,11 @@ from typing import IO, TYPE_CHECKING, Final
 import numpy as np
 
 from zyx.dtype import as_dtype
-from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError, ZyxError
+from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError
 from zyx.functions.operands import is_tensor
+from zyx.integers import as_index
+from zyx.io.archive import check_member, opened, stored_at
+from zyx.io.header import Entry
 from zyx.io.replacing import replacing
 from zyx.runtime.lazy import file_of, leaf_of_file
 from zyx.runtime.runtime import current
@@ -40,12 +42,8 @@ if TYPE_CHECKING:
     from zyx.shape import Shape
 
 _SUFFIX: Final = ".npy"
-#: How many bytes deflate makes of one at most: what promises more is no archive of NumPy.
-_MOST_INFLATED: Final = 1032
 #: NumPy reads headers of up to 10,000 bytes.
 _MOST_HEADER_BYTES: Final = 10_240
-_LOCAL_BYTES: Final = 30
-_LOCAL_MAGIC: Final = b"PK\x03\x04"
 
 
 def load_npy(path: str | os.PathLike[str], device: str | None = None) -> Tensor:
@@ -57,7 +55,7 @@ def load_npy(path: str | os.PathLike[str], device: str | None = None) -> Tensor:
         TransferError: The file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first.
     """
-    _check_host(path)
+    check_host(path)
     disk = file_of(current(), path)
     try:
         with Path(path).open("rb") as file:
@@ -69,7 +67,11 @@ def load_npy(path: str | os.PathLike[str], device: str | None = None) -> Tensor:
 
 
 def load_npz(
-    path: str | os.PathLike[str], names: Collection[str] | None = None, device: str | None = None
+    path: str | os.PathLike[str],
+    names: Collection[str] | None = None,
+    device: str | None = None,
+    *,
+    max_inflated_bytes: int = 1 << 32,
 ) -> dict[str, Tensor]:
     """Return the arrays in an npz file by name, without reading the values of those that are stored as they are.
 
@@ -77,35 +79,61 @@ def load_npz(
         path: The file. It must stay as it is until the values were used.
         names: Which arrays to return; None means all.
         device: Where they are used; the default device if None.
+        max_inflated_bytes: How much may come of members that are compressed, all together: a small file can hold zeros
+            for all memory that there is.
 
     Raises:
-        FormatError: The file is not well formed, a name comes twice or is missing, or an array has a dtype that we have
-            not; arrays of Python objects are refused.
+        FormatError: The file is not well formed, a name comes twice or is missing, more would be inflated than is
+            allowed, or an array has a dtype that we have not; arrays of Python objects are refused.
         TransferError: The file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first.
     """
-    _check_host(path)
+    check_host(path)
     disk = file_of(current(), path)
+    with opened(path, "arrays") as (file, archive):
+        members = _members(path, archive)
+        missing = [name for name in names or () if name not in members]
+        if missing:
+            raise FormatError(f"{path} has no array {', '.join(map(repr, missing))}; it has {', '.join(members)}")
+        wanted = members if names is None else set(names)
+        limit = as_index(max_inflated_bytes, "max_inflated_bytes")
+        packed = (each for name, each in members.items() if name in wanted and each.compress_type)
+        inflated = sum(member.file_size for member in packed)
+        if inflated > limit:
+            raise FormatError(
+                f"{path} has arrays of {inflated} bytes that are compressed, and {limit} are allowed; choose some by "
+                "`names`, or allow more by load_npz(..., max_inflated_bytes=...)"
+            )
+        return {
+            name: _member(disk, file, archive, member, f"{path}: array {name!r}", device)
+            for name, member in members.items()
+            if name in wanted
+        }
+
+
+def describe_npy(path: str | os.PathLike[str]) -> Entry:
+    """Return what array is in an npy file; raises what `load_npy` does."""
     try:
-        with Path(path).open("rb") as file, zipfile.ZipFile(file) as archive:
-            members = _members(path, archive)
-            missing = [name for name in names or () if name not in members]
-            if missing:
-                raise FormatError(f"{path} has no array {', '.join(map(repr, missing))}; it has {', '.join(members)}")
-            wanted = members if names is None else set(names)
-            return {
-                name: _member(disk, file, archive, member, f"{path}: array {name!r}", device)
-                for name, member in members.items()
-                if name in wanted
-            }
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        if isinstance(error, ZyxError):
-            raise
-        raise FormatError(f"{path}: no archive of arrays, or a damaged one: {error}") from error
+        with Path(path).open("rb") as file:
+            dtype, shape, _, begin = _header(file.read(_MOST_HEADER_BYTES), str(path))
+            _check_size(str(path), dtype, shape, file.seek(0, 2) - begin)
     except OSError as error:
-        if isinstance(error, ZyxError):
-            raise
         raise _unreadable(path, error) from error
+    return Entry(dtype.name, shape, begin, math.prod(shape) * dtype.itemsize)
+
+
+def describe_npz(path: str | os.PathLike[str]) -> dict[str, Entry]:
+    """Return what arrays are in an npz file by name, and where their members begin; raises what `load_npz` does."""
+    found: dict[str, Entry] = {}
+    with opened(path, "arrays") as (_, archive):
+        for name, member in _members(path, archive).items():
+            what = f"{path}: array {name!r}"
+            check_member(member, what)
+            with archive.open(member) as stream:
+                dtype, shape, _, header_bytes = _header(stream.read(_MOST_HEADER_BYTES), what)
+            _check_size(what, dtype, shape, member.file_size - header_bytes, exact=True)
+            found[name] = Entry(dtype.name, shape, member.header_offset, math.prod(shape) * dtype.itemsize)
+    return found
 
 
 def save_npy(path: str | os.PathLike[str], array: object) -> None:
@@ -160,10 +188,7 @@ def _members(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> dict[str
 def _member(
     disk: DiskFile, file: IO[bytes], archive: zipfile.ZipFile, member: zipfile.ZipInfo, what: str, device: str | None
 ) -> Tensor:
-    if member.flag_bits & 1:
-        raise FormatError(f"{what} is encrypted")
-    if member.file_size > _MOST_INFLATED * member.compress_size:
-        raise FormatError(f"{what} would have {member.file_size} bytes, out of {member.compress_size}")
+    check_member(member, what)
     with archive.open(member) as stream:
         start = stream.read(_MOST_HEADER_BYTES)
         dtype, shape, is_fortran, header_bytes = _header(start, what)
@@ -174,15 +199,7 @@ def _member(
             if len(data) != left:
                 raise FormatError(f"{what} has {len(data)} bytes of values, and its archive says {left}")
             return _inflated(data, dtype, shape, device, is_fortran=is_fortran)
-    if member.compress_size != member.file_size:
-        raise FormatError(f"{what} is stored, with {member.compress_size} bytes for {member.file_size}")
-    file.seek(member.header_offset)
-    local = file.read(_LOCAL_BYTES)
-    if len(local) < _LOCAL_BYTES or not local.startswith(_LOCAL_MAGIC):
-        raise FormatError(f"{what} has no header at byte {member.header_offset}")
-    skipped = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
-    begin = member.header_offset + _LOCAL_BYTES + skipped + header_bytes
-    _check_size(what, dtype, shape, disk.nbytes - begin)
+    begin = stored_at(file, member, what, disk.nbytes) + header_bytes
     return _lazy(disk, begin, dtype, shape, device, is_fortran=is_fortran)
 
 
@@ -245,7 +262,8 @@ def _array(what: str, value: object) -> Array:
     return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).reshape(np.shape(array))
 
 
-def _check_host(path: str | os.PathLike[str]) -> None:
+def check_host(path: str | os.PathLike[str]) -> None:
+    """Raise an `UnsupportedError` if this machine stores numbers in another order than files do."""
     if sys.byteorder != "little":
         raise UnsupportedError(f"{path} holds little-endian numbers, which this machine does not compute with")
 

@@ -14,6 +14,7 @@ from zyx import dtype as dtypes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, TransferError, UnsupportedError
 from zyx.functions.operands import is_tensor
+from zyx.io.float8 import FLOATS8, decoded
 from zyx.io.header import DTYPES, RESERVED, read_header
 from zyx.io.replacing import replacing
 from zyx.runtime.lazy import file_of, leaf_of_file
@@ -32,6 +33,8 @@ def load_safetensors(
 ) -> dict[str, Tensor]:
     """Return the tensors in a file by name, in the order of the file, without reading their values; see `zyx.io.load`.
 
+    Numbers of 8 bits, such as F8_E4M3, are given as float32.
+
     Raises:
         FormatError: The file is not well formed, a tensor has a dtype that we have not, or one of `names` is missing.
         TransferError: The file cannot be read.
@@ -39,36 +42,27 @@ def load_safetensors(
     """
     if sys.byteorder != "little":
         raise UnsupportedError(f"{path} holds little-endian numbers, which this machine does not compute with")
+    runtime = current()
+    file = file_of(runtime, path)  # before the header is read: of a file that is replaced in between, no value is read
     header = read_header(path)
     missing = [name for name in names or () if name not in header.entries]
     if missing:
         raise FormatError(f"{path} has no tensor {', '.join(map(repr, missing))}; it has {', '.join(header.entries)}")
-    runtime = current()
     place = runtime.default_device if device is None else runtime.device_name(device)
-    file = file_of(runtime, path)
     tensors: dict[str, Tensor] = {}
     wanted = header.entries if names is None else set(names)
     for name, entry in header.entries.items():
         if name not in wanted:
             continue
-        dtype = DTYPES.get(entry.dtype)
+        dtype = dtypes.uint8 if entry.dtype in FLOATS8 else DTYPES.get(entry.dtype)
         if dtype is None:
             raise FormatError(
-                f"{path}: tensor {name!r} has dtype {entry.dtype}; there are {', '.join(DTYPES)}. "
+                f"{path}: tensor {name!r} has dtype {entry.dtype}; there are {', '.join((*DTYPES, *FLOATS8))}. "
                 "Others can be loaded without it, by `names`"
             )
-        tensors[name] = Tensor.of(leaf_of_file(runtime, file, entry.begin, entry.shape, dtype, place), runtime)
+        tensor = Tensor.of(leaf_of_file(runtime, file, entry.begin, entry.shape, dtype, place), runtime)
+        tensors[name] = decoded(tensor, entry.dtype) if entry.dtype in FLOATS8 else tensor
     return tensors
-
-
-def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the texts that were saved along with the tensors.
-
-    Raises:
-        FormatError: The file is not well formed.
-        TransferError: The file cannot be read.
-    """
-    return read_header(path).metadata
 
 
 def save_safetensors(

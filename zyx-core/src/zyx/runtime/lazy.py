@@ -50,8 +50,9 @@ class Unread:
         """Return a buffer with the values, reading them into one of `allocate` at the first call.
 
         Raises:
-            AllocationError: No room.
-            TransferError: The file is gone, or shorter than it was. Then it can be tried again.
+            AllocationError: No room. Then it can be tried again.
+            FileChangedError: The file is another one than it was.
+            TransferError: It is gone.
         """
         if self.buffer is None:
             from zyx.runtime.copying import read_into  # which most programs do without
