@@ -172,9 +172,8 @@ def _points(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int) ->
             x = Threads((along,), threads)
             yield _spec(far.nest, [far.range(along.label)], x, None, far, short=[far.range(apart.label)])
         for count in dict.fromkeys((lanes, 1)):
-            yield _spec(
-                plan.nest, left, Threads((left[-1],), threads, count), None, plan, short=[*map(plan.range, labels)]
-            )
+            x = Threads((left[-1],), min(threads, -(-left[-1].size // count)), count)
+            yield _spec(plan.nest, left, x, None, plan, short=[*map(plan.range, labels)])
 
 
 def _in_a_thread(nest: Nest, common: Sequence[Range]) -> Iterator[tuple[Plan, list[str]]]:
