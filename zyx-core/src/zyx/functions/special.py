@@ -6,14 +6,15 @@ Sources of formulas: DLMF 5.5 and 5.11 (gamma function), 7.12 (error function), 
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
+from zyx import shape as shapes
 from zyx.errors import DTypeError
 from zyx.functions import arithmetic, elementwise, take_habits
 from zyx.functions.choosing import where
 from zyx.functions.operands import align, by_float_formula, by_float_formula_of, float_dtype, require, term_of, wrap
-from zyx.functions.reduction import logsumexp
 from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
@@ -108,23 +109,24 @@ def logaddexp2(x: Operand, y: Operand) -> Tensor:
 def logcumsumexp(x: Tensor, axis: int = -1) -> Tensor:
     """Return the logarithms of running sums of ``exp(x)`` along `axis`, without overflow of the greatest.
 
-    Each result is `logsumexp` of what comes before it, so n elements take n * n / 2 steps on a device.
+    Each step adds to every sum the one that ends where it begins, so that sums are of twice as many elements: n take as
+    many steps as n has binary digits, each of the size of `x`. Hillis and Steele, "Data parallel algorithms", 1986.
     """
     base = require(x, "logcumsumexp")
-    if not base.node.ndim:
-        return base.clone() if axis in (0, -1) else logsumexp(base, axis)
-    from zyx import shape as shapes
-
+    if not base.node.ndim and axis in (0, -1):
+        return base.clone()
     place = shapes.normalize_axis(axis, base.node.ndim)
-    moved = base.astype(float_dtype(base.node.dtype)).moveaxis(place, -1)
-    size = moved.node.shape[-1]
-    if not size:
-        return base
-    shape = (*moved.node.shape, size)
-    graph = base.runtime.graph
-    rows, columns = (wrap(graph.iota(shape, len(shape) - by, dtypes.int32, base.node.device), base) for by in (2, 1))
-    spread = moved.expand_dims(-2).broadcast_to(shape)
-    return logsumexp(where(columns <= rows, spread, -math.inf), -1).moveaxis(-1, place)
+    size = operator.index(base.node.shape[place])
+
+    def formula(t: Term) -> Term:
+        reach = 1
+        while reach < size:
+            before = [(reach if at == place else 0, 0) for at in range(len(t.shape))]
+            t = elementwise.log_add(t, t.narrow(place, 0, size - reach).pad(before, -math.inf))
+            reach *= 2
+        return t
+
+    return by_float_formula(base, "logcumsumexp", formula)
 
 
 def float_power(x: Operand, y: Operand) -> Tensor:
