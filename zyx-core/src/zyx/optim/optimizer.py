@@ -228,8 +228,7 @@ class Optimizer(ABC):
         if self._runtime.tracing is not None:
             self._runtime.tracing.depends_on(self)
         given = self._checked(grads_of(self.params, type(self).__name__) if grads is None else grads)
-        seen = [group.seen_by() for group in self.param_groups]
-        self._check_state(seen)
+        seen = self.check_state()
         count = self._term(self.step_count)
         # Not `count + 1` in floats: that would be the new count, and everything would wait for it to be stored.
         number = count.cast(self._rate_dtype) + 1.0
@@ -256,14 +255,20 @@ class Optimizer(ABC):
             self._runtime.assign(target, node, is_fresh=True)
         self._runtime.realize(changed)
 
-    def _check_state(self, seen: list[Optimizer]) -> None:
-        """Raise `StateError` if settings were changed so that more must be kept."""
+    def check_state(self) -> list[Optimizer]:
+        """Return the optimiser as each group sees it.
+
+        Raises:
+            StateError: Settings were changed so that more must be kept.
+        """
+        seen = [group.seen_by() for group in self.param_groups]
         for group, settings in zip(self.param_groups, seen, strict=True):
             for name in settings.state_names():
                 kept = self.state[name][group.positions.start] if name in self.state else None
                 wanted = self.state_shape(name, self.params[group.positions.start].node.shape)
                 if kept is None or kept.node.shape != wanted:
                     raise StateError(f"{type(self).__name__} was made without {name}; make a new one")
+        return seen
 
     def _current_rate(self, group: ParamGroup) -> Term:
         """Return the learning rate of the step to be made."""
