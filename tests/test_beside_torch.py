@@ -347,6 +347,42 @@ def test_an_optimiser_agrees(name, place):
     assert found[2] <= optimisers.LOOSE.get(name, (TOLERANCE, ""))[0]
 
 
+@pytest.mark.parametrize(("name", "place"), numbered(optimisers.CLOSURES))
+def test_an_optimiser_that_takes_a_closure_agrees(name, place):
+    settings = optimisers.CLOSURES[name][place]
+    arrays = [a.astype(np.float64) for a in drawn([(30, 4), (30,), (4,), ()], 9)]  # in float32, rounding turns searches
+    losses, ends = [], []
+    for module, make in ((zyx, zyx.Tensor), (torch, torch.tensor)):
+        x, y, weights, bias = (make(a) for a in arrays)
+        optimizer = getattr(module.optim, name)([weights.requires_grad_(), bias.requires_grad_()], **settings)
+
+        def loss_of(x=x, y=y, weights=weights, bias=bias):
+            apart = x @ weights + bias - y
+            return (apart * apart).mean() + ((weights * weights).sum() - 1.0) ** 2
+
+        losses.append(descent(optimizer, loss_of))
+        ends.append([weights, bias])
+    TABLE[label(f"optim.{name}", place)] = found = [None, None, worst(zip(*ends, strict=True))]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-9)
+    assert found[2] <= TOLERANCE
+
+
+def descent(optimizer, loss_of):
+    """Return the losses at all places that an optimiser looks at in ten steps."""
+    seen = []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = loss_of()
+        loss.backward()
+        seen.append(loss.item())
+        return loss
+
+    for _ in range(STEPS):
+        optimizer.step(closure)
+    return seen
+
+
 @pytest.mark.parametrize("name", optimisers.SCHEDULES)
 def test_a_schedule_agrees(name):
     schedule, make = optimisers.SCHEDULES[name]
@@ -379,7 +415,7 @@ def test_a_scheduler_that_is_told_of_epochs_agrees(name):
 
 def test_every_optimiser_and_schedule_of_pytorch_has_a_row_or_a_reason():
     there = {name for name, value in vars(torch.optim).items() if isinstance(value, type)}
-    assert there == optimisers.OPTIMISERS.keys() | optimisers.NO_ROW.keys()
+    assert there == optimisers.OPTIMISERS.keys() | optimisers.CLOSURES.keys() | optimisers.NO_ROW.keys()
     module = torch.optim.lr_scheduler
     there = {
         name

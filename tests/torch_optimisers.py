@@ -26,12 +26,20 @@ OPTIMISERS = {
     "Adafactor": [{}, {"lr": 0.5, "d": 1.5, "weight_decay": 0.1, "eps": (1e-6, 0.1), "maximize": True}],
     "Muon": [{"lr": 0.1}, {"lr": 0.1, "nesterov": False, "adjust_lr_fn": "match_rms_adamw"}],
 }
+#: By the name of the class: rows of settings of those whose steps take a closure.
+CLOSURES = {
+    "LBFGS": [
+        {"lr": 0.1, "max_iter": 5},
+        {"lr": 0.5, "max_iter": 3, "history_size": 4},
+        {"max_iter": 4, "line_search_fn": "strong_wolfe"},
+        {"lr": 0.01, "max_iter": 4, "max_eval": 6, "history_size": 2, "line_search_fn": "strong_wolfe"},
+    ]
+}
 #: What is compared less closely, and why.
 LOOSE = {"Muon": (2e-2, "PyTorch orthogonalises in bfloat16, which has 8 bits")}
 #: Classes of `torch.optim` without a row, and why.
 NO_ROW = {
     "Optimizer": "is what optimisers are made of",
-    "LBFGS": "calls a function for losses and gradients as often as it likes within a step; steps here take gradients",
     "SparseAdam": "is for sparse gradients, and all gradients are dense",
 }
 #: By the name of the class: our schedule, and how theirs is made.

@@ -358,6 +358,7 @@ TABLE |= dict(
 )  # fmt: skip
 #: What makes types, says a choice of bits, or is tried with a file elsewhere; or takes a parameter or an optimiser.
 OTHERS = {
+    "optim.LBFGS",
     "optim.Muon",
     "optim.ReduceLROnPlateau",
     "zyx.DType",
