@@ -57,7 +57,12 @@ class LBFGS(Optimizer):
         func_evals: How often closures were called.
     """
 
-    settings = ("max_iter", "max_eval", "tolerance_grad", "tolerance_change", "history_size", "line_search_fn")
+    max_iter: int
+    max_eval: int
+    tolerance_grad: float
+    tolerance_change: float
+    history_size: int
+    line_search_fn: str | None
 
     def __init__(
         self,
@@ -87,17 +92,21 @@ class LBFGS(Optimizer):
             ArgumentError: Several groups, or an unknown search.
             ShapeError: A number out of its range; see also `Optimizer`.
         """
-        check_range("tolerance_grad", tolerance_grad, 0.0)
-        check_range("tolerance_change", tolerance_change, 0.0)
-        self.max_iter, self.history_size = as_index(max_iter, "max_iter"), as_index(history_size, "history_size")
-        self.max_eval = self.max_iter * 5 // 4 if max_eval is None else as_index(max_eval, "max_eval")
-        check_range("max_iter", self.max_iter, 1)
-        check_range("history_size", self.history_size, 1)
+        iterations, history = as_index(max_iter, "max_iter"), as_index(history_size, "history_size")
+        check_range("max_iter", iterations, 1)
+        check_range("history_size", history, 1)
         if line_search_fn not in (None, "strong_wolfe"):
             raise ArgumentError(f'LBFGS: line_search_fn is None or "strong_wolfe", not {line_search_fn!r}')
-        self.tolerance_grad, self.tolerance_change = tolerance_grad, tolerance_change
-        self.line_search_fn = line_search_fn
-        super().__init__(params, lr)
+        super().__init__(
+            params,
+            lr,
+            max_iter=iterations,
+            max_eval=iterations * 5 // 4 if max_eval is None else as_index(max_eval, "max_eval"),
+            tolerance_grad=tolerance_grad,
+            tolerance_change=tolerance_change,
+            history_size=history,
+            line_search_fn=line_search_fn,
+        )
         self.func_evals = 0
         self._pairs: list[_Pair] = []
         self._scale = self._number(1.0)

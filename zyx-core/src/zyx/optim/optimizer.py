@@ -34,6 +34,7 @@ from zyx.errors import ArgumentError, GradientError, ShapeError, StateError
 from zyx.functions.operands import is_tensor
 from zyx.functions.term import Term
 from zyx.graph import node as n
+from zyx.optim.check import check_setting
 from zyx.optim.param_groups import ParamGroup, check_apart, named, split_groups
 from zyx.optim.schedules import Schedule
 from zyx.tensor.loading import LoadReport, load_into
@@ -62,21 +63,32 @@ class Optimizer(ABC):
         param_groups: The parameters with their learning rates and settings; see `zyx.optim.param_groups`.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ()
+    settings: tuple[str, ...] = ()
     """Names of the attributes, other than the learning rate, that `update` reads."""
+    kept: ClassVar[tuple[str, ...]] = ()
+    """Names of what is kept for each parameter; see `state_names`."""
+    weight_decay: float = 0.0
+    decoupled_weight_decay: bool = False
+    maximize: bool = False
 
-    def __init__(self, params: Params, lr: LearningRate) -> None:
+    def __init__(self, params: Params, lr: LearningRate, **settings: Any) -> None:  # noqa: ANN401
         """Take the parameters, and make their state.
 
         Args:
             params: Tensors, pairs of names and tensors, tensors by name, or groups: dicts with "params" and settings.
             lr: Learning rate of the groups that have none of their own.
+            settings: Values of what are the `settings` then, checked by `zyx.optim.check.RANGES`. A subclass that gives
+                none has set them itself.
 
         Raises:
             DTypeError: Something that is no tensor of floats.
             GradientError: No parameters, or one twice.
-            ShapeError: A learning rate below 0, or a tensor of several elements.
+            ShapeError: A learning rate below 0, or a tensor of several elements; a setting out of its range.
         """
+        for name, value in settings.items():
+            check_setting(name, value)
+            setattr(self, name, value)
+        self.settings = tuple(settings) or self.settings
         groups = split_groups(params)
         first = named(groups[0]["params"])[1][0] if groups and "params" in groups[0] else None
         if first is None:
@@ -156,8 +168,8 @@ class Optimizer(ABC):
         return self._new((0,), dtypes.accumulator(parameter.node.dtype), parameter.node.device)
 
     def state_names(self) -> tuple[str, ...]:
-        """Return the names of what is kept for each parameter."""
-        return ()
+        """Return the names of what is kept for each parameter: `kept`, unless settings decide."""
+        return self.kept
 
     def state_shape(self, name: str, shape: Shape) -> Shape:
         """Return the shape of what is kept under `name` for a parameter of `shape`: that, unless a subclass says so."""
@@ -178,6 +190,18 @@ class Optimizer(ABC):
             lr: The learning rate, of shape ().
             step: The number of this step, counted from 1, of shape (). All are of one dtype.
         """
+
+    def decayed(self, param: Term, grad: Term, lr: Term) -> tuple[Term, Term]:
+        """Return parameter and gradient after weight decay, the gradient turned if the way is up.
+
+        What decays is the gradient, by a part of the parameter, or with `decoupled_weight_decay` the parameter itself.
+        """
+        grad = -grad if self.maximize else grad
+        if self.weight_decay and self.decoupled_weight_decay:
+            param = param * (1.0 - lr * self.weight_decay)
+        elif self.weight_decay:
+            grad = grad + param * self.weight_decay
+        return param, grad
 
     # ---- learning rate and other settings
 
