@@ -13,16 +13,15 @@ import numpy as np
 
 from zyx.errors import ArgumentError, StateError
 from zyx.functions.joining import concat, stack
-from zyx.functions.operands import is_tensor
 from zyx.integers import as_index
 from zyx.optim.check import check_range
 from zyx.optim.line_search import Place, strong_wolfe
-from zyx.optim.optimizer import Optimizer, grads_of
+from zyx.optim.optimizer import Optimizer, evaluated, grads_of
 from zyx.tensor.creation import zeros
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from zyx.functions.term import Term
     from zyx.optim.optimizer import LearningRate, Params
@@ -126,12 +125,11 @@ class LBFGS(Optimizer):
         """Return the parameter as far as `lr` along `grad`, which is the direction."""
         return {"param": param + grad * lr}
 
-    def step(self, closure: Callable[[], Any]) -> Tensor:  # type: ignore[override]  # others take gradients
+    def step(self, closure: Callable[[], Any]) -> Tensor:  # type: ignore[override]  # gradients are not enough
         """Make iterations until one of the bounds is reached; return the loss before the first.
 
         Args:
-            closure: Computes the loss and its gradients, and returns the loss; the gradients are what
-                `Tensor.backward` leaves in ``.grad``, or it returns them as well, as `zyx.value_and_grad` does.
+            closure: Computes the loss and its gradients, and returns the loss, or both; see `evaluated`.
 
         Raises:
             GradientError: No parameter has a gradient.
@@ -219,17 +217,13 @@ class LBFGS(Optimizer):
     def _evaluated(self, closure: Callable[[], Any]) -> tuple[Tensor, float, Tensor]:
         """Return the loss as a tensor and as a number, and the gradient as one vector."""
         self.func_evals += 1
-        returned = closure()
-        loss, grads = returned if isinstance(returned, tuple) else (returned, None)
-        if not is_tensor(loss):
-            raise ArgumentError(f"LBFGS: the closure returns the loss, a tensor, not {type(loss).__name__}")
-        given: Sequence[Tensor | None] = grads_of(self.params, "LBFGS") if grads is None else grads
-        known = dict(self._checked(given))
+        loss, grads = evaluated(closure, "LBFGS")
+        known = dict(self._checked(grads_of(self.params, "LBFGS") if grads is None else grads))
         parts = []
         for place, parameter in enumerate(self.params):
             part = known[place].detach() if place in known else zeros(parameter.size, device=parameter.device)
             parts.append(part.astype(self._rate_dtype).reshape((parameter.size,)).to(self.step_count.device))
-        return loss.detach(), float(loss.item()), concat(parts).realize()
+        return loss, float(loss.item()), concat(parts).realize()
 
     def _direction(self, gradient: Tensor, history_size: int) -> Tensor:
         """Return where to go; the last step is taken note of."""

@@ -41,7 +41,7 @@ from zyx.tensor.loading import LoadReport, load_into
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zyx.dtype import DType
     from zyx.shape import Shape
@@ -239,18 +239,23 @@ class Optimizer(ABC):
             grad = None if set_to_none else parameter.grad
             parameter.grad = None if grad is None else grad * 0
 
-    def step(self, grads: Sequence[Tensor | None] | None = None) -> None:
+    def step(self, grads: Sequence[Tensor | None] | Callable[[], Any] | None = None) -> Tensor | None:
         """Change the parameters along `grads`, which are given in their order; None leaves one as it is.
 
-        Without `grads`, along what `Tensor.backward` left in ``.grad``.
+        Without `grads`, along what `Tensor.backward` left in ``.grad``. `grads` may be a closure as well, which is
+        called, and whose loss is returned; see `evaluated`.
 
         Raises:
+            ArgumentError: What a closure returns is no loss.
             GradientError: Another number of gradients; or none are given, and no parameter has a ``.grad``.
             ShapeError: A gradient of another shape than its parameter.
             StateError: A setting was changed so that more must be kept, such as a momentum that was 0.
         """
         if self._runtime.tracing is not None:
             self._runtime.tracing.depends_on(self)
+        loss = None
+        if callable(grads):
+            loss, grads = evaluated(grads, type(self).__name__)
         given = self._checked(grads_of(self.params, type(self).__name__) if grads is None else grads)
         seen = self.check_state()
         count = self._term(self.step_count)
@@ -278,6 +283,7 @@ class Optimizer(ABC):
         for target, node in zip(changed, new, strict=True):
             self._runtime.assign(target, node, is_fresh=True)
         self._runtime.realize(changed)
+        return loss
 
     def check_state(self) -> list[Optimizer]:
         """Return the optimiser as each group sees it.
@@ -404,3 +410,18 @@ def grads_of(params: Sequence[Tensor], what: str) -> list[Tensor | None]:
             "zyx.jit, or give gradients: step(grads), as zyx.Tape and zyx.value_and_grad return them"
         )
     return found
+
+
+def evaluated(closure: Callable[[], Any], what: str) -> tuple[Tensor, Sequence[Tensor | None] | None]:
+    """Return the loss that a closure computes, and the gradients if it returns them as well.
+
+    Else they are what `Tensor.backward` left in ``.grad``.
+
+    Raises:
+        ArgumentError: What it returns is no loss.
+    """
+    returned = closure()
+    loss, grads = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
+    if not is_tensor(loss):
+        raise ArgumentError(f"{what}: the closure returns the loss, a tensor, not {type(loss).__name__}")
+    return loss.detach(), grads
