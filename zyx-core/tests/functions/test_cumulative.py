@@ -87,6 +87,13 @@ class TestRunningSumsOfExponentials:
         with pytest.raises(ShapeError, match="axis 2"):
             zyx.logcumsumexp(zyx.zeros(2, 3), 2)
 
+    def test_slopes_are_as_exact_where_all_is_far_from_0(self):
+        x = np.float32(10000.0) + np.array([0.5, -1.0, 2.0, 0.25, -3.0], np.float32)
+        slope = zyx.grad(lambda t: zyx.logcumsumexp(t).sum())(zyx.Tensor(x)).numpy()
+        parts = np.exp(x.astype(np.float64) - 10000.0)
+        wanted = parts * np.cumsum((1.0 / np.cumsum(parts))[::-1])[::-1]
+        np.testing.assert_allclose(slope, wanted, rtol=1e-6)
+
     def test_memory_grows_as_the_line_does(self):
         def peak(size):
             runtime = Runtime()

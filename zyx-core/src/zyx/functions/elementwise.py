@@ -129,15 +129,14 @@ def square(x: Tensor) -> Tensor:
 
 def logaddexp(x: Operand, y: Operand) -> Tensor:
     """Return ``log(exp(x) + exp(y))`` without overflow."""
-    return by_float_formula_of((x, y), "logaddexp", log_add)
 
+    def formula(a: Term, b: Term) -> Term:
+        swap = a < b
+        endless = (a == b) & (a.abs() == math.inf)  # which have no difference, and half of the gradient each
+        top, low = endless.where((a + b) * 0.5, swap.where(b, a)), swap.where(a, b)
+        return top + endless.where(0.0, low - top).exp().log1p()
 
-def log_add(a: Term, b: Term) -> Term:
-    """Return ``log(exp(a) + exp(b))``."""
-    swap = a < b
-    endless = (a == b) & (a.abs() == math.inf)  # which have no difference, and half of the gradient each
-    top, low = endless.where((a + b) * 0.5, swap.where(b, a)), swap.where(a, b)
-    return top + endless.where(0.0, low - top).exp().log1p()
+    return by_float_formula_of((x, y), "logaddexp", formula)
 
 
 # ---- trigonometry

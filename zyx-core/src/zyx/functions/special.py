@@ -109,8 +109,9 @@ def logaddexp2(x: Operand, y: Operand) -> Tensor:
 def logcumsumexp(x: Tensor, axis: int = -1) -> Tensor:
     """Return the logarithms of running sums of ``exp(x)`` along `axis`, without overflow of the greatest.
 
-    Each step adds to every sum the one that ends where it begins, so that sums are of twice as many elements: n take as
-    many steps as n has binary digits, each of the size of `x`. Hillis and Steele, "Data parallel algorithms", 1986.
+    A sum is kept as the greatest of its elements, and the sum of exponentials of what they are below that. Each step
+    adds to every sum the one that ends where it begins, so that sums are of twice as many elements: n take as many
+    steps as n has binary digits, each of the size of `x`. Hillis and Steele, "Data parallel algorithms", 1986.
     """
     base = require(x, "logcumsumexp")
     if not base.node.ndim and axis in (0, -1):
@@ -119,14 +120,26 @@ def logcumsumexp(x: Tensor, axis: int = -1) -> Tensor:
     size = operator.index(base.node.shape[place])
 
     def formula(t: Term) -> Term:
-        reach = 1
+        def before(part: Term, reach: int, value: float) -> Term:
+            widths = [(reach if at == place else 0, 0) for at in range(len(part.shape))]
+            return part.narrow(place, 0, size - reach).pad(widths, value)
+
+        top = t.detach()
+        finite = (top.abs() < math.inf).where(t, 0.0)
+        total, reach = (finite - finite.detach()).exp(), 1  # 1, with the slope of the exponential
         while reach < size:
-            before = [(reach if at == place else 0, 0) for at in range(len(t.shape))]
-            t = elementwise.log_add(t, t.narrow(place, 0, size - reach).pad(before, -math.inf))
-            reach *= 2
-        return t
+            other = before(top, reach, -math.inf)
+            new = top.maximum(other)
+            total = total * _share(top, new) + before(total, reach, 0.0) * _share(other, new)
+            top, reach = new, reach * 2
+        return top + total.log()
 
     return by_float_formula(base, "logcumsumexp", formula)
+
+
+def _share(top: Term, new: Term) -> Term:
+    """Return ``exp(top - new)``, which is 1 of equal infinities."""
+    return (top == new).where(1.0, (top - new).exp())
 
 
 def float_power(x: Operand, y: Operand) -> Tensor:
