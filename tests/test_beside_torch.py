@@ -347,6 +347,42 @@ def test_an_optimiser_agrees(name, place):
     assert found[2] <= optimisers.LOOSE.get(name, (TOLERANCE, ""))[0]
 
 
+@pytest.mark.parametrize(("name", "place"), numbered(optimisers.CLOSURES))
+def test_an_optimiser_that_takes_a_closure_agrees(name, place):
+    settings = optimisers.CLOSURES[name][place]
+    arrays = [a.astype(np.float64) for a in drawn([(30, 4), (30,), (4,), ()], 9)]  # in float32, rounding turns searches
+    losses, ends = [], []
+    for module, make in ((zyx, zyx.Tensor), (torch, torch.tensor)):
+        x, y, weights, bias = (make(a) for a in arrays)
+        optimizer = getattr(module.optim, name)([weights.requires_grad_(), bias.requires_grad_()], **settings)
+
+        def loss_of(x=x, y=y, weights=weights, bias=bias):
+            apart = x @ weights + bias - y
+            return (apart * apart).mean() + ((weights * weights).sum() - 1.0) ** 2
+
+        losses.append(descent(optimizer, loss_of))
+        ends.append([weights, bias])
+    TABLE[label(f"optim.{name}", place)] = found = [None, None, worst(zip(*ends, strict=True))]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-9)
+    assert found[2] <= TOLERANCE
+
+
+def descent(optimizer, loss_of):
+    """Return the losses at all places that an optimiser looks at in ten steps."""
+    seen = []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = loss_of()
+        loss.backward()
+        seen.append(loss.item())
+        return loss
+
+    for _ in range(STEPS):
+        optimizer.step(closure)
+    return seen
+
+
 @pytest.mark.parametrize("name", optimisers.SCHEDULES)
 def test_a_schedule_agrees(name):
     schedule, make = optimisers.SCHEDULES[name]
@@ -358,7 +394,7 @@ def test_a_schedule_agrees(name):
     assert found <= TOLERANCE
 
 
-@pytest.mark.parametrize("name", [name for name in optimisers.SCHEDULES if hasattr(zyx.optim.lr_scheduler, name)])
+@pytest.mark.parametrize("name", optimisers.SCHEDULES)
 def test_a_scheduler_that_is_told_of_epochs_agrees(name):
     _, make = optimisers.SCHEDULES[name]
     rates = []
@@ -367,11 +403,11 @@ def test_a_scheduler_that_is_told_of_epochs_agrees(name):
         first, then = make(module.lr_scheduler, optimizer), module.lr_scheduler.ExponentialLR(optimizer, 0.9)
         parameters[0].requires_grad_().sum().backward()
         rates.append([])
-        for epoch in range(15):
+        for epoch in range(STEPS - 1 if name.startswith("OneCycleLR") else 15):  # then PyTorch's ends, below 0
             optimizer.step()
             first.step()
             then.step()
-            if epoch == 5 and name != "CosineAnnealingWarmRestarts":
+            if epoch == 5 and name != "CosineAnnealingWarmRestarts":  # which starts from the rate it finds
                 optimizer.param_groups[0]["lr"] *= 0.5
             rates[-1].append([group["lr"] for group in optimizer.param_groups])
     np.testing.assert_allclose(*rates, rtol=1e-9, atol=1e-12)
@@ -379,14 +415,43 @@ def test_a_scheduler_that_is_told_of_epochs_agrees(name):
 
 def test_every_optimiser_and_schedule_of_pytorch_has_a_row_or_a_reason():
     there = {name for name, value in vars(torch.optim).items() if isinstance(value, type)}
-    assert there == optimisers.OPTIMISERS.keys() | optimisers.NO_ROW.keys()
+    assert there == optimisers.OPTIMISERS.keys() | optimisers.CLOSURES.keys() | optimisers.NO_ROW.keys()
     module = torch.optim.lr_scheduler
     there = {
         name
         for name, value in vars(module).items()
         if isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_")
     }
-    assert there == optimisers.SCHEDULES.keys() | optimisers.NO_SCHEDULE.keys()
+    assert there == {name.split()[0] for name in optimisers.SCHEDULES} | optimisers.NO_SCHEDULE.keys()
+    assert there <= vars(zyx.optim.lr_scheduler).keys()
+
+
+@pytest.mark.parametrize(("name", "place"), numbered(optimisers.MOMENTA))
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_a_momentum_that_goes_against_the_rate_agrees(kind, name, place):
+    settings = optimisers.MOMENTA[name][place]
+    ours, theirs = parameters_of([(5,), (3,)])
+    shared = {"momentum": 0.9} if kind == "SGD" else {}
+    pairs = []
+    for module, (first, second) in ((zyx.optim, ours), (torch.optim, theirs)):
+        optimizer = getattr(module, kind)([{"params": [first]}, {"params": [second]}], lr=0.1, **shared)
+        pairs.append((optimizer, getattr(module.lr_scheduler, name)(optimizer, **settings)))
+    random = np.random.default_rng(8)
+    for _ in range(STEPS):
+        gradients = [random.standard_normal(p.shape).astype(np.float32) for p in ours]
+        pairs[0][0].step([zyx.Tensor(gradient) for gradient in gradients])
+        for parameter, gradient in zip(theirs, gradients, strict=True):
+            parameter.grad = torch.tensor(gradient)
+        pairs[1][0].step()
+        for _, scheduler in pairs:
+            scheduler.step()
+        key = "momentum" if kind == "SGD" else "betas"
+        found, wanted = (
+            [np.ravel([group["lr"], *np.ravel(group[key])]) for group in optimizer.param_groups]
+            for optimizer, _ in pairs
+        )
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    assert worst(zip(ours, theirs, strict=True)) <= TOLERANCE
 
 
 def test_groups_of_parameters_agree():

@@ -52,7 +52,7 @@ LISTS: Final = (
     List("torch_nn", "PyTorch, `torch.nn`", nn, "nn."),
     List("torch_functional", "PyTorch, `torch.nn.functional`", zyx.nn.functional, "F."),
     List("torch_optim", "PyTorch, `torch.optim`", optim, "optim."),
-    List("torch_lr_scheduler", "PyTorch, `torch.optim.lr_scheduler`", optim, "optim."),
+    List("torch_lr_scheduler", "PyTorch, `torch.optim.lr_scheduler`", optim.lr_scheduler, "optim.lr_scheduler."),
     List("tinygrad", "tinygrad, methods and properties of tensors", TENSOR, "x."),
     List("jax_numpy", "JAX, functions of `jax.numpy`", zyx, "zyx."),
     List("jax", "JAX, transformations, control flow and the rest of `jax`", zyx, "zyx."),

@@ -28,6 +28,10 @@ class MaskError(ShapeError, IndexError):
     """A mask of another shape than the axes that it is to choose from."""
 
 
+class IterationError(ShapeError, TypeError):
+    """What has no first axis is iterated over. It is a `TypeError` as well, by which Python tells what is iterable."""
+
+
 class DimError(ShapeError):
     """A length is not as its `zyx.Dim` says, or the Dim itself makes no sense; the text has the name and bounds."""
 

@@ -96,6 +96,13 @@ def test_a_mask_that_does_not_fit_is_an_index_error_as_in_numpy(shape, mask):
             zyx.ones(shape)[zyx.zeros(mask, dtype="bool")]
 
 
+def test_a_tensor_of_rank_0_is_not_iterable_as_python_asks_it():
+    with pytest.raises(TypeError, match="rank 0 has nothing to iterate"):
+        iter(zyx.Tensor(1.0))
+    assert not np.iterable(zyx.Tensor(1.0))
+    assert np.iterable(zyx.Tensor([1.0]))
+
+
 def test_of_several_writes_to_one_place_the_last_stays():
     x = zyx.zeros(3)
     x[zyx.Tensor([1, 1, 2])] = zyx.Tensor([5.0, 6.0, 7.0])

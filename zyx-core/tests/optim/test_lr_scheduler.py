@@ -4,7 +4,7 @@ import pytest
 
 import zyx
 from zyx import nn, optim
-from zyx.errors import ArgumentError, DTypeError, ShapeError
+from zyx.errors import ArgumentError, DTypeError, ShapeError, StateError
 from zyx.optim import lr_scheduler
 
 pytestmark = pytest.mark.usefixtures("interpreter")
@@ -77,3 +77,74 @@ def test_what_cannot_be_followed_is_an_error(optimizer):
     optimizer.lr = optim.StepLR(0.1, 2)
     with pytest.raises(DTypeError, match="ExponentialLR changes learning rates that are numbers, not StepLR"):
         lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+
+def test_a_cycle_sets_the_momentum_that_a_step_uses_and_stays_behind_its_end():
+    optimizer = optim.SGD([nn.Parameter(zyx.ones(1))], lr=0.8, momentum=0.9)
+    scheduler = lr_scheduler.OneCycleLR(
+        optimizer, 0.5, epochs=2, steps_per_epoch=2, pct_start=0.5, anneal_strategy="linear", div_factor=5.0,
+        final_div_factor=10.0,
+    )  # fmt: skip
+    rates, momenta = [], []
+    for _ in range(6):
+        rates += scheduler.get_last_lr()
+        momenta.append(optimizer.param_groups[0]["momentum"])
+        optimizer.step([zyx.ones(1)])
+        scheduler.step()
+    assert rates == pytest.approx([0.1, 0.5, 0.255, 0.01, 0.01, 0.01])
+    assert momenta == pytest.approx([0.95, 0.85, 0.9, 0.95, 0.95, 0.95])
+    direction, place = 0.0, 1.0
+    for rate, momentum in zip(rates, momenta, strict=True):
+        direction = momentum * direction + 1.0
+        place -= rate * direction
+    assert optimizer.params[0].item() == pytest.approx(place, rel=1e-5)
+
+
+def test_schedulers_put_together_go_on_from_a_state(optimizer):
+    def made():
+        first, then = lr_scheduler.LinearLR(optimizer, 0.5, 1.0, 2), lr_scheduler.ExponentialLR(optimizer, 0.5)
+        return lr_scheduler.SequentialLR(optimizer, [first, then], [3])
+
+    scheduler = made()
+    found = []
+    for _ in range(6):
+        found += scheduler.get_last_lr()
+        scheduler.step()
+    assert found == pytest.approx([0.4, 0.6, 0.8, 0.8, 0.4, 0.2])
+    state, rate = scheduler.state_dict(), optimizer.lr
+    again = made()
+    again.load_state_dict(state)
+    optimizer.lr = rate
+    again.step()
+    assert again.last_epoch == 7
+    assert again.get_last_lr() == pytest.approx([0.05])
+    with pytest.raises(ArgumentError, match="SequentialLR has schedulers, a list of 2"):
+        again.load_state_dict({"last_epoch": 2})
+    chained = lr_scheduler.ChainedScheduler(again.schedulers)
+    chained.step()
+    assert chained.state_dict()["last_epoch"] == 1
+
+
+def test_cycles_that_cannot_be_made_are_errors(optimizer):
+    with pytest.raises(StateError, match="SGD was made without momentum_buffer; make a new one"):
+        lr_scheduler.OneCycleLR(optimizer, 0.1, 10)
+    adagrad = optim.Adagrad([nn.Parameter(zyx.ones(2))], lr=0.8)
+    with pytest.raises(ArgumentError, match="Adagrad has no momentum and no betas; give cycle_momentum=False"):
+        lr_scheduler.CyclicLR(adagrad, 0.1, 0.2)
+    with pytest.raises(ArgumentError, match="OneCycleLR takes total_steps, or epochs and steps_per_epoch"):
+        lr_scheduler.OneCycleLR(adagrad, 0.1, epochs=3, cycle_momentum=False)
+    with pytest.raises(ArgumentError, match="takes total_steps, or epochs"):
+        optim.OneCycleLR(0.1)
+    with pytest.raises(ArgumentError, match="not 'sine'"):
+        optim.OneCycleLR(0.1, 3, anneal_strategy="sine")
+    with pytest.raises(ArgumentError, match="not 'epochs'"):
+        lr_scheduler.CyclicLR(adagrad, 0.1, 0.2, scale_mode="epochs", cycle_momentum=False)
+    with pytest.raises(ShapeError, match="OneCycleLR: 2 max_lr for 1 groups"):
+        lr_scheduler.OneCycleLR(adagrad, [0.1, 0.2], 10, cycle_momentum=False)
+    step = lr_scheduler.StepLR(adagrad, 3)
+    with pytest.raises(ShapeError, match="1 schedulers take one milestone less"):
+        lr_scheduler.SequentialLR(adagrad, [step], [3])
+    with pytest.raises(ArgumentError, match="schedulers of one optimiser, and StepLR is none"):
+        lr_scheduler.SequentialLR(optimizer, [step], [])
+    with pytest.raises(ArgumentError, match="ChainedScheduler takes at least one scheduler"):
+        lr_scheduler.ChainedScheduler([])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx import optim
-from zyx.errors import DTypeError, GradientError, ShapeError, StateError
+from zyx import nn, optim
+from zyx.errors import ArgumentError, DTypeError, GradientError, ShapeError, StateError
 from zyx.optim.optimizer import Optimizer
 
 pytestmark = pytest.mark.usefixtures("interpreter")
@@ -295,3 +295,24 @@ def test_a_group_steps_all_its_optimisers():
         group.step([None])
     with pytest.raises(GradientError, match="no parameter twice"):
         optim.OptimizerGroup(optim.SGD([a]), optim.SGD([a]))
+
+
+def test_a_closure_gives_loss_and_gradients():
+    for returns_gradients in (False, True):
+        parameter = nn.Parameter(zyx.Tensor([1.0, -2.0]))
+        optimizer = optim.SGD([parameter], lr=0.25)
+
+        def closure(parameter=parameter, optimizer=optimizer, returns_gradients=returns_gradients):
+            if returns_gradients:
+                loss, slope = zyx.value_and_grad(lambda p: (p * p).sum())(parameter)
+                return loss, [slope]
+            optimizer.zero_grad()
+            loss = (parameter * parameter).sum()
+            loss.backward()
+            return loss
+
+        assert [optimizer.step(closure).item() for _ in range(2)] == [5.0, 1.25]
+        assert parameter.tolist() == [0.25, -0.5]
+    with pytest.raises(ArgumentError, match="SGD: the closure returns the loss, a tensor, not NoneType"):
+        optimizer.step(lambda: None)
+    assert optimizer.step([zyx.ones(2)]) is None

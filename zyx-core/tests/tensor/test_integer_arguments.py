@@ -252,8 +252,8 @@ TABLE = dict(
         _layer("nn.TransformerDecoderLayer", d_model=4, nhead=2, dim_feedforward=3),
         _layer("nn.Unflatten", _sequence, dim=2, sizes=(2, 2)),
         _layer("nn.Upsample", _images, size=3),
-        *((f"optim.{name}", lambda: {"lr": 0.1, "total_steps": 3}) for name in ("CosineAnnealingLR",)),
-        ("optim.OneCycleLR", lambda: {"max_lr": 0.1, "total_steps": 3}),
+        ("optim.CosineAnnealingLR", lambda: {"lr": 0.1, "T_max": 3}),
+        ("optim.OneCycleLR", lambda: {"max_lr": 0.1, "total_steps": 6, "epochs": 3, "steps_per_epoch": 2}),
         ("optim.LinearWarmup", lambda: {"then": 0.1, "warmup_steps": 3}),
         ("optim.MultiStepLR", lambda: {"lr": 0.1, "milestones": (1, 3)}),
         ("optim.StepLR", lambda: {"lr": 0.1, "step_size": 3}),
@@ -350,14 +350,15 @@ TABLE |= dict(
         *((f"optim.{name}LR", lambda: {"lr": 0.1, "total_iters": 3}) for name in ("Constant", "Linear", "Polynomial")),
         ("optim.CosineAnnealingWarmRestarts", lambda: {"lr": 0.1, "T_0": 2, "T_mult": 2}),
         ("optim.CyclicLR", lambda: {"base_lr": 0.1, "max_lr": 0.2, "step_size_up": 2, "step_size_down": 3}),
-        ("optim.MultiplicativeLR", lambda: {"lr": 0.1, "factor": float, "total_steps": 3}),
+        ("optim.MultiplicativeLR", lambda: {"lr": 0.1, "lr_lambda": float, "total_steps": 3}),
         ("optim.SequentialLR", lambda: {
-            "schedules": (optim.StepLR(0.1, 3), optim.StepLR(0.2, 3)), "milestones": (2,),
+            "schedulers": (optim.StepLR(0.1, 3), optim.StepLR(0.2, 3)), "milestones": (2,),
         }),
     ]
 )  # fmt: skip
 #: What makes types, says a choice of bits, or is tried with a file elsewhere; or takes a parameter or an optimiser.
 OTHERS = {
+    "optim.LBFGS",
     "optim.Muon",
     "optim.ReduceLROnPlateau",
     "zyx.DType",
@@ -473,7 +474,7 @@ def test_the_table_has_every_function_with_an_integer_argument():
             except ValueError:
                 continue  # of a type that has none
             wanted = {p.name: p.kind for p in signature.parameters.values() if _INTEGER.search(str(p.annotation))}
-            wanted.pop("factor", None)  # a function of an integer
+            wanted.pop("lr_lambda", None)  # a function of an integer
             if not wanted:
                 continue
             given = set(TABLE[full]()) if full in TABLE else set()

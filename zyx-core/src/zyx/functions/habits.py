@@ -323,7 +323,7 @@ OF_FUNCTION: Final[dict[str, dict[str, Rule]]] = {
     **{f"max_pool{n}d": {"return_indices": _grown(f"max_pool{n}d")} for n in (1, 2, 3)},
     "eigh": {"UPLO": _triangle},
     "eigvalsh": {"UPLO": _triangle},
-    "pinv": {"rcond": _renamed("rtol")},
+    **{name: {"rcond": _renamed("rtol")} for name in ("pinv", "lstsq")},
     "matrix_rank": {"tol": _renamed("atol")},
     "bucketize": {"out_int32": _cast_last},
     "gradient": {"spacing": _spacing},

@@ -12,7 +12,7 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
-from zyx.errors import ShapeError
+from zyx.errors import IterationError, ShapeError
 from zyx.functions.index_key import Key, inside, is_whole, read_key
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.term import Term
@@ -56,11 +56,11 @@ def iterate(x: Tensor) -> Iterator[Tensor]:
     """Return the slices along the first axis, one after the other.
 
     Raises:
-        ShapeError: Rank 0.
+        IterationError: Rank 0.
     """
     shape = require(x, "iteration").node.shape
     if not shape:
-        raise ShapeError("a tensor of rank 0 has nothing to iterate over; use .item()")
+        raise IterationError("a tensor of rank 0 has nothing to iterate over; use .item()")
     return (getitem(x, i) for i in range(shape[0]))
 
 

@@ -6,14 +6,15 @@ Sources of formulas: DLMF 5.5 and 5.11 (gamma function), 7.12 (error function), 
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
+from zyx import shape as shapes
 from zyx.errors import DTypeError
 from zyx.functions import arithmetic, elementwise, take_habits
 from zyx.functions.choosing import where
 from zyx.functions.operands import align, by_float_formula, by_float_formula_of, float_dtype, require, term_of, wrap
-from zyx.functions.reduction import logsumexp
 from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
@@ -108,23 +109,37 @@ def logaddexp2(x: Operand, y: Operand) -> Tensor:
 def logcumsumexp(x: Tensor, axis: int = -1) -> Tensor:
     """Return the logarithms of running sums of ``exp(x)`` along `axis`, without overflow of the greatest.
 
-    Each result is `logsumexp` of what comes before it, so n elements take n * n / 2 steps on a device.
+    A sum is kept as the greatest of its elements, and the sum of exponentials of what they are below that. Each step
+    adds to every sum the one that ends where it begins, so that sums are of twice as many elements: n take as many
+    steps as n has binary digits, each of the size of `x`. Hillis and Steele, "Data parallel algorithms", 1986.
     """
     base = require(x, "logcumsumexp")
-    if not base.node.ndim:
-        return base.clone() if axis in (0, -1) else logsumexp(base, axis)
-    from zyx import shape as shapes
-
+    if not base.node.ndim and axis in (0, -1):
+        return base.clone()
     place = shapes.normalize_axis(axis, base.node.ndim)
-    moved = base.astype(float_dtype(base.node.dtype)).moveaxis(place, -1)
-    size = moved.node.shape[-1]
-    if not size:
-        return base
-    shape = (*moved.node.shape, size)
-    graph = base.runtime.graph
-    rows, columns = (wrap(graph.iota(shape, len(shape) - by, dtypes.int32, base.node.device), base) for by in (2, 1))
-    spread = moved.expand_dims(-2).broadcast_to(shape)
-    return logsumexp(where(columns <= rows, spread, -math.inf), -1).moveaxis(-1, place)
+    size = operator.index(base.node.shape[place])
+
+    def formula(t: Term) -> Term:
+        def before(part: Term, reach: int, value: float) -> Term:
+            widths = [(reach if at == place else 0, 0) for at in range(len(part.shape))]
+            return part.narrow(place, 0, size - reach).pad(widths, value)
+
+        top = t.detach()
+        finite = (top.abs() < math.inf).where(t, 0.0)
+        total, reach = (finite - finite.detach()).exp(), 1  # 1, with the slope of the exponential
+        while reach < size:
+            other = before(top, reach, -math.inf)
+            new = top.maximum(other)
+            total = total * _share(top, new) + before(total, reach, 0.0) * _share(other, new)
+            top, reach = new, reach * 2
+        return top + total.log()
+
+    return by_float_formula(base, "logcumsumexp", formula)
+
+
+def _share(top: Term, new: Term) -> Term:
+    """Return ``exp(top - new)``, which is 1 of equal infinities."""
+    return (top == new).where(1.0, (top - new).exp())
 
 
 def float_power(x: Operand, y: Operand) -> Tensor:

@@ -12,6 +12,7 @@ from zyx.dtype import float32
 from zyx.errors import ShapeError, StateError
 from zyx.functions.operands import require
 from zyx.nn import batch_norm, convolution
+from zyx.nn.families import derived
 from zyx.nn.linear import Linear
 from zyx.nn.module import Module
 
@@ -63,67 +64,6 @@ class _Lazy(Module):
         return ", ".join(["?", *map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
 
 
-class LazyLinear(_Lazy):
-    """`Linear` of as many features as its first input has."""
-
-    becomes = Linear
-    place = -1
-
-
-class LazyConv1d(_Lazy):
-    """`Conv1d` of as many channels as its first input has."""
-
-    becomes = convolution.Conv1d
-
-
-class LazyConv2d(_Lazy):
-    """`Conv2d` of as many channels as its first input has."""
-
-    becomes = convolution.Conv2d
-
-
-class LazyConv3d(_Lazy):
-    """`Conv3d` of as many channels as its first input has."""
-
-    becomes = convolution.Conv3d
-
-
-class LazyConvTranspose1d(_Lazy):
-    """`ConvTranspose1d` of as many channels as its first input has."""
-
-    becomes = convolution.ConvTranspose1d
-
-
-class LazyConvTranspose2d(_Lazy):
-    """`ConvTranspose2d` of as many channels as its first input has."""
-
-    becomes = convolution.ConvTranspose2d
-
-
-class LazyConvTranspose3d(_Lazy):
-    """`ConvTranspose3d` of as many channels as its first input has."""
-
-    becomes = convolution.ConvTranspose3d
-
-
-class LazyBatchNorm1d(_Lazy):
-    """`BatchNorm1d` of as many channels as its first input has."""
-
-    becomes = batch_norm.BatchNorm1d
-
-
-class LazyBatchNorm2d(_Lazy):
-    """`BatchNorm2d` of as many channels as its first input has."""
-
-    becomes = batch_norm.BatchNorm2d
-
-
-class LazyBatchNorm3d(_Lazy):
-    """`BatchNorm3d` of as many channels as its first input has."""
-
-    becomes = batch_norm.BatchNorm3d
-
-
 class _LazyInstanceNorm(_Lazy):
     """Unlike the layers that they become, these have weights and running values by default, as in PyTorch."""
 
@@ -139,19 +79,22 @@ class _LazyInstanceNorm(_Lazy):
         super().__init__(eps, momentum, affine, track_running_stats, dtype, device)
 
 
-class LazyInstanceNorm1d(_LazyInstanceNorm):
-    """`InstanceNorm1d` of as many channels as its first input has."""
-
-    becomes = batch_norm.InstanceNorm1d
-
-
-class LazyInstanceNorm2d(_LazyInstanceNorm):
-    """`InstanceNorm2d` of as many channels as its first input has."""
-
-    becomes = batch_norm.InstanceNorm2d
+def _lazy(becomes: type[Module], base: type[_Lazy] = _Lazy, what: str = "channels", place: int = 1) -> type[_Lazy]:
+    name = becomes.__name__
+    doc = f"`{name}` of as many {what} as its first input has."
+    return derived(base, f"Lazy{name}", doc, becomes=becomes, place=place)
 
 
-class LazyInstanceNorm3d(_LazyInstanceNorm):
-    """`InstanceNorm3d` of as many channels as its first input has."""
-
-    becomes = batch_norm.InstanceNorm3d
+LazyLinear = _lazy(Linear, what="features", place=-1)
+LazyConv1d = _lazy(convolution.Conv1d)
+LazyConv2d = _lazy(convolution.Conv2d)
+LazyConv3d = _lazy(convolution.Conv3d)
+LazyConvTranspose1d = _lazy(convolution.ConvTranspose1d)
+LazyConvTranspose2d = _lazy(convolution.ConvTranspose2d)
+LazyConvTranspose3d = _lazy(convolution.ConvTranspose3d)
+LazyBatchNorm1d = _lazy(batch_norm.BatchNorm1d)
+LazyBatchNorm2d = _lazy(batch_norm.BatchNorm2d)
+LazyBatchNorm3d = _lazy(batch_norm.BatchNorm3d)
+LazyInstanceNorm1d = _lazy(batch_norm.InstanceNorm1d, _LazyInstanceNorm)
+LazyInstanceNorm2d = _lazy(batch_norm.InstanceNorm2d, _LazyInstanceNorm)
+LazyInstanceNorm3d = _lazy(batch_norm.InstanceNorm3d, _LazyInstanceNorm)

@@ -8,6 +8,7 @@ from zyx.errors import ShapeError
 from zyx.functions.joining import pad
 from zyx.functions.operands import require
 from zyx.integers import as_index, as_integers, is_several
+from zyx.nn.families import by_rank
 from zyx.nn.module import Module
 
 if TYPE_CHECKING:
@@ -59,100 +60,17 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPad):
-    """A border of one value, around the last axis."""
-
-    ndim = 1
-
-
-class ConstantPad2d(_ConstantPad):
-    """A border of one value, around the last two axes."""
-
-    ndim = 2
-
-
-class ConstantPad3d(_ConstantPad):
-    """A border of one value, around the last three axes."""
-
-    ndim = 3
-
-
-class ZeroPad1d(_Pad):
-    """A border of zeros, around the last axis."""
-
-    ndim = 1
-
-
-class ZeroPad2d(_Pad):
-    """A border of zeros, around the last two axes."""
-
-    ndim = 2
-
-
-class ZeroPad3d(_Pad):
-    """A border of zeros, around the last three axes."""
-
-    ndim = 3
-
-
-class ReflectionPad1d(_Pad):
-    """A border that mirrors without the edge, around the last axis."""
-
-    ndim = 1
-    mode = "reflect"
-
-
-class ReflectionPad2d(_Pad):
-    """A border that mirrors without the edge, around the last two axes."""
-
-    ndim = 2
-    mode = "reflect"
-
-
-class ReflectionPad3d(_Pad):
-    """A border that mirrors without the edge, around the last three axes."""
-
-    ndim = 3
-    mode = "reflect"
-
-
-class ReplicationPad1d(_Pad):
-    """A border that repeats the edge, around the last axis."""
-
-    ndim = 1
-    mode = "replicate"
-
-
-class ReplicationPad2d(_Pad):
-    """A border that repeats the edge, around the last two axes."""
-
-    ndim = 2
-    mode = "replicate"
-
-
-class ReplicationPad3d(_Pad):
-    """A border that repeats the edge, around the last three axes."""
-
-    ndim = 3
-    mode = "replicate"
-
-
-class CircularPad1d(_Pad):
-    """A border that goes on at the other end, around the last axis."""
-
-    ndim = 1
-    mode = "circular"
-
-
-class CircularPad2d(_Pad):
-    """A border that goes on at the other end, around the last two axes."""
-
-    ndim = 2
-    mode = "circular"
-
-
-class CircularPad3d(_Pad):
-    """A border that goes on at the other end, around the last three axes."""
-
-    ndim = 3
-    mode = "circular"
+_AROUND = "around the last {}."
+ConstantPad1d, ConstantPad2d, ConstantPad3d = by_rank(
+    _ConstantPad, "ConstantPad{}d", f"A border of one value, {_AROUND}"
+)
+ZeroPad1d, ZeroPad2d, ZeroPad3d = by_rank(_Pad, "ZeroPad{}d", f"A border of zeros, {_AROUND}")
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = by_rank(
+    _Pad, "ReflectionPad{}d", f"A border that mirrors without the edge, {_AROUND}", mode="reflect"
+)
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = by_rank(
+    _Pad, "ReplicationPad{}d", f"A border that repeats the edge, {_AROUND}", mode="replicate"
+)
+CircularPad1d, CircularPad2d, CircularPad3d = by_rank(
+    _Pad, "CircularPad{}d", f"A border that goes on at the other end, {_AROUND}", mode="circular"
+)

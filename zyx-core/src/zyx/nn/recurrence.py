@@ -13,18 +13,16 @@ import operator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from zyx.autograd.loops import backward, block_of, with_saved
-from zyx.dtype import as_dtype
 from zyx.functions.movement import swapaxes
 from zyx.graph.loop import Body, Lie, Loop, Product
 from zyx.nn.cells import gru_step, lstm_step, rnn_step
 from zyx.nn.functional.linear import linear
-from zyx.runtime.runtime import current
+from zyx.nn.functional.loops import leaf, output, tensor
 from zyx.tensor.creation import zeros
-from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from zyx.graph.node import Leaf, Node
     from zyx.shape import Shape
+    from zyx.tensor.tensor import Tensor
 
 State: TypeAlias = "tuple[Tensor, ...]"
 
@@ -54,7 +52,7 @@ def turned(x: Tensor, axis: int) -> Tensor:
     places = block_of(length)
     shape = (node.shape[1 - axis], places, *node.shape[2:])
     body = _turning(shape, axis, node.dtype.name, node.device)
-    return _output(Loop(body, length, places, False, backward), (node,), 0, x)
+    return output(Loop(body, length, places, False, backward), (node,), 0, x)
 
 
 def over_steps(
@@ -85,12 +83,8 @@ def over_steps(
     body = _step(cell, *sizes, len(state), len(constants), dtype.name, given.node.device)
     loop = Loop(body, length, 1, is_backward, backward)
     sources = tuple(part.node for part in inputs)
-    last = tuple(_output(loop, sources, number, given) for number in range(len(state)))
-    return _output(loop, sources, len(state), given), last
-
-
-def _output(loop: Loop, sources: tuple[Node, ...], number: int, like: Tensor) -> Tensor:
-    return like.like(loop.output(like.runtime.graph, sources, number))
+    last = tuple(output(loop, sources, number, given) for number in range(len(state)))
+    return output(loop, sources, len(state), given), last
 
 
 def _with_places(shape: Shape, axis: int, places: int) -> Shape:
@@ -105,50 +99,42 @@ def _products(x: Tensor, weight: Tensor, bias: Tensor | None, length: int) -> Te
     inputs = (x, weight) if bias is None else (x, weight, bias)
     kinds = tuple(part.dtype.name for part in inputs)
     body = _multiplying(_with_places(x.shape, 0, places), weight.shape, kinds, x.node.device)
-    return _output(Loop(body, length, places, False, backward), tuple(part.node for part in inputs), 0, x)
+    return output(Loop(body, length, places, False, backward), tuple(part.node for part in inputs), 0, x)
 
 
-# ---- bodies. Nodes belong to no runtime, so they are kept.
-
-
-def _leaf(shape: Shape, dtype: str, device: str) -> Leaf:
-    return current().graph.leaf(shape, as_dtype(dtype), device)
-
-
-def _tensor(node: Node) -> Tensor:
-    return Tensor.of(node, current())
+# ---- bodies
 
 
 @functools.lru_cache(maxsize=256)
 def _turning(shape: Shape, axis: int, dtype: str, device: str) -> Body:
-    x = _leaf(shape, dtype, device)
+    x = leaf(shape, dtype, device)
     read, written = Lie(axis, axis == 0), Lie(1 - axis, axis == 1)
     return with_saved(Body((), (x,), (), (), (x,), (read,), (written,)), False)
 
 
 @functools.lru_cache(maxsize=256)
 def _multiplying(shape: Shape, weight_shape: Shape, dtypes: tuple[str, ...], device: str) -> Body:
-    x = _leaf(shape, dtypes[0], device)
-    weight = _leaf(weight_shape, dtypes[1], device)
-    bias = [_leaf(weight_shape[:1], dtype, device) for dtype in dtypes[2:]]
-    result = linear(_tensor(x), _tensor(weight), _tensor(bias[0]) if bias else None)
+    x = leaf(shape, dtypes[0], device)
+    weight = leaf(weight_shape, dtypes[1], device)
+    bias = [leaf(weight_shape[:1], dtype, device) for dtype in dtypes[2:]]
+    result = linear(tensor(x), tensor(weight), tensor(bias[0]) if bias else None)
     return with_saved(Body((), (x,), (weight, *bias), (), (result.node,), (Lie(0),), (Lie(0),)), shape[0] == 1)
 
 
 @functools.lru_cache(maxsize=256)
 def _step(cell: Cell, gates: Shape, hidden: int, states: int, constants: int, dtype: str, device: str) -> Body:
     """Return the body of a step: `gates` is the shape of what the input gives, `constants` are 2 with a bias."""
-    state = tuple(_leaf((gates[0], hidden), dtype, device) for _ in range(states))
-    given = _leaf((1, *gates), dtype, device)
-    weight, *bias = (_leaf(shape, dtype, device) for shape in ((gates[1], hidden), (gates[1],))[:constants])
-    h, from_input = _tensor(state[0]), _tensor(given).squeeze(0)
-    kept = linear(h, _tensor(weight), _tensor(bias[0]) if bias else None)
+    state = tuple(leaf((gates[0], hidden), dtype, device) for _ in range(states))
+    given = leaf((1, *gates), dtype, device)
+    weight, *bias = (leaf(shape, dtype, device) for shape in ((gates[1], hidden), (gates[1],))[:constants])
+    h, from_input = tensor(state[0]), tensor(given).squeeze(0)
+    kept = linear(h, tensor(weight), tensor(bias[0]) if bias else None)
     result = kept if cell.kind == "gru" else from_input + kept
     new: State
     if cell.kind == "gru":
         new = (gru_step(from_input, kept, h),)
     elif cell.kind == "lstm":
-        new = lstm_step(result, _tensor(state[1]))
+        new = lstm_step(result, tensor(state[1]))
     else:
         new = (rnn_step(result, cell.nonlinearity),)
     product = Product(result.node, state[0], 0, 1 if bias else None)

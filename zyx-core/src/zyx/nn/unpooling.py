@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from zyx.errors import ShapeError
 from zyx.functions.movement import spread
 from zyx.integers import as_given, is_several
+from zyx.nn.families import by_rank
 from zyx.nn.functional import unpooling
 from zyx.nn.functional.resizing import interpolate
 from zyx.nn.module import Module
@@ -102,70 +103,16 @@ class _FractionalMaxPool(Module):
         return pool(x, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """The greatest of as many windows as are wanted over the last axis."""
-
-    ndim = 1
-
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """The greatest of as many windows as are wanted over the last two axes."""
-
-    ndim = 2
-
-
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """The greatest of as many windows as are wanted over the last three axes."""
-
-    ndim = 3
-
-
-class MaxUnpool1d(_MaxUnpool):
-    """`zyx.nn.functional.max_unpool` over the last axis."""
-
-    ndim = 1
-
-
-class MaxUnpool2d(_MaxUnpool):
-    """`zyx.nn.functional.max_unpool` over the last two axes."""
-
-    ndim = 2
-
-
-class MaxUnpool3d(_MaxUnpool):
-    """`zyx.nn.functional.max_unpool` over the last three axes."""
-
-    ndim = 3
-
-
-class LPPool1d(_LPPool):
-    """The p-norm of each window over the last axis."""
-
-    ndim = 1
-
-
-class LPPool2d(_LPPool):
-    """The p-norm of each window over the last two axes."""
-
-    ndim = 2
-
-
-class LPPool3d(_LPPool):
-    """The p-norm of each window over the last three axes."""
-
-    ndim = 3
-
-
-class FractionalMaxPool2d(_FractionalMaxPool):
-    """The greatest of windows at random places over the last two axes."""
-
-    ndim = 2
-
-
-class FractionalMaxPool3d(_FractionalMaxPool):
-    """The greatest of windows at random places over the last three axes."""
-
-    ndim = 3
+AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = by_rank(
+    _AdaptiveMaxPool, "AdaptiveMaxPool{}d", "The greatest of as many windows as are wanted over the last {}."
+)
+MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = by_rank(
+    _MaxUnpool, "MaxUnpool{}d", "`zyx.nn.functional.max_unpool` over the last {}."
+)
+LPPool1d, LPPool2d, LPPool3d = by_rank(_LPPool, "LPPool{}d", "The p-norm of each window over the last {}.")
+FractionalMaxPool2d, FractionalMaxPool3d = by_rank(
+    _FractionalMaxPool, "FractionalMaxPool{}d", "The greatest of windows at random places over the last {}.", (2, 3)
+)
 
 
 class _Upsampling(Module):

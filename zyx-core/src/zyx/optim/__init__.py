@@ -17,6 +17,7 @@ from zyx.optim.cycles import (
     SequentialLR,
 )
 from zyx.optim.group import OptimizerGroup
+from zyx.optim.lbfgs import LBFGS
 from zyx.optim.muon import Muon
 from zyx.optim.optimizer import Optimizer
 from zyx.optim.param_groups import ParamGroup
@@ -38,6 +39,7 @@ from zyx.tensor.clip import clip_grad_norm, clip_grad_norm_, clip_grad_value, cl
 
 __all__ = [
     "ASGD",
+    "LBFGS",
     "SGD",
     "Adadelta",
     "Adafactor",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.optim.adam import begun
-from zyx.optim.check import check_range
 from zyx.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -18,13 +17,10 @@ if TYPE_CHECKING:
 class Adagrad(Optimizer):
     """Steps divided by the root of the sum of squares. Duchi, Hazan and Singer, 2011."""
 
-    settings = (
-        "lr_decay",
-        "weight_decay",
-        "initial_accumulator_value",
-        "eps",
-        "maximize",
-    )
+    kept = ("sum",)
+    lr_decay: float
+    initial_accumulator_value: float
+    eps: float
 
     def __init__(
         self,
@@ -50,28 +46,21 @@ class Adagrad(Optimizer):
         Raises:
             ShapeError: A number out of its range; see also `Optimizer`.
         """
-        check_range("lr_decay", lr_decay, 0.0)
-        check_range("weight_decay", weight_decay, 0.0)
-        check_range("initial_accumulator_value", initial_accumulator_value, 0.0)
-        check_range("eps", eps, 0.0)
-        self.lr_decay = lr_decay
-        self.weight_decay = weight_decay
-        self.initial_accumulator_value = initial_accumulator_value
-        self.eps = eps
-        self.maximize = maximize
-        super().__init__(params, lr)
-
-    def state_names(self) -> tuple[str, ...]:
-        return ("sum",)
+        super().__init__(
+            params,
+            lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+            maximize=maximize,
+        )
 
     def first_value(self, name: str) -> float:
         return self.initial_accumulator_value
 
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
-        if self.maximize:
-            grad = -grad
-        if self.weight_decay:
-            grad = grad + param * self.weight_decay
+        param, grad = self.decayed(param, grad, lr)
         total = state["sum"] + grad * grad
         rate = lr / (1.0 + (step - 1.0) * self.lr_decay)
         return {"sum": total, "param": param - grad * rate / (total.sqrt() + self.eps)}
@@ -80,12 +69,9 @@ class Adagrad(Optimizer):
 class Adadelta(Optimizer):
     """Steps in the unit of the parameters: of the size of the latest ones. Zeiler, 2012."""
 
-    settings = (
-        "rho",
-        "eps",
-        "weight_decay",
-        "maximize",
-    )
+    kept = ("square_avg", "acc_delta")
+    rho: float
+    eps: float
 
     def __init__(
         self,
@@ -109,26 +95,10 @@ class Adadelta(Optimizer):
         Raises:
             ShapeError: A number out of its range; see also `Optimizer`.
         """
-        check_range("rho", rho, 0.0, 1.0 + 1e-12)
-        check_range("eps", eps, 0.0)
-        check_range("weight_decay", weight_decay, 0.0)
-        self.rho = rho
-        self.eps = eps
-        self.weight_decay = weight_decay
-        self.maximize = maximize
-        super().__init__(params, lr)
-
-    def state_names(self) -> tuple[str, ...]:
-        return (
-            "square_avg",
-            "acc_delta",
-        )
+        super().__init__(params, lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize)
 
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
-        if self.maximize:
-            grad = -grad
-        if self.weight_decay:
-            grad = grad + param * self.weight_decay
+        param, grad = self.decayed(param, grad, lr)
         square = state["square_avg"] * self.rho + grad * grad * (1.0 - self.rho)
         delta = (state["acc_delta"] + self.eps).sqrt() / (square + self.eps).sqrt() * grad
         moved = state["acc_delta"] * self.rho + delta * delta * (1.0 - self.rho)
@@ -138,12 +108,9 @@ class Adadelta(Optimizer):
 class Adamax(Optimizer):
     """Adam with the greatest latest gradient in place of the root of the mean square. Kingma and Ba, 2014."""
 
-    settings = (
-        "betas",
-        "eps",
-        "weight_decay",
-        "maximize",
-    )
+    kept = ("exp_avg", "exp_inf")
+    betas: tuple[float, float]
+    eps: float
 
     def __init__(
         self,
@@ -167,27 +134,10 @@ class Adamax(Optimizer):
         Raises:
             ShapeError: A number out of its range; see also `Optimizer`.
         """
-        check_range("betas[0]", betas[0], 0.0, 1.0)
-        check_range("betas[1]", betas[1], 0.0, 1.0)
-        check_range("eps", eps, 0.0)
-        check_range("weight_decay", weight_decay, 0.0)
-        self.betas = betas
-        self.eps = eps
-        self.weight_decay = weight_decay
-        self.maximize = maximize
-        super().__init__(params, lr)
-
-    def state_names(self) -> tuple[str, ...]:
-        return (
-            "exp_avg",
-            "exp_inf",
-        )
+        super().__init__(params, lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize)
 
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
-        if self.maximize:
-            grad = -grad
-        if self.weight_decay:
-            grad = grad + param * self.weight_decay
+        param, grad = self.decayed(param, grad, lr)
         beta1, beta2 = self.betas
         mean = state["exp_avg"] + (grad - state["exp_avg"]) * (1.0 - beta1)
         greatest = (state["exp_inf"] * beta2).maximum(grad.abs() + self.eps)

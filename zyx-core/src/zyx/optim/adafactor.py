@@ -24,13 +24,10 @@ class Adafactor(Optimizer):
     Shazeer and Stern, "Adafactor: adaptive learning rates with sublinear memory cost", 2018.
     """
 
-    settings = (
-        "beta2_decay",
-        "eps",
-        "d",
-        "weight_decay",
-        "maximize",
-    )
+    kept = ("row_var", "col_var")
+    beta2_decay: float
+    eps: tuple[float | None, float]
+    d: float
 
     def __init__(
         self,
@@ -58,20 +55,8 @@ class Adafactor(Optimizer):
             ShapeError: A number out of its range; see also `Optimizer`.
         """
         check_range("-beta2_decay", -beta2_decay, 0.0)
-        check_range("eps[1]", eps[1], 0.0)
-        check_range("d", d, 1.0)
-        check_range("weight_decay", weight_decay, 0.0)
-        self.beta2_decay = beta2_decay
-        self.eps = eps
-        self.d = d
-        self.weight_decay = weight_decay
-        self.maximize = maximize
-        super().__init__(params, lr)
-
-    def state_names(self) -> tuple[str, ...]:
-        return (
-            "row_var",
-            "col_var",
+        super().__init__(
+            params, lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay, maximize=maximize
         )
 
     def state_shape(self, name: str, shape: Shape) -> Shape:

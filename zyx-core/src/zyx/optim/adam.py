@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from zyx.optim.check import check_range
 from zyx.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
 class Adam(Optimizer):
     """Steps along the mean gradient, divided by the root of the mean square. Kingma and Ba, 2014."""
 
-    settings = ("betas", "eps", "weight_decay", "amsgrad", "maximize")
+    betas: tuple[float, float]
+    eps: float
+    amsgrad: bool
 
     def __init__(
         self,
@@ -48,29 +49,24 @@ class Adam(Optimizer):
         Raises:
             ShapeError: A number out of its range; see also `Optimizer`.
         """
-        check_range("betas[0]", betas[0], 0.0, 1.0)
-        check_range("betas[1]", betas[1], 0.0, 1.0)
-        check_range("eps", eps, 0.0)
-        check_range("weight_decay", weight_decay, 0.0)
-        self.betas, self.eps, self.weight_decay = (float(betas[0]), float(betas[1])), eps, weight_decay
-        self.amsgrad, self.maximize = amsgrad, maximize
-        super().__init__(params, lr)
+        super().__init__(
+            params,
+            lr,
+            betas=(float(betas[0]), float(betas[1])),
+            eps=eps,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            maximize=maximize,
+        )
 
     def state_names(self) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if self.amsgrad else ("exp_avg", "exp_avg_sq")
 
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
-        if self.maximize:
-            grad = -grad
-        if self.weight_decay:
-            grad = grad + param * self.weight_decay
-        return self._moved(param, grad, state, lr, step)
-
-    def _moved(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
+        param, grad = self.decayed(param, grad, lr)
         beta1, beta2 = self.betas
-        mean = state["exp_avg"] + (grad - state["exp_avg"]) * (1.0 - beta1)
-        square = state["exp_avg_sq"] * beta2 + grad * grad * (1.0 - beta2)
-        new = {"exp_avg": mean, "exp_avg_sq": square}
+        new = moments(self.betas, grad, state)
+        mean, square = new.values()
         if "max_exp_avg_sq" in state:
             square = new["max_exp_avg_sq"] = state["max_exp_avg_sq"].maximum(square)
         rate = lr / begun(beta1, step)
@@ -85,6 +81,8 @@ class AdamW(Adam):
     Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
     """
 
+    decoupled_weight_decay = True
+
     def __init__(
         self,
         params: Params,
@@ -98,10 +96,11 @@ class AdamW(Adam):
         """Make the optimiser; see `Adam`."""
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize)
 
-    def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
-        if self.weight_decay:
-            param = param * (1.0 - lr * self.weight_decay)
-        return self._moved(param, -grad if self.maximize else grad, state, lr, step)
+
+def moments(betas: tuple[float, float], grad: Term, state: Mapping[str, Term]) -> dict[str, Term]:
+    """Return the new mean gradient and mean square, by the names under which they are kept, before correction."""
+    mean = state["exp_avg"] + (grad - state["exp_avg"]) * (1.0 - betas[0])
+    return {"exp_avg": mean, "exp_avg_sq": state["exp_avg_sq"] * betas[1] + grad * grad * (1.0 - betas[1])}
 
 
 def begun(beta: float, step: Term) -> Term:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from zyx.optim.adam import begun
-from zyx.optim.check import check_range
+from zyx.optim.adam import begun, moments
 from zyx.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -20,14 +19,10 @@ if TYPE_CHECKING:
 class NAdam(Optimizer):
     """Adam with Nesterov's momentum. Dozat, "Incorporating Nesterov momentum into Adam", 2016."""
 
-    settings = (
-        "betas",
-        "eps",
-        "weight_decay",
-        "momentum_decay",
-        "decoupled_weight_decay",
-        "maximize",
-    )
+    kept = ("exp_avg", "exp_avg_sq", "mu_product")
+    betas: tuple[float, float]
+    eps: float
+    momentum_decay: float
 
     def __init__(
         self,
@@ -55,24 +50,15 @@ class NAdam(Optimizer):
         Raises:
             ShapeError: A number out of its range; see also `Optimizer`.
         """
-        check_range("betas[0]", betas[0], 0.0, 1.0)
-        check_range("betas[1]", betas[1], 0.0, 1.0)
-        check_range("eps", eps, 0.0)
-        check_range("weight_decay", weight_decay, 0.0)
-        check_range("momentum_decay", momentum_decay, 0.0)
-        self.betas = betas
-        self.eps = eps
-        self.weight_decay = weight_decay
-        self.momentum_decay = momentum_decay
-        self.decoupled_weight_decay = decoupled_weight_decay
-        self.maximize = maximize
-        super().__init__(params, lr)
-
-    def state_names(self) -> tuple[str, ...]:
-        return (
-            "exp_avg",
-            "exp_avg_sq",
-            "mu_product",
+        super().__init__(
+            params,
+            lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
         )
 
     def state_shape(self, name: str, shape: Shape) -> Shape:
@@ -82,21 +68,15 @@ class NAdam(Optimizer):
         return 1.0 if name == "mu_product" else 0.0
 
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
-        if self.maximize:
-            grad = -grad
-        if self.weight_decay and self.decoupled_weight_decay:
-            param = param * (1.0 - lr * self.weight_decay)
-        elif self.weight_decay:
-            grad = grad + param * self.weight_decay
-        beta1, beta2 = self.betas
-        mean = state["exp_avg"] + (grad - state["exp_avg"]) * (1.0 - beta1)
-        square = state["exp_avg_sq"] * beta2 + grad * grad * (1.0 - beta2)
+        param, grad = self.decayed(param, grad, lr)
+        new = moments(self.betas, grad, state)
+        mean, square = new.values()
         now, then = (self._momentum(step), self._momentum(step + 1.0))
         product = state["mu_product"] * now
-        root = square.sqrt() * begun(beta2, step).sqrt().reciprocal() + self.eps
+        root = square.sqrt() * begun(self.betas[1], step).sqrt().reciprocal() + self.eps
         moved = param - grad * (lr * (1.0 - now) / (1.0 - product)) / root
         moved = moved - mean * (lr * then / (1.0 - product * then)) / root
-        return {"exp_avg": mean, "exp_avg_sq": square, "mu_product": product, "param": moved}
+        return {**new, "mu_product": product, "param": moved}
 
     def _momentum(self, step: Term) -> Term:
         """Return the momentum of a step."""
@@ -109,13 +89,9 @@ class RAdam(Optimizer):
     Liu et al., "On the variance of the adaptive learning rate and beyond", 2019.
     """
 
-    settings = (
-        "betas",
-        "eps",
-        "weight_decay",
-        "decoupled_weight_decay",
-        "maximize",
-    )
+    kept = ("exp_avg", "exp_avg_sq")
+    betas: tuple[float, float]
+    eps: float
 
     def __init__(
         self,
@@ -141,33 +117,21 @@ class RAdam(Optimizer):
         Raises:
             ShapeError: A number out of its range; see also `Optimizer`.
         """
-        check_range("betas[0]", betas[0], 0.0, 1.0)
-        check_range("betas[1]", betas[1], 0.0, 1.0)
-        check_range("eps", eps, 0.0)
-        check_range("weight_decay", weight_decay, 0.0)
-        self.betas = betas
-        self.eps = eps
-        self.weight_decay = weight_decay
-        self.decoupled_weight_decay = decoupled_weight_decay
-        self.maximize = maximize
-        super().__init__(params, lr)
-
-    def state_names(self) -> tuple[str, ...]:
-        return (
-            "exp_avg",
-            "exp_avg_sq",
+        super().__init__(
+            params,
+            lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
         )
 
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
-        if self.maximize:
-            grad = -grad
-        if self.weight_decay and self.decoupled_weight_decay:
-            param = param * (1.0 - lr * self.weight_decay)
-        elif self.weight_decay:
-            grad = grad + param * self.weight_decay
+        param, grad = self.decayed(param, grad, lr)
         beta1, beta2 = self.betas
-        mean = state["exp_avg"] + (grad - state["exp_avg"]) * (1.0 - beta1)
-        square = state["exp_avg_sq"] * beta2 + grad * grad * (1.0 - beta2)
+        new = moments(self.betas, grad, state)
+        mean, square = new.values()
         most = 2.0 / (1.0 - beta2) - 1.0
         length = _length(beta2, step)
         known = length > 5.0
@@ -176,7 +140,7 @@ class RAdam(Optimizer):
         adapted = rectified * begun(beta2, step).sqrt() / (square.sqrt() + self.eps)
         factor = known.where(adapted, 1.0)
         moved = param - mean * (lr / begun(beta1, step)) * factor
-        return {"exp_avg": mean, "exp_avg_sq": square, "param": moved}
+        return {**new, "param": moved}
 
 
 def _length(beta: float, step: Term) -> Term:

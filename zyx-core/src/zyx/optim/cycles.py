@@ -14,7 +14,8 @@ from zyx.functions.arithmetic import minimum
 from zyx.functions.choosing import where
 from zyx.functions.selection import take
 from zyx.integers import as_index, as_integers
-from zyx.optim.schedules import Schedule, check_steps, half_cosine, power
+from zyx.optim.phases import check_steps, half_cosine
+from zyx.optim.schedules import Schedule, power
 from zyx.tensor.creation import asarray
 
 if TYPE_CHECKING:
@@ -73,20 +74,20 @@ class PolynomialLR(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class MultiplicativeLR(Schedule):
-    """`lr` times ``factor(1) * .. * factor(step)``; factors are Python's, and known for `total_steps` steps.
+    """`lr` times ``lr_lambda(1) * .. * lr_lambda(step)``; factors are Python's, and known for `total_steps` steps.
 
     PyTorch's goes on without an end: there the host computes each rate. Behind the last factor the rate stays.
     """
 
     lr: float
-    factor: Callable[[int], float]
+    lr_lambda: Callable[[int], float]
     total_steps: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "total_steps", check_steps("total_steps", self.total_steps))
 
     def __call__(self, step: Tensor) -> Tensor:
-        factors = [1.0, *(float(self.factor(number)) for number in range(1, self.total_steps + 1))]
+        factors = [1.0, *(float(self.lr_lambda(number)) for number in range(1, self.total_steps + 1))]
         rates = asarray((self.lr * np.cumprod(factors)).astype(np.float32), device=step.device)
         return take(rates, minimum(step, self.total_steps).reshape(1), 0).reshape(())
 
@@ -134,6 +135,8 @@ class CyclicLR(Schedule):
         mode: What the height of a cycle is multiplied by: "triangular" 1, "triangular2" one half for each cycle before,
             "exp_range" ``gamma ** step``.
         gamma: See `mode`.
+        scale_fn: What the height is multiplied by instead: of the number of the cycle, counted from 1, or of the step.
+        scale_mode: Of which: "cycle" or "iterations".
     """
 
     base_lr: float
@@ -142,44 +145,56 @@ class CyclicLR(Schedule):
     step_size_down: int | None = None
     mode: str = "triangular"
     gamma: float = 1.0
+    scale_fn: Callable[[Tensor], Tensor] | None = None
+    scale_mode: str = "cycle"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_size_up", check_steps("step_size_up", self.step_size_up))
         if self.step_size_down is not None:
             object.__setattr__(self, "step_size_down", check_steps("step_size_down", self.step_size_down))
-        if self.mode not in ("triangular", "triangular2", "exp_range"):
-            raise ArgumentError(f'CyclicLR: mode is "triangular", "triangular2" or "exp_range", not {self.mode!r}')
+        check_modes(self.mode, self.scale_mode)
 
     def __call__(self, step: Tensor) -> Tensor:
         up = self.step_size_up
         down = up if self.step_size_down is None else self.step_size_down
         place = (step % (up + down)).astype(float32)
         height = where(place <= up, place / up, (float(up + down) - place) / down)
-        if self.mode == "triangular2":
+        if self.scale_fn is not None:
+            number = (step // (up + down) + 1) if self.scale_mode == "cycle" else step
+            height = height * self.scale_fn(number.astype(float32))
+        elif self.mode == "triangular2":
             height = height * power(0.5, (step // (up + down)).astype(float32))
         elif self.mode == "exp_range":
             height = height * power(self.gamma, step.astype(float32))
         return height * (self.max_lr - self.base_lr) + self.base_lr
 
 
+def check_modes(mode: str, scale_mode: str) -> None:
+    """Raise `ArgumentError` unless these are modes of `CyclicLR`."""
+    if mode not in ("triangular", "triangular2", "exp_range"):
+        raise ArgumentError(f'CyclicLR: mode is "triangular", "triangular2" or "exp_range", not {mode!r}')
+    if scale_mode not in ("cycle", "iterations"):
+        raise ArgumentError(f'CyclicLR: scale_mode is "cycle" or "iterations", not {scale_mode!r}')
+
+
 @dataclass(frozen=True, slots=True)
 class SequentialLR(Schedule):
     """Schedules one after the other: each begins at its milestone, counting steps from there; the first at 0."""
 
-    schedules: Sequence[Schedule]
+    schedulers: Sequence[Schedule]
     milestones: Sequence[int]
 
     def __post_init__(self) -> None:
         edges = as_integers(self.milestones, "milestones")
-        if len(self.schedules) != len(edges) + 1 or list(edges) != sorted(set(edges)):
+        if len(self.schedulers) != len(edges) + 1 or list(edges) != sorted(set(edges)):
             raise ShapeError(
-                f"SequentialLR: {len(self.schedules)} schedules take one milestone less, ascending, not {edges}"
+                f"SequentialLR: {len(self.schedulers)} schedules take one milestone less, ascending, not {edges}"
             )
         object.__setattr__(self, "milestones", edges)
 
     def __call__(self, step: Tensor) -> Tensor:
-        rate = self.schedules[0](step)
-        for schedule, edge in zip(self.schedules[1:], self.milestones, strict=True):
+        rate = self.schedulers[0](step)
+        for schedule, edge in zip(self.schedulers[1:], self.milestones, strict=True):
             begun = step >= edge
             rate = where(begun, schedule(where(begun, step - edge, 0)), rate)
         return rate
@@ -189,18 +204,18 @@ class SequentialLR(Schedule):
 class ChainedScheduler(Schedule):
     """The rate of the first schedule, times what each of the others makes of its own `lr`."""
 
-    schedules: Sequence[Schedule]
+    schedulers: Sequence[Schedule]
 
     def __post_init__(self) -> None:
-        if not self.schedules:
+        if not self.schedulers:
             raise ArgumentError("ChainedScheduler takes at least one schedule")
-        for schedule in self.schedules[1:]:
+        for schedule in self.schedulers[1:]:
             lr = getattr(schedule, "lr", 0.0)
             if not isinstance(lr, int | float) or not lr > 0.0 or not math.isfinite(lr):
                 raise ArgumentError(f"ChainedScheduler: {type(schedule).__name__} has no lr above 0 to be divided by")
 
     def __call__(self, step: Tensor) -> Tensor:
-        rate = self.schedules[0](step)
-        for schedule in self.schedules[1:]:
+        rate = self.schedulers[0](step)
+        for schedule in self.schedulers[1:]:
             rate = rate * (schedule(step) / getattr(schedule, "lr"))  # noqa: B009  # of schedules that have one
         return rate

@@ -5,111 +5,31 @@
 
 Rates are computed by the host, in Python's floats, from the rates that the groups have: so schedulers may be chained,
 and a rate that somebody sets in between is what the next one is made of. In a traced function they are not seen to
-change; there give ``lr=`` a schedule. What rises and falls from step to step, such as `zyx.optim.OneCycleLR`, is a
-schedule alone.
+change; there give ``lr=`` a schedule.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from zyx.errors import ArgumentError, DTypeError
+from zyx.errors import ArgumentError
+from zyx.optim.epoch_cycles import ChainedScheduler, CyclicLR, OneCycleLR, SequentialLR
+from zyx.optim.epochs import LRScheduler
+from zyx.optim.phases import check_steps
 from zyx.optim.plateau import ReduceLROnPlateau
-from zyx.optim.schedules import check_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from zyx.optim.optimizer import Optimizer
 
 __all__ = [
-    "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR",
-    "LinearLR", "MultiStepLR", "MultiplicativeLR", "PolynomialLR", "ReduceLROnPlateau", "StepLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
+    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
-
-
-class LRScheduler:
-    """Sets the rates of an optimiser's groups, one epoch after the other. Subclasses say by what `factor`.
-
-    The rate above `floor` is multiplied by ``factor(epoch) / factor(epoch - 1)`` in each epoch.
-
-    Attributes:
-        optimizer: Whose rates.
-        base_lrs: The rates at first, of each group.
-        last_epoch: How many calls of `step` there were.
-    """
-
-    floor: float = 0.0
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        """Take the optimiser, and set the rates of epoch 0.
-
-        Raises:
-            DTypeError: A learning rate that is no number.
-            ArgumentError: A `last_epoch` other than -1.
-        """
-        if last_epoch != -1:
-            raise ArgumentError(f"{type(self).__name__}: last_epoch is -1, not {last_epoch}; see load_state_dict")
-        self.optimizer = optimizer
-        self.base_lrs = self.get_last_lr()
-        self.last_epoch = 0
-        self._set([self.first(place) for place in range(len(self.base_lrs))])
-
-    def factor(self, epoch: int) -> float:
-        """Return what a rate is multiplied by in all the epochs up to this one."""
-        raise NotImplementedError
-
-    def first(self, place: int) -> float:
-        """Return the rate of group `place` in epoch 0."""
-        return self.floor + (self.base_lrs[place] - self.floor) * self.factor(0)
-
-    def next(self, place: int, lr: float) -> float:
-        """Return the rate of group `place` in `last_epoch`, which is `lr` in the epoch before."""
-        before, now = self.factor(self.last_epoch - 1), self.factor(self.last_epoch)
-        if not before:  # at the floor: up from there
-            return lr + (self.base_lrs[place] - self.floor) * now
-        return self.floor + (lr - self.floor) / before * now
-
-    def step(self, epoch: None = None) -> None:
-        """Begin the next epoch."""
-        self.last_epoch += 1
-        self._set([self.next(place, rate) for place, rate in enumerate(self.get_last_lr())])
-
-    def get_last_lr(self) -> list[float]:
-        """Return the rates of the groups now.
-
-        Raises:
-            DTypeError: A learning rate that is no number.
-        """
-        rates = [group.lr for group in self.optimizer.param_groups]
-        for rate in rates:
-            if not isinstance(rate, int | float):
-                raise DTypeError(
-                    f"{type(self).__name__} changes learning rates that are numbers, not {type(rate).__name__}"
-                )
-        return [float(rate) for rate in rates]  # type: ignore[arg-type]  # numbers, see above
-
-    def _set(self, rates: Sequence[float]) -> None:
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group.set_rate(rate)
-            if not group.has_own_rate:
-                self.optimizer._first_rate = rate
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that changes, as numbers; the rates are in the state of the optimiser."""
-        return {"base_lrs": list(self.base_lrs), "last_epoch": self.last_epoch}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` returned.
-
-        Raises:
-            ArgumentError: Something else.
-        """
-        if state.keys() != self.state_dict().keys() or len(state["base_lrs"]) != len(self.base_lrs):
-            raise ArgumentError(f"{type(self).__name__} has base_lrs of {len(self.base_lrs)} groups and last_epoch")
-        self.base_lrs, self.last_epoch = list(state["base_lrs"]), state["last_epoch"]
 
 
 class StepLR(LRScheduler):
@@ -245,7 +165,7 @@ class LambdaLR(LRScheduler):
             raise ArgumentError(f"{type(self).__name__}: {len(self.lr_lambdas)} functions for {count} groups")
         super().__init__(optimizer, last_epoch)
 
-    def first(self, place: int) -> float:
+    def first(self, place: int, lr: float) -> float:
         return self.base_lrs[place] * float(self.lr_lambdas[place](0))
 
     def next(self, place: int, lr: float) -> float:
@@ -255,8 +175,8 @@ class LambdaLR(LRScheduler):
 class MultiplicativeLR(LambdaLR):
     """Rates times what `lr_lambda` returns for the epoch, after each."""
 
-    def first(self, place: int) -> float:
-        return self.base_lrs[place]
+    def first(self, place: int, lr: float) -> float:
+        return lr
 
     def next(self, place: int, lr: float) -> float:
         return lr * float(self.lr_lambdas[place](self.last_epoch))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from zyx.errors import ArgumentError, ShapeError
 from zyx.functions.linalg import matmul
 from zyx.functions.term import Term
-from zyx.optim.check import check_range
 from zyx.optim.optimizer import Optimizer
 from zyx.optim.param_groups import named
 from zyx.tensor.tensor import Tensor
@@ -26,15 +25,14 @@ class Muon(Optimizer):
     float32, where PyTorch takes bfloat16. Give vectors, embeddings and the last layer to another optimiser.
     """
 
-    settings = (
-        "weight_decay",
-        "momentum",
-        "nesterov",
-        "ns_coefficients",
-        "eps",
-        "ns_steps",
-        "adjust_lr_fn",
-    )
+    kept = ("momentum_buffer",)
+    decoupled_weight_decay = True
+    momentum: float
+    nesterov: bool
+    ns_coefficients: tuple[float, float, float]
+    eps: float
+    ns_steps: int
+    adjust_lr_fn: str | None
 
     def __init__(
         self,
@@ -66,22 +64,19 @@ class Muon(Optimizer):
             ShapeError: A number out of its range, or a parameter that is no matrix; see also `Optimizer`.
             ArgumentError: Another `adjust_lr_fn`.
         """
-        check_range("weight_decay", weight_decay, 0.0)
-        check_range("momentum", momentum, 0.0)
-        check_range("eps", eps, 0.0)
-        self.weight_decay = weight_decay
-        self.momentum = momentum
-        self.nesterov = nesterov
-        self.ns_coefficients = ns_coefficients
-        self.eps = eps
-        self.ns_steps = ns_steps
-        self.adjust_lr_fn = adjust_lr_fn
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ArgumentError(f'adjust_lr_fn is "original" or "match_rms_adamw", not {adjust_lr_fn!r}')
-        super().__init__(params, lr)
-
-    def state_names(self) -> tuple[str, ...]:
-        return ("momentum_buffer",)
+        super().__init__(
+            params,
+            lr,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            nesterov=nesterov,
+            ns_coefficients=ns_coefficients,
+            eps=eps,
+            ns_steps=ns_steps,
+            adjust_lr_fn=adjust_lr_fn,
+        )
 
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Train more matrices; see `Optimizer.add_param_group`.
@@ -96,13 +91,14 @@ class Muon(Optimizer):
         super().add_param_group(param_group)
 
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
+        param, grad = self.decayed(param, grad, lr)
         mean = state["momentum_buffer"] + (grad - state["momentum_buffer"]) * (1.0 - self.momentum)
         ahead = grad + (mean - grad) * self.momentum if self.nesterov else mean
         rows, columns = param.shape
         ratio = math.sqrt(max(1.0, rows / max(columns, 1)))
         if self.adjust_lr_fn == "match_rms_adamw":
             ratio = 0.2 * math.sqrt(max(rows, columns))
-        moved = param * (1.0 - lr * self.weight_decay) - self._orthogonal(ahead) * (lr * ratio)
+        moved = param - self._orthogonal(ahead) * (lr * ratio)
         return {"momentum_buffer": mean, "param": moved}
 
     def _orthogonal(self, term: Term) -> Term:

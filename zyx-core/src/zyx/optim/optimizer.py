@@ -34,13 +34,14 @@ from zyx.errors import ArgumentError, GradientError, ShapeError, StateError
 from zyx.functions.operands import is_tensor
 from zyx.functions.term import Term
 from zyx.graph import node as n
+from zyx.optim.check import check_setting
 from zyx.optim.param_groups import ParamGroup, check_apart, named, split_groups
 from zyx.optim.schedules import Schedule
 from zyx.tensor.loading import LoadReport, load_into
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zyx.dtype import DType
     from zyx.shape import Shape
@@ -62,21 +63,32 @@ class Optimizer(ABC):
         param_groups: The parameters with their learning rates and settings; see `zyx.optim.param_groups`.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ()
+    settings: tuple[str, ...] = ()
     """Names of the attributes, other than the learning rate, that `update` reads."""
+    kept: ClassVar[tuple[str, ...]] = ()
+    """Names of what is kept for each parameter; see `state_names`."""
+    weight_decay: float = 0.0
+    decoupled_weight_decay: bool = False
+    maximize: bool = False
 
-    def __init__(self, params: Params, lr: LearningRate) -> None:
+    def __init__(self, params: Params, lr: LearningRate, **settings: Any) -> None:  # noqa: ANN401
         """Take the parameters, and make their state.
 
         Args:
             params: Tensors, pairs of names and tensors, tensors by name, or groups: dicts with "params" and settings.
             lr: Learning rate of the groups that have none of their own.
+            settings: Values of what are the `settings` then, checked by `zyx.optim.check.RANGES`. A subclass that gives
+                none has set them itself.
 
         Raises:
             DTypeError: Something that is no tensor of floats.
             GradientError: No parameters, or one twice.
-            ShapeError: A learning rate below 0, or a tensor of several elements.
+            ShapeError: A learning rate below 0, or a tensor of several elements; a setting out of its range.
         """
+        for name, value in settings.items():
+            check_setting(name, value)
+            setattr(self, name, value)
+        self.settings = tuple(settings) or self.settings
         groups = split_groups(params)
         first = named(groups[0]["params"])[1][0] if groups and "params" in groups[0] else None
         if first is None:
@@ -156,8 +168,8 @@ class Optimizer(ABC):
         return self._new((0,), dtypes.accumulator(parameter.node.dtype), parameter.node.device)
 
     def state_names(self) -> tuple[str, ...]:
-        """Return the names of what is kept for each parameter."""
-        return ()
+        """Return the names of what is kept for each parameter: `kept`, unless settings decide."""
+        return self.kept
 
     def state_shape(self, name: str, shape: Shape) -> Shape:
         """Return the shape of what is kept under `name` for a parameter of `shape`: that, unless a subclass says so."""
@@ -178,6 +190,18 @@ class Optimizer(ABC):
             lr: The learning rate, of shape ().
             step: The number of this step, counted from 1, of shape (). All are of one dtype.
         """
+
+    def decayed(self, param: Term, grad: Term, lr: Term) -> tuple[Term, Term]:
+        """Return parameter and gradient after weight decay, the gradient turned if the way is up.
+
+        What decays is the gradient, by a part of the parameter, or with `decoupled_weight_decay` the parameter itself.
+        """
+        grad = -grad if self.maximize else grad
+        if self.weight_decay and self.decoupled_weight_decay:
+            param = param * (1.0 - lr * self.weight_decay)
+        elif self.weight_decay:
+            grad = grad + param * self.weight_decay
+        return param, grad
 
     # ---- learning rate and other settings
 
@@ -215,21 +239,25 @@ class Optimizer(ABC):
             grad = None if set_to_none else parameter.grad
             parameter.grad = None if grad is None else grad * 0
 
-    def step(self, grads: Sequence[Tensor | None] | None = None) -> None:
+    def step(self, grads: Sequence[Tensor | None] | Callable[[], Any] | None = None) -> Tensor | None:
         """Change the parameters along `grads`, which are given in their order; None leaves one as it is.
 
-        Without `grads`, along what `Tensor.backward` left in ``.grad``.
+        Without `grads`, along what `Tensor.backward` left in ``.grad``. `grads` may be a closure as well, which is
+        called, and whose loss is returned; see `evaluated`.
 
         Raises:
+            ArgumentError: What a closure returns is no loss.
             GradientError: Another number of gradients; or none are given, and no parameter has a ``.grad``.
             ShapeError: A gradient of another shape than its parameter.
             StateError: A setting was changed so that more must be kept, such as a momentum that was 0.
         """
         if self._runtime.tracing is not None:
             self._runtime.tracing.depends_on(self)
+        loss = None
+        if callable(grads):
+            loss, grads = evaluated(grads, type(self).__name__)
         given = self._checked(grads_of(self.params, type(self).__name__) if grads is None else grads)
-        seen = [group.seen_by() for group in self.param_groups]
-        self._check_state(seen)
+        seen = self.check_state()
         count = self._term(self.step_count)
         # Not `count + 1` in floats: that would be the new count, and everything would wait for it to be stored.
         number = count.cast(self._rate_dtype) + 1.0
@@ -255,15 +283,22 @@ class Optimizer(ABC):
         for target, node in zip(changed, new, strict=True):
             self._runtime.assign(target, node, is_fresh=True)
         self._runtime.realize(changed)
+        return loss
 
-    def _check_state(self, seen: list[Optimizer]) -> None:
-        """Raise `StateError` if settings were changed so that more must be kept."""
+    def check_state(self) -> list[Optimizer]:
+        """Return the optimiser as each group sees it.
+
+        Raises:
+            StateError: Settings were changed so that more must be kept.
+        """
+        seen = [group.seen_by() for group in self.param_groups]
         for group, settings in zip(self.param_groups, seen, strict=True):
             for name in settings.state_names():
                 kept = self.state[name][group.positions.start] if name in self.state else None
                 wanted = self.state_shape(name, self.params[group.positions.start].node.shape)
                 if kept is None or kept.node.shape != wanted:
                     raise StateError(f"{type(self).__name__} was made without {name}; make a new one")
+        return seen
 
     def _current_rate(self, group: ParamGroup) -> Term:
         """Return the learning rate of the step to be made."""
@@ -375,3 +410,18 @@ def grads_of(params: Sequence[Tensor], what: str) -> list[Tensor | None]:
             "zyx.jit, or give gradients: step(grads), as zyx.Tape and zyx.value_and_grad return them"
         )
     return found
+
+
+def evaluated(closure: Callable[[], Any], what: str) -> tuple[Tensor, Sequence[Tensor | None] | None]:
+    """Return the loss that a closure computes, and the gradients if it returns them as well.
+
+    Else they are what `Tensor.backward` left in ``.grad``.
+
+    Raises:
+        ArgumentError: What it returns is no loss.
+    """
+    returned = closure()
+    loss, grads = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
+    if not is_tensor(loss):
+        raise ArgumentError(f"{what}: the closure returns the loss, a tensor, not {type(loss).__name__}")
+    return loss.detach(), grads

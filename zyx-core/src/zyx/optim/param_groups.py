@@ -30,12 +30,14 @@ class ParamGroup(MutableMapping[str, Any]):
         rate: The learning rate, in a tensor of shape (), which traced functions read.
         own: The settings that it does not share with the optimiser.
         has_own_rate: Whether its learning rate is such a one, too.
+        initial_lr: The learning rate before it had a scheduler; None while it has none.
     """
 
     def __init__(self, owner: Optimizer, positions: range, own: dict[str, Any], rate: Tensor) -> None:
         self._owner, self.positions, self.own, self.rate = owner, positions, own, rate
         self._lr: LearningRate = 0.0
         self.has_own_rate = False
+        self.initial_lr: float | None = None
 
     @property
     def lr(self) -> LearningRate:

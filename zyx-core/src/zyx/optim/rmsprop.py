@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.optim.check import check_range
 from zyx.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -21,7 +20,10 @@ class RMSprop(Optimizer):
     sequences with recurrent neural networks", 2013.
     """
 
-    settings = ("alpha", "eps", "weight_decay", "momentum", "centered", "maximize")
+    alpha: float
+    eps: float
+    momentum: float
+    centered: bool
 
     def __init__(
         self,
@@ -49,13 +51,16 @@ class RMSprop(Optimizer):
         Raises:
             ShapeError: A number out of its range; see also `Optimizer`.
         """
-        check_range("alpha", alpha, 0.0)
-        check_range("eps", eps, 0.0)
-        check_range("weight_decay", weight_decay, 0.0)
-        check_range("momentum", momentum, 0.0)
-        self.alpha, self.eps, self.weight_decay, self.momentum = alpha, eps, weight_decay, momentum
-        self.centered, self.maximize = centered, maximize
-        super().__init__(params, lr)
+        super().__init__(
+            params,
+            lr,
+            alpha=alpha,
+            eps=eps,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            centered=centered,
+            maximize=maximize,
+        )
 
     def state_names(self) -> tuple[str, ...]:
         names = ["square_avg"]
@@ -64,10 +69,7 @@ class RMSprop(Optimizer):
         return tuple(names)
 
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
-        if self.maximize:
-            grad = -grad
-        if self.weight_decay:
-            grad = grad + param * self.weight_decay
+        param, grad = self.decayed(param, grad, lr)
         square = state["square_avg"] * self.alpha + grad * grad * (1.0 - self.alpha)
         new = {"square_avg": square}
         spread = square

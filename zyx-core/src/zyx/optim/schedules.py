@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zyx.dtype import float32
-from zyx.errors import ShapeError
 from zyx.functions.arithmetic import maximum, minimum
 from zyx.functions.choosing import where
-from zyx.functions.elementwise import cos
-from zyx.integers import as_index, as_integers
+from zyx.integers import as_integers
+from zyx.optim.phases import anneal, check_anneal, check_steps, half_cosine, one_cycle, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zyx.optim.phases import Phase
     from zyx.tensor.tensor import Tensor
 
 
@@ -39,13 +39,13 @@ class Schedule(ABC):
 
 @dataclass(frozen=True, slots=True)
 class LambdaLR(Schedule):
-    """`lr` times what `factor` returns for the number of steps, a tensor of one integer."""
+    """`lr` times what `lr_lambda` returns for the number of steps, a tensor of one integer."""
 
     lr: float
-    factor: Callable[[Tensor], Tensor]
+    lr_lambda: Callable[[Tensor], Tensor]
 
     def __call__(self, step: Tensor) -> Tensor:
-        return self.factor(step) * self.lr
+        return self.lr_lambda(step) * self.lr
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +92,20 @@ class ExponentialLR(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class CosineAnnealingLR(Schedule):
-    """From `lr` down to `min_lr` in `total_steps` steps, along half a cosine; then it stays there.
+    """From `lr` down to `eta_min` in `T_max` steps, along half a cosine; then it stays there.
 
     Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", 2016.
     """
 
     lr: float
-    total_steps: int
-    min_lr: float = 0.0
+    T_max: int
+    eta_min: float = 0.0
 
     def __post_init__(self) -> None:
-        check_steps("total_steps", self.total_steps)
+        check_steps("T_max", self.T_max)
 
     def __call__(self, step: Tensor) -> Tensor:
-        return half_cosine(self.lr, self.min_lr, minimum(step.astype(float32) / self.total_steps, 1.0))
+        return half_cosine(self.lr, self.eta_min, minimum(step.astype(float32) / self.T_max, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,45 +134,52 @@ class LinearWarmup(Schedule):
 class OneCycleLR(Schedule):
     """Up from ``max_lr / div_factor`` to `max_lr`, then down to ``max_lr / div_factor / final_div_factor``.
 
-    Both ways are half cosines; `pct_start` is the share of `total_steps` in which the rate rises. Smith and Topin,
-    "Super-convergence: very fast training of neural networks using large learning rates", 2017.
+    Behind the last step the rate stays. See `zyx.optim.phases`.
+
+    Attributes:
+        max_lr: The greatest rate.
+        total_steps: How many steps the cycle has; None is `epochs` times `steps_per_epoch`.
+        pct_start: The share of them in which the rate rises, 0 to 1.
+        div_factor: What `max_lr` is divided by at first.
+        final_div_factor: What that is divided by at last.
+        anneal_strategy: Whether ways are half cosines, "cos", or "linear".
+        three_phase: Whether the rate comes down to the first one in as many steps as it rose, and then to the last.
+        epochs: See `total_steps`.
+        steps_per_epoch: Likewise.
     """
 
     max_lr: float
-    total_steps: int
+    total_steps: int | None = None
     pct_start: float = 0.3
     div_factor: float = 25.0
     final_div_factor: float = 1e4
+    anneal_strategy: str = "cos"
+    three_phase: bool = False
+    epochs: int | None = None
+    steps_per_epoch: int | None = None
 
     def __post_init__(self) -> None:
-        check_steps("total_steps", self.total_steps)
-        if not 0.0 <= self.pct_start <= 1.0:
-            raise ShapeError(f"pct_start is 0 to 1, not {self.pct_start}")
+        object.__setattr__(self, "total_steps", steps_of(self.total_steps, self.epochs, self.steps_per_epoch))
+        check_anneal(self.anneal_strategy)
+        self._phases()
+
+    def _phases(self) -> tuple[Phase, ...]:
+        return one_cycle(steps_of(self.total_steps, None, None), self.pct_start, self.three_phase)
 
     def __call__(self, step: Tensor) -> Tensor:
         first = self.max_lr / self.div_factor
-        top = self.pct_start * self.total_steps - 1.0
-        rest = self.total_steps - 1.0 - top
+        values = (first, self.max_lr, first / self.final_div_factor)
         now = step.astype(float32)
-        up = minimum(now / top, 1.0) if top > 0 else now * 0.0 + 1.0
-        down = minimum((now - top) / rest, 1.0) if rest > 0 else now * 0.0 + 1.0
-        falling = half_cosine(self.max_lr, first / self.final_div_factor, down)
-        return where(now <= top, half_cosine(first, self.max_lr, up), falling)
-
-
-def half_cosine(start: float, end: float, part: Tensor) -> Tensor:
-    """Return a rate on the way from `start` to `end`, `part` being 0 at the beginning and 1 at the end."""
-    return (cos(part * math.pi) + 1.0) * ((start - end) / 2.0) + end
+        rate, begun = now * 0.0, 0.0
+        for number, phase in enumerate(self._phases()):
+            width = phase.end - begun
+            part = minimum((now - begun) / width, 1.0) if width > 0.0 else now * 0.0 + 1.0
+            found = anneal(self.anneal_strategy, values[phase.start], values[phase.stop], part)
+            rate = where(now <= begun, rate, found) if number else found
+            begun = phase.end
+        return rate
 
 
 def power(base: float, exponent: Tensor) -> Tensor:
     """Return ``base ** exponent`` of whole exponents >= 0."""
     return (exponent * math.log2(base)).exp2() if base > 0.0 else where(exponent == 0.0, 1.0, exponent * 0.0)
-
-
-def check_steps(name: str, steps: int) -> int:
-    """Return a number of steps; raise `ShapeError` unless it is at least 1."""
-    steps = as_index(steps, name)
-    if steps < 1:
-        raise ShapeError(f"{name} is at least 1, not {steps}")
-    return steps

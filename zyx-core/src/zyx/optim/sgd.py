@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.errors import ShapeError
-from zyx.optim.check import check_range
 from zyx.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -21,7 +20,9 @@ class SGD(Optimizer):
     Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013.
     """
 
-    settings = ("momentum", "weight_decay", "dampening", "nesterov", "maximize")
+    momentum: float
+    dampening: float
+    nesterov: bool
 
     def __init__(
         self,
@@ -47,22 +48,23 @@ class SGD(Optimizer):
         Raises:
             ShapeError: A number out of its range; see also `Optimizer`.
         """
-        check_range("momentum", momentum, 0.0)
-        check_range("weight_decay", weight_decay, 0.0)
         if nesterov and (momentum <= 0.0 or dampening != 0.0):
             raise ShapeError("nesterov needs a momentum above 0 and no dampening")
-        self.momentum, self.weight_decay, self.dampening = momentum, weight_decay, dampening
-        self.nesterov, self.maximize = nesterov, maximize
-        super().__init__(params, lr)
+        super().__init__(
+            params,
+            lr,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            dampening=dampening,
+            nesterov=nesterov,
+            maximize=maximize,
+        )
 
     def state_names(self) -> tuple[str, ...]:
         return ("momentum_buffer",) if self.momentum else ()
 
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
-        if self.maximize:
-            grad = -grad
-        if self.weight_decay:
-            grad = grad + param * self.weight_decay
+        param, grad = self.decayed(param, grad, lr)
         if "momentum_buffer" not in state:
             return {"param": param - grad * lr}
         before = state["momentum_buffer"] * self.momentum

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.optim.check import check_range
 from zyx.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -18,11 +17,9 @@ if TYPE_CHECKING:
 class Rprop(Optimizer):
     """Steps by the signs of gradients alone, of sizes that grow while a sign stays. Riedmiller and Braun, 1993."""
 
-    settings = (
-        "etas",
-        "step_sizes",
-        "maximize",
-    )
+    kept = ("prev", "step_size")
+    etas: tuple[float, float]
+    step_sizes: tuple[float, float]
 
     def __init__(
         self,
@@ -44,19 +41,7 @@ class Rprop(Optimizer):
         Raises:
             ShapeError: A number out of its range; see also `Optimizer`.
         """
-        check_range("etas[0]", etas[0], 1e-38, 1.0)
-        check_range("etas[1]", etas[1], 1.0)
-        check_range("step_sizes[0]", step_sizes[0], 1e-38)
-        self.etas = etas
-        self.step_sizes = step_sizes
-        self.maximize = maximize
-        super().__init__(params, lr)
-
-    def state_names(self) -> tuple[str, ...]:
-        return (
-            "prev",
-            "step_size",
-        )
+        super().__init__(params, lr, etas=etas, step_sizes=step_sizes, maximize=maximize)
 
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
         grad = -grad if self.maximize else grad
@@ -72,13 +57,10 @@ class Rprop(Optimizer):
 class ASGD(Optimizer):
     """Descent whose parameters are averaged along the way, as ``state["ax"]``. Polyak and Juditsky, 1992."""
 
-    settings = (
-        "lambd",
-        "alpha",
-        "t0",
-        "weight_decay",
-        "maximize",
-    )
+    kept = ("eta", "mu", "ax")
+    lambd: float
+    alpha: float
+    t0: float
 
     def __init__(
         self,
@@ -104,29 +86,13 @@ class ASGD(Optimizer):
         Raises:
             ShapeError: A number out of its range; see also `Optimizer`.
         """
-        check_range("weight_decay", weight_decay, 0.0)
-        self.lambd = lambd
-        self.alpha = alpha
-        self.t0 = t0
-        self.weight_decay = weight_decay
-        self.maximize = maximize
-        super().__init__(params, lr)
-
-    def state_names(self) -> tuple[str, ...]:
-        return (
-            "eta",
-            "mu",
-            "ax",
-        )
+        super().__init__(params, lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, maximize=maximize)
 
     def state_shape(self, name: str, shape: Shape) -> Shape:
         return shape if name == "ax" else ()
 
     def update(self, param: Term, grad: Term, state: Mapping[str, Term], lr: Term, step: Term) -> dict[str, Term]:
-        if self.maximize:
-            grad = -grad
-        if self.weight_decay:
-            grad = grad + param * self.weight_decay
+        param, grad = self.decayed(param, grad, lr)
         eta = (state["eta"] == 0.0).where(lr, state["eta"])  # 0 before the first step, as mu
         mu = (state["mu"] == 0.0).where(1.0, state["mu"])
         moved = param * (1.0 - eta * self.lambd) - grad * eta

@@ -9,10 +9,13 @@ s - 1, and, if s is no blank and another label than s - 2, at s - 2.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 from zyx import dtype as dtypes
+from zyx.autograd.loops import backward, with_saved
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.arithmetic import maximum
 from zyx.functions.choosing import where
@@ -21,12 +24,15 @@ from zyx.functions.joining import pad, stack
 from zyx.functions.losses import check_reduction
 from zyx.functions.operands import is_tensor, require
 from zyx.functions.selection import take, take_along_axis
+from zyx.graph.loop import Body, Lie, Loop
 from zyx.integers import as_index, as_integers
+from zyx.nn.functional.loops import leaf, output, tensor
 from zyx.tensor.creation import arange, asarray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx.shape import Shape
     from zyx.tensor.tensor import Tensor
 
 
@@ -121,14 +127,34 @@ def _forward(steps: Tensor, labels: Tensor, ends: Tensor, lengths: Tensor, blank
     may_skip = (spaced != before).logical_and(spaced != blank).logical_and(place >= 2)
     read = take_along_axis(steps, spaced.expand_dims(0).expand(steps.shape[0], count, width), axis=2)
     state = where(place < 2, read[0], -math.inf)
-    for t in range(1, steps.shape[0]):
-        one = pad(state, [(0, 0), (1, 0)], value=-math.inf)[:, :width]
-        two = where(may_skip, pad(state, [(0, 0), (2, 0)], value=-math.inf)[:, :width], -math.inf)
-        state = where((ends > t).expand_dims(1), _log_sum_exp([state, one, two]) + read[t], state)
+    state = _over_steps(state, read, ends, may_skip)
     last = (2 * lengths).expand_dims(1)
     reached = [where(place == last, state, -math.inf), where(place == last - 1, state, -math.inf)]
     found = _log_sum_exp([part.max(-1) for part in reached])
     return -where(ends > 0, found, where(lengths == 0, 0.0, -math.inf))
+
+
+def _over_steps(state: Tensor, read: Tensor, ends: Tensor, may_skip: Tensor) -> Tensor:
+    """Return what the state ``(N, width)`` of the first step has become after the last of ``(T, N, width)``."""
+    length = operator.index(read.shape[0]) - 1
+    if not length or 0 in state.shape:
+        return state
+    body = _step(state.shape, state.dtype.name, state.node.device)
+    sources = (state, read[1:], arange(1, length + 1, device=state.device).astype("int64"), ends, may_skip)
+    return output(Loop(body, length, 1, False, backward), tuple(each.node for each in sources), 0, state)
+
+
+@functools.lru_cache(maxsize=256)
+def _step(shape: Shape, dtype: str, device: str) -> Body:
+    """Return the body of a step."""
+    before, read, number = leaf(shape, dtype, device), leaf((1, *shape), dtype, device), leaf((1,), "int64", device)
+    ends, may_skip = leaf(shape[:1], "int64", device), leaf(shape, "bool", device)
+    state = tensor(before)
+    one, two = (pad(state, [(0, 0), (by, 0)], value=-math.inf)[:, : shape[1]] for by in (1, 2))
+    after = _log_sum_exp([state, one, where(tensor(may_skip), two, -math.inf)]) + tensor(read).squeeze(0)
+    new = where((tensor(ends) > tensor(number)).expand_dims(1), after, state)
+    body = Body((before,), (read, number), (ends, may_skip), (new.node,), (), (Lie(0), Lie(0)), ())
+    return with_saved(body, True)
 
 
 def _log_sum_exp(parts: list[Tensor]) -> Tensor:
