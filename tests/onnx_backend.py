@@ -108,8 +108,9 @@ def run(names: Sequence[str], processes: int) -> dict[str, str]:
     """Return the outcome of each test."""
     if processes == 1:
         return {name: outcome(name) for name in names}
+    cases()  # before the processes fork
     with ProcessPoolExecutor(processes) as pool:
-        return dict(zip(names, pool.map(outcome, names, chunksize=8), strict=True))
+        return dict(zip(names, pool.map(outcome, names, chunksize=4), strict=True))
 
 
 def main() -> int:

@@ -54,6 +54,8 @@ def leaky_relu(node: NodeCall, x: Tensor) -> Tensor:
 @operator("PRelu")
 def prelu(_: NodeCall, x: Tensor, slope: Tensor) -> Tensor:
     """Scale what is negative, by slopes that are broadcast."""
+    if slope.ndim == 1 and slope.shape[0] not in (1, x.shape[-1]):  # of channels, as older models have it
+        slope = slope.reshape((-1,) + (1,) * (x.ndim - 2))
     return choosing.where(x < 0, x * slope, x)
 
 

@@ -103,6 +103,6 @@ def bit_cast(node: NodeCall, x: Value) -> Value:
     """Take the bits for numbers of another dtype."""
     dtype = numpy_dtype(node["to"], "BitCast")
     ours = device_dtype(dtype)
-    if is_tensor(x) and ours is not None:
+    if is_tensor(x) and ours is not None and "bool" not in (x.dtype, ours):
         return bitcast(x, ours)
     return to_host(x).view(dtype)

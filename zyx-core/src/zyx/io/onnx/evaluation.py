@@ -140,7 +140,7 @@ def _outcome(node: NodeProto, scope: Scope) -> tuple[Value, ...]:
         version = scope.opset(domain) if schema is None else schema.since_version
         if own is not None and version >= own.since:
             return call_operator(own, NodeCall(node, scope, version), inputs)
-        expanded = None if schema is None else expansion(schema, node, inputs, scope.opset(domain))
+        expanded = None if schema is None else expansion(schema, node, inputs, scope.opset(domain), scope.attributes)
         if expanded is None:
             raise UnsupportedError(f"operator {domain or 'ai.onnx'}:{node.op_type}-{version} is not there")
         return call_function(expanded, node, inputs, scope)
@@ -204,7 +204,11 @@ def call_function(function: FunctionProto, node: NodeProto, inputs: Sequence[Val
 
 
 def expansion(
-    schema: onnx.defs.OpSchema, node: NodeProto, inputs: Sequence[Value] | None, opset: int
+    schema: onnx.defs.OpSchema,
+    node: NodeProto,
+    inputs: Sequence[Value] | None,
+    opset: int,
+    given: Mapping[str, AttributeProto],
 ) -> FunctionProto | None:
     """Return the nodes of which ONNX defines an operator, or None if it does not.
 
@@ -213,6 +217,7 @@ def expansion(
         node: The node; its attributes may decide.
         inputs: Whose dtypes and shapes may decide; None where only whether there is a function is asked.
         opset: Of the model.
+        given: Attributes of the function that the node is in.
     """
     if schema.has_context_dependent_function:
         if inputs is None:
@@ -220,6 +225,13 @@ def expansion(
         types = [_type_of(value).SerializeToString() for value in inputs]
         plain = onnx.NodeProto()
         plain.CopyFrom(node)
+        del plain.attribute[:]
+        for attribute in node.attribute:
+            source = given.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+            if source is not None:
+                copied = plain.attribute.add()
+                copied.CopyFrom(source)
+                copied.name = attribute.name
         body = FunctionProto()
         versions = [version for version in schema.context_dependent_function_opset_versions if version <= opset]
         text = schema.get_context_dependent_function_with_opset_version(

@@ -327,7 +327,7 @@ def _check_operators(
                 own = table().get((domain, node.op_type))
                 version = schema.since_version if schema is not None else opsets.get(domain, default)
                 if own is None or version < own.since:
-                    if schema is None or expansion(schema, node, None, opsets.get(domain, default)) is None:
+                    if schema is None or expansion(schema, node, None, opsets.get(domain, default), {}) is None:
                         kind = f"{domain or 'ai.onnx'}:{node.op_type} of opset {opsets.get(domain, default)}"
                         missing.setdefault(kind, []).append(node.name or "->".join(node.output))
             for attribute in node.attribute:
