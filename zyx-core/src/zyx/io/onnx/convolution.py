@@ -77,4 +77,7 @@ def col2im(node: NodeCall, x: Tensor, image: np.ndarray, block: np.ndarray) -> T
     from zyx.functions.selection import scatter_add
 
     summed = scatter_add(base, 1, node.tensor(index), values).reshape((batch, channels, *padded))
-    return cut(summed, {axis + 2: slice(low, low + n) for axis, (n, (low, _)) in enumerate(zip(sizes, windows.margins, strict=True))})
+    return cut(
+        summed,
+        {axis + 2: slice(low, low + n) for axis, (n, (low, _)) in enumerate(zip(sizes, windows.margins, strict=True))},
+    )

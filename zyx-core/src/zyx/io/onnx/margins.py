@@ -44,8 +44,7 @@ def windows_of(node: NodeCall, sizes: Sequence[int], kernel: Sequence[int]) -> W
     auto = node.get("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         needed = [
-            max((-(-n // s) - 1) * s + extent - n, 0)
-            for n, s, extent in zip(sizes, stride, found.extents, strict=True)
+            max((-(-n // s) - 1) * s + extent - n, 0) for n, s, extent in zip(sizes, stride, found.extents, strict=True)
         ]
         margins = tuple((total // 2, total - total // 2) for total in needed)
         if auto == "SAME_LOWER":

@@ -54,7 +54,7 @@ def squeeze(_: NodeCall, x: Value, axes: Array | None = None) -> Value:
     """Leave out axes of size 1, all by default."""
     if axes is None:
         return x.reshape(tuple(size for size in x.shape if size != 1))
-    dropped = {int(axis) % len(x.shape) for axis in axes}
+    dropped = {int(axis) % len(x.shape) for axis in axes.reshape(-1)}
     if any(x.shape[axis] != 1 for axis in dropped):
         raise FormatError(f"Squeeze: axes {sorted(dropped)} of shape {tuple(x.shape)} are not all of size 1")
     return x.reshape(tuple(size for axis, size in enumerate(x.shape) if axis not in dropped))
@@ -63,6 +63,7 @@ def squeeze(_: NodeCall, x: Value, axes: Array | None = None) -> Value:
 @operator("Unsqueeze", reads=(1,), moved={"axes": (13, 1)}, folds=True)
 def unsqueeze(_: NodeCall, x: Value, axes: Array) -> Value:
     """Insert axes of size 1, at places of the result."""
+    axes = axes.reshape(-1)
     ndim = len(x.shape) + len(axes)
     added = {int(axis) % ndim for axis in axes}
     sizes = iter(x.shape)

@@ -37,7 +37,9 @@ def _host_windows(array: Array, windows: Windows, fill: int) -> Array:
     padded = np.pad(array, windows.margins, constant_values=fill)
     count = array.ndim
     views = np.lib.stride_tricks.sliding_window_view(padded, windows.extents)
-    views = views[tuple(slice(None, None, s) for s in windows.stride) + tuple(slice(None, None, d) for d in windows.dilation)]
+    views = views[
+        tuple(slice(None, None, s) for s in windows.stride) + tuple(slice(None, None, d) for d in windows.dilation)
+    ]
     return views.reshape((*views.shape[:count], -1))
 
 
@@ -56,7 +58,9 @@ def max_pool(node: NodeCall, x: Tensor) -> Value:
     table = _host_windows(np.arange(count, dtype=np.int64).reshape(sizes, order=order), windows, -1)
     elements = table.shape[-1]
     first = np.arange(table.size // elements, dtype=np.int64).reshape(table.shape[:-1]) * elements
-    chosen = selection.take(node.tensor(table.reshape(-1)), (reduction.argmax(found, -1) + node.tensor(first)).reshape((-1,)), axis=0)
+    chosen = selection.take(
+        node.tensor(table.reshape(-1)), (reduction.argmax(found, -1) + node.tensor(first)).reshape((-1,)), axis=0
+    )
     planes = np.arange(x.shape[0] * x.shape[1], dtype=np.int64).reshape((*x.shape[:2], *[1] * len(sizes))) * count
     return largest, chosen.reshape(largest.shape) + node.tensor(planes)
 
@@ -74,7 +78,11 @@ def average_pool(node: NodeCall, x: Tensor) -> Tensor:
     else:
         counts = _host_windows(counted, windows, 0).sum(-1)
     total = _cut(x, windows, 0).sum(axis=-1)
-    scale = node.tensor((1 / np.maximum(counts, 1)).astype(np.float64)) if x.dtype == "float64" else node.tensor((1 / np.maximum(counts, 1)).astype(np.float32))
+    scale = (
+        node.tensor((1 / np.maximum(counts, 1)).astype(np.float64))
+        if x.dtype == "float64"
+        else node.tensor((1 / np.maximum(counts, 1)).astype(np.float32))
+    )
     return (total * scale).astype(x.dtype)
 
 

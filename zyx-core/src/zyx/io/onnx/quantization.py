@@ -58,7 +58,9 @@ def quantize(node: NodeCall, x: Value, scale: Value, zero: Value = None) -> Valu
     """Divide by a scale, round to even, move by a zero point."""
     axis, block = node.get("axis", 1), node.get("block_size", 0) or 0
     number = node.get("output_dtype", 0)
-    target = dtype_of(zero) if zero is not None else numpy_dtype(number, "QuantizeLinear") if number else np.dtype(np.uint8)
+    target = (
+        dtype_of(zero) if zero is not None else numpy_dtype(number, "QuantizeLinear") if number else np.dtype(np.uint8)
+    )
     data = node.tensor(x)
     precision = node.get("precision", 0)
     steps = _spread(node.tensor(scale), data.shape, axis, block)
@@ -109,7 +111,9 @@ def _centred(x: Tensor, zero: Tensor | None, axis: int | None = None) -> Tensor:
 
 
 @operator("MatMulInteger")
-def matmul_integer(_: NodeCall, x: Tensor, y: Tensor, x_zero: Tensor | None = None, y_zero: Tensor | None = None) -> Tensor:
+def matmul_integer(
+    _: NodeCall, x: Tensor, y: Tensor, x_zero: Tensor | None = None, y_zero: Tensor | None = None
+) -> Tensor:
     """Multiply matrices of small integers as int32."""
     return linalg.matmul(_centred(x, x_zero, -2), _centred(y, y_zero, -1))
 

@@ -110,9 +110,7 @@ def _target(
     return {axis: int(np.floor(shape[axis] * factor)) for axis, factor in factors.items()}, factors
 
 
-def _resized(
-    node: NodeCall, x: Tensor, region: Array | None, scales: Array | None, sizes: Array | None
-) -> Tensor:
+def _resized(node: NodeCall, x: Tensor, region: Array | None, scales: Array | None, sizes: Array | None) -> Tensor:
     axes = [int(axis) % x.ndim for axis in node.get("axes") or range(x.ndim)]
     wanted, factors = _target(node, x.shape, axes, scales, sizes)
     mode = node["mode"]
