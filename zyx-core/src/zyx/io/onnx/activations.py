@@ -136,5 +136,7 @@ def dropout(node: NodeCall, x: Tensor, ratio: Value = None, training: Value = No
     share = node.get("ratio", 0.5) if ratio is None else float(ratio.reshape(()))
     if training is None or not bool(training.reshape(())) or share == 0:
         return (x, creation.ones(x.shape, dtype="bool", device=x.device)) if node.gives(1) else x
-    kept = random.rand(x.shape, device=x.device) >= share
+    from zyx.io.onnx.sources import generator_of
+
+    kept = random.rand(x.shape, device=x.device, generator=generator_of(node)) >= share
     return choosing.where(kept, x / (1 - share), 0).astype(x.dtype), kept
