@@ -129,7 +129,8 @@ def main() -> int:
     if options.write:
         kept = LIST.read_text("utf-8").splitlines() if LIST.exists() else []
         head = [line for line in kept if line.startswith("#")]
-        LIST.write_text("\n".join([*head, *(f"{name} {reason}" for name, reason in failed.items())]) + "\n", "utf-8")
+        reasons = failed | {name: reason for name, reason in listed().items() if name in failed}
+        LIST.write_text("\n".join([*head, *(f"{name} {reason}" for name, reason in reasons.items())]) + "\n", "utf-8")
     return 0 if failed.keys() <= (listed().keys() if LIST.exists() else set()) else 1
 
 

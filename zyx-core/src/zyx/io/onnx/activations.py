@@ -74,7 +74,8 @@ def celu(node: NodeCall, x: Tensor) -> Tensor:
 @operator("Selu")
 def selu(node: NodeCall, x: Tensor) -> Tensor:
     """Scaled exponential below zero."""
-    return choosing.where(x > 0, x, node["alpha"] * elementwise.expm1(arithmetic.minimum(x, 0))) * node["gamma"]
+    below = elementwise.expm1(arithmetic.minimum(x, 0)) * node["alpha"]
+    return choosing.where(x > 0, x, below).multiply(node["gamma"])
 
 
 @operator("ThresholdedRelu")

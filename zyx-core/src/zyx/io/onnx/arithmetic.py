@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zyx.io.onnx.node import NodeCall
     from zyx.io.onnx.values import Value
 
-_BINARY = {
+_BINARY: dict[str, tuple[Callable[..., Value], Callable[..., Value]]] = {
     "Add": (arithmetic.add, np.add),
     "Sub": (arithmetic.subtract, np.subtract),
     "Mul": (arithmetic.multiply, np.multiply),
@@ -26,7 +26,7 @@ _BINARY = {
     "BitwiseOr": (arithmetic.bitwise_or, np.bitwise_or),
     "BitwiseXor": (arithmetic.bitwise_xor, np.bitwise_xor),
 }
-_UNARY = {
+_UNARY: dict[str, tuple[Callable[..., Value], Callable[..., Value]]] = {
     "Neg": (elementwise.negative, np.negative),
     "Abs": (elementwise.abs, np.abs),
     "Sign": (elementwise.sign, np.sign),
@@ -187,4 +187,4 @@ def where(_: NodeCall, condition: Value, x: Value, y: Value) -> Value:
     """Choose by a condition."""
     if is_tensor(condition):
         return choosing.where(condition, x, y)
-    return np.where(condition, x, y).astype(dtype_of(x))
+    return np.asarray(np.where(condition, x, y)).astype(dtype_of(x))

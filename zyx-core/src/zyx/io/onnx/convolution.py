@@ -52,7 +52,8 @@ def conv_transpose(node: NodeCall, x: Tensor, weight: Tensor, bias: Tensor | Non
         start = max(before, 0)
         parts[axis] = slice(start, start + end - before)
     full = cut(joining.pad(full, grown) if any(low or high for low, high in grown) else full, parts)
-    return full if bias is None else full + bias.reshape((1, -1) + (1,) * count)
+    y: Tensor = full if bias is None else full + bias.reshape((1, -1) + (1,) * count)
+    return y
 
 
 @operator("Col2Im", reads=(1, 2))
@@ -77,7 +78,8 @@ def col2im(node: NodeCall, x: Tensor, image: np.ndarray, block: np.ndarray) -> T
     from zyx.functions.selection import scatter_add
 
     summed = scatter_add(base, 1, node.tensor(index), values).reshape((batch, channels, *padded))
-    return cut(
-        summed,
-        {axis + 2: slice(low, low + n) for axis, (n, (low, _)) in enumerate(zip(sizes, windows.margins, strict=True))},
+    lows = [low for low, _ in windows.margins]
+    image_of: Tensor = cut(
+        summed, {axis: slice(low, low + n) for axis, (n, low) in enumerate(zip(sizes, lows, strict=True), 2)}
     )
+    return image_of

@@ -27,7 +27,8 @@ def _overlap(box: Array, others: Array) -> Array:
     low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
     shared = np.prod(np.maximum(high - low, 0), axis=1)
     union = np.prod(box[2:] - box[:2]) + np.prod(others[:, 2:] - others[:, :2], axis=1) - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    share: Array = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return share
 
 
 @operator("NonMaxSuppression", reads=(0, 1, 2, 3, 4))

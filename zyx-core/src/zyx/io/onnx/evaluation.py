@@ -149,7 +149,7 @@ def _outcome(node: NodeProto, scope: Scope) -> tuple[Value, ...]:
         raise
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError) as error:
         raise FormatError(
-            f"{describe(node)} cannot be computed: {error or type(error).__name__}; inputs {_shapes(inputs)}"
+            f"{describe(node)} cannot be computed: {str(error) or type(error).__name__}; inputs {_shapes(inputs)}"
         ) from error
 
 
@@ -204,7 +204,7 @@ def call_function(function: FunctionProto, node: NodeProto, inputs: Sequence[Val
 
 
 def expansion(
-    schema: onnx.defs.OpSchema,
+    schema: Any,  # noqa: ANN401  # an OpSchema, of which the package declares some methods only
     node: NodeProto,
     inputs: Sequence[Value] | None,
     opset: int,

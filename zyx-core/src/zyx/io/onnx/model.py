@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]  # where there are no stubs of it
 from onnx import AttributeProto, ModelProto
 
 from zyx.dtype import as_dtype
@@ -83,7 +83,9 @@ def load(
         try:
             proto.ParseFromString(raw)
         except DecodeError as error:
-            raise FormatError(f"{'the bytes' if folder is None else source} are no ONNX model: {error}") from error
+            raise FormatError(
+                f"{'the bytes' if isinstance(source, bytes) else source} are no ONNX model: {error}"
+            ) from error
     return OnnxModel(proto, device, folder, max_iterations=max_iterations, limit_bytes=limit_bytes)
 
 

@@ -160,7 +160,7 @@ def pad(node: NodeCall, x: Value, pads: Array, value: Array | None = None, axes:
     mode = node.get("mode", "constant")
     fill = 0 if value is None or value.size == 0 else value.reshape(-1)[0].item()
     if not is_tensor(x):
-        return np.pad(x, grown, constant_values=fill) if mode == "constant" else np.pad(x, grown, mode=mode)  # type: ignore[call-overload]  # one of the names that NumPy has, too
+        return np.pad(x, grown, constant_values=fill) if mode == "constant" else np.pad(x, grown, mode=mode)
     if not any(low or high for low, high in grown):
         return x
     return joining.pad(x, grown, "constant", fill) if mode == "constant" else _padded_by_places(x, grown, mode)

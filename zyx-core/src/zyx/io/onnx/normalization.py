@@ -64,7 +64,8 @@ def local_response_normalization(node: NodeCall, x: Tensor) -> Tensor:
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     squares = joining.pad(x * x, [(0, 0), (before, after), *[(0, 0)] * (x.ndim - 2)])
     total = movement.unfold(squares, 1, size).sum(axis=-1)
-    return x / (node["bias"] + node["alpha"] / size * total) ** node["beta"]
+    divisor: Tensor = (node["bias"] + node["alpha"] / size * total) ** node["beta"]
+    return x / divisor
 
 
 @operator("LpNormalization")

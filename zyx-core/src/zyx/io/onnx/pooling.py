@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zyx.functions import elementwise, joining, movement, reduction, selection
+from zyx.functions.info import iinfo
 from zyx.io.onnx.margins import Windows, rounded_up, windows_of
 from zyx.io.onnx.registry import operator
 from zyx.tensor import creation
@@ -37,9 +38,7 @@ def _host_windows(array: Array, windows: Windows, fill: int) -> Array:
     padded = np.pad(array, windows.margins, constant_values=fill)
     count = array.ndim
     views = np.lib.stride_tricks.sliding_window_view(padded, windows.extents)
-    views = views[
-        tuple(slice(None, None, s) for s in windows.stride) + tuple(slice(None, None, d) for d in windows.dilation)
-    ]
+    views = views[tuple(slice(None, None, step) for step in (*windows.stride, *windows.dilation))]
     return views.reshape((*views.shape[:count], -1))
 
 
@@ -47,20 +46,20 @@ def _host_windows(array: Array, windows: Windows, fill: int) -> Array:
 def max_pool(node: NodeCall, x: Tensor) -> Value:
     """Return the largest of each window, and its place among all elements where that is asked for."""
     windows = _windows(node, x)
-    least = -np.inf if x.dtype.is_float else int(np.iinfo(x.dtype.numpy).min)
+    least = -np.inf if x.dtype.is_float else iinfo(x.dtype).min
     found = _cut(x, windows, least)
     largest = found.max(axis=-1)
     if not node.gives(1):
         return largest
-    order = "F" if node.get("storage_order", 0) else "C"
     sizes = x.shape[2:]
     count = int(np.prod(sizes, dtype=np.int64))
-    table = _host_windows(np.arange(count, dtype=np.int64).reshape(sizes, order=order), windows, -1)
+    numbers: Array = np.arange(count, dtype=np.int64)
+    numbers = numbers.reshape(sizes[::-1]).T if node.get("storage_order", 0) else numbers.reshape(sizes)
+    table = _host_windows(numbers, windows, -1)
     elements = table.shape[-1]
     first = np.arange(table.size // elements, dtype=np.int64).reshape(table.shape[:-1]) * elements
-    chosen = selection.take(
-        node.tensor(table.reshape(-1)), (reduction.argmax(found, -1) + node.tensor(first)).reshape((-1,)), axis=0
-    )
+    index = reduction.argmax(found, -1) + node.tensor(first)
+    chosen = selection.take(node.tensor(table.reshape(-1)), index.reshape((-1,)), axis=0)
     planes = np.arange(x.shape[0] * x.shape[1], dtype=np.int64).reshape((*x.shape[:2], *[1] * len(sizes))) * count
     return largest, chosen.reshape(largest.shape) + node.tensor(planes)
 
@@ -78,11 +77,8 @@ def average_pool(node: NodeCall, x: Tensor) -> Tensor:
     else:
         counts = _host_windows(counted, windows, 0).sum(-1)
     total = _cut(x, windows, 0).sum(axis=-1)
-    scale = (
-        node.tensor((1 / np.maximum(counts, 1)).astype(np.float64))
-        if x.dtype == "float64"
-        else node.tensor((1 / np.maximum(counts, 1)).astype(np.float32))
-    )
+    exact = np.float64 if x.dtype == "float64" else np.float32
+    scale = node.tensor((1 / np.maximum(counts, 1)).astype(exact))
     return (total * scale).astype(x.dtype)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from onnx import TensorProto
 
+from zyx.dtype import as_dtype
 from zyx.functions import arithmetic, choosing, elementwise, linalg
 from zyx.functions import conv as convolutions
 from zyx.functions.operands import is_tensor
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from zyx.io.onnx.values import Value
     from zyx.tensor.tensor import Tensor
 
+_UINT8 = int(TensorProto.UINT8)
 _BITS = {"uint2": (0, 3), "int2": (-2, 1), "uint4": (0, 15), "int4": (-8, 7)}
 
 
@@ -58,14 +61,12 @@ def quantize(node: NodeCall, x: Value, scale: Value, zero: Value = None) -> Valu
     """Divide by a scale, round to even, move by a zero point."""
     axis, block = node.get("axis", 1), node.get("block_size", 0) or 0
     number = node.get("output_dtype", 0)
-    target = (
-        dtype_of(zero) if zero is not None else numpy_dtype(number, "QuantizeLinear") if number else np.dtype(np.uint8)
-    )
+    target = dtype_of(zero) if zero is not None else numpy_dtype(number or _UINT8, "QuantizeLinear")
     data = node.tensor(x)
     precision = node.get("precision", 0)
     steps = _spread(node.tensor(scale), data.shape, axis, block)
     if precision:
-        kept = device_dtype(numpy_dtype(precision, "QuantizeLinear"))
+        kept = as_dtype(numpy_dtype(precision, "QuantizeLinear"))
         data, steps = data.astype(kept), steps.astype(kept)
     elif data.dtype.is_integer:
         data = data.astype(steps.dtype)

@@ -128,6 +128,7 @@ def _run(
     x: Tensor,
     state: State,
     lengths: Array | None,
+    *,
     turned: bool,
 ) -> tuple[Tensor, State]:
     """Return the first parts of the states of all steps, and the last state of each sequence."""
@@ -192,7 +193,7 @@ def _recurrence(kind: str) -> Callable[..., Value]:
                 for first in initial
             )
             turned = number == 1 or node.get("direction", "forward") == "reverse"
-            found, last = _run(layer, step, x, state, lengths, turned)
+            found, last = _run(layer, step, x, state, lengths, turned=turned)
             outputs.append(found)
             states.append(last)
         y = joining.stack(outputs, 1)  # (length, directions, batch, hidden)

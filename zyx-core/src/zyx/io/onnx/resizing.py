@@ -55,7 +55,8 @@ def _nearest(x: Array, mode: str) -> Array:
 
 
 def _linear(distance: Array) -> Array:
-    return np.maximum(1 - np.abs(distance), 0)
+    weights: Array = np.maximum(1 - np.abs(distance), 0)
+    return weights
 
 
 def _cubic(distance: Array, a: float) -> Array:
@@ -63,7 +64,7 @@ def _cubic(distance: Array, a: float) -> Array:
     d = np.abs(distance)
     near = (a + 2) * d**3 - (a + 3) * d**2 + 1
     far = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+    return np.asarray(np.where(d <= 1, near, np.where(d < 2, far, 0)))
 
 
 def _weights(node: NodeCall, mode: str, old: int, x: Array, scale: float) -> Array:

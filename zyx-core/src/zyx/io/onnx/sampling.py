@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _pick(x: Tensor, places: Sequence[Tensor]) -> Tensor:
-    """Return elements ``(N, C, P)`` of images ``(N, C, *sizes)`` at whole places, each ``(N, P)``; outside there are zeros."""
+    """Return elements ``(N, C, P)`` of images ``(N, C, *sizes)`` at whole places, each ``(N, P)``; outside is zero."""
     sizes = x.shape[2:]
     flat: Tensor | None = None
     inside: Tensor | None = None

@@ -35,9 +35,9 @@ def scatter_nd(node: NodeCall, x: Value, places: Value, updates: Value) -> Value
     """Write slices to places of several axes."""
     reduce = _REDUCTIONS[node.get("reduction", "none")]
     if not any(is_tensor(value) for value in (x, places, updates)) and reduce is None:
-        written = np.array(x)
-        written[tuple(np.moveaxis(places, -1, 0))] = updates
-        return written
+        array = np.array(x)
+        array[tuple(np.moveaxis(places, -1, 0))] = updates
+        return array
     data, index, values = node.tensor(x), node.tensor(places), node.tensor(updates)
     depth = index.shape[-1]
     sizes = data.shape[:depth]

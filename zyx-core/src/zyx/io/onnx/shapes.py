@@ -67,4 +67,5 @@ def eye_like(node: NodeCall, x: Value) -> Value:
     dtype = (
         (x.dtype.numpy if hasattr(x.dtype, "numpy") else x.dtype) if number is None else numpy_dtype(number, "EyeLike")
     )
-    return np.eye(*x.shape, k=node["k"], dtype=dtype)
+    rows, columns = x.shape
+    return np.eye(rows, columns, node["k"], dtype)

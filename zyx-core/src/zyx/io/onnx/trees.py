@@ -25,13 +25,16 @@ _DOMAIN = "ai.onnx.ml"
 def extract(_: NodeCall, x: Tensor, places: Tensor) -> Tensor:
     """Take places of the last axis."""
     taken = selection.take(x, places.reshape((-1,)), axis=-1)
-    return taken.reshape((1, *taken.shape)) if x.ndim == 1 else taken
+    if x.ndim == 1:
+        taken = taken.reshape((1, *taken.shape))
+    return taken
 
 
 @operator("Binarizer", domain=_DOMAIN)
 def binarize(node: NodeCall, x: Tensor) -> Tensor:
     """Return 1 above a threshold, else 0."""
-    return (x > node["threshold"]).astype(x.dtype)
+    above: Tensor = x > node["threshold"]
+    return above.astype(x.dtype)
 
 
 def _listed(node: NodeCall, what: str) -> tuple[list[Any], np.dtype[Any]] | None:
@@ -71,7 +74,7 @@ def trees(node: NodeCall, x: Value) -> Value:
     array = to_host(x)
     targets = node["n_targets"]
     modes, splits, features = node["nodes_modes"], node["nodes_splits"], node["nodes_featureids"]
-    true_ids, false_ids = node["nodes_trueids"], node["nodes_falseids"]
+    true_ids, false_ids = node["nodes_truenodeids"], node["nodes_falsenodeids"]
     true_leafs, false_leafs = node["nodes_trueleafs"], node["nodes_falseleafs"]
     leaf_targets, leaf_weights = node["leaf_targetids"], node["leaf_weights"]
     aims = np.full((len(array), targets), {2: np.inf, 3: -np.inf}.get(node["aggregate_function"], 0.0), np.float64)
@@ -100,7 +103,7 @@ def trees(node: NodeCall, x: Value) -> Value:
 
 
 def _memberships(node: NodeCall, modes: Array) -> dict[int, set[float]]:
-    """Return the sets that nodes ask for, by number of the node: they are listed one after the other, NaN between them."""
+    """Return the sets that nodes ask for, by number of the node; in the list, NaN is between them."""
     listed = node.get("membership_values")
     found: dict[int, set[float]] = {}
     if listed is None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _BITS: Final = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
 #: The field of a tensor that has its numbers, where they are not raw, but for what is in ``int32_data``.
-_FIELDS: Final = {
+_FIELDS: Final[dict[int, str]] = {
     TensorProto.FLOAT: "float_data",
     TensorProto.COMPLEX64: "float_data",
     TensorProto.DOUBLE: "double_data",
@@ -146,7 +146,7 @@ def _read_external(proto: TensorProto, folder: Path, size_bytes: int, what: str)
             )
         with path.open("rb") as file:
             file.seek(offset)
-            raw = file.read(length)
+            raw: bytes = file.read(length)
     except OSError as error:
         raise TransferError(f"{what}: {path} cannot be read: {error}") from error
     if len(raw) != length:
