@@ -47,6 +47,7 @@ def test_there_are_guides() -> None:
         "coming-from.md",
         "compute.md",
         "coverage.md",
+        "onnx.md",
         "record.md",
         "writing-a-backend.md",
     ]
