@@ -203,3 +203,80 @@ def test_zyx_alone_does_not_import_onnx():
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == "False"
+
+
+def test_a_whole_number_without_axes_chooses_a_branch_in_a_trace():
+    def branch(name, node):
+        return helper.make_graph([node], name, [], [value(name, None)])
+
+    choice = helper.make_node(
+        "If", ["is_high"], ["y"],
+        then_branch=branch("a", helper.make_node("Neg", ["x"], ["a"])),
+        else_branch=branch("b", helper.make_node("Abs", ["x"], ["b"])),
+    )  # fmt: skip
+    nodes = [helper.make_node("Greater", ["rate", "limit"], ["is_high"]), choice]
+    inputs = [value("x", ["n"]), value("rate", [], TensorProto.INT64)]
+    model = zyx.io.onnx.load(network(nodes, inputs, [value("y", None)], [("limit", np.array(9000))]))
+    x = np.array([1, -2], np.float32)
+    assert np.array_equal(model(x, 16000).numpy(), -x)
+    assert np.array_equal(model(x, np.array(8000)).numpy(), abs(x))
+    traced = zyx.jit(lambda x: model(x, 16000))
+    for _ in range(3):
+        assert np.array_equal(traced(zyx.asarray(x)).numpy(), -x)
+
+
+def test_a_loop_that_does_not_end_is_stopped():
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["going"], ["on"]), helper.make_node("Identity", ["v"], ["w"])],
+        "body",
+        [value("step", [], TensorProto.INT64), value("going", [], TensorProto.BOOL), value("v", [1])],
+        [value("on", [], TensorProto.BOOL), value("w", [1])],
+    )
+    node = helper.make_node("Loop", ["", "", "x"], ["y"], body=body)
+    model = zyx.io.onnx.load(network([node], [value("x", [1])], [value("y", [1])]), max_iterations=50)
+    with pytest.raises(FormatError, match="max_iterations=50"):
+        model(np.ones(1, np.float32))
+
+
+def test_a_function_that_calls_itself_is_refused():
+    model = network([helper.make_node("Again", ["x"], ["y"], domain="own")], [value("x", [1])], [value("y", [1])])
+    again = helper.make_node("Again", ["a"], ["b"], domain="own")
+    model.functions.append(helper.make_function("own", "Again", ["a"], ["b"], [again], [helper.make_opsetid("own", 1)]))
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    with pytest.raises(FormatError, match="nested more than 100 deep"):
+        zyx.io.onnx.load(model)(np.ones(1, np.float32))
+
+
+def test_a_chain_of_ten_thousand_nodes_is_computed():
+    nodes = [helper.make_node("Identity", [f"v{i}"], [f"v{i + 1}"]) for i in range(10_000)]
+    model = zyx.io.onnx.load(network(nodes, [value("v0", [1])], [value("v10000", [1])]))
+    assert model(np.ones(1, np.float32)).numpy() == [1]
+
+
+@pytest.mark.parametrize("opset", [7, 11, 13])
+def test_axes_are_attributes_or_inputs(opset):
+    x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    if opset < 13:
+        node = helper.make_node("Squeeze", ["x"], ["s"], axes=[0])
+        last = helper.make_node("ReduceSum", ["s"], ["y"], axes=[1], keepdims=0)
+        weights = []
+    else:
+        node = helper.make_node("Squeeze", ["x", "zero"], ["s"])
+        last = helper.make_node("ReduceSum", ["s", "one"], ["y"], keepdims=0)
+        weights = [("zero", np.array([0])), ("one", np.array([1]))]
+    model = zyx.io.onnx.load(network([node, last], [value("x", [1, 2, 3])], [value("y", [2])], weights, opset))
+    assert np.array_equal(model(x).numpy(), [3, 12])
+
+
+def test_fused_operators_of_microsoft_are_those_they_are_made_of():
+    random = np.random.default_rng(0)
+    x, skip, scale = (random.normal(size=shape).astype(np.float32) for shape in ((2, 4), (2, 4), (4,)))
+    nodes = [
+        helper.make_node("SkipLayerNormalization", ["x", "skip", "scale"], ["n"], domain="com.microsoft", epsilon=1e-5),
+        helper.make_node("FusedMatMul", ["n", "x"], ["y"], domain="com.microsoft", transB=1, alpha=0.5),
+    ]
+    model = network(nodes, [value("x", [2, 4]), value("skip", [2, 4])], [value("y", [2, 2])], [("scale", scale)])
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    total = x + skip
+    normal = (total - total.mean(-1, keepdims=True)) / np.sqrt(total.var(-1, keepdims=True) + 1e-5) * scale
+    assert np.allclose(zyx.io.onnx.load(model)(x, skip).numpy(), 0.5 * normal @ x.T, atol=1e-5)

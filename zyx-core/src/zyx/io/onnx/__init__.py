@@ -6,6 +6,12 @@
 It takes the package `onnx`, which the extra ``zyx-core[onnx]`` brings, and which is imported when this module is.
 """
 
+from importlib.util import find_spec
+
+if find_spec("onnx") is None:
+    raise ModuleNotFoundError("zyx.io.onnx needs the package onnx: pip install 'zyx-core[onnx]'", name="onnx")
+
+# isort: split
 from zyx.io.onnx.model import OnnxModel, ValueInfo, load
 
 __all__ = ["OnnxModel", "ValueInfo", "load"]

@@ -86,9 +86,15 @@ def describe_value(value: ValueInfoProto) -> ValueInfo:
     if not tensor.HasField("shape"):
         return ValueInfo(value.name, kind, dtype, None)
     shape = tuple(
-        int(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim
+        int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else _name_of(dim.dim_param)
+        for dim in tensor.shape.dim
     )
     return ValueInfo(value.name, kind, dtype, shape)
+
+
+def _name_of(text: str) -> str | None:
+    """Return the name of a size; some exporters write "?" or a negative number where they know none."""
+    return text if text.strip("-?0123456789") else None
 
 
 def _inner(proto: TypeProto) -> tuple[str, TypeProto]:

@@ -31,6 +31,7 @@ _FAMILIES: Final = (
     "detection",
     "indexing",
     "matrices",
+    "microsoft",
     "movement",
     "normalization",
     "pooling",

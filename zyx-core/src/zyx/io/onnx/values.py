@@ -120,7 +120,10 @@ def to_result(value: Value, device: str | None) -> Value:
 
 
 def from_caller(value: object, dtype: np.dtype[Any] | None, device: str | None) -> Value:
-    """Return a value of what a caller gives: a tensor, an array or what NumPy makes one of; a list is a sequence."""
+    """Return a value of what a caller gives: a tensor, an array or what NumPy makes one of; a list is a sequence.
+
+    A whole number without axes that is no tensor stays on the host: it says a rate, a count or which branch to take.
+    """
     if value is None or is_tensor(value):
         return value
     if isinstance(value, list) and dtype is None:
@@ -130,4 +133,6 @@ def from_caller(value: object, dtype: np.dtype[Any] | None, device: str | None) 
         array = array.astype(dtype)
     if array.dtype.kind in "US":
         array = array.astype(object)
-    return array if device_dtype(array.dtype) is None else to_tensor(array, device)
+    if device_dtype(array.dtype) is None or (array.ndim == 0 and array.dtype.kind in "iub"):
+        return array
+    return to_tensor(array, device)
