@@ -280,3 +280,38 @@ def test_fused_operators_of_microsoft_are_those_they_are_made_of():
     total = x + skip
     normal = (total - total.mean(-1, keepdims=True)) / np.sqrt(total.var(-1, keepdims=True) + 1e-5) * scale
     assert np.allclose(zyx.io.onnx.load(model)(x, skip).numpy(), 0.5 * normal @ x.T, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        helper.make_node("Range", ["zero", "large", "one"], ["y"]),
+        helper.make_node("Tile", ["vector", "counts"], ["y"]),
+        helper.make_node("Pad", ["vector", "margins"], ["y"]),
+        helper.make_node("Resize", ["x", "", "", "counts"], ["y"]),
+    ],
+    ids=lambda node: node.op_type,
+)
+def test_sizes_that_no_memory_has_are_refused(node):
+    weights = [
+        ("zero", np.array(0)), ("one", np.array(1)), ("large", np.array(2**62)), ("vector", np.array([1])),
+        ("counts", np.array([2**40])), ("margins", np.array([0, 2**40])),
+    ]  # fmt: skip
+    model = zyx.io.onnx.load(network([node], [value("x", [2])], [value("y", None)], weights))
+    with pytest.raises(FormatError, match="at most 2"):
+        model(np.ones(2, np.float32))
+
+
+def test_external_data_that_is_larger_than_the_limit_is_not_read(tmp_path):
+    model = linear()
+    weight = model.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="data")
+    weight.dims[:] = [2**40, 2**10]
+    (tmp_path / "data").write_bytes(bytes(24))
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(FormatError, match=r"external data has \d+ bytes, more than limit_bytes"):
+        zyx.io.onnx.load(tmp_path / "model.onnx")
+    with pytest.raises(FormatError, match="which has 24"):
+        zyx.io.onnx.load(tmp_path / "model.onnx", limit_bytes=2**60)

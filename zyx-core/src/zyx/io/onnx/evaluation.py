@@ -147,7 +147,7 @@ def _outcome(node: NodeProto, scope: Scope) -> tuple[Value, ...]:
     except ZyxError as error:
         _add_place(error, node)
         raise
-    except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError, MemoryError) as error:
         raise FormatError(
             f"{describe(node)} cannot be computed: {str(error) or type(error).__name__}; inputs {_shapes(inputs)}"
         ) from error

@@ -11,6 +11,7 @@ host, so `zyx.jit` can record what remains.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -26,8 +27,8 @@ from zyx.io.onnx.description import ValueInfo, describe_value
 from zyx.io.onnx.evaluation import Scope, evaluate, expansion
 from zyx.io.onnx.node import schema_of
 from zyx.io.onnx.registry import domain_of, table
-from zyx.io.onnx.values import device_dtype, from_caller, to_result
-from zyx.io.onnx.weights import read_tensor
+from zyx.io.onnx.values import device_dtype, from_caller, numpy_dtype, to_result
+from zyx.io.onnx.weights import bytes_for, read_tensor
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -145,10 +146,9 @@ class OnnxModel:
     def _read_weights(self, limit_bytes: int) -> None:
         graph = self._graph
         total = sum(
-            int(entry.value)
+            bytes_for(math.prod(tensor.dims), numpy_dtype(tensor.data_type, f"tensor {tensor.name!r}"))
             for tensor in graph.initializer
-            for entry in tensor.external_data
-            if entry.key == "length" and entry.value.isdigit()
+            if tensor.data_location == onnx.TensorProto.EXTERNAL
         )
         _check_size(total, limit_bytes, "external data")
         for tensor in graph.initializer:

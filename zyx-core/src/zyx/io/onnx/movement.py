@@ -10,6 +10,7 @@ from zyx.errors import FormatError
 from zyx.functions import joining, movement
 from zyx.functions.operands import is_tensor
 from zyx.io.onnx.registry import operator
+from zyx.io.onnx.values import check_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +143,10 @@ def tile(node: NodeCall, x: Value, counts: Array, axis: Array | None = None) -> 
         numbers[int(axis)] = int(counts)
         counts = np.array(numbers)
     repeats = tuple(int(count) for count in counts)
-    return joining.tile(x, repeats) if is_tensor(x) else np.tile(x, repeats)
+    if is_tensor(x):
+        return joining.tile(x, repeats)
+    check_count((max(x.size, 1), *(max(count, 1) for count in repeats)), "Tile")
+    return np.tile(x, repeats)
 
 
 @operator("Pad", reads=(1, 2, 3), moved={"paddings": (2, 1), "pads": (11, 1), "value": (11, 2)}, folds=True)
@@ -160,6 +164,7 @@ def pad(node: NodeCall, x: Value, pads: Array, value: Array | None = None, axes:
     mode = node.get("mode", "constant")
     fill = 0 if value is None or value.size == 0 else value.reshape(-1)[0].item()
     if not is_tensor(x):
+        check_count((size + low + high for size, (low, high) in zip(x.shape, grown, strict=True)), "Pad")
         return np.pad(x, grown, constant_values=fill) if mode == "constant" else np.pad(x, grown, mode=mode)
     if not any(low or high for low, high in grown):
         return x

@@ -9,6 +9,7 @@ import numpy as np
 from zyx.errors import FormatError
 from zyx.functions import choosing, linalg, movement
 from zyx.io.onnx.registry import operator
+from zyx.io.onnx.values import check_count
 
 if TYPE_CHECKING:
     from zyx.functions.operands import Array
@@ -127,6 +128,7 @@ def _resized(node: NodeCall, x: Tensor, region: Array | None, scales: Array | No
             bounds = (float(region[number]), float(region[number + len(axes)]))
         if new == old and factors[axis] == 1 and bounds == (0.0, 1.0):
             continue
+        check_count((old, new), "Resize")
         places = _places(node, old, new, factors[axis], bounds)
         matrix = _weights(node, mode, old, places, factors[axis])
         if crops:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zyx.io.onnx.registry import operator
-from zyx.io.onnx.values import numpy_dtype
+from zyx.io.onnx.values import check_count, numpy_dtype
 from zyx.tensor import creation
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def constant_of_shape(node: NodeCall, sizes: Value) -> Value:
 def numbers(_: NodeCall, start: Value, limit: Value, step: Value) -> Value:
     """Return evenly spaced numbers, without the limit."""
     count = max(int(np.ceil((limit.item() - start.item()) / step.item())), 0)
+    check_count((count,), "Range")
     return (start + np.arange(count).astype(start.dtype) * step).astype(start.dtype).reshape(count)
 
 
@@ -68,4 +69,5 @@ def eye_like(node: NodeCall, x: Value) -> Value:
         (x.dtype.numpy if hasattr(x.dtype, "numpy") else x.dtype) if number is None else numpy_dtype(number, "EyeLike")
     )
     rows, columns = x.shape
+    check_count(x.shape, "EyeLike")
     return np.eye(rows, columns, node["k"], dtype)

@@ -11,6 +11,7 @@ An array becomes a tensor where it meets one, so arithmetic on shapes costs no k
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import ml_dtypes
@@ -23,6 +24,8 @@ from zyx.functions.operands import Array, is_tensor
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zyx.dtype import DType
 
 Value: TypeAlias = Any
@@ -61,6 +64,23 @@ DTYPES: Final[dict[int, np.dtype[Any]]] = {
 #: ONNX's number of NumPy's types.
 NUMBERS: Final = {dtype: number for number, dtype in DTYPES.items()} | {np.dtype(object): int(TensorProto.STRING)}
 _OURS: Final = {dtype.numpy: dtype for dtype in (*ALL, *COMPLEX)}
+
+
+#: An array that is made on the host has no more numbers: what asks for more is no shape or constant.
+_MOST_NUMBERS: Final = 2**28
+
+
+def check_count(shape: Iterable[int], what: str) -> None:
+    """Refuse to make an array on the host that is too large.
+
+    Raises:
+        FormatError: It would have more than 2^28 numbers, or a size is negative.
+    """
+    sizes = [int(size) for size in shape]
+    if any(size < 0 for size in sizes) or math.prod(sizes) > _MOST_NUMBERS:
+        raise FormatError(
+            f"{what} asks for an array of shape {tuple(sizes)}; on the host there are at most 2^28 numbers"
+        )
 
 
 def numpy_dtype(number: int, what: str) -> np.dtype[Any]:
