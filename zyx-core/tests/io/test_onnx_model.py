@@ -315,3 +315,13 @@ def test_external_data_that_is_larger_than_the_limit_is_not_read(tmp_path):
         zyx.io.onnx.load(tmp_path / "model.onnx")
     with pytest.raises(FormatError, match="which has 24"):
         zyx.io.onnx.load(tmp_path / "model.onnx", limit_bytes=2**60)
+
+
+def test_names_that_are_no_texts_and_attributes_of_other_types_are_refused():
+    raw = linear().SerializeToString().replace(b"rectify", b"rect\xff\xfey")
+    with pytest.raises(FormatError, match="no texts"):
+        zyx.io.onnx.load(raw)
+    node = helper.make_node("Cast", ["x"], ["y"], to=WEIGHT[0])
+    model = zyx.io.onnx.load(network([node], [value("x", [1])], [value("y", [1])]))
+    with pytest.raises(FormatError, match="'to' of Cast has another type"):
+        model(np.ones(1, np.float32))

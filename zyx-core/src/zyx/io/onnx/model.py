@@ -297,7 +297,10 @@ def _constant(node: NodeProto) -> onnx.TensorProto | None:
 
 
 def _check_names(graph: onnx.GraphProto) -> None:
-    """Refuse names that are made twice, and inputs without a name."""
+    """Refuse names that are made twice or are no texts, and inputs without a name."""
+    named = (*graph.input, *graph.output, *graph.initializer)
+    if not all(isinstance(value.name, str) for value in named):
+        raise FormatError("the names of inputs, outputs or weights are no texts")
     made = Counter(name for node in graph.node for name in node.output if name)
     made.update(value.name for value in graph.input)
     made.update({tensor.name for tensor in graph.initializer} - {value.name for value in graph.input})
@@ -322,6 +325,9 @@ def _check_operators(
         if depth > 100:
             raise FormatError("graphs and functions are nested more than 100 deep; one may hold itself")
         for node in nodes:
+            texts = (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+            if not all(isinstance(text, str) for text in (*texts, *(attribute.name for attribute in node.attribute))):
+                raise FormatError(f"the names of a node are no texts: {texts}")
             domain = domain_of(node.domain)
             if (domain, node.op_type, node.overload) not in functions:
                 default = 1 if domain else onnx.defs.onnx_opset_version()

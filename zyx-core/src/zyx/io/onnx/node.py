@@ -38,6 +38,12 @@ class NodeCall:
     def __init__(self, proto: NodeProto, scope: Scope, version: int) -> None:
         self.proto, self.scope, self.version = proto, scope, version
         self.inputs, self.outputs = tuple(proto.input), tuple(proto.output)
+        expected = types_of(proto.op_type, proto.domain, version)
+        for attribute in proto.attribute:
+            if attribute.type not in (expected.get(attribute.name, attribute.type), AttributeProto.UNDEFINED):
+                raise FormatError(
+                    f"attribute {attribute.name!r} of {proto.op_type} has another type than its version says"
+                )
         self.attributes = attributes_of(proto, scope.folder, scope.attributes)
 
     @property
@@ -138,6 +144,13 @@ def schema_of(name: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
         return onnx.defs.get_schema(name, max_inclusive_version=opset, domain=domain)
     except onnx.defs.SchemaError:
         return None
+
+
+@cache
+def types_of(name: str, domain: str, version: int) -> dict[str, int]:
+    """Return the types of the attributes, as `AttributeProto` numbers them."""
+    schema = schema_of(name, domain, version)
+    return {} if schema is None else {key: int(entry.type.value) for key, entry in schema.attributes.items()}
 
 
 @cache
