@@ -150,7 +150,10 @@ def schema_of(name: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
 def types_of(name: str, domain: str, version: int) -> dict[str, int]:
     """Return the types of the attributes, as `AttributeProto` numbers them."""
     schema = schema_of(name, domain, version)
-    return {} if schema is None else {key: int(entry.type.value) for key, entry in schema.attributes.items()}
+    if schema is None:
+        return {}
+    types: dict[str, Any] = {key: entry.type for key, entry in schema.attributes.items()}
+    return {key: int(kind.value) for key, kind in types.items()}
 
 
 @cache
