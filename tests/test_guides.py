@@ -48,6 +48,7 @@ def test_there_are_guides() -> None:
         "compute.md",
         "coverage.md",
         "files.md",
+        "onnx.md",
         "record.md",
         "writing-a-backend.md",
     ]

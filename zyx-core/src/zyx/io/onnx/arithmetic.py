@@ -1,0 +1,190 @@
+"""Arithmetic, element by element, with broadcasting."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zyx.functions import arithmetic, choosing, elementwise, special
+from zyx.functions.operands import is_tensor
+from zyx.io.onnx.registry import operator
+from zyx.io.onnx.values import dtype_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.io.onnx.node import NodeCall
+    from zyx.io.onnx.values import Value
+
+_BINARY: dict[str, tuple[Callable[..., Value], Callable[..., Value]]] = {
+    "Add": (arithmetic.add, np.add),
+    "Sub": (arithmetic.subtract, np.subtract),
+    "Mul": (arithmetic.multiply, np.multiply),
+    "BitwiseAnd": (arithmetic.bitwise_and, np.bitwise_and),
+    "BitwiseOr": (arithmetic.bitwise_or, np.bitwise_or),
+    "BitwiseXor": (arithmetic.bitwise_xor, np.bitwise_xor),
+}
+_UNARY: dict[str, tuple[Callable[..., Value], Callable[..., Value]]] = {
+    "Neg": (elementwise.negative, np.negative),
+    "Abs": (elementwise.abs, np.abs),
+    "Sign": (elementwise.sign, np.sign),
+    "Floor": (elementwise.floor, np.floor),
+    "Ceil": (elementwise.ceil, np.ceil),
+    "Round": (elementwise.round, np.round),
+    "Sqrt": (elementwise.sqrt, np.sqrt),
+    "Reciprocal": (elementwise.reciprocal, np.reciprocal),
+    "Exp": (elementwise.exp, np.exp),
+    "Log": (elementwise.log, np.log),
+    "BitwiseNot": (arithmetic.bitwise_invert, np.invert),
+    "Sin": (elementwise.sin, np.sin),
+    "Cos": (elementwise.cos, np.cos),
+    "Tan": (elementwise.tan, np.tan),
+    "Asin": (elementwise.asin, np.arcsin),
+    "Acos": (elementwise.acos, np.arccos),
+    "Atan": (elementwise.atan, np.arctan),
+    "Sinh": (elementwise.sinh, np.sinh),
+    "Cosh": (elementwise.cosh, np.cosh),
+    "Asinh": (elementwise.asinh, np.arcsinh),
+    "Acosh": (elementwise.acosh, np.arccosh),
+    "Atanh": (elementwise.atanh, np.arctanh),
+}
+
+
+def aligned(node: NodeCall, x: Value, y: Value) -> Value:
+    """Return `y` so that it broadcasts against `x`, as the attributes ``broadcast`` and ``axis`` of opset 6 say."""
+    if node.get("axis") is not None and node.get("broadcast", 0):
+        return y.reshape(tuple(y.shape) + (1,) * (len(x.shape) - node["axis"] - len(y.shape)))
+    return y
+
+
+def _binary(ours: Callable[..., Value], theirs: Callable[..., Value]) -> Callable[..., Value]:
+    def compute(node: NodeCall, x: Value, y: Value) -> Value:
+        y = aligned(node, x, y)
+        if is_tensor(x):
+            return ours(x, y)
+        return np.asarray(theirs(x, y))
+
+    return compute
+
+
+def _unary(ours: Callable[..., Value], theirs: Callable[..., Value]) -> Callable[..., Value]:
+    def compute(_: NodeCall, x: Value) -> Value:
+        if is_tensor(x):
+            return ours(x).astype(x.dtype)
+        return np.asarray(theirs(x)).astype(x.dtype)
+
+    return compute
+
+
+for _name, (_ours, _theirs) in _BINARY.items():
+    operator(_name, folds=True)(_binary(_ours, _theirs))
+for _name, (_ours, _theirs) in _UNARY.items():
+    operator(_name, folds=True)(_unary(_ours, _theirs))
+
+
+@operator("Div", folds=True)
+def div(node: NodeCall, x: Value, y: Value) -> Value:
+    """Divide; quotients of integers are rounded towards zero."""
+    y = aligned(node, x, y)
+    if is_tensor(x):
+        return arithmetic.divide(x, y, "trunc").astype(x.dtype) if x.dtype.is_integer else arithmetic.divide(x, y)
+    if x.dtype.kind in "iu":
+        quotient, rest = np.divmod(x, y)
+        return np.asarray(quotient + ((rest != 0) & ((x < 0) != (np.asarray(y) < 0)))).astype(x.dtype)
+    return np.asarray(np.divide(x, y)).astype(x.dtype)
+
+
+@operator("Mod", folds=True)
+def mod(node: NodeCall, x: Value, y: Value) -> Value:
+    """Return the remainder: of the divisor's sign, or with ``fmod`` of the dividend's."""
+    if is_tensor(x):
+        return (arithmetic.fmod if node["fmod"] else arithmetic.remainder)(x, y)
+    return np.asarray((np.fmod if node["fmod"] else np.mod)(x, y)).astype(x.dtype)
+
+
+@operator("Pow", folds=True)
+def power(node: NodeCall, x: Value, y: Value) -> Value:
+    """Raise to a power, in the dtype of the base."""
+    y = aligned(node, x, y)
+    if not is_tensor(x):
+        return np.asarray(np.power(x, y)).astype(x.dtype)
+    if x.dtype.is_integer and y.dtype.is_float:
+        return arithmetic.pow(x.astype(y.dtype), y).astype(x.dtype)
+    return arithmetic.pow(x, y.astype(x.dtype)).astype(x.dtype)
+
+
+def _extreme(ours: Callable[..., Value], theirs: Callable[..., Value]) -> Callable[..., Value]:
+    def compute(_: NodeCall, *values: Value) -> Value:
+        if is_tensor(values[0]):
+            return reduce(ours, values)
+        return np.asarray(reduce(theirs, values))
+
+    return compute
+
+
+operator("Max", folds=True)(_extreme(arithmetic.maximum, np.maximum))
+operator("Min", folds=True)(_extreme(arithmetic.minimum, np.minimum))
+operator("Sum", folds=True)(_extreme(arithmetic.add, np.add))
+
+
+@operator("Mean")
+def mean(_: NodeCall, *values: Value) -> Value:
+    """Return the mean of several tensors."""
+    return reduce(arithmetic.add, values) / len(values)
+
+
+@operator("Clip", moved={"min": (11, 1), "max": (11, 2)}, folds=True)
+def clip(node: NodeCall, x: Value, low: Value = None, high: Value = None) -> Value:
+    """Limit to bounds; the upper one wins."""
+    del node
+    for bound, is_low in ((low, True), (high, False)):
+        if bound is None:
+            continue
+        if is_tensor(x):
+            bound = bound.reshape(()).astype(x.dtype)
+            x = arithmetic.maximum(x, bound) if is_low else arithmetic.minimum(x, bound)
+        else:
+            x = np.asarray((np.maximum if is_low else np.minimum)(x, bound)).astype(x.dtype)
+    return x
+
+
+@operator("BitShift", folds=True)
+def bit_shift(node: NodeCall, x: Value, y: Value) -> Value:
+    """Shift by bits; shifts by the width and more leave nothing."""
+    left = node["direction"] == "LEFT"
+    if is_tensor(x):
+        return (arithmetic.bitwise_left_shift if left else arithmetic.bitwise_right_shift)(x, y)
+    return np.asarray((np.left_shift if left else np.right_shift)(x, y)).astype(x.dtype)
+
+
+@operator("Erf")
+def erf(_: NodeCall, x: Value) -> Value:
+    """Return the error function."""
+    return elementwise.erf(x)
+
+
+@operator("IsNaN")
+def is_nan(_: NodeCall, x: Value) -> Value:
+    """Return where there is no number."""
+    return elementwise.isnan(x)
+
+
+@operator("IsInf")
+def is_inf(node: NodeCall, x: Value) -> Value:
+    """Return where there is an infinity, of both signs or one."""
+    positive, negative = node["detect_positive"], node["detect_negative"]
+    if positive and negative:
+        return elementwise.isinf(x)
+    if positive:
+        return special.isposinf(x)
+    return special.isneginf(x) if negative else elementwise.isinf(x) & False
+
+
+@operator("Where", folds=True)
+def where(_: NodeCall, condition: Value, x: Value, y: Value) -> Value:
+    """Choose by a condition."""
+    if is_tensor(condition):
+        return choosing.where(condition, x, y)
+    return np.asarray(np.where(condition, x, y)).astype(dtype_of(x))

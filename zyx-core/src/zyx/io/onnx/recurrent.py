@@ -1,0 +1,209 @@
+"""Recurrent layers: RNN, GRU and LSTM, of one direction or both, with sequences of different lengths.
+
+x ``(length, batch, width)``, weights ``(directions, gates * hidden, ...)``; with ``layout`` 1 the batch is first
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from zyx.errors import UnsupportedError
+from zyx.functions import activations, choosing, elementwise, joining, linalg, movement
+from zyx.io.onnx.registry import operator
+from zyx.tensor import creation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zyx.functions.operands import Array
+    from zyx.io.onnx.node import NodeCall
+    from zyx.io.onnx.values import Value
+    from zyx.tensor.tensor import Tensor
+
+    State = tuple[Tensor, ...]
+
+
+def _activation(name: str, alpha: float | None, beta: float | None) -> Callable[[Tensor], Tensor]:
+    def either(value: float | None, default: float) -> float:
+        return default if value is None else value
+
+    table: dict[str, Callable[[Tensor], Tensor]] = {
+        "tanh": elementwise.tanh,
+        "sigmoid": activations.sigmoid,
+        "relu": activations.relu,
+        "softsign": activations.softsign,
+        "softplus": activations.softplus,
+        "affine": lambda x: x * either(alpha, 1.0) + either(beta, 0.0),
+        "leakyrelu": lambda x: activations.leaky_relu(x, either(alpha, 0.01)),
+        "thresholdedrelu": lambda x: choosing.where(x > either(alpha, 1.0), x, 0),
+        "scaledtanh": lambda x: elementwise.tanh(x * either(beta, 1.0)) * either(alpha, 1.0),
+        "hardsigmoid": lambda x: choosing.clip(x * either(alpha, 0.2) + either(beta, 0.5), 0, 1),
+        "elu": lambda x: activations.elu(x, either(alpha, 1.0)),
+    }
+    if name.lower() not in table:
+        raise UnsupportedError(f"activation {name!r} of a recurrent layer is unknown; there are {sorted(table)}")
+    return table[name.lower()]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One direction of a layer.
+
+    Attributes:
+        of_input: ``(gates * hidden, width)``.
+        of_state: ``(gates * hidden, hidden)``.
+        input_bias: ``(gates * hidden,)``.
+        state_bias: The same, of what the state is multiplied with.
+        peepholes: ``(3 * hidden,)`` of an LSTM, for input, output and forget gate; or None.
+        functions: The activations.
+        clip: Limit of what they get, or None.
+        options: Attributes of the node.
+    """
+
+    of_input: Tensor
+    of_state: Tensor
+    input_bias: Tensor
+    state_bias: Tensor
+    peepholes: Tensor | None
+    functions: list[Callable[[Tensor], Tensor]]
+    clip: float | None
+    options: NodeCall
+
+    def active(self, number: int, x: Tensor) -> Tensor:
+        """Return an activation of what is limited before."""
+        return self.functions[number](x if self.clip is None else choosing.clip(x, -self.clip, self.clip))
+
+
+def _parts(x: Tensor, count: int) -> list[Tensor]:
+    return list(joining.split(x, x.shape[-1] // count, -1))
+
+
+def _rnn_step(layer: Layer, given: Tensor, state: State) -> State:
+    (h,) = state
+    return (layer.active(0, given + linalg.matmul(h, layer.of_state.T) + layer.state_bias),)
+
+
+def _gru_step(layer: Layer, given: Tensor, state: State) -> State:
+    (h,) = state
+    update_x, reset_x, new_x = _parts(given, 3)
+    update_w, reset_w, new_w = joining.split(layer.of_state, layer.of_state.shape[0] // 3, 0)
+    update_b, reset_b, new_b = _parts(layer.state_bias, 3)
+    update = layer.active(0, update_x + linalg.matmul(h, update_w.T) + update_b)
+    reset = layer.active(0, reset_x + linalg.matmul(h, reset_w.T) + reset_b)
+    if layer.options.get("linear_before_reset", 0):
+        inner = reset * (linalg.matmul(h, new_w.T) + new_b)
+    else:
+        inner = linalg.matmul(reset * h, new_w.T) + new_b
+    new = layer.active(1, new_x + inner)
+    return ((1 - update) * new + update * h,)
+
+
+def _lstm_step(layer: Layer, given: Tensor, state: State) -> State:
+    h, c = state
+    gates = given + linalg.matmul(h, layer.of_state.T) + layer.state_bias
+    enter, leave, forget, new = _parts(gates, 4)
+    if layer.peepholes is not None:
+        of_enter, of_leave, of_forget = _parts(layer.peepholes, 3)
+        enter, forget = enter + of_enter * c, forget + of_forget * c
+    enter = layer.active(0, enter)
+    forget = 1 - enter if layer.options.get("input_forget", 0) else layer.active(0, forget)
+    c = forget * c + enter * layer.active(1, new)
+    if layer.peepholes is not None:
+        leave = leave + of_leave * c
+    return layer.active(0, leave) * layer.functions[2](c), c
+
+
+#: The step, how many gates there are, how many parts a state has, and the activations.
+_KINDS: dict[str, tuple[Callable[[Layer, Tensor, Any], State], int, int, tuple[str, ...]]] = {
+    "RNN": (_rnn_step, 1, 1, ("Tanh",)),
+    "GRU": (_gru_step, 3, 1, ("Sigmoid", "Tanh")),
+    "LSTM": (_lstm_step, 4, 2, ("Sigmoid", "Tanh", "Tanh")),
+}
+
+
+def _run(
+    layer: Layer,
+    step: Callable[[Layer, Tensor, Any], State],
+    x: Tensor,
+    state: State,
+    lengths: Array | None,
+    *,
+    turned: bool,
+) -> tuple[Tensor, State]:
+    """Return the first parts of the states of all steps, and the last state of each sequence."""
+    total = x.shape[0]
+    given = linalg.matmul(x, layer.of_input.T) + layer.input_bias
+    places: list[Tensor] = [None] * total  # type: ignore[list-item]  # filled below
+    for number in range(total)[:: -1 if turned else 1]:
+        new = step(layer, given[number], state)
+        if lengths is None or int(lengths.min()) > number:
+            state = new
+            places[number] = new[0]
+        else:  # sequences that are over keep their state, and give zeros
+            going = layer.options.tensor((lengths > number)[:, None])
+            state = tuple(choosing.where(going, now, before) for now, before in zip(new, state, strict=True))
+            places[number] = choosing.where(going, new[0], 0)
+    return joining.stack(places), state
+
+
+def _recurrence(kind: str) -> Callable[..., Value]:
+    step, gates, parts, defaults = _KINDS[kind]
+
+    def compute(
+        node: NodeCall,
+        x: Tensor,
+        weight: Tensor,
+        recurrence: Tensor,
+        bias: Tensor | None = None,
+        lengths: Array | None = None,
+        *rest: Tensor | None,
+    ) -> Value:
+        batch_first = bool(node.get("layout", 0))
+        hidden = recurrence.shape[-1]
+        if batch_first:
+            x = movement.swapaxes(x, 0, 1)
+        count = weight.shape[0]
+        names = node.get("activations") or list(defaults) * count
+        alphas, betas = list(node.get("activation_alpha") or []), list(node.get("activation_beta") or [])
+        functions = [
+            _activation(name, alphas[i] if i < len(alphas) else None, betas[i] if i < len(betas) else None)
+            for i, name in enumerate(names)
+        ]
+        initial = [*rest, None, None][:parts]
+        peepholes = rest[2] if len(rest) > 2 else None
+        outputs, states = [], []
+        for number in range(count):
+            vector = None if bias is None else bias[number]
+            zeros = creation.zeros((gates * hidden,), dtype=x.dtype, device=x.device)
+            layer = Layer(
+                weight[number],
+                recurrence[number],
+                zeros if vector is None else vector[: gates * hidden],
+                zeros if vector is None else vector[gates * hidden :],
+                None if peepholes is None else peepholes[number],
+                functions[number * len(defaults) : (number + 1) * len(defaults)],
+                node.get("clip"),
+                node,
+            )
+            state = tuple(
+                creation.zeros((x.shape[1], hidden), dtype=x.dtype, device=x.device)
+                if first is None
+                else (first[:, number] if batch_first else first[number])
+                for first in initial
+            )
+            turned = number == 1 or node.get("direction", "forward") == "reverse"
+            found, last = _run(layer, step, x, state, lengths, turned=turned)
+            outputs.append(found)
+            states.append(last)
+        y = joining.stack(outputs, 1)  # (length, directions, batch, hidden)
+        lasts = [joining.stack([last[part] for last in states], 1 if batch_first else 0) for part in range(parts)]
+        if batch_first:
+            y = movement.permute_dims(y, (2, 0, 1, 3))
+        return (y, *lasts)
+
+    return compute
+
+
+for _kind in _KINDS:
+    operator(_kind, reads=(4,))(_recurrence(_kind))
