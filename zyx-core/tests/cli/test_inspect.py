@@ -102,8 +102,18 @@ def test_what_cannot_be_read_is_one_message(inspect, tmp_path):
     assert line == f"zyx inspect: {tmp_path / 'absent'} cannot be read: No such file or directory"
     (tmp_path / "x").write_bytes(b"hello")
     assert "is of no format that is known" in inspect(tmp_path / "x", status=1)[0]
-    (tmp_path / "x").write_bytes(b"\x08\x0a\x12\x03zyx\x3a\x00")
-    assert "is ONNX, which is a graph" in inspect(tmp_path / "x", status=1)[0]
+
+
+def test_networks_are_shown_with_what_they_take_and_their_operators(inspect, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="reads networks of ONNX: needs the package onnx")
+    info, double = onnx.helper.make_tensor_value_info, onnx.TensorProto.DOUBLE
+    weight = onnx.helper.make_tensor("w", double, (3,), [1.0, 2.0, 3.0])
+    node = onnx.helper.make_node("Mul", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", [info("x", double, ("n", 3))], [info("y", double, ("n", 3))], [weight])
+    onnx.save(onnx.helper.make_model(graph, producer_name="someone"), tmp_path / "x")
+    text = "\n".join(inspect(tmp_path / "x"))
+    for part in ("ONNX; 1 tensor, 3 numbers, 24 B", "someone", "x: float64[n, 3]", "Mul x1"):
+        assert part in text
 
 
 def test_no_value_is_read_and_no_device_is_opened(tmp_path, monkeypatch):

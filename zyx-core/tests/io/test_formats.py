@@ -97,9 +97,17 @@ def test_a_header_is_known_whatever_its_length_looks_like(length, tmp_path):
     assert zyx.load(tmp_path / "x") == {}
 
 
-def test_onnx_is_known_though_it_is_no_file_of_tensors(tmp_path):
+def test_onnx_is_known_and_gives_a_network(tmp_path):
     (tmp_path / "x").write_bytes(b"\x08\x0a\x12\x03zyx\x3a\x00")
     assert format_of(tmp_path / "x") is FileFormat.ONNX
+    onnx = pytest.importorskip("onnx", reason="reads networks of ONNX: needs the package onnx")
+    info, single = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    node = onnx.helper.make_node("Add", ["x", "x"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", [info("x", single, (2,))], [info("y", single, (2,))])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "x")
+    assert zyx.load(tmp_path / "x")(np.float32([1, 2])).tolist() == [2, 4]
+    with pytest.raises(zyx.errors.FormatError, match="without `names`"):
+        zyx.load(tmp_path / "x", names=["w"])
 
 
 def test_pickles_are_refused_by_what_they_are(tmp_path):

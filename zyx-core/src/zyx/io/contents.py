@@ -63,7 +63,9 @@ def contents_of(path: str | os.PathLike[str]) -> Contents:
         case FileFormat.TORCH:
             return _of_checkpoint(path)
         case FileFormat.ONNX:
-            raise FormatError(f"{path} is {found.value}, which is a graph, and not read as tensors by name")
+            from zyx.io.onnx.summary import describe_onnx  # which takes the package onnx
+
+            return Contents(found, *describe_onnx(path))
 
 
 def _of_shards(path: str | os.PathLike[str]) -> Contents:

@@ -46,8 +46,9 @@ def load(path: str | os.PathLike[str], names: Collection[str] | None = None, dev
     """Return what is in a file of any format that is known, without reading values; see the module.
 
     The format is found by what is in the file, not by its name: safetensors, also several with an index, npz and GGUF
-    give tensors by name, npy one tensor, and checkpoints of PyTorch what was saved. Which is which, and what each
-    format lacks, is said by `load_safetensors`, `load_sharded`, `load_npz`, `load_gguf`, `load_npy` and `load_torch`.
+    give tensors by name, npy one tensor, checkpoints of PyTorch what was saved, and ONNX a network, a function of its
+    inputs. Which is which, and what each format lacks, is said by `load_safetensors`, `load_sharded`, `load_npz`,
+    `load_gguf`, `load_npy` and `load_torch`, and by `load` of ``zyx.io.onnx``.
 
     Args:
         path: A file.
@@ -76,7 +77,11 @@ def load(path: str | os.PathLike[str], names: Collection[str] | None = None, dev
         case FileFormat.GGUF:
             return load_gguf(path, names, device)
         case FileFormat.ONNX:
-            raise FormatError(f"{path} is {found.value}, which is a graph, and not read as tensors by name")
+            if names is not None:
+                raise FormatError(f"{path} is {found.value}: a network, not tensors by name; load it without `names`")
+            from zyx.io.onnx import load as load_network  # which takes the package onnx
+
+            return load_network(path, device)
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:

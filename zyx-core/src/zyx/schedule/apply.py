@@ -65,12 +65,19 @@ def apply(plan: Plan, spec: Spec, info: DeviceInfo) -> None:
     threads = [range_ for range_ in plan.nest.ranges if plan.nest.kind(range_) is Kind.LOCAL]
     _combine_threads_last(plan)
     for range_ in threads:
-        swap_along(plan, range_, info)
+        if _are_neighbours(plan.nest, range_):  # threads that swap become neighbours, and others then read far apart
+            swap_along(plan, range_, info)
     if threads:
         _read_first(plan)
     _set_results_apart(plan)
     # Other parts of a line that a tile of results stores in parts come with the next tile, too late.
     stream_stores(plan, info, by_lines=spec.groups is not None)
+
+
+def _are_neighbours(nest: Nest, threads: Range) -> bool:
+    """Whether neighbouring threads stand along a range wherever they do."""
+    orders = [[r for r in s.order if nest.kind(r) is Kind.LOCAL] for s in nest.statements if threads in s.order]
+    return all(local[-1] is threads for local in orders)
 
 
 def _combine_threads_last(plan: Plan) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -32,7 +33,6 @@ from zyx.io.onnx.weights import bytes_for, read_tensor
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator, Mapping
 
     from onnx import FunctionProto, NodeProto
@@ -51,7 +51,7 @@ __all__ = ["OnnxModel", "ValueInfo", "load"]
 
 
 def load(
-    source: str | os.PathLike[str] | bytes | ModelProto,
+    source: str | PathLike[str] | bytes | ModelProto,
     device: str | None = None,
     *,
     limit_bytes: int = _MOST_BYTES,
@@ -70,24 +70,29 @@ def load(
         TransferError: A file cannot be read.
         UnsupportedError: There are operators that we lack; the text has each, with domain, version and names of nodes.
     """
-    folder: Path | None = None
-    if isinstance(source, ModelProto):
-        proto = source
-    else:
-        if isinstance(source, bytes):
-            raw = source
-            _check_size(len(raw), limit_bytes, "the model")
-        else:
-            folder = Path(source).parent
-            raw = _read_file(Path(source), limit_bytes)
-        proto = ModelProto()
-        try:
-            proto.ParseFromString(raw)
-        except DecodeError as error:
-            raise FormatError(
-                f"{'the bytes' if isinstance(source, bytes) else source} are no ONNX model: {error}"
-            ) from error
+    folder = Path(source).parent if isinstance(source, str | PathLike) else None
+    proto = source if isinstance(source, ModelProto) else read_model(source, limit_bytes)
     return OnnxModel(proto, device, folder, max_iterations=max_iterations, limit_bytes=limit_bytes)
+
+
+def read_model(source: str | PathLike[str] | bytes, limit_bytes: int = _MOST_BYTES) -> ModelProto:
+    """Return the message in a file, or in the bytes of one; what lies beside the file is not read.
+
+    Raises:
+        FormatError: It is none of ONNX, or larger than `limit_bytes`.
+        TransferError: The file cannot be read.
+    """
+    if isinstance(source, bytes):
+        raw, what = source, "the bytes"
+        _check_size(len(raw), limit_bytes, "the model")
+    else:
+        raw, what = _read_file(Path(source), limit_bytes), str(source)
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(raw)
+    except DecodeError as error:
+        raise FormatError(f"{what} holds no ONNX model: {error}") from error
+    return proto
 
 
 def _check_size(size_bytes: int, limit_bytes: int, what: str) -> None:
