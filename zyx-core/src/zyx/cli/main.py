@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "explain": "run a program, and say what each of its kernels took and what bounds it",
     "inspect": "list the tensors in a file and what is said about them, without reading values",
     "new-backend": "write a package for a backend of your own, which works as it was written",
+    "run": "compute a network of an ONNX file, or say how long it takes",
 }
 
 
