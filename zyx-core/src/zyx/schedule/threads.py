@@ -305,7 +305,7 @@ def _pairs(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int) -> 
     inside = [s for s in nest.statements if any(r not in common for r in s.order)]
     ranges = [r for r in nest.ranges if r not in common]
     pairs = [pair for pair in itertools.combinations(ranges, 2) if all(any(r in s.order for r in pair) for s in inside)]
-    if shared_ranges(nest, common) or not pairs or len(info.max_group_shape) < 2:
+    if not pairs or len(info.max_group_shape) < 2:
         return
     pair = max(pairs, key=lambda pair: pair[0].size * pair[1].size)
     beside = max(pair, key=lambda range_: (contiguous_work(inside, range_), range_.size))
