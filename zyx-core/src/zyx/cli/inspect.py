@@ -4,7 +4,7 @@ zyx inspect model.safetensors                  the tensors, their dtypes, shapes
 zyx inspect model.safetensors.index.json       those of all files of an index
 zyx inspect model.gguf --all                   texts and lists as a whole, and not their beginnings
 
-Also npz, npy, and checkpoints of PyTorch, whose pickles are not run.
+Also npz, npy, checkpoints of PyTorch, whose pickles are not run, and networks of ONNX with what they take.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHOWN_CHARACTERS: Final = 90
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", help="safetensors, an index of these, GGUF, npz, npy or a checkpoint")
+    parser.add_argument("file", metavar="FILE", help="safetensors, their index, GGUF, npz, npy, a checkpoint or ONNX")
     parser.add_argument("--all", action="store_true", help="print long texts and lists as a whole")
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from zyx.errors import ArgumentError, FormatError, InvalidArgumentError, TraceError
 from zyx.plugins.describe import columns
+from zyx.tensor.devices import synchronize
 from zyx.tune.profile import duration
 
 if TYPE_CHECKING:
@@ -116,8 +117,10 @@ def _drawn(info: ValueInfo, sizes: Mapping[str, int], generator: np.random.Gener
 
 
 def _computed(step: Callable[[Mapping[str, Any]], dict[str, Any]], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return outputs whose values are there."""
-    return {name: _realized(value) for name, value in step(inputs).items()}
+    """Return outputs whose values are there: devices are waited for."""
+    outputs = {name: _realized(value) for name, value in step(inputs).items()}
+    synchronize()
+    return outputs
 
 
 def _realized(value: Any) -> Any:  # noqa: ANN401  # what a network gives: tensors, arrays on the host, or lists of them
