@@ -85,12 +85,10 @@ def _combine_threads_last(plan: Plan) -> None:
     for statement, label in statement_labels(plan.nest).items():
         combined = combined_ranges(statement) if isinstance(statement, Compute) else ()
         if any(plan.nest.kind(range_) is Kind.LOCAL for range_ in combined):
-            kinds = [
-                (Kind.GROUP, Kind.LOOP).index(k) if (k := plan.nest.kind(r)) in (Kind.GROUP, Kind.LOOP) else 2
-                for r in statement.order
-            ]
-            keys = {r: (kind, kind == 1 and r in combined) for r, kind in zip(statement.order, kinds, strict=True)}
-            wanted = sorted(statement.order, key=keys.__getitem__)
+            groups = [r for r in statement.order if plan.nest.kind(r) is Kind.GROUP]
+            loops = [r for r in statement.order if plan.nest.kind(r) is Kind.LOOP]
+            others = [r for r in statement.order if r not in groups and r not in loops]
+            wanted = [*groups, *sorted(loops, key=combined.__contains__), *others]
             if tuple(wanted) != statement.order:
                 plan.do(Reorder(label, tuple(range_.label for range_ in wanted)))
 

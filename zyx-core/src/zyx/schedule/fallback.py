@@ -25,7 +25,7 @@ from zyx.schedule.plan import Plan, simplify_ranges
 from zyx.schedule.private_arrays import keep_arrays_small
 from zyx.schedule.search import applied
 from zyx.schedule.seeds import seeds
-from zyx.schedule.threads import THREADS_TOGETHER, thread_seeds
+from zyx.schedule.threads import THREADS, thread_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ def _chosen(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[Mo
 def _general(nest: Nest, info: DeviceInfo, is_alone: bool) -> tuple[Nest, list[Move]]:
     plan = Plan(nest)
     simplify_ranges(plan)
-    most = 0 if is_alone else THREADS_TOGETHER
+    most = 0 if is_alone else THREADS
     has_threads = info.max_group_threads > 1
     specs = thread_seeds(plan.nest, info, can_meet=False, most=most) if has_threads else seeds(plan.nest, info)
     for spec in specs:

@@ -38,7 +38,7 @@ def search(
     *,
     most_threads: int = 0,
     most_seconds: float = math.inf,
-) -> None:
+) -> bool:
     """Schedule the nest of `plan` by the best of `specs`, of the variants of that, and of the neighbours of those.
 
     Args:
@@ -48,6 +48,9 @@ def search(
         variants: Returns what to look at beside the best one of `specs`.
         most_threads: Threads that a group may have; 0 for as many as the device allows.
         most_seconds: What a schedule has to be faster than.
+
+    Returns:
+        Whether there is one.
     """
     looked_at: dict[Spec, Plan | None] = {}
     best: Spec | None = None
@@ -80,6 +83,7 @@ def search(
     chosen = None if best is None else looked_at[best]
     if chosen is not None:
         plan.become(chosen)
+    return chosen is not None
 
 
 def applied(plan: Plan, spec: Spec, info: DeviceInfo, most_threads: int = 0) -> Plan:

@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from zyx.ir.expr import Range
     from zyx.ir.nest import Nest, Statement
 
-#: Threads of a group of a launch of several nests, at most: all its groups have as many.
-THREADS_TOGETHER: Final = 256
-#: Threads of a group at first, and along neighbouring elements; neighbours of a schedule have others.
-_THREADS: Final = 256
+#: Threads of a group at first, and the most where a launch has several nests, whose groups have as many; and threads
+#: along neighbouring elements. Neighbours of a schedule have others.
+THREADS: Final = 256
 _BESIDE: Final = 32
 #: Most points of a range that is written out, and most steps of a thread whose values it keeps in registers.
 _SHORT: Final = 8
@@ -65,13 +64,11 @@ class Threads:
         ranges: Whose points they have, one of each statement at most.
         count: How many there are.
         lanes: Neighbouring points that each has at a time.
-        steps: Turns of a loop that are written out, so that a thread keeps what it has loaded; 1 if it is a loop.
     """
 
     ranges: tuple[Range, ...]
     count: int
     lanes: int = 1
-    steps: int = 1
 
 
 def thread_seeds(nest: Nest, info: DeviceInfo, *, can_meet: bool = True, most: int = 0) -> Iterator[Spec]:
@@ -160,7 +157,7 @@ def _points(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int) ->
     """
     if not common:
         return
-    threads = min(_THREADS, most, info.max_group_shape[0])
+    threads = min(THREADS, most, info.max_group_shape[0])
     for plan, labels in _in_a_thread(nest, common):
         left = merge_common(plan, labels)
         lanes = whole_lanes(plan.nest, left[-1], info)
@@ -265,10 +262,10 @@ def _rows(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int) -> I
     widest = previous_power(min(most, info.max_group_shape[0], next_power(-(-longest // least))))
     deep = info.max_group_shape[1] if len(info.max_group_shape) > 1 else 1
     enough = next_power(-(-longest // (least * _KEPT)))  # each keeps what it has read
-    for count in dict.fromkeys((enough, min(_BESIDE, widest), min(_THREADS, widest), widest)):
+    for count in dict.fromkeys((enough, min(_BESIDE, widest), min(THREADS, widest), widest)):
         if not 1 < count <= widest:
             continue
-        beside = previous_power(min(max(1, _THREADS // count), deep, math.prod(r.size for r in common)))
+        beside = previous_power(min(max(1, THREADS // count), deep, math.prod(r.size for r in common)))
         plan = Plan(nest)
         left = plan.merge_inner(common, functools.partial(_is_shorter, beside))
         x = Threads(tuple(shared), count, least)
@@ -324,7 +321,7 @@ def _along_each(nest: Nest, common: Sequence[Range], info: DeviceInfo, most: int
     widest = previous_power(min(most, info.max_group_shape[0]))
     for along in heavy.order:
         short = _written_out(nest, common, along)
-        for count in dict.fromkeys((min(_BESIDE, widest), min(_THREADS, widest))):
+        for count in dict.fromkeys((min(_BESIDE, widest), min(THREADS, widest))):
             if along.size > _SHORT and count <= next_power(along.size):
                 yield _spec(nest, common, Threads((along,), count), None, None, short=short)
 
@@ -370,7 +367,7 @@ def _kept(range_: Range, axis: Threads, y: Threads | None, info: DeviceInfo) -> 
     """Return how many steps of a loop along a range are written out: all, if a thread has registers for them."""
     steps = -(-range_.size // (axis.count * axis.lanes))
     threads = axis.count * (y.count if y is not None and y is not axis else 1)
-    if steps <= _KEPT and steps * axis.lanes * max(_THREADS, threads) <= info.registers // 2 * _THREADS:
+    if steps <= _KEPT and steps * axis.lanes * max(THREADS, threads) <= info.registers // 2 * THREADS:
         return steps
     return next((count for count in (4, 3, 2) if range_.size % (count * axis.count * axis.lanes) == 0), 1)
 

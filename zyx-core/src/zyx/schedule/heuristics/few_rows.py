@@ -17,6 +17,7 @@ from zyx.ir.nest import Kind
 from zyx.ir.powers import next_power, previous_power
 from zyx.schedule.facts import whole_lanes
 from zyx.schedule.spec import Cut, Part, Place, Spec
+from zyx.schedule.threads import THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,8 +33,6 @@ COLUMNS_OF_A_UNIT: Final = 4
 #: Most numbers that a thread adds up to, and fewest points of a line.
 _MOST_ACCUMULATORS: Final = 32
 _SHORTEST_LINE: Final = 64
-#: Threads of a group.
-_THREADS: Final = 256
 
 
 def few_rows_seeds(nest: Nest, found: Contraction, info: DeviceInfo) -> Iterator[Spec]:
@@ -53,9 +52,9 @@ def few_rows_seeds(nest: Nest, found: Contraction, info: DeviceInfo) -> Iterator
     while several > 1 and _count(columns) < several * COLUMNS_OF_A_UNIT * info.units:
         several //= 2
     column = columns[-1]
-    threads = min(next_power(-(-depth.size // lanes)), _THREADS)
+    threads = min(next_power(-(-depth.size // lanes)), THREADS)
     for along in dict.fromkeys((min(threads, max(info.warp_size, 1)), threads)):
-        beside = min(_THREADS // along, info.max_group_shape[1], previous_power(column.size))
+        beside = min(THREADS // along, info.max_group_shape[1], previous_power(column.size))
         cuts = (
             Cut(column.label, (Part(beside, Kind.LOCAL), Part(several, Kind.UNROLL))),
             Cut(depth.label, (Part(along, Kind.LOCAL), Part(lanes, Kind.VECTOR))),

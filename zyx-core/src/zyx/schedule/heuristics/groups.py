@@ -21,7 +21,7 @@ from zyx.schedule.heuristics.thread_tiles import choose_thread_tile, schedule_th
 from zyx.schedule.heuristics.transpositions import schedule_transposition
 from zyx.schedule.private_arrays import keep_arrays_small
 from zyx.schedule.search import has_room, search
-from zyx.schedule.threads import THREADS_TOGETHER, thread_seeds
+from zyx.schedule.threads import THREADS, thread_seeds
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -42,10 +42,9 @@ def schedule_groups(plan: Plan, found: Contraction | None, info: DeviceInfo, *, 
         is_alone: As `zyx.schedule.choose.choose_schedule` takes it.
     """
     can_meet = is_alone or info.meets_in_branches
-    most = 0 if is_alone else THREADS_TOGETHER
+    most = 0 if is_alone else THREADS
     specs = thread_seeds(plan.nest, info, can_meet=can_meet, most=most)
-    if can_meet and is_alone and found is not None and (few := [*few_rows_seeds(plan.nest, found, info)]):
-        search(plan, info, few)
+    if can_meet and is_alone and found is not None and search(plan, info, few_rows_seeds(plan.nest, found, info)):
         return
     for meets in dict.fromkeys((can_meet, False)):
         ruled = plan.copy()
@@ -53,9 +52,7 @@ def schedule_groups(plan: Plan, found: Contraction | None, info: DeviceInfo, *, 
             keep_arrays_small(ruled, info)
             if has_room(ruled.nest, info, most):
                 seconds = _worth_beating(ruled, info) if is_alone else 0.0
-                if seconds:
-                    search(plan, info, specs, most_seconds=seconds)
-                if not plan.nest.grid:
+                if not seconds or not search(plan, info, specs, most_seconds=seconds):
                     plan.become(ruled)
                 return
     search(plan, info, specs, most_threads=most)
