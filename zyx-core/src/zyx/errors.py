@@ -90,6 +90,10 @@ class FormatError(ZyxError, ValueError):
     """A file does not hold what its format promises."""
 
 
+class PackageMissingError(ZyxError, ModuleNotFoundError):
+    """An optional package is not installed; the text says how it is."""
+
+
 class DataError(ZyxError, RuntimeError):
     """A sample of a data set could not be made, or samples make no batch; the cause is the error that said so.
 

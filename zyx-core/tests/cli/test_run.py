@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -71,6 +73,13 @@ def test_what_is_missing_or_wrong_is_said_with_the_next_step(run, model, tmp_pat
     assert "x" in run(model, "--input", f"x={tmp_path / 'x.npy'}", status=1)
     (tmp_path / "m.onnx").write_bytes(b"hello")
     assert "no ONNX model" in run(model, "--random", status=1)
+
+
+def test_the_package_that_is_missing_is_named(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for name in [name for name in sys.modules if name.startswith("zyx.io.onnx")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert "pip install 'zyx-core[onnx]'" in run(tmp_path / "m.onnx", status=1)
 
 
 def test_a_network_that_branches_by_values_is_timed_eagerly(run, tmp_path):

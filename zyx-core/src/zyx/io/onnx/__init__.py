@@ -8,8 +8,10 @@ It takes the package `onnx`, which the extra ``zyx-core[onnx]`` brings, and whic
 
 from importlib.util import find_spec
 
+from zyx.errors import PackageMissingError
+
 if find_spec("onnx") is None:
-    raise ModuleNotFoundError("zyx.io.onnx needs the package onnx: pip install 'zyx-core[onnx]'", name="onnx")
+    raise PackageMissingError("zyx.io.onnx needs the package onnx: pip install 'zyx-core[onnx]'", name="onnx")
 
 # isort: split
 from zyx.io.onnx.model import OnnxModel, ValueInfo, load
