@@ -58,7 +58,7 @@ def load(path: str | os.PathLike[str], names: Collection[str] | None = None, dev
     Raises:
         FormatError: Another kind of file, or one that does not hold what its format promises; the text has the file,
             the tensor and what is wrong. Or one of `names` is not in it.
-        PackageMissingError: It is ONNX, and the package `onnx` is not installed.
+        PackageMissingError: It is ONNX, and the package for that is not installed.
         TransferError: The file cannot be read.
     """
     found = format_of(path)
