@@ -27,10 +27,10 @@ from zyx.schedule.apply import apply, share_out
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.plan import Plan, simplify_ranges, work_of
-from zyx.schedule.products import product_seeds
-from zyx.schedule.seeds import neighbours, seeds
+from zyx.schedule.seeds.processors import neighbours, seeds
+from zyx.schedule.seeds.products import product_seeds
+from zyx.schedule.seeds.threads import thread_seeds
 from zyx.schedule.streaming import stream_stores
-from zyx.schedule.threads import thread_seeds
 from zyx.testing.schedules import random_schedule, written_out
 from zyx.tune.profile import Profile
 

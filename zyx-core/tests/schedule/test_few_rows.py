@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zyx.schedule.heuristics.few_rows import FEW_ROWS
+from zyx.schedule.seeds.few_rows import FEW_ROWS
 
 
 def turned(bench, rows, columns, depth, dtype=np.float32):

@@ -10,7 +10,7 @@ from zyx.schedule.apply import apply
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.moves import Merge, Nested, Stage
 from zyx.schedule.plan import Plan, simplify_ranges
-from zyx.schedule.products import product_seeds
+from zyx.schedule.seeds.products import product_seeds
 from zyx.testing.schedules import run_lowered
 
 

@@ -1,4 +1,4 @@
-"""Random graphs reach every rule of the heuristics, by devices on paper that have little of one thing or another."""
+"""Random graphs reach every family of schedules, by devices on paper that have little of one thing or another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
-from zyx.schedule import heuristics
+from zyx.schedule import seeds
 from zyx.schedule.choose import choose_schedule
 from zyx.testing.choices import Seeded
 from zyx.testing.graph_runs import case_of
@@ -122,11 +122,11 @@ def scattered_rows(choices):
     return case_of("test:0", [base, index, updates], make)
 
 
-def functions_of_the_heuristics():
+def functions_of_the_seeds():
     """Return the code of every function and method in the folder."""
     found = {}
-    for module in pkgutil.iter_modules(heuristics.__path__):
-        loaded = importlib.import_module(f"{heuristics.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(seeds.__path__):
+        loaded = importlib.import_module(f"{seeds.__name__}.{module.name}")
         for name, item in vars(loaded).items():
             members = vars(item).items() if inspect.isclass(item) else [(name, item)]
             for own, member in members:
@@ -149,8 +149,8 @@ def nests_of(choices, case, info):
     return [phase for nest in nests for phase in in_phases(nest, info, deterministic=choices.chance(50))]
 
 
-def test_every_function_of_the_heuristics_is_reached():
-    wanted = functions_of_the_heuristics()
+def test_every_function_of_the_seeds_is_reached():
+    wanted = functions_of_the_seeds()
     reached = set()
 
     def note(frame, event, _):

@@ -21,8 +21,8 @@ from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule
-from zyx.schedule.heuristics import register_tiles
 from zyx.schedule.moves import Stage
+from zyx.schedule.seeds import register_tiles
 from zyx.testing.graphs import GraphCase
 from zyx.testing.nests import MACHINES, kernels_of
 

@@ -10,7 +10,7 @@ from zyx.ops import BinaryOp
 from zyx.schedule.apply import apply
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.plan import Plan, simplify_ranges, work_of
-from zyx.schedule.threads import thread_seeds
+from zyx.schedule.seeds.threads import thread_seeds
 from zyx.testing.paper import PAPER
 from zyx.testing.schedules import run_lowered
 

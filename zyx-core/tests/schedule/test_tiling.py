@@ -9,7 +9,7 @@ import pytest
 
 from zyx.ir.pool import Pool
 from zyx.schedule.contraction import Matrices
-from zyx.schedule.heuristics.tiling import Block, Instruction, Tiling
+from zyx.schedule.seeds.tiling import Block, Instruction, Tiling
 from zyx.testing.paper import PAPER
 
 CARD = replace(PAPER["card with tensor cores"], units=1, registers=255)

@@ -12,8 +12,8 @@ from zyx.ir import expr as e
 from zyx.ir.accesses import stride_along
 from zyx.ir.nest import Store
 from zyx.schedule.contraction import find_contraction
-from zyx.schedule.heuristics.few_rows import FEW_ROWS
 from zyx.schedule.plan import Plan, simplify_ranges
+from zyx.schedule.seeds.few_rows import FEW_ROWS
 from zyx.shape import size_of
 
 if TYPE_CHECKING:

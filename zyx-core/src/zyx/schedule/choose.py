@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.plan import Plan, simplify_ranges
-from zyx.schedule.products import product_seeds, product_variants
 from zyx.schedule.search import search
-from zyx.schedule.seeds import seeds
+from zyx.schedule.seeds.processors import seeds
+from zyx.schedule.seeds.products import product_seeds, product_variants
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -29,7 +29,7 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
     simplify_ranges(plan)
     found = find_contraction(plan.nest) if info.vector_bytes else None
     if info.max_group_threads > 1:
-        from zyx.schedule.heuristics.groups import schedule_groups
+        from zyx.schedule.groups import schedule_groups
 
         schedule_groups(plan, found, info, is_alone=is_alone)
     elif found is not None:

@@ -24,8 +24,8 @@ from zyx.schedule.choose import choose_schedule
 from zyx.schedule.plan import Plan, simplify_ranges
 from zyx.schedule.private_arrays import keep_arrays_small
 from zyx.schedule.search import applied
-from zyx.schedule.seeds import seeds
-from zyx.schedule.threads import THREADS, thread_seeds
+from zyx.schedule.seeds.processors import seeds
+from zyx.schedule.seeds.threads import THREADS, thread_seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from zyx.lowering.arrays import arrays_of, local_bytes
 from zyx.schedule.apply import apply
 from zyx.schedule.bound import least_seconds
 from zyx.schedule.private_arrays import keep_arrays_small
-from zyx.schedule.seeds import neighbours
+from zyx.schedule.seeds.processors import neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

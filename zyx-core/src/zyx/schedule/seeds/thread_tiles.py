@@ -11,7 +11,7 @@ and store what lies side by side, and the same weights.
 
 The weights for 8 of i are copied to local memory first, where a thread loads vectors of them along o.
 
-Tiles that the threads of a group copy together (`zyx.schedule.heuristics.register_tiles`) take fewer loads, but have
+Tiles that the threads of a group copy together (`zyx.schedule.seeds.register_tiles`) take fewer loads, but have
 16 rows at least, and pay for what is missing to that, and to the part of a sum that is copied at a time.
 """
 
@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import ScheduleError
 from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind
-from zyx.schedule.heuristics.panels import stage_factor
 from zyx.schedule.moves.values import conversion_of
-from zyx.schedule.threads import part_of_a_point
+from zyx.schedule.seeds.copies import stage_factor
+from zyx.schedule.seeds.threads import part_of_a_point
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

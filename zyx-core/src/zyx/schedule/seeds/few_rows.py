@@ -16,8 +16,8 @@ from zyx.ir.accesses import step_along
 from zyx.ir.nest import Kind
 from zyx.ir.powers import next_power, previous_power
 from zyx.schedule.facts import whole_lanes
+from zyx.schedule.seeds.threads import THREADS
 from zyx.schedule.spec import Cut, Part, Place, Spec
-from zyx.schedule.threads import THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

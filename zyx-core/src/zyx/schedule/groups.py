@@ -12,16 +12,16 @@ from zyx.errors import ScheduleError
 from zyx.estimate import estimate
 from zyx.ir.nest import Compute
 from zyx.schedule.bound import least_seconds
-from zyx.schedule.heuristics.few_rows import few_rows_seeds
-from zyx.schedule.heuristics.joined import join_sides
-from zyx.schedule.heuristics.register_tiles import COST_ALONE, schedule_register_tiles
-from zyx.schedule.heuristics.scans import schedule_scan
-from zyx.schedule.heuristics.tensor_cores import schedule_tensor_cores
-from zyx.schedule.heuristics.thread_tiles import choose_thread_tile, schedule_thread_tile
-from zyx.schedule.heuristics.transpositions import schedule_transposition
 from zyx.schedule.private_arrays import keep_arrays_small
 from zyx.schedule.search import has_room, search
-from zyx.schedule.threads import THREADS, thread_seeds
+from zyx.schedule.seeds.few_rows import few_rows_seeds
+from zyx.schedule.seeds.joined import join_sides
+from zyx.schedule.seeds.register_tiles import COST_ALONE, schedule_register_tiles
+from zyx.schedule.seeds.scans import schedule_scan
+from zyx.schedule.seeds.tensor_cores import schedule_tensor_cores
+from zyx.schedule.seeds.thread_tiles import choose_thread_tile, schedule_thread_tile
+from zyx.schedule.seeds.threads import THREADS, thread_seeds
+from zyx.schedule.seeds.transpositions import schedule_transposition
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.ir.nest import Kind
 from zyx.schedule.facts import lanes_of
-from zyx.schedule.heuristics.joined import join_loops
-from zyx.schedule.heuristics.panels import stage_factor
-from zyx.schedule.heuristics.tiling import Block, Instruction, Tiling
 from zyx.schedule.moves.values import conversion_of
+from zyx.schedule.seeds.copies import stage_factor
+from zyx.schedule.seeds.joined import join_loops
+from zyx.schedule.seeds.tiling import Block, Instruction, Tiling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

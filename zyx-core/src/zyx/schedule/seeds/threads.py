@@ -28,7 +28,7 @@ from zyx.ir.powers import next_power, previous_power
 from zyx.schedule.facts import operations, whole_lanes
 from zyx.schedule.moves import Split
 from zyx.schedule.plan import Plan, work_of
-from zyx.schedule.seeds import MOST_WRITTEN_OUT, written_out
+from zyx.schedule.seeds.processors import MOST_WRITTEN_OUT, written_out
 from zyx.schedule.spec import Cut, Part, Place, Spec
 
 if TYPE_CHECKING:

@@ -36,10 +36,10 @@ from zyx.ir import expr as e
 from zyx.ir.nest import Kind
 from zyx.ir.wmma import WARP
 from zyx.lowering.fragments import factors_of
-from zyx.schedule.heuristics.joined import join_loops
-from zyx.schedule.heuristics.panels import stage_factor
-from zyx.schedule.heuristics.tiling import Block, Instruction, Tiling
 from zyx.schedule.moves import TensorCore
+from zyx.schedule.seeds.copies import stage_factor
+from zyx.schedule.seeds.joined import join_loops
+from zyx.schedule.seeds.tiling import Block, Instruction, Tiling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
