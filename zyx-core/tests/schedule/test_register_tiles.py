@@ -18,6 +18,7 @@ from zyx.ir.nest import Kind
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
 from zyx.lowering.lower import lower
+from zyx.lowering.thread_axes import MAX_AXES, thread_axes
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule
@@ -117,6 +118,13 @@ def test_copies_are_made_for_the_next_steps():
     _, kernel, _ = scheduled(product(64, 64, 256))
     start = next(i for i, op in enumerate(kernel.ops) if isinstance(op, k.Loop))
     assert sum(isinstance(op, k.Barrier) for op in kernel.ops[start:]) == 1
+
+
+def test_groups_may_have_more_axes_than_a_launch():
+    info = replace(CARD, units=100)
+    nest, moves = choose_schedule(product(1024, 1024, 1024, info=info).nests[0], info)
+    assert len(thread_axes(nest)) > MAX_AXES
+    assert sum(isinstance(move, Stage) for move in moves) == 2
 
 
 @pytest.mark.parametrize("shape", [(64, 64, 40), (61, 64, 32), (64, 67, 32), (50, 61, 37), (62, 64, 7)], ids=str)

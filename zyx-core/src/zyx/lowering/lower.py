@@ -30,7 +30,7 @@ from zyx.lowering.rules import check_kinds
 from zyx.lowering.scopes import ScopedBuilder
 from zyx.lowering.statements import StatementWriter
 from zyx.lowering.storage import place_values
-from zyx.lowering.thread_axes import thread_axes
+from zyx.lowering.thread_axes import MAX_AXES, thread_axes
 from zyx.lowering.tree import Loop, build_tree, statements_in
 from zyx.lowering.writer import Writer
 from zyx.ops import BinaryOp, UnaryOp
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from zyx.lowering.thread_axes import Axis
     from zyx.lowering.tree import Item
 
-MAX_AXES = 3
 #: Expressions in the body of a loop that branches with bodies of their own are written for, at most.
 _LARGEST_BODY: Final = 512
 

@@ -12,7 +12,8 @@ along the first axis, and threads that swap values as well, where no matrices ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import math
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.errors import ScheduleError
 from zyx.ir.nest import Compute, Kind
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from zyx.ir.expr import Range
     from zyx.ir.nest import Nest, Statement
+
+#: Most axes of a launch.
+MAX_AXES: Final = 3
 
 #: Ranges of one size.
 Axis: TypeAlias = "tuple[Range, ...]"
@@ -56,6 +60,11 @@ def thread_axes(nest: Nest) -> list[Axis]:
             f"{sorted(map(repr, lanes))} are the threads of warps: no statement can have several of them"
         )
     return [tuple(axis) for axis in axes]
+
+
+def group_shape(sizes: Sequence[int]) -> list[int]:
+    """Return the threads along each axis of a launch, of axes of so many: where these are too many, all are one."""
+    return list(sizes) if len(sizes) <= MAX_AXES else [math.prod(sizes)]
 
 
 def axes_without(axes: Sequence[Axis], ranges: Sequence[Range]) -> list[Range]:

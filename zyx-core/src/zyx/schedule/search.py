@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import ScheduleError
 from zyx.estimate import estimate
 from zyx.lowering.arrays import arrays_of, local_bytes
+from zyx.lowering.thread_axes import group_shape
 from zyx.schedule.apply import apply
 from zyx.schedule.bound import least_seconds
 from zyx.schedule.private_arrays import keep_arrays_small
@@ -104,7 +105,7 @@ def applied(plan: Plan, spec: Spec, info: DeviceInfo, most_threads: int = 0) -> 
 def has_room(nest: Nest, info: DeviceInfo, most_threads: int = 0) -> bool:
     """Whether a grid of the device has so many groups, and a group so many threads and the local memory for them."""
     found = arrays_of(nest)
-    sizes = [axis[0].size for axis in found.axes] if found is not None else []
+    sizes = group_shape([axis[0].size for axis in found.axes] if found is not None else [])
     most = most_threads or info.max_group_threads
     fits = len(sizes) <= len(info.max_group_shape) and all(map(int.__le__, sizes, info.max_group_shape))
     fits = fits and math.prod(range_.size for range_ in nest.grid) <= math.prod(info.max_groups)

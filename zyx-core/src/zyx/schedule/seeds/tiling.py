@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.wmma import WARP
-from zyx.lowering.lower import MAX_AXES
+from zyx.lowering.thread_axes import group_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,8 +124,7 @@ class Tiling:
         results, of_rows, of_columns, registers = unit.registers
         registers += results * high * wide + of_rows * high + of_columns * wide
         registers += (rows * left + columns * right) // (4 * threads)
-        axes = [*unit.threads, *[count for count in reversed(block.warps) if count > 1]]
-        axes = axes if len(axes) <= MAX_AXES else [threads]
+        axes = group_shape([*unit.threads, *[count for count in reversed(block.warps) if count > 1]])
         is_too_large = any(map(operator.gt, axes, info.max_group_shape)) or len(axes) > len(info.max_group_shape)
         if is_too_large or threads > info.max_group_threads or copied > info.local_bytes or registers > info.registers:
             return 0.0
