@@ -23,13 +23,15 @@ from zyx.ir.verify import verify
 from zyx.lowering.lower import lower
 from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes
-from zyx.schedule.apply import apply, share_out
+from zyx.schedule.apply import share_out
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.plan import Plan, simplify_ranges, work_of
+from zyx.schedule.search import applied
+from zyx.schedule.seeds.groups import group_seeds
 from zyx.schedule.seeds.processors import neighbours, seeds
 from zyx.schedule.seeds.products import product_seeds
-from zyx.schedule.seeds.threads import thread_seeds
+from zyx.schedule.spec import Spec
 from zyx.schedule.streaming import stream_stores
 from zyx.testing.schedules import random_schedule, written_out
 from zyx.tune.profile import Profile
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from zyx.backend import Device, DeviceInfo, Program
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
-    from zyx.schedule.spec import Spec
     from zyx.testing.choices import Choices
 
 #: Points of the largest tensor of a program, at least.
@@ -245,10 +246,9 @@ def drawn_schedules(nest: Nest, info: DeviceInfo, choices: Choices, count: int) 
         plan = Plan(nest)
         simplify_ranges(plan)
         try:
-            apply(plan, spec, info)
+            add("spec", applied(plan, spec, info).nest)
         except ScheduleError:
             continue
-        add("spec", plan.nest)
     for other in _other_devices(info):
         try:
             add("other device", choose_schedule(nest, other)[0])
@@ -267,16 +267,16 @@ def drawn_schedules(nest: Nest, info: DeviceInfo, choices: Choices, count: int) 
     return list(found.values())[:count]
 
 
-def _specs(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
+def _specs(nest: Nest, info: DeviceInfo) -> Iterator[Spec | Plan]:
     """Yield what a nest is chosen from on a processor; or groups of threads, and the neighbours of those."""
     plan = Plan(nest)
     simplify_ranges(plan)
-    if info.max_group_threads > 1:
-        found = [*thread_seeds(plan.nest, info)]
-        yield from found
-        yield from itertools.chain.from_iterable(neighbours(plan.nest, spec) for spec in found)
-        return
     product = find_contraction(plan.nest) if info.vector_bytes else None
+    if info.max_group_threads > 1:
+        found = [*group_seeds(plan.nest, product, info, is_alone=True)]
+        yield from found
+        yield from itertools.chain.from_iterable(neighbours(plan.nest, x) for x in found if isinstance(x, Spec))
+        return
     yield from product_seeds(plan.nest, product, info) if product else seeds(plan.nest, info)
 
 

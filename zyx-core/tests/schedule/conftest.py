@@ -25,6 +25,7 @@ from zyx.ir.verify import verify
 from zyx.lowering.lower import lower, lower_together
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp, reduce_ops
 from zyx.schedule.choose import choose_schedule
+from zyx.schedule.seeds import groups
 from zyx.testing.traffic import Traffic, run_counted
 
 if TYPE_CHECKING:
@@ -274,3 +275,14 @@ def card() -> Bench:
 def card_with() -> Callable[..., Bench]:
     """A function that makes a bench for the card with other limits."""
     return lambda **limits: Bench(device(**{**CARD, **limits}))
+
+
+@pytest.fixture
+def only(monkeypatch) -> Callable[[str], None]:
+    """Return a function that leaves devices with threads one family of schedules, by the name of what yields it."""
+
+    def leave(family: str) -> None:
+        for name in [name for name in vars(groups) if name.endswith("_seeds") and name not in (family, "group_seeds")]:
+            monkeypatch.setattr(groups, name, lambda *_, **__: ())
+
+    return leave

@@ -23,7 +23,6 @@ from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.moves import Stage
-from zyx.schedule.seeds import register_tiles
 from zyx.testing.graphs import GraphCase
 from zyx.testing.nests import MACHINES, kernels_of
 
@@ -31,9 +30,8 @@ CARD = replace(MACHINES[2], units=1, registers=128)
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Let products that an interpreter can compute be worth tiles."""
-    monkeypatch.setattr(register_tiles, "_SMALL", 0)
+def family(only):
+    only("register_tile_seeds")
 
 
 def product(m, n, depth, dtype=dtypes.float32, *, layout="NN", batch=(), epilogue=False, info=CARD):
@@ -121,8 +119,7 @@ def test_copies_are_made_for_the_next_steps():
 
 
 def test_groups_may_have_more_axes_than_a_launch():
-    info = replace(CARD, units=100)
-    nest, moves = choose_schedule(product(1024, 1024, 1024, info=info).nests[0], info)
+    nest, moves = choose_schedule(product(256, 256, 256).nests[0], CARD)
     assert len(thread_axes(nest)) > MAX_AXES
     assert sum(isinstance(move, Stage) for move in moves) == 2
 
@@ -181,12 +178,6 @@ def test_products_that_are_rounded_by_many_operations_stay():
     info = replace(CARD, capabilities=capabilities)
     _, moves = choose_schedule(product(64, 64, 32).nests[0], info)
     assert not [move for move in moves if isinstance(move, Stage)]
-
-
-def test_small_products_stay(monkeypatch):
-    monkeypatch.setattr(register_tiles, "_SMALL", 64 * 64 * 32 + 1)
-    _, _, copies = scheduled(product(64, 64, 32))
-    assert not copies
 
 
 def test_a_small_device_has_small_groups():

@@ -29,9 +29,11 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
     simplify_ranges(plan)
     found = find_contraction(plan.nest) if info.vector_bytes else None
     if info.max_group_threads > 1:
-        from zyx.schedule.groups import schedule_groups
+        from zyx.schedule.seeds.groups import THREADS, group_seeds
 
-        schedule_groups(plan, found, info, is_alone=is_alone)
+        search(
+            plan, info, group_seeds(plan.nest, found, info, is_alone=is_alone), most_threads=0 if is_alone else THREADS
+        )
     elif found is not None:
         search(plan, info, product_seeds(plan.nest, found, info), partial(product_variants, plan.nest, found, info))
     else:

@@ -14,6 +14,7 @@ from zyx.schedule.apply import apply
 from zyx.schedule.bound import least_seconds
 from zyx.schedule.private_arrays import keep_arrays_small
 from zyx.schedule.seeds.processors import neighbours
+from zyx.schedule.spec import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.ir.nest import Nest
     from zyx.schedule.plan import Plan
-    from zyx.schedule.spec import Spec
 
 #: Schedules that are looked at, at most: each takes about a millisecond.
 _MOST: Final = 24
@@ -34,30 +34,28 @@ _NEAR: Final = 1.1
 def search(
     plan: Plan,
     info: DeviceInfo,
-    specs: Iterable[Spec],
+    specs: Iterable[Spec | Plan],
     variants: Callable[[Spec], Iterable[Spec]] | None = None,
     *,
     most_threads: int = 0,
-    most_seconds: float = math.inf,
 ) -> bool:
     """Schedule the nest of `plan` by the best of `specs`, of the variants of that, and of the neighbours of those.
 
     Args:
         plan: A plan whose ranges are simplified. It stays as it is where no spec does.
         info: The device.
-        specs: The likeliest first.
+        specs: The likeliest first; or plans for the nest of `plan` that are written already.
         variants: Returns what to look at beside the best one of `specs`.
         most_threads: Threads that a group may have; 0 for as many as the device allows.
-        most_seconds: What a schedule has to be faster than.
 
     Returns:
         Whether there is one.
     """
-    looked_at: dict[Spec, Plan | None] = {}
-    best: Spec | None = None
-    shortest = most_seconds / _LESS
+    looked_at: dict[Spec | Plan, Plan | None] = {}
+    best: Spec | Plan | None = None
+    shortest = math.inf
 
-    def look(spec: Spec) -> bool:
+    def look(spec: Spec | Plan) -> bool:
         """Look at a spec, and return whether nothing can be much better."""
         nonlocal best, shortest
         if spec in looked_at:
@@ -74,10 +72,10 @@ def search(
         return found.seconds <= _NEAR * least_seconds(found, plan.nest)
 
     is_near = any(look(spec) for spec in specs)
-    if best is not None and variants is not None and not is_near:
+    if isinstance(best, Spec) and variants is not None and not is_near:
         is_near = any(look(spec) for spec in variants(best))
     start: Spec | None = None
-    while not is_near and best is not None and best is not start and len(looked_at) < _MOST:
+    while not is_near and isinstance(best, Spec) and best is not start and len(looked_at) < _MOST:
         start = best
         around = itertools.islice(neighbours(plan.nest, start), _MOST - len(looked_at))
         is_near = any(look(spec) for spec in around)
@@ -87,15 +85,18 @@ def search(
     return chosen is not None
 
 
-def applied(plan: Plan, spec: Spec, info: DeviceInfo, most_threads: int = 0) -> Plan:
-    """Return a copy of `plan` that is scheduled as a spec says.
+def applied(plan: Plan, spec: Spec | Plan, info: DeviceInfo, most_threads: int = 0) -> Plan:
+    """Return a copy of `plan` that is scheduled as a spec, or a plan for its nest, says.
 
     Raises:
         ScheduleError: The spec does not fit the nest, or takes more than a group has.
     """
     other = plan.copy()
-    apply(other, spec, info)
-    if not spec.staged:  # the arrays of which are wanted
+    if isinstance(spec, Spec):
+        apply(other, spec, info)
+    else:
+        other.nest, other.moves = spec.nest, [*plan.moves, *spec.moves]
+    if not isinstance(spec, Spec) or not spec.staged:  # the arrays of which are wanted
         keep_arrays_small(other, info)
     if not has_room(other.nest, info, most_threads):
         raise ScheduleError("this takes more threads, or local memory, than a group has")

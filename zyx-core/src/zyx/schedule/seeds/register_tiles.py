@@ -47,29 +47,27 @@ _LEAST_WARP: Final = 16
 #: Points of the sum that are copied at a time, and those that a thread turns over.
 _DEPTHS: Final = (16, 8, 32, 64)
 _TURNED: Final = 2
-#: Most multiplications that are written out, and fewest in all that are worth it.
+#: Most multiplications that are written out.
 _WRITTEN_OUT: Final = 1 << 10
-_SMALL: Final = 1 << 22
 _MOST_LANES: Final = 4
 _MOST_THREADS: Final = 256
 #: Cycles until memory answers, times multiplications of a processor in a cycle. With the costs of `_instruction`, they
 #: rank blocks as their times were on a card.
 _LATENCY: Final = 400 * 128
-#: Threads that keep a processor busy where each has a result, and what a multiplication costs there.
-_BUSY_ALONE: Final = 1024
-COST_ALONE: Final = 18.0
 
 
-def schedule_register_tiles(plan: Plan, found: Contraction, info: DeviceInfo, below: float = math.inf) -> bool:
-    """Schedule the nest of `plan`, whose sum of products is `found`, if tiles of it pay, and cost less than `below`.
-
-    Returns:
-        Whether they do; if not, the plan is as it was.
-    """
+def register_tile_seeds(plan: Plan, found: Contraction, info: DeviceInfo) -> Iterator[Plan]:
+    """Yield schedules of the nest of `plan`, whose sum of products is `found`, by the blocks that cost least."""
     tiling = _tiling(found, info)
-    block = None if tiling is None else _choose_block(tiling, below)
-    if tiling is None or block is None:
-        return False
+    if tiling is None:
+        return
+    for block in tiling.cheapest(_blocks(tiling)):
+        other = plan.copy()
+        _schedule(other, found, tiling, block)
+        yield other
+
+
+def _schedule(plan: Plan, found: Contraction, tiling: Tiling, block: Block) -> None:
     sides = [_split_side(plan, tiling, block, number) for number in range(2)]
     loop, steps = plan.split(
         tiling.matrices.depth, block.depth
@@ -87,7 +85,6 @@ def schedule_register_tiles(plan: Plan, found: Contraction, info: DeviceInfo, be
         _copy(plan, repr(found.statement.value), side, depth, block, is_turned=is_turned)
     for range_ in depth:
         plan.mark(range_, Kind.REPEAT)
-    return True
 
 
 # ---- what there is, and how large
@@ -127,22 +124,6 @@ def _instruction(lanes: int, words: int) -> Instruction:
         latency=_LATENCY,
         most_waste=math.inf,
     )
-
-
-def _choose_block(tiling: Tiling, below: float) -> Block | None:
-    """Return the block that costs least, by a rough count; None if it costs no less than `below`, or none fits.
-
-    Neither if one thread a result costs less.
-    """
-    matrices = tiling.matrices
-    kept, reduced = (math.prod([range_.size for range_ in ranges]) for ranges in matrices.others)
-    results = kept * matrices.sides[0].size * matrices.sides[1].size
-    if results * matrices.depth.size * reduced < _SMALL:
-        return None
-    costs = tiling.costs(_blocks(tiling))
-    alone = COST_ALONE / min(1.0, results / (tiling.info.units * _BUSY_ALONE))
-    best = min(costs, key=costs.__getitem__, default=None)
-    return best if best is not None and costs[best] < min(alone, below) else None
 
 
 def _blocks(tiling: Tiling) -> Iterator[Block]:

@@ -22,31 +22,18 @@ from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.schedule.facts import lanes_of
 from zyx.schedule.moves import Split
 from zyx.schedule.moves.ranges import find_range
+from zyx.schedule.plan import Plan
+from zyx.schedule.seeds.threads import THREADS
 from zyx.schedule.swaps import swap_along
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Expr, Range
     from zyx.ir.nest import Nest, Statement
     from zyx.ir.pool import Pool
-    from zyx.schedule.plan import Plan
 
-#: Threads of a group, if the device allows as many.
-_THREADS: Final = 256
-#: Bytes that memory moves at a time: where the elements of a column are less far apart, they count as side by side.
-SECTOR_BYTES: Final = 32
-#: Fewer rows than this many for each unit are too few to give each thread one, unless more elements than this would be
-#: read far apart.
-_ROWS_OF_A_UNIT: Final = 128
-_MOST_FAR_APART: Final = 1 << 21
-#: Shorter rows are left to one thread.
-_SHORTEST_SHARED: Final = 8
-#: More threads are better if they cost no more than so many times as much; the second where the device has threads to
-#: spare.
-_NEARLY: Final = 1.05
-_NEARLY_OF_FEW: Final = 1.5
-#: Part of the threads that may be idle at the end of columns, one in so many.
-_IDLE: Final = 6
 #: Vectors of a row, or elements of a column, that a thread loads at a time.
 _VECTORS_AT_A_TIME: Final = 4
 _ELEMENTS_AT_A_TIME: Final = 8
@@ -56,27 +43,28 @@ _BY_MEMORY: Final = 2
 _SHORT_COLUMN: Final = 16
 
 
-def schedule_scan(plan: Plan, info: DeviceInfo, *, can_meet: bool = True) -> bool:
-    """Schedule the nest of `plan` if all it does is to scan along the same ranges, and to store; return whether it is.
+def scan_seeds(nest: Nest, info: DeviceInfo, *, can_meet: bool = True) -> Iterator[Plan]:
+    """Yield schedules of a nest if all it does is to scan along the same ranges, and to store.
 
     Of several such ranges, into which what is read divides the axis, the innermost is shared or loaded from at a time.
     """
-    nest = plan.nest
     scanned = next((statement.along for statement in nest.statements if isinstance(statement, Scan)), ())
-    if not scanned:
-        return False
     parallel = [range_ for range_ in nest.statements[-1].order if range_ not in scanned]
-    if not all(_fits(statement, scanned, parallel) for statement in nest.statements):
-        return False
+    if not scanned or not all(_fits(statement, scanned, parallel) for statement in nest.statements):
+        return
     along = scanned[-1]
-    rows = math.prod(range_.size for range_ in parallel)
-    is_near = _step_bytes(nest, along) < SECTOR_BYTES
-    are_few = rows < info.units * _ROWS_OF_A_UNIT and rows * along.size <= _MOST_FAR_APART
-    if can_meet and along.size >= _SHORTEST_SHARED and (is_near or are_few):
-        _share_rows(plan, parallel, along, info)
-    else:
-        _columns(plan, parallel, along, info)
-    return True
+    most = min(THREADS, info.max_group_threads, info.max_group_shape[0])
+    lanes = _lanes(nest, along, info)
+    steps = -(-along.size // lanes)
+    several = [1 << power for power in range(1, min(most, 2 * steps - 1).bit_length())] if can_meet else []
+    for threads in reversed(several):
+        plan = Plan(nest)
+        _share_rows(plan, parallel, along, lanes, threads, info)
+        yield plan
+    for threads in dict.fromkeys((most, min(most, max(info.warp_size, 1)))):
+        plan = Plan(nest)
+        _columns(plan, parallel, along, threads, info)
+        yield plan
 
 
 def _fits(statement: Statement, scanned: tuple[Range, ...], parallel: list[Range]) -> bool:
@@ -90,34 +78,16 @@ def _fits(statement: Statement, scanned: tuple[Range, ...], parallel: list[Range
             return statement.combine is None and not statement.serial and set(statement.order) == every
 
 
-def _step_bytes(nest: Nest, along: Range) -> int:
-    """Return how far apart neighbours along a range are stored, at most."""
-    steps = [
-        (stride_along(statement.index, along), statement.param.dtype.itemsize)
-        for statement in nest.statements
-        if isinstance(statement, Store)
-    ]
-    return max(SECTOR_BYTES if step is None else abs(step) * itemsize for step, itemsize in steps)
-
-
-def _share_rows(plan: Plan, parallel: list[Range], along: Range, info: DeviceInfo) -> None:
-    """Let threads scan a row together."""
-    most = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
-    lanes = _lanes(plan.nest, along, info)
+def _share_rows(
+    plan: Plan, parallel: Sequence[Range], along: Range, lanes: int, threads: int, info: DeviceInfo
+) -> None:
+    """Let so many threads scan a row together."""
     rest = along
     inner: list[Range] = []
     if lanes > 1:
         rest, vector = plan.split(along, lanes)
         plan.mark(vector, Kind.VECTOR)
         inner = [vector]
-    itemsize = min(scan.value.dtype.itemsize for scan in plan.nest.statements if isinstance(scan, Scan))
-    rows = math.prod(range_.size for range_ in parallel)
-    nearly = _NEARLY_OF_FEW if rows * rest.size < info.units * info.max_group_threads else _NEARLY
-    beside = max(1, _step_bytes(plan.nest, along) // itemsize)  # rows whose elements lie between those of one row
-    most_of_a_row = max(most // beside, min(info.warp_size, most))
-    if info.subgroup_size > 1 and rows * info.subgroup_size >= info.units * info.max_group_threads:
-        most_of_a_row = min(most_of_a_row, info.subgroup_size)  # these need not meet, and there are enough of them
-    threads = _threads_of_a_row(rest.size, most_of_a_row, lanes * itemsize, nearly)
     rounds = -(-rest.size // threads)
     at_a_time = max(_VECTORS_AT_A_TIME, _ELEMENTS_AT_A_TIME // lanes) if info.subgroup_size > 1 else _BY_MEMORY
     at_a_time = rounds if rounds <= 2 * at_a_time else at_a_time
@@ -129,8 +99,8 @@ def _share_rows(plan: Plan, parallel: list[Range], along: Range, info: DeviceInf
     inner = [several, local, *inner]
     plan.mark(local, Kind.LOCAL)
     swap_along(plan, local, info)
-    has_axes = len(info.max_group_shape) > 1 and info.max_group_shape[1] > 1
-    beside = min(most // threads, info.max_group_shape[1]) if has_axes else 1
+    deep = info.max_group_shape[1] if len(info.max_group_shape) > 1 else 1
+    beside = min(THREADS // threads, info.max_group_threads // threads, deep)
     for range_ in reversed(parallel):
         if beside > 1:
             _share(plan, range_, beside)
@@ -140,9 +110,8 @@ def _share_rows(plan: Plan, parallel: list[Range], along: Range, info: DeviceInf
     plan.order([*_loops(plan.nest), *inner])
 
 
-def _columns(plan: Plan, parallel: list[Range], along: Range, info: DeviceInfo) -> None:
-    """Give each thread a column."""
-    most = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
+def _columns(plan: Plan, parallel: Sequence[Range], along: Range, most: int, info: DeviceInfo) -> None:
+    """Give each thread a column, in groups of up to `most`."""
     inner: list[Range] = []
     if along.size <= _SHORT_COLUMN:
         plan.mark(along, Kind.REPEAT)
@@ -162,7 +131,7 @@ def _columns(plan: Plan, parallel: list[Range], along: Range, info: DeviceInfo) 
         plan.mark(vector, Kind.VECTOR)
         inner = [*inner, vector]
     if column.size > most // 2:
-        _share(plan, column, _block_of(column.size, most, info))
+        _share(plan, column, most)
     else:
         plan.mark(column, Kind.LOCAL)
         if outer and len(info.max_group_shape) > 1:
@@ -188,28 +157,6 @@ def _share(plan: Plan, range_: Range, threads: int) -> None:
 def _loops(nest: Nest) -> list[Range]:
     """Return the ranges that threads go over one by one."""
     return [range_ for range_ in nest.ranges if nest.kind(range_) is Kind.LOOP]
-
-
-def _threads_of_a_row(size: int, most: int, bytes_of_a_thread: int, nearly: float) -> int:
-    """Return a power of two up to `most`: as many threads as share `size` points with few of them idle at the end.
-
-    Fewer threads than reach over a sector of memory fetch it several times, from a cache for the most part.
-    """
-
-    def cost(threads: int) -> float:
-        idle = -(-size // threads) * threads / size
-        return idle * math.sqrt(max(1.0, SECTOR_BYTES / (threads * bytes_of_a_thread)))
-
-    candidates = [1 << power for power in range(min(most, 2 * size - 1).bit_length())]
-    least = min(map(cost, candidates))
-    return max(threads for threads in candidates if cost(threads) <= nearly * least)
-
-
-def _block_of(size: int, most: int, info: DeviceInfo) -> int:
-    """Return how many of `size` columns a group has: those that leave fewest threads idle, the most of them."""
-    step = max(info.warp_size, 1)
-    candidates = range(step * max(1, most // 4 // step), most + 1, step)
-    return min(candidates, key=lambda block: (-size % block / size > 1 / _IDLE, -(-size // block)), default=most)
 
 
 def _lanes(nest: Nest, range_: Range, info: DeviceInfo) -> int:

@@ -42,7 +42,7 @@ from zyx.schedule.seeds.joined import join_loops
 from zyx.schedule.seeds.tiling import Block, Instruction, Tiling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range
@@ -78,16 +78,28 @@ class _Side:
         return [self.warp, self.tile, self.inner, *([] if self.turn is None else [self.turn])]
 
 
-def schedule_tensor_cores(plan: Plan, found: Contraction, info: DeviceInfo) -> bool:
-    """Schedule the nest of `plan`, whose sum of products is `found`, if the device has an instruction for it.
+def tensor_core_seeds(plan: Plan, found: Contraction, info: DeviceInfo) -> Iterator[Plan]:
+    """Yield schedules of the nest of `plan`, whose sum of products is `found`, if the device has an instruction for it.
 
-    Returns:
-        Whether it is; if not, the plan is as it was.
+    They are by the blocks that cost least.
     """
     tiling = _tiling(plan, found, info)
-    block = None if tiling is None else _choose_block(tiling)
-    if tiling is None or block is None:
-        return False
+    if tiling is None:
+        return
+    depth = most = _COPIED_BYTES // tiling.itemsizes[0]
+    if tiling.instruction.depth * 2 != most or tiling.matrices.depth.size < most:
+        depth = tiling.instruction.depth
+    sizes = itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4))
+    blocks = [Block((high, wide), (down, across), depth) for high, wide, down, across in sizes]
+    # Without turns, threads copy element by element: only where there is no other way.
+    turned = tiling.cheapest([block for block in blocks if _takes_turns(tiling, block)])
+    for block in turned or tiling.cheapest(blocks):
+        other = plan.copy()
+        _schedule(other, found, tiling, block)
+        yield other
+
+
+def _schedule(plan: Plan, found: Contraction, tiling: Tiling, block: Block) -> None:
     value = repr(found.statement.value)
     sides = [_split_side(plan, tiling, block, number) for number in range(2)]
     loop, depth = plan.split(tiling.matrices.depth, block.depth)
@@ -102,7 +114,6 @@ def schedule_tensor_cores(plan: Plan, found: Contraction, info: DeviceInfo) -> b
         _copy(plan, value, side, parts, block)
     rows, columns = (side.inner.label for side in sides)
     plan.do(TensorCore(value, rows, columns, plan.merge(*parts).label))
-    return True
 
 
 # ---- what there is, and how large
@@ -150,17 +161,6 @@ def _instruction(dims: tuple[int, int, int], info: DeviceInfo) -> Instruction:
         latency=0,
         most_waste=1.5,
     )
-
-
-def _choose_block(tiling: Tiling) -> Block | None:
-    """Return the block of results of a group that costs least, by a rough count; None if none fits."""
-    depth = most = _COPIED_BYTES // tiling.itemsizes[0]
-    if tiling.instruction.depth * 2 != most or tiling.matrices.depth.size < most:
-        depth = tiling.instruction.depth
-    sizes = itertools.product((1, 2, 4), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4))
-    costs = tiling.costs(Block((high, wide), (down, across), depth) for high, wide, down, across in sizes)
-    # Without turns, threads copy element by element: only where there is no other way.
-    return min(costs, key=lambda block: (not _takes_turns(tiling, block), costs[block]), default=None)
 
 
 def _takes_turns(tiling: Tiling, block: Block) -> bool:

@@ -18,6 +18,7 @@ Tiles that the threads of a group copy together (`zyx.schedule.seeds.register_ti
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -26,48 +27,38 @@ from zyx.errors import ScheduleError
 from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind
 from zyx.schedule.moves.values import conversion_of
+from zyx.schedule.plan import Plan
 from zyx.schedule.seeds.copies import stage_factor
 from zyx.schedule.seeds.threads import part_of_a_point
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
     from zyx.ir import expr as e
     from zyx.ir.expr import Range
+    from zyx.ir.nest import Nest
     from zyx.schedule.contraction import Contraction
-    from zyx.schedule.plan import Plan
 
 #: Threads of a group: of larger groups, fewer have room on a processor, and more of them are idle at the end.
 _THREADS: Final = 128
-#: Fewest points along which threads stand.
-_LEAST_POINTS: Final = 128
 #: So many of them leave few threads of a last group idle: other ranges are groups then.
 _MANY_POINTS: Final = 1 << 12
 #: Neighbouring threads read elements no farther apart than this.
 _NEAR_BYTES: Final = 16
-#: Most rows, points and results of a thread, and multiplications that are written out.
-_MOST_ROWS: Final = 32
-_FEW_ROWS: Final = 4
-_POINTS: Final = (1, 2, 4)
-_MOST_RESULTS: Final = 64
+#: Rows and points of a thread, and most multiplications that are written out.
+_ROWS: Final = (16, 32, 8)
+_POINTS: Final = (1, 2)
 _WRITTEN_OUT: Final = 640
 #: Rows whose weights are one vector, and bytes of weights that are copied at a time.
 _LANES: Final = 4
 _COPIED_BYTES: Final = 8192
 #: Steps of the sum that are worth a meeting of the threads.
 _STEPS: Final = 8
-#: What it costs to load an element for all rows, or for all points, with its place and mask, relative to a
-#: multiplication; and to store a result.
-_POINT_COST: Final = 10.0
-_ROW_COST: Final = 3.0
-_STORE_COST: Final = 8.0
-#: Threads of a processor that keep it busy.
-_BUSY: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadTile:
+class _Tile:
     """Results of a thread.
 
     Attributes:
@@ -75,51 +66,41 @@ class ThreadTile:
         height: How many of them a thread has.
         points: Ranges that the weights do not depend on, the threads along the last.
         several: How many points a thread has.
-        cost: Of a multiplication, relative to that of the instruction for it on a busy device.
     """
 
     rows: Range
     height: int
     points: Sequence[Range]
     several: int
-    cost: float
 
 
-def choose_thread_tile(found: Contraction, info: DeviceInfo) -> ThreadTile | None:
-    """Return the results of a thread that cost least, by a rough count; None if there is no way to share them out."""
-    statement = found.statement
-    kept = statement.value.ranges
+def thread_tile_seeds(nest: Nest, found: Contraction, info: DeviceInfo) -> Iterator[Plan]:
+    """Yield schedules of a nest whose sum of products is `found`, if its neighbouring results lie side by side."""
+    kept = found.statement.value.ranges
     if not found.is_by_results or len(found.reads) != 2 or not found.is_native(info):
-        return None
+        return
     neighbour = kept[-1]
     if any(stride_along(store.index, neighbour) != 1 for store in found.stores):
-        return None
+        return
     image = next((read for read in found.reads if _is_near(read, neighbour)), None)
     weight = next((read for read in found.reads if not read.free & neighbour.bit), None)
     if image is None or weight is None:
-        return None
+        return
     of_weight = found.sides(weight, image).rows
     points = [range_ for range_ in kept if found.along(range_) == [image]]
-    if not of_weight or math.prod(range_.size for range_ in points) < _LEAST_POINTS:
-        return None
+    if not of_weight:
+        return
     rows = max(of_weight, key=lambda range_: range_.size)
-    results = math.prod(range_.size for range_ in kept)
-    summed = math.prod(range_.size for range_ in statement.reduced)
-    tiles = []
-    for height in _heights(rows.size):
-        for several in _POINTS:
-            if height * several > min(_MOST_RESULTS, info.registers // 2):
-                continue
-            waste = -(-rows.size // height) * height / rows.size
-            groups = results / (height * several * _THREADS * info.units)
-            busy = min(groups / math.ceil(groups), groups * _THREADS / _BUSY)
-            cost = 1 + _POINT_COST / height + _ROW_COST / several + _STORE_COST / summed
-            tiles.append(ThreadTile(rows, height, points, several, waste * cost / busy))
-    return min(tiles, key=lambda tile: tile.cost, default=None)
+    heights = dict.fromkeys(-(-rows.size // -(-rows.size // most)) for most in _ROWS)  # as even as can be
+    for height, several in itertools.product(heights, _POINTS):
+        if height * several <= info.registers // 2:
+            plan = Plan(nest)
+            _schedule(plan, _Tile(rows, height, points, several), info)
+            yield plan
 
 
-def schedule_thread_tile(plan: Plan, tile: ThreadTile, info: DeviceInfo) -> None:
-    """Schedule the nest of `plan` for threads with the results of `tile`, which was chosen for it."""
+def _schedule(plan: Plan, tile: _Tile, info: DeviceInfo) -> None:
+    """Schedule the nest of `plan` for threads with the results of `tile`."""
     rows = tile.rows
     groups: list[Range] = []
     if tile.height < rows.size:
@@ -203,13 +184,6 @@ def _copy_weights(plan: Plan, rows: Range, threads: int, info: DeviceInfo) -> No
     rest, together = plan.split_masked(rest, threads)
     plan.mark(together, Kind.LOCAL)
     plan.mark(rest, Kind.UNROLL)
-
-
-def _heights(size: int) -> list[int]:
-    """Return how many of `size` rows a thread may have: what divides them; else what does so as evenly as can be."""
-    divisors = [height for height in range(_FEW_ROWS, _MOST_ROWS + 1) if size % height == 0]
-    even = {-(-size // parts) for parts in range(-(-size // _MOST_ROWS), size)}
-    return divisors or sorted(even)
 
 
 def _is_near(read: e.Read, range_: Range) -> bool:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Copies there are of everything: of what is multiplied, and of what comes next.
 _COPIES: Final = 2
+#: Blocks whose schedules are looked at.
+_FEW: Final = 2
 #: Threads that keep a processor busy.
 _BUSY: Final = 128
 
@@ -99,6 +101,11 @@ class Tiling:
     turned: tuple[bool, bool]
     instruction: Instruction
     info: DeviceInfo
+
+    def cheapest(self, blocks: Iterable[Block]) -> list[Block]:
+        """Return the few blocks with which a multiplication costs least."""
+        costs = self.costs(blocks)
+        return sorted(costs, key=costs.__getitem__)[:_FEW]
 
     def costs(self, blocks: Iterable[Block]) -> dict[Block, float]:
         """Return the cost of a multiplication with each of the blocks that the device has room for, by a rough count.

@@ -23,15 +23,16 @@ from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind, Store
 from zyx.schedule.moves import Merge, Pad, Reorder, Split, Stage
 from zyx.schedule.moves.values import reads_of_value
+from zyx.schedule.plan import Plan
+from zyx.schedule.seeds.threads import THREADS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from zyx.backend.info import DeviceInfo
     from zyx.ir.expr import Range, Read
-    from zyx.schedule.plan import Plan
+    from zyx.ir.nest import Nest
 
-_THREADS: Final = 256
 #: Bytes, and elements, that lie side by side in each line of a tile at least, if there are so many.
 _RUN_BYTES: Final = 128
 _RUN: Final = 32
@@ -39,17 +40,10 @@ _RUN: Final = 32
 _MANY_RUNS: Final = 8
 #: Elements of a thread that a tile has at least, if there are so many.
 _POINTS_OF_A_THREAD: Final = 4
-#: Fewer elements than this are moved as they are.
-_SMALL: Final = 1 << 14
-#: How memory moves, and how many times more than must be moved is worth a tile.
-_SECTOR_BYTES: Final = 32
+#: Threads that go to local memory together, and its banks.
 _WARP: Final = 32
-_WASTE: Final = 2.0
 _BANKS: Final = 32
 _WORD_BYTES: Final = 4
-_MOST_CONFLICTS: Final = 2
-#: Part of the threads that store whole rows, at least.
-_BUSY: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +63,25 @@ class _Tile:
     skew: tuple[Range, Range, int] | None
 
 
-def schedule_transposition(plan: Plan, info: DeviceInfo) -> bool:
-    """Schedule the nest of `plan` by tiles in local memory, if it is one that stores in another order than it reads.
-
-    Returns:
-        Whether it is, and tiles pay; if not, the plan is as it was.
-    """
-    nest = plan.nest
-    if len(nest.statements) != 1 or info.warp_size < _WARP or math.prod(r.size for r in nest.ranges) < _SMALL:
-        return False
-    (store,) = nest.statements
-    if not isinstance(store, Store) or store.combine is not None or store.serial or len(reads_in(store)) > 1:
-        return False
+def transposition_seeds(nest: Nest, info: DeviceInfo) -> Iterator[Plan]:
+    """Yield schedules by tiles in local memory of a nest that stores in another order than it reads."""
+    (store, *others) = nest.statements
+    if others or not isinstance(store, Store) or store.combine is not None or store.serial:
+        return
+    threads = min(THREADS, info.max_group_threads, info.max_group_shape[0])
     reads = reads_of_value(store)
-    tile = _choose_tile(store, reads[0], info) if reads else None
+    tile = _choose_tile(store, reads[0], threads, info) if len(reads) == 1 == len(reads_in(store)) else None
     if tile is None:
-        return False
-    _schedule(plan, tile, min(_THREADS, info.max_group_threads, info.max_group_shape[0]))
-    return True
+        return
+    sizes = [tile.parts[range_] for range_ in tile.stored]
+    for together in dict.fromkeys((*_whole_rows(sizes, threads), threads)):
+        plan = Plan(nest)
+        _schedule(plan, tile, together, threads)
+        yield plan
 
 
-def _choose_tile(store: Store, read: Read, info: DeviceInfo) -> _Tile | None:
-    """Return the tile of a store that reads `read`; None if there is none that is worth it."""
+def _choose_tile(store: Store, read: Read, threads: int, info: DeviceInfo) -> _Tile | None:
+    """Return the tile of a store that reads `read`; None if there is none, or no room for one."""
     strides: tuple[dict[Range, int], dict[Range, int]] = {}, {}
     for range_ in store.order:
         for found, index in zip(strides, (store.index, read.index), strict=True):
@@ -100,8 +91,6 @@ def _choose_tile(store: Store, read: Read, info: DeviceInfo) -> _Tile | None:
             found[range_] = abs(step)
     of_store, of_read = strides
     if not all(of_read.values()) or not all(of_store.values()):
-        return None
-    if _waste(of_store, of_read, read.dtype.itemsize) <= _WASTE:
         return None
     wanted = max(_RUN, _RUN_BYTES // read.dtype.itemsize)
     parts: dict[Range, int] = {}
@@ -113,7 +102,6 @@ def _choose_tile(store: Store, read: Read, info: DeviceInfo) -> _Tile | None:
             part = _part(range_.size, -(-wanted // run))
             parts[range_] = max(parts.get(range_, 1), part)
             run *= parts[range_]
-    threads = min(_THREADS, info.max_group_threads, info.max_group_shape[0])
     while math.prod(parts.values()) < threads * _POINTS_OF_A_THREAD:
         longer = [range_ for range_ in parts if parts[range_] < range_.size]
         if not longer:
@@ -128,19 +116,6 @@ def _choose_tile(store: Store, read: Read, info: DeviceInfo) -> _Tile | None:
     if 2 * points * read.dtype.itemsize > info.local_bytes or stored == turned:
         return None
     return _Tile(parts, stored, turned, _skew(parts, stored, turned, read.dtype.itemsize))
-
-
-def _waste(of_store: Mapping[Range, int], of_read: Mapping[Range, int], itemsize: int) -> float:
-    """Return how many times more than they need the threads of a warp read that store side by side."""
-    order = sorted(of_store, key=of_store.__getitem__)
-    sectors = set()
-    for number in range(_WARP):
-        position = 0
-        for range_ in order:
-            number, at = divmod(number, range_.size)
-            position += at * of_read[range_]
-        sectors.add(position * itemsize // _SECTOR_BYTES)
-    return len(sectors) * _SECTOR_BYTES / (_WARP * itemsize)
 
 
 def _part(size: int, wanted: int) -> int:
@@ -161,7 +136,7 @@ def _skew(
     """Return how to turn a tile so that the threads that store neighbours use different banks; None if they do."""
     along, turned = stored[-1], read[-1]
     is_even = parts[turned] >= _BANKS // 2 and parts[turned] & (parts[turned] - 1) == 0
-    if along is turned or not is_even or _conflicts(parts, stored, read, itemsize, None) <= _MOST_CONFLICTS:
+    if along is turned or not is_even:
         return None
     skew = (along, turned, max(1, _WORD_BYTES // itemsize))
     better = _conflicts(parts, stored, read, itemsize, skew) < _conflicts(parts, stored, read, itemsize, None)
@@ -191,8 +166,8 @@ def _conflicts(
     return max(Counter(word % _BANKS for word in words).values())
 
 
-def _schedule(plan: Plan, tile: _Tile, threads: int) -> None:
-    """Schedule the only statement of a plan: what is past the ends of tiles is masked off."""
+def _schedule(plan: Plan, tile: _Tile, together: int, threads: int) -> None:
+    """Schedule the only statement of a plan, which `together` threads store: points past the ends are masked off."""
     inner: dict[Range, Range] = {}
     for range_ in tile.parts:
         inner[range_] = range_
@@ -213,20 +188,17 @@ def _schedule(plan: Plan, tile: _Tile, threads: int) -> None:
     _share_out(plan, copy.value.ranges[-len(stored) :], threads, threads)
     outer = [range_.label for range_ in store.order if range_ not in stored]
     plan.do(Reorder("s0", (*outer, *(range_.label for range_ in stored))))
-    _share_out(plan, stored, _whole_rows([range_.size for range_ in stored], threads), threads)
+    _share_out(plan, stored, together, threads)
 
 
-def _whole_rows(sizes: Sequence[int], threads: int) -> int:
-    """Return how many of the threads store at a time: whole rows if nearly all do, as places in these are known then.
-
-    The rows are the longest of a tile of that shape.
-    """
+def _whole_rows(sizes: Sequence[int], threads: int) -> list[int]:
+    """Return how many threads store whole rows of a tile, the longest there are: places in these are known then."""
     row = math.prod(sizes)
     for size in sizes:
         row //= size
-        if 1 < row <= threads and threads // row * row >= threads * _BUSY:
-            return threads // row * row
-    return threads
+        if 1 < row <= threads:
+            return [threads // row * row]
+    return []
 
 
 def _share_out(plan: Plan, ranges: Sequence[Range], together: int, threads: int) -> None:

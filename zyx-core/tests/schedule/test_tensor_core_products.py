@@ -34,6 +34,11 @@ CARD = replace(
 WITH_TF32 = replace(CARD, wmma=(*CARD.wmma, ((16, 8, 8), dtypes.float32)))
 
 
+@pytest.fixture(autouse=True)
+def family(only):
+    only("tensor_core_seeds")
+
+
 def product(m, n, depth, dtype=dtypes.float16, *, layout="NN", batch=(), epilogue=False):
     """Return the kernel of a product of matrices of whole numbers; with a bias, its result is in float32."""
     graph = Graph()
