@@ -1,0 +1,69 @@
+"""Which function writes down which kind of node, and a graph by these."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from zyx.errors import UnsupportedError
+from zyx.graph import node as n
+from zyx.graph.printer import format_node
+from zyx.graph.walk import topological
+from zyx.io.onnx.export import combining, elementwise, movement
+from zyx.io.onnx.export.sizes import dims_of
+from zyx.io.onnx.export.writer import CannotWriteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zyx.graph.node import Node
+    from zyx.io.onnx.export.writer import Value, Writer
+
+Rule: TypeAlias = "Callable[[Writer, Any], Value]"
+
+RULES: Final[dict[type[Node], Rule]] = {
+    n.Const: elementwise.write_const,
+    n.Iota: movement.write_iota,
+    n.Reshape: movement.write_reshape,
+    n.Expand: movement.write_same,
+    n.Permute: movement.write_permute,
+    n.Pad: movement.write_pad,
+    n.Shrink: movement.write_shrink,
+    n.Flip: movement.write_flip,
+    n.Slide: movement.write_slide,
+    n.Unslide: movement.write_unslide,
+    n.Unary: elementwise.write_unary,
+    n.Binary: elementwise.write_binary,
+    n.Where: elementwise.write_where,
+    n.Cast: elementwise.write_cast,
+    n.Bitcast: elementwise.write_bitcast,
+    n.Reduce: combining.write_reduce,
+    n.Scan: combining.write_scan,
+    n.Contiguous: movement.write_same,
+    n.ToDevice: movement.write_same,
+    n.Alias: movement.write_same,
+}
+
+
+def write_graph(w: Writer, outputs: Sequence[Node]) -> None:
+    """Write all nodes that `outputs` need and that are not written yet.
+
+    Raises:
+        UnsupportedError: Some have no counterpart in ONNX; the text has each of them once.
+    """
+    refused: dict[str, None] = {}
+    order = topological(outputs)
+    names = {node: f"%{number}" for number, node in enumerate(order)}
+    for node in order:
+        if w.has(node):
+            continue
+        try:
+            rule = RULES.get(type(node))
+            if rule is None:
+                raise CannotWriteError("ONNX has nothing of this kind")
+            made = rule(w, node)
+        except CannotWriteError as error:
+            refused[f"{format_node(node, names)}: {error}"] = None
+            made = w.op("Identity", [], dims_of(node), node.dtype)
+        w.set(node, made)
+    if refused:
+        raise UnsupportedError("what cannot be written as ONNX:\n  " + "\n  ".join(refused))

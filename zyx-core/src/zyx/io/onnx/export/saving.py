@@ -1,0 +1,224 @@
+"""`save` writes a function or a module as a network in an ONNX file.
+
+    zyx.io.onnx.save(net, [x], "net.onnx", dynamic={"x": {0: "batch"}})
+
+The function is run once on stand-ins for the example inputs (`zyx.io.onnx.export.recording`), and each node of its graph
+is written as a few operators (`zyx.io.onnx.export.rules`). Weights are initialisers, by their names in the module. What
+the function assigns to them, as a step of training does, are more outputs, "NAME.new"; such weights are inputs as well,
+whose values in the file hold where none are given.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import onnx
+from onnx import helper, numpy_helper
+
+from zyx.errors import ArgumentError, TransferError, UnsupportedError
+from zyx.io.onnx.export.recording import Lengths, arguments_of, record
+from zyx.io.onnx.export.rules import write_graph
+from zyx.io.onnx.export.sizes import dims_of
+from zyx.io.onnx.export.writer import Shared, Value, Writer, number_of, renamed
+from zyx.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from os import PathLike
+
+    from zyx.graph.node import Node
+    from zyx.io.onnx.export.recording import Recorded
+    from zyx.io.onnx.export.sizes import Dims
+
+#: A file with larger weights has them in a file of their own: a protobuf message has less than 2 GiB.
+MOST_BYTES_INSIDE: Final = (1 << 31) - (1 << 24)
+#: Weights that are smaller stay in the file: they are shapes and settings.
+_LEAST_OUTSIDE: Final = 1024
+#: The version of the format that came with each version of the operators, newest first.
+_FORMATS: Final = ((26, 13), (25, 12), (23, 11), (21, 10))
+
+
+def save(
+    function: Callable[..., Any],
+    inputs: object,
+    path: str | PathLike[str],
+    *,
+    dynamic: Mapping[str, Mapping[int, Any]] | None = None,
+    most_bytes_inside: int = MOST_BYTES_INSIDE,
+) -> onnx.ModelProto:
+    """Write what `function` computes to a file, and return the network as a message, with all weights in it.
+
+    Args:
+        function: A function of tensors, or a module, in the mode that it is in.
+        inputs: Examples of its arguments: a list or tuple by position, a dict by name, or the one there is. Tensors and
+            arrays, also in lists, tuples and dicts, are inputs of the network; numbers and texts are part of it.
+        path: Where to write. Weights that are too many lie beside it, in the file of this name and ".data".
+        dynamic: Of inputs, the names of axes whose lengths may differ between calls, as texts or `zyx.Dim`. Lengths
+            are 2 or more.
+        most_bytes_inside: How many bytes of weights the file itself holds at most.
+
+    Raises:
+        UnsupportedError: Something has no counterpart in ONNX; the text lists all of it. Or a length is dynamic on which
+            the function depends.
+        ArgumentError: `function` is no function, or two inputs have one name.
+        DTypeError: An input or output is no tensor.
+        DimError: `dynamic` names what is not there.
+        TransferError: The file cannot be written.
+    """
+    if not callable(function):
+        raise ArgumentError(f"onnx.save: function is a function or a module, not {type(function).__name__}")
+    arguments = arguments_of(function, inputs)
+    recorded = record(function, arguments, Lengths(dynamic, arguments.tensors))
+    model = _model(recorded, getattr(function, "__name__", type(function).__name__))
+    _write(model, Path(path), most_bytes_inside)
+    return model
+
+
+def _model(recorded: Recorded, name: str) -> onnx.ModelProto:
+    given = {name: Value(name, dims_of(leaf), leaf.dtype) for name, leaf in recorded.inputs.items()}
+    shared = Shared([(given[place[0]], place[1]) for place in recorded.lengths.values()])
+    w = Writer(shared)
+    for label, leaf in recorded.inputs.items():
+        w.set(leaf, given[label])
+    for label, (leaf, _) in recorded.weights.items():
+        w.set(leaf, Value(label, dims_of(leaf), leaf.dtype))
+    wanted = dict(recorded.outputs)
+    for label, node in recorded.assigned.items():
+        wanted[_free(f"{label}.new", wanted)] = node
+    complex_ones = [label for label, node in wanted.items() if node.dtype.is_complex]
+    if complex_ones:
+        raise UnsupportedError(f"onnx.save: outputs are complex: {complex_ones}; return zyx.view_as_real(...) of them")
+    write_graph(w, list(wanted.values()))
+    outputs = {label: _output(w, node) for label, node in wanted.items()}
+    return _finished(w, recorded, outputs, name)
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _output(w: Writer, node: Node) -> Value:
+    """Return the value of an output, of its own."""
+    value = w.value(node)
+    return w.op("Identity", [value], value.dims, value.dtype)
+
+
+def _finished(w: Writer, recorded: Recorded, outputs: Mapping[str, Value], name: str) -> onnx.ModelProto:
+    nodes = _needed(w.nodes, [value.name for value in outputs.values()])
+    used = {label for node in nodes for label in _inputs_of(node)}
+    constants = {label: array for label, array in w.shared.constants.items() if label in used}
+    names = _final_names(nodes, constants, outputs, {*recorded.inputs, *recorded.weights})
+    renamed(nodes, names)
+    _name_nodes(nodes)
+    labels = [*recorded.lengths]
+    states = [label for label in recorded.assigned if label in recorded.weights]
+    infos = [
+        _info(label, dims_of(leaf), number_of(leaf.dtype), labels)
+        for label, leaf in [*recorded.inputs.items(), *((label, recorded.weights[label][0]) for label in states)]
+    ]
+    weights = {label: array for label, (_, array) in recorded.weights.items() if label in used or label in states}
+    tensors = [numpy_helper.from_array(array, label) for label, array in weights.items()]
+    tensors += [numpy_helper.from_array(array, names[label]) for label, array in constants.items()]
+    results = [_info(label, value.dims, number_of(value.dtype), labels) for label, value in outputs.items()]
+    graph = helper.make_graph(nodes, name, infos, results, tensors)
+    opset = w.shared.opset
+    version = next(version for since, version in _FORMATS if opset >= since)
+    return helper.make_model(
+        graph,
+        producer_name="zyx",
+        producer_version=__version__,
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=version,
+    )
+
+
+def _info(name: str, dims: Dims, number: int, labels: Sequence[str]) -> onnx.ValueInfoProto:
+    """Return the description of an input or output; a size that is computed of lengths has no name."""
+    sizes: list[int | str | None] = []
+    for size in dims:
+        if isinstance(size, int):
+            sizes.append(size)
+        else:
+            ((product, factor),) = [*size.terms.items()][:1]
+            is_length = size.terms == {product: 1} and len(product) == 1 and factor == 1
+            sizes.append(labels[product[0]] if is_length else None)
+    return helper.make_tensor_value_info(name, number, sizes)
+
+
+def _inputs_of(node: onnx.NodeProto) -> list[str]:
+    """Return what a node reads, and what graphs in it do."""
+    inner = [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+    below = [name for graph in inner for each in graph.node for name in _inputs_of(each)]
+    return [*node.input, *below, *[value.name for graph in inner for value in graph.output]]
+
+
+def _needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:
+    """Return the nodes that outputs need, in order."""
+    wanted, kept = {*outputs}, []
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(node.output):
+            kept.append(node)
+            wanted.update(_inputs_of(node))
+    return kept[::-1]
+
+
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _all_nodes(attribute.g.node)
+        yield node
+
+
+def _final_names(
+    nodes: Sequence[onnx.NodeProto], constants: Iterable[str], outputs: Mapping[str, Value], taken: set[str]
+) -> dict[str, str]:
+    """Return a name for each value: that of its operator, numbered."""
+    names = {value.name: label for label, value in outputs.items()}
+    used, counts = {*taken, *outputs}, dict[str, int]()
+
+    def numbered(base: str) -> str:
+        while True:
+            counts[base] = counts.get(base, -1) + 1
+            if (name := f"{base}_{counts[base]}") not in used:
+                used.add(name)
+                return name
+
+    for name in constants:
+        names[name] = numbered("constant")
+    for node in _all_nodes(nodes):
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                for value in attribute.g.input:
+                    names[value.name] = numbered("step")
+        for name in node.output:
+            if name not in names:
+                names[name] = numbered(node.op_type.lower())
+    return names
+
+
+def _name_nodes(nodes: Sequence[onnx.NodeProto]) -> None:
+    for node in _all_nodes(nodes):
+        node.name = f"{node.op_type}:{node.output[0]}"
+
+
+def _write(model: onnx.ModelProto, path: Path, most_bytes_inside: int) -> None:
+    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    try:
+        if size <= most_bytes_inside:
+            onnx.save_model(model, os.fspath(path))
+            return
+        written = onnx.ModelProto()
+        written.CopyFrom(model)
+        place = f"{path.name}.data"
+        (path.parent / place).unlink(missing_ok=True)  # it would be appended to
+        onnx.save_model(
+            written, os.fspath(path), save_as_external_data=True, all_tensors_to_one_file=True, location=place,
+            size_threshold=_LEAST_OUTSIDE,
+        )  # fmt: skip
+    except OSError as error:
+        raise TransferError(f"{path} cannot be written: {error}") from error
