@@ -10,6 +10,7 @@ from zyx.io.onnx.export.elementwise import combined
 from zyx.io.onnx.export.movement import cut, full_along
 from zyx.io.onnx.export.products import contraction
 from zyx.io.onnx.export.sizes import plus
+from zyx.io.onnx.export.windows import pooling
 from zyx.io.onnx.export.writer import CannotWriteError
 from zyx.ops import ReduceOp
 
@@ -35,7 +36,7 @@ _TOP_BIT: Final = 1 << 63
 
 def write_reduce(w: Writer, node: n.Reduce) -> Value:
     """Write a reduction; sums of products as products of matrices or convolutions, where they are any."""
-    found = contraction(w, node)
+    found = contraction(w, node) or pooling(w, node)
     if found is not None:
         return found
     x = full_along(w, node.sources[0], node.axes)

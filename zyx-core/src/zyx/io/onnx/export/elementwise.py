@@ -35,8 +35,8 @@ STAND_INS: Final[dict[str, dict[DType, DType]]] = {
 
 
 def operand(w: Writer, node: Node) -> Value:
-    """Return an operand, lean; a constant has no axes."""
-    return w.scalar(node.value, node.dtype) if isinstance(node, n.Const) else w.lean(node)
+    """Return an operand, lean, maybe without axes of size 1 in front; a constant has none at all."""
+    return w.scalar(node.value, node.dtype) if isinstance(node, n.Const) else w.trimmed(w.lean(node))
 
 
 def through(w: Writer, kind: str, *inputs: Value) -> Value:
@@ -49,8 +49,8 @@ def through(w: Writer, kind: str, *inputs: Value) -> Value:
 
 
 def _shaped(w: Writer, node: Node, value: Value) -> Value:
-    """Return a result in the rank of its node: of constants alone it has no axes."""
-    return value if len(value.dims) == node.ndim else w.reshape(value, (1,) * node.ndim)
+    """Return a result in the rank of its node."""
+    return w.reshape(value, (*[1] * (node.ndim - len(value.dims)), *value.dims))
 
 
 def write_unary(w: Writer, node: n.Unary) -> Value:

@@ -99,8 +99,11 @@ def write_flip(w: Writer, node: n.Flip) -> Value:
     """Write axes the other way round; along one that is repeated, nothing changes."""
     x = w.lean(node.sources[0])
     axes = [axis for axis in node.axes if x.dims[axis] != 1]
-    if not axes:
-        return x
+    return flipped(w, x, axes) if axes else x
+
+
+def flipped(w: Writer, x: Value, axes: list[int]) -> Value:
+    """Return `x` with axes the other way round."""
     given = [[-1] * len(axes), [_BEFORE_ALL] * len(axes), axes, [-1] * len(axes)]
     return w.op("Slice", [x, *[w.constant(numbers) for numbers in given]], x.dims, x.dtype)
 
@@ -120,7 +123,7 @@ def write_slide(w: Writer, node: n.Slide) -> Value:
         raise CannotWriteError("windows along an axis whose length varies are written in convolutions only")
     places = np.arange(count)[:, None] * node.stride + np.arange(extent)[None, :] * node.dilation
     if x.dims[window] == 1 and extent != 1:
-        found = _picked(w, x, axis, places)  # the window's axis comes behind the axis, and another one is of size 1
+        found = picked(w, x, axis, places)  # the window's axis comes behind the axis, and another one is of size 1
         order = [*range(len(found.dims))]
         order.remove(axis + 1)
         old = window + 1 if window > axis else window
@@ -129,7 +132,7 @@ def write_slide(w: Writer, node: n.Slide) -> Value:
         found = w.transpose(found, order)
         return w.reshape(found, found.dims[:-1])
     joined, order = _joined(w, x, axis, window)
-    found = _picked(w, joined, len(joined.dims) - 1, places * extent + np.arange(extent))
+    found = picked(w, joined, len(joined.dims) - 1, places * extent + np.arange(extent))
     return w.transpose(found, [order.index(i) for i in range(len(order))])
 
 
@@ -146,7 +149,7 @@ def write_unslide(w: Writer, node: n.Unslide) -> Value:
     offset = np.arange(size)[:, None] - np.arange(extent)[None, :] * node.dilation
     number = offset // node.stride
     is_there = (offset % node.stride == 0) & (number >= 0) & (number < count)
-    found = _picked(w, joined, last, np.where(is_there, number * extent + np.arange(extent), count * extent))
+    found = picked(w, joined, last, np.where(is_there, number * extent + np.arange(extent), count * extent))
     return w.transpose(found, [order.index(i) for i in range(len(order))])
 
 
@@ -158,7 +161,7 @@ def _joined(w: Writer, x: Value, axis: int, window: int) -> tuple[Value, list[in
     return w.reshape(moved, dims), order
 
 
-def _picked(w: Writer, x: Value, axis: int, places: np.ndarray) -> Value:
+def picked(w: Writer, x: Value, axis: int, places: np.ndarray) -> Value:
     """Return the elements of `x` at places of an axis, in whose place the axes of `places` are."""
     dims = (*x.dims[:axis], *places.shape, *x.dims[axis + 1 :])
     if places.size == x.dims[axis] and np.array_equal(places.ravel(), np.arange(places.size)):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zyx.graph import node as n
 from zyx.io.onnx.export.sizes import dims_of, product
+from zyx.io.onnx.export.windows import convolution
 from zyx.ops import BinaryOp, ReduceOp
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def contraction(w: Writer, node: n.Reduce) -> Value | None:
     is_product = isinstance(source, n.Binary) and source.op is BinaryOp.MUL and node.op is ReduceOp.SUM
     if not is_product or node.dtype.bits < 32:
         return None
-    found = _convolution(w, node, *source.sources)
+    found = convolution(w, node, *source.sources)
     return _matrix_product(w, node, *source.sources) if found is None else found
 
 
@@ -87,72 +88,3 @@ def _ordered(w: Writer, x: Value, order: list[int], dims: Dims) -> Value:
     kept = sorted(order)
     x = w.reshape(x, tuple([x.dims[axis] for axis in kept]))
     return w.reshape(w.transpose(x, [kept.index(axis) for axis in order]), dims)
-
-
-# ---- convolutions
-
-
-class _Windows(NamedTuple):
-    """Windows of an input: the input, and along each axis strides and dilations."""
-
-    source: Node
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-
-
-def windows_of(node: Node, count: int) -> _Windows | None:
-    """Return of what a node is the windows, ``(.., places, window)`` with `count` axes each; None if it is none."""
-    strides, dilations = [1] * count, [1] * count
-    first = node.ndim - 2 * count
-    while isinstance(node, n.Slide) and node.window == node.axis + count and node.axis >= first:
-        strides[node.axis - first], dilations[node.axis - first] = node.stride, node.dilation
-        (node,) = node.sources
-    while isinstance(node, n.Expand):
-        (below,) = node.sources
-        if dims_of(below) != (*dims_of(node)[:-count], *[1] * count):
-            return None
-        node = below
-    if not isinstance(node, n.Reshape) or dims_of(node) != (*dims_of(node.sources[0]), *[1] * count):
-        return None
-    return _Windows(node.sources[0], tuple(strides), tuple(dilations))
-
-
-def _unexpanded(node: Node) -> Node:
-    while isinstance(node, n.Expand):
-        (node,) = node.sources
-    return node
-
-
-def _convolution(w: Writer, node: n.Reduce, first: Node, second: Node) -> Value | None:
-    """Write a convolution as `zyx.functions.conv` forms it; None for all else."""
-    full = dims_of(node.sources[0])
-    count = (len(full) - 4) // 2
-    data, filters = _unexpanded(first), _unexpanded(second)
-    if count < 1 or len(full) != 4 + 2 * count or not isinstance(data, n.Reshape) or not isinstance(filters, n.Reshape):
-        return None
-    images, groups, outputs, inner = full[:4]
-    summed = (3, *range(4 + count, 4 + 2 * count))
-    found = windows_of(data.sources[0], count)
-    weight = filters.sources[0]
-    extents = full[4 + count :]
-    if (
-        found is None
-        or set(node.axes) != {axis for axis in summed if full[axis] != 1}
-        or dims_of(data) != (images, groups, 1, inner, *full[4:])
-        or dims_of(filters) != (1, groups, outputs, inner, *[1] * count, *extents)
-        or dims_of(weight) != (product((groups, outputs)), inner, *extents)
-        or found.source.ndim != 2 + count
-    ):
-        return None
-    made_of, pads = found.source, [0] * (2 * count)
-    if isinstance(made_of, n.Pad) and made_of.value == 0 and made_of.storage is None:
-        widths = made_of.widths
-        if all(isinstance(width, int) for pair in widths for width in pair) and widths[:2] == ((0, 0), (0, 0)):
-            pads = [*[before for before, _ in widths[2:]], *[after for _, after in widths[2:]]]
-            (made_of,) = made_of.sources
-    dims = (images, product((groups, outputs)), *full[4 : 4 + count])
-    made = w.op(
-        "Conv", [w.value(made_of), w.value(weight)], dims, node.dtype,
-        strides=found.strides, dilations=found.dilations, pads=pads, group=groups,
-    )  # fmt: skip
-    return w.reshape(made, dims_of(node))

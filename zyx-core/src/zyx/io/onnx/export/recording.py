@@ -17,8 +17,12 @@ import numpy as np
 from zyx import tree
 from zyx.errors import ArgumentError, DimError, DTypeError, UnsupportedError
 from zyx.functions.operands import is_tensor
+from zyx.graph.making import computed_leaf
+from zyx.graph.node import Leaf
+from zyx.graph.walk import topological
 from zyx.jit.numbers import Numbers
 from zyx.jit.sizes import Extent
+from zyx.pairs import lower
 from zyx.runtime.runtime import current
 from zyx.runtime.tracing import Tracing
 from zyx.tensor.tensor import Tensor
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from zyx.graph.node import Leaf, Node
+    from zyx.graph.node import Node
     from zyx.jit.numbers import Use
     from zyx.shape import Shape
 
@@ -246,6 +250,7 @@ def _record(function: Callable[..., Any], arguments: Arguments, lengths: Lengths
         if argument.is_assigned:
             recorded.assigned[name] = argument.placeholder._node
     tracing.finish()
+    _make_real(recorded)
     if extent is not None:
         recorded.uses = extent.numbers.uses
         for place, name in lengths.names.items():
@@ -262,14 +267,7 @@ def _outputs(result: object) -> dict[str, Tensor]:
         inside = tree.parts(value)
         if inside is not None:
             for key, part in inside:
-                look(
-                    part,
-                    f"{name}.{key}"
-                    if name and isinstance(key, str)
-                    else key
-                    if isinstance(key, str)
-                    else f"{name or 'output'}_{key}",
-                )
+                look(part, _below(name, key))
         elif is_tensor(value):
             found[name or "output"] = value
         else:
@@ -277,6 +275,12 @@ def _outputs(result: object) -> dict[str, Tensor]:
 
     look(result, "")
     return found
+
+
+def _below(name: str, key: object) -> str:
+    if isinstance(key, str):
+        return f"{name}.{key}" if name else key
+    return f"{name or 'output'}_{key}"
 
 
 def _take_weights(recorded: Recorded, function: object, tracing: Tracing) -> None:
@@ -304,7 +308,7 @@ def _take_weights(recorded: Recorded, function: object, tracing: Tracing) -> Non
     runtime = tracing._runtime
     with runtime.traced_by(None):
         for number, (handle, leaf) in tracing.captured.items():
-            recorded.weights[called[number]] = leaf, handle.numpy()  # type: ignore[attr-defined]  # tensors have it
+            recorded.weights[called[number]] = leaf, Tensor.of(handle._node, runtime).numpy()
     for number, (_, node) in tracing.assigned.items():
         if number not in tracing.captured or tracing.captured[number][1] is not node:
             recorded.assigned[called[number]] = node
@@ -313,7 +317,29 @@ def _take_weights(recorded: Recorded, function: object, tracing: Tracing) -> Non
         while name in taken:
             name = f"{name}_"
         taken.add(name)
-        from zyx.graph.making import computed_leaf
-
         values = Tensor.of(computed_leaf(leaf, buffer), runtime)
         recorded.weights[name] = leaf, values.numpy()
+
+
+def _make_real(recorded: Recorded) -> None:
+    """Put pairs of real numbers in place of complex ones, which runtimes do not have."""
+    wanted = [*recorded.outputs.values(), *recorded.assigned.values()]
+    order = topological(wanted)
+    if not any(node.dtype.is_complex for node in order):
+        return
+    outputs = [*recorded.outputs, *recorded.assigned]
+    complex_ones = [name for name, node in zip(outputs, wanted, strict=True) if node.dtype.is_complex]
+    if complex_ones:
+        raise DTypeError(f"onnx.save: outputs are complex: {complex_ones}; return zyx.view_as_real(...) of them")
+    leaves = [node for node in order if isinstance(node, Leaf)]
+    lowered = lower(wanted, leaves)
+    real = dict(zip(leaves, lowered.leaves, strict=True))
+    new = iter(lowered.outputs)
+    recorded.outputs = {name: next(new) for name in recorded.outputs}
+    recorded.assigned = {name: next(new) for name in recorded.assigned}
+    recorded.inputs = {name: real.get(leaf, leaf) for name, leaf in recorded.inputs.items()}  # type: ignore[misc]
+    for name, (leaf, array) in recorded.weights.items():
+        new_leaf = real.get(leaf, leaf)
+        if new_leaf.shape != leaf.shape:
+            array = np.ascontiguousarray(array)[..., None].view(leaf.dtype.part.numpy)
+        recorded.weights[name] = new_leaf, array  # type: ignore[assignment]

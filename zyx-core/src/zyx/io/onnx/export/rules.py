@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from zyx.errors import UnsupportedError
 from zyx.graph import node as n
 from zyx.graph.printer import format_node
 from zyx.graph.walk import topological
-from zyx.io.onnx.export import combining, elementwise, movement
+from zyx.io.onnx.export import combining, drawing, elementwise, indexing, loops, movement, transforms
 from zyx.io.onnx.export.sizes import dims_of
 from zyx.io.onnx.export.writer import CannotWriteError
 
@@ -38,6 +37,12 @@ RULES: Final[dict[type[Node], Rule]] = {
     n.Bitcast: elementwise.write_bitcast,
     n.Reduce: combining.write_reduce,
     n.Scan: combining.write_scan,
+    n.Gather: indexing.write_gather,
+    n.Scatter: indexing.write_scatter,
+    n.Sort: indexing.write_sort,
+    n.Fourier: transforms.write_fourier,
+    n.RandomBits: drawing.write_random_bits,
+    n.Custom: lambda w, node: loops.write_custom(w, node, write_graph),
     n.Contiguous: movement.write_same,
     n.ToDevice: movement.write_same,
     n.Alias: movement.write_same,
@@ -45,12 +50,7 @@ RULES: Final[dict[type[Node], Rule]] = {
 
 
 def write_graph(w: Writer, outputs: Sequence[Node]) -> None:
-    """Write all nodes that `outputs` need and that are not written yet.
-
-    Raises:
-        UnsupportedError: Some have no counterpart in ONNX; the text has each of them once.
-    """
-    refused: dict[str, None] = {}
+    """Write all nodes that `outputs` need and that are not written yet; note those that have no counterpart."""
     order = topological(outputs)
     names = {node: f"%{number}" for number, node in enumerate(order)}
     for node in order:
@@ -62,8 +62,6 @@ def write_graph(w: Writer, outputs: Sequence[Node]) -> None:
                 raise CannotWriteError("ONNX has nothing of this kind")
             made = rule(w, node)
         except CannotWriteError as error:
-            refused[f"{format_node(node, names)}: {error}"] = None
+            w.shared.refused[f"{format_node(node, names)}: {error}"] = None
             made = w.op("Identity", [], dims_of(node), node.dtype)
         w.set(node, made)
-    if refused:
-        raise UnsupportedError("what cannot be written as ONNX:\n  " + "\n  ".join(refused))

@@ -2,10 +2,10 @@
 
     zyx.io.onnx.save(net, [x], "net.onnx", dynamic={"x": {0: "batch"}})
 
-The function is run once on stand-ins for the example inputs (`zyx.io.onnx.export.recording`), and each node of its graph
-is written as a few operators (`zyx.io.onnx.export.rules`). Weights are initialisers, by their names in the module. What
-the function assigns to them, as a step of training does, are more outputs, "NAME.new"; such weights are inputs as well,
-whose values in the file hold where none are given.
+The function is run once on stand-ins for the example inputs (`zyx.io.onnx.export.recording`), and each node of its
+graph is written as a few operators (`zyx.io.onnx.export.rules`). Weights are initialisers, by their names in the
+module. What the function assigns to them, as a step of training does, are more outputs, "NAME.new"; such weights are
+inputs as well, whose values in the file hold where none are given.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import onnx
 from onnx import helper, numpy_helper
 
 from zyx.errors import ArgumentError, TransferError, UnsupportedError
+from zyx.io.onnx.export.naming import final_names, inputs_of, name_nodes, needed, renamed
 from zyx.io.onnx.export.recording import Lengths, arguments_of, record
 from zyx.io.onnx.export.rules import write_graph
 from zyx.io.onnx.export.sizes import dims_of
-from zyx.io.onnx.export.writer import Shared, Value, Writer, number_of, renamed
+from zyx.io.onnx.export.writer import Shared, Value, Writer, number_of
 from zyx.version import __version__
 
 if TYPE_CHECKING:
@@ -60,8 +61,8 @@ def save(
         most_bytes_inside: How many bytes of weights the file itself holds at most.
 
     Raises:
-        UnsupportedError: Something has no counterpart in ONNX; the text lists all of it. Or a length is dynamic on which
-            the function depends.
+        UnsupportedError: Something has no counterpart in ONNX; the text lists all of it. Or a length is dynamic, and
+            the function depends on it.
         ArgumentError: `function` is no function, or two inputs have one name.
         DTypeError: An input or output is no tensor.
         DimError: `dynamic` names what is not there.
@@ -87,11 +88,11 @@ def _model(recorded: Recorded, name: str) -> onnx.ModelProto:
     wanted = dict(recorded.outputs)
     for label, node in recorded.assigned.items():
         wanted[_free(f"{label}.new", wanted)] = node
-    complex_ones = [label for label, node in wanted.items() if node.dtype.is_complex]
-    if complex_ones:
-        raise UnsupportedError(f"onnx.save: outputs are complex: {complex_ones}; return zyx.view_as_real(...) of them")
     write_graph(w, list(wanted.values()))
-    outputs = {label: _output(w, node) for label, node in wanted.items()}
+    if shared.refused:
+        raise UnsupportedError("onnx.save: what cannot be written as ONNX:\n  " + "\n  ".join(shared.refused))
+    own = {made for node in w.nodes for made in node.output}
+    outputs = {label: _output(w, node, own) for label, node in wanted.items()}
     return _finished(w, recorded, outputs, name)
 
 
@@ -101,19 +102,22 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return name
 
 
-def _output(w: Writer, node: Node) -> Value:
-    """Return the value of an output, of its own."""
+def _output(w: Writer, node: Node, own: set[str]) -> Value:
+    """Return the value of an output: one that a node gives, and that no other output is; `own` has those left."""
     value = w.value(node)
+    if value.name in own:
+        own.remove(value.name)
+        return value
     return w.op("Identity", [value], value.dims, value.dtype)
 
 
 def _finished(w: Writer, recorded: Recorded, outputs: Mapping[str, Value], name: str) -> onnx.ModelProto:
-    nodes = _needed(w.nodes, [value.name for value in outputs.values()])
-    used = {label for node in nodes for label in _inputs_of(node)}
+    nodes = needed(w.nodes, [value.name for value in outputs.values()])
+    used = {label for node in nodes for label in inputs_of(node)}
     constants = {label: array for label, array in w.shared.constants.items() if label in used}
-    names = _final_names(nodes, constants, outputs, {*recorded.inputs, *recorded.weights})
+    names = final_names(nodes, constants, outputs, {*recorded.inputs, *recorded.weights})
     renamed(nodes, names)
-    _name_nodes(nodes)
+    name_nodes(nodes)
     labels = [*recorded.lengths]
     states = [label for label in recorded.assigned if label in recorded.weights]
     infos = [
@@ -147,63 +151,6 @@ def _info(name: str, dims: Dims, number: int, labels: Sequence[str]) -> onnx.Val
             is_length = size.terms == {product: 1} and len(product) == 1 and factor == 1
             sizes.append(labels[product[0]] if is_length else None)
     return helper.make_tensor_value_info(name, number, sizes)
-
-
-def _inputs_of(node: onnx.NodeProto) -> list[str]:
-    """Return what a node reads, and what graphs in it do."""
-    inner = [a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
-    below = [name for graph in inner for each in graph.node for name in _inputs_of(each)]
-    return [*node.input, *below, *[value.name for graph in inner for value in graph.output]]
-
-
-def _needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> list[onnx.NodeProto]:
-    """Return the nodes that outputs need, in order."""
-    wanted, kept = {*outputs}, []
-    for node in reversed(nodes):
-        if not wanted.isdisjoint(node.output):
-            kept.append(node)
-            wanted.update(_inputs_of(node))
-    return kept[::-1]
-
-
-def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
-    for node in nodes:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _all_nodes(attribute.g.node)
-        yield node
-
-
-def _final_names(
-    nodes: Sequence[onnx.NodeProto], constants: Iterable[str], outputs: Mapping[str, Value], taken: set[str]
-) -> dict[str, str]:
-    """Return a name for each value: that of its operator, numbered."""
-    names = {value.name: label for label, value in outputs.items()}
-    used, counts = {*taken, *outputs}, dict[str, int]()
-
-    def numbered(base: str) -> str:
-        while True:
-            counts[base] = counts.get(base, -1) + 1
-            if (name := f"{base}_{counts[base]}") not in used:
-                used.add(name)
-                return name
-
-    for name in constants:
-        names[name] = numbered("constant")
-    for node in _all_nodes(nodes):
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                for value in attribute.g.input:
-                    names[value.name] = numbered("step")
-        for name in node.output:
-            if name not in names:
-                names[name] = numbered(node.op_type.lower())
-    return names
-
-
-def _name_nodes(nodes: Sequence[onnx.NodeProto]) -> None:
-    for node in _all_nodes(nodes):
-        node.name = f"{node.op_type}:{node.output[0]}"
 
 
 def _write(model: onnx.ModelProto, path: Path, most_bytes_inside: int) -> None:

@@ -1,7 +1,7 @@
 """An ONNX graph that is being written: its nodes, its constants, and what each node of ours has become.
 
-A value is kept *lean*: it has size 1 along axes in which all elements are alike since they were repeated. Most operators
-of ONNX repeat such axes by themselves; `Writer.value` does it for the others.
+A value is kept *lean*: it has size 1 along axes in which all elements are alike since they were repeated. Most
+operators of ONNX repeat such axes by themselves; `Writer.value` does it for the others.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import onnx
 from onnx import helper
 
 from zyx import dtype as dtypes
-from zyx.io.onnx.export.sizes import Dims, dims_of
+from zyx.io.onnx.export.sizes import dims_of
 from zyx.io.onnx.values import NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
     from zyx.dtype import DType, Scalar
     from zyx.graph.node import Node
     from zyx.graph.outline import Length
+    from zyx.io.onnx.export.sizes import Dim, Dims
 
 Array: TypeAlias = "npt.NDArray[Any]"
 
@@ -56,12 +57,14 @@ class Shared:
         constants: Arrays, by the names of their values.
         opset: The least version that has all operators.
         lengths: Of each length that a call gives, the input and the axis where it is found.
+        refused: What has no counterpart, each once.
     """
 
     def __init__(self, lengths: Sequence[tuple[Value, int]] = ()) -> None:
         self.constants: dict[str, Array] = {}
         self.opset = _OPSET
         self.lengths = tuple(lengths)
+        self.refused: dict[str, None] = {}
         self._known: dict[object, Value] = {}
         self._count = 0
 
@@ -81,7 +84,14 @@ class Shared:
 
 
 class Writer:
-    """A graph that is being written; `outer` is the one that it is inside of, of which it may use all values."""
+    """A graph that is being written; `outer` is the one that it is inside of, of which it may use all values.
+
+    Attributes:
+        shared: What it has in common with others.
+        outer: The one around it, if there is one.
+        nodes: Those written so far.
+        loops: The outputs of loops that are written, of which each is a node of ours.
+    """
 
     def __init__(self, shared: Shared, outer: Writer | None = None) -> None:
         self.shared = shared
@@ -91,6 +101,7 @@ class Writer:
         self._made: dict[str, tuple[str, Value, object]] = {}
         self._whole: dict[tuple[str, Dims], Value] = {}
         self._sizes: dict[object, Value] = {}
+        self.loops: dict[object, list[Value]] = {}
 
     # ---- nodes of ours
 
@@ -161,6 +172,18 @@ class Writer:
         made = self.op("Reshape", [x, self._target(dims)], dims, x.dtype)
         self._made[made.name] = ("Reshape", x, None)
         return made
+
+    def trimmed(self, x: Value) -> Value:
+        """Return `x` without axes of size 1 in front that a reshape has put there: operators broadcast without them."""
+        kind, source, _ = self._made.get(x.name, ("", x, None))
+        extra = len(x.dims) - len(source.dims)
+        if kind == "Reshape" and extra > 0 and x.dims == (*[1] * extra, *source.dims):
+            return source
+        return x
+
+    def whole_number(self, size: Dim) -> Value:
+        """Return a size as an int64 without axes."""
+        return self.scalar(size, dtypes.int64) if isinstance(size, int) else self.reshape(self.sizes((size,)), ())
 
     def _target(self, dims: Dims) -> Value:
         """Return a shape to reshape to; -1 stands for the one size that varies, if all others are there."""
@@ -235,15 +258,3 @@ def broadcast(shapes: Sequence[Dims]) -> Dims:
     rank = max([len(dims) for dims in shapes])
     padded = [(1,) * (rank - len(dims)) + dims for dims in shapes]
     return tuple([next((dims[axis] for dims in padded if dims[axis] != 1), 1) for axis in range(rank)])
-
-
-def renamed(nodes: Sequence[onnx.NodeProto], names: Mapping[str, str]) -> None:
-    """Give values of nodes, and of graphs in them, their final names."""
-    for node in nodes:
-        for field in (node.input, node.output):
-            field[:] = [names.get(name, name) for name in field]
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                for value in (*attribute.g.input, *attribute.g.output):
-                    value.name = names.get(value.name, value.name)
-                renamed(attribute.g.node, names)
