@@ -39,13 +39,10 @@ def operand(w: Writer, node: Node) -> Value:
     return w.scalar(node.value, node.dtype) if isinstance(node, n.Const) else w.trimmed(w.lean(node))
 
 
-def through(w: Writer, kind: str, *inputs: Value) -> Value:
-    """Return what an operator gives, computed in the dtype that stands in; bool inputs in front stay as they are."""
-    dtype = inputs[-1].dtype
-    wide = STAND_INS[kind].get(dtype, dtype)
-    given = [value if value.dtype is not dtype else w.cast(value, wide) for value in inputs[:-2]]
-    made = w.like(kind, *given, *[w.cast(value, wide) for value in inputs[-2:]], dtype=wide)
-    return w.cast(made, dtype)
+def through(w: Writer, kind: str, x: Value, y: Value, *before: Value) -> Value:
+    """Return what an operator gives, of two operands in the dtype that stands in, and those before them."""
+    wide = STAND_INS[kind].get(x.dtype, x.dtype)
+    return w.cast(w.like(kind, *before, w.cast(x, wide), w.cast(y, wide), dtype=wide), x.dtype)
 
 
 def _shaped(w: Writer, node: Node, value: Value) -> Value:
@@ -96,7 +93,7 @@ def write_bitcast(w: Writer, node: n.Bitcast) -> Value:
 
 def where(w: Writer, condition: Value, x: Value, y: Value) -> Value:
     """Return x where the condition holds, else y."""
-    return through(w, "Where", condition, x, y)
+    return through(w, "Where", x, y, condition)
 
 
 # ---- one operand

@@ -18,6 +18,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from zyx.errors import ArgumentError, TransferError, UnsupportedError
+from zyx.graph.node import Node
 from zyx.io.onnx.export.naming import final_names, inputs_of, name_nodes, needed, renamed
 from zyx.io.onnx.export.recording import Lengths, arguments_of, record
 from zyx.io.onnx.export.rules import write_graph
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from os import PathLike
 
-    from zyx.graph.node import Node
     from zyx.io.onnx.export.recording import Recorded
     from zyx.io.onnx.export.sizes import Dims
 
@@ -85,9 +85,11 @@ def _model(recorded: Recorded, name: str) -> onnx.ModelProto:
         w.set(leaf, given[label])
     for label, (leaf, _) in recorded.weights.items():
         w.set(leaf, Value(label, dims_of(leaf), leaf.dtype))
-    wanted = dict(recorded.outputs)
+    taken, wanted = {*recorded.inputs, *recorded.weights}, dict[str, Node]()
+    for label, node in recorded.outputs.items():
+        wanted[label if label not in taken else _free(f"{label}.out", {*taken, *wanted})] = node
     for label, node in recorded.assigned.items():
-        wanted[_free(f"{label}.new", wanted)] = node
+        wanted[_free(f"{label}.new", {*taken, *wanted})] = node
     write_graph(w, list(wanted.values()))
     if shared.refused:
         raise UnsupportedError("onnx.save: what cannot be written as ONNX:\n  " + "\n  ".join(shared.refused))
