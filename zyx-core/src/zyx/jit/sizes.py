@@ -83,22 +83,6 @@ class Extent:
             self.place = place_outside() + (f", in {called}," if called else "")
         self.numbers.looked_at |= {_PLACE}
 
-    def limit(self, names: Sequence[str]) -> str:
-        """Return in words to which lengths, of 2 and more, a trace is limited; "" if it is for all."""
-        if self.numbers.looked_at:
-            return f"{self.place or 'the function'} looks at the number itself"
-        for number, name in enumerate(names):
-            if self._low[number] > 2:
-                return f"it is for {name} of {self._low[number]} and more"
-            if self._high[number] < sys.maxsize:
-                return f"it is for {name} up to {self._high[number]}"
-            for excluded in sorted(length for place, length in self._excluded if place == number and length > 1):
-                return f"it is for other {name} than {excluded}"
-        for (size, relation), outcome in self._others.items():
-            if outcome or min(size.terms.values()) < 0:
-                return f"a size of {len(names)} lengths is compared ({size} {relation} is {outcome})"
-        return ""
-
     def number(self, size: Length) -> StandIn:
         """Return what stands in for a size where it is no size, but a number."""
         found = self._given.get(size)

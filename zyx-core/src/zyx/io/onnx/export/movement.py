@@ -11,7 +11,7 @@ from zyx.io.onnx.export.sizes import dims_of, plain, plus, product, times
 from zyx.io.onnx.export.writer import CannotWriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from zyx.dtype import Scalar
     from zyx.graph import node as n
@@ -70,7 +70,7 @@ def write_pad(w: Writer, node: n.Pad) -> Value:
     return pad(w, full_along(w, node.sources[0], axes), widths, node.value)
 
 
-def pad(w: Writer, x: Value, widths: list[tuple[Dim, Dim]], value: Scalar) -> Value:
+def pad(w: Writer, x: Value, widths: Sequence[tuple[Dim, Dim]], value: Scalar) -> Value:
     """Return `x` with widths[axis] = (before, after) more elements, each `value`."""
     wide = _PADDED_AS.get(x.dtype, x.dtype)
     dims = tuple([plus(size, plus(*pair)) for size, pair in zip(x.dims, widths, strict=True)])

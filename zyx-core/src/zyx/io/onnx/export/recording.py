@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 import numpy as np
 
 from zyx import tree
-from zyx.errors import ArgumentError, DimError, DTypeError, UnsupportedError
+from zyx.errors import ArgumentError, DTypeError, UnsupportedError, ZyxError
 from zyx.functions.operands import is_tensor
 from zyx.graph.making import computed_leaf
 from zyx.graph.node import Leaf
 from zyx.graph.walk import topological
+from zyx.io.onnx.export.lengths import FreeExtent
 from zyx.jit.numbers import Numbers
-from zyx.jit.sizes import Extent
 from zyx.pairs import lower
 from zyx.runtime.runtime import current
 from zyx.runtime.tracing import Tracing
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from zyx.graph.node import Node
+    from zyx.io.onnx.export.lengths import Lengths
     from zyx.jit.numbers import Use
-    from zyx.shape import Shape
 
 #: What is part of the function, and no input.
 _SETTINGS: Final = (bool, int, float, str)
-#: Lengths that a function is traced at beside those of the examples: which no other size is likely to be.
-_UNLIKELY: Final = (97, 89, 83, 79, 73, 71)
+#: How often a function is traced for all lengths: one at which it is traced may be another size by chance.
+_TURNS: Final = 2
 
 
 @runtime_checkable
@@ -112,11 +112,11 @@ def arguments_of(function: Callable[..., Any], inputs: object) -> Arguments:
 
 def _names(function: Callable[..., Any], count: int) -> Iterator[str]:
     """Yield a name for each positional argument."""
-    try:
-        parameters = inspect.signature(getattr(function, "forward", function)).parameters.values()
-    except (TypeError, ValueError):  # a builtin has none
-        parameters = {}.values()  # type: ignore[assignment]
     number = 0
+    try:
+        parameters = [*inspect.signature(getattr(function, "forward", function)).parameters.values()]
+    except (TypeError, ValueError):  # a builtin has none
+        parameters = []
     for parameter in parameters:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) and number < count:
             yield parameter.name
@@ -145,70 +145,6 @@ def _taken(value: Any, name: str, found: list[tuple[str, Tensor]]) -> Any:  # no
     return tree.rebuilt(value, [_taken(part, f"{name}.{key}", found) for key, part in inside])
 
 
-# ---- lengths
-
-
-class Lengths:
-    """Which axes of inputs have lengths that a call gives.
-
-    Attributes:
-        names: Their names, by input and axis.
-        numbers: The number of each name.
-        examples: The length of each in the example inputs.
-    """
-
-    def __init__(self, dynamic: Mapping[str, Mapping[int, Any]] | None, tensors: Mapping[str, Tensor]) -> None:
-        """Check what is dynamic.
-
-        Raises:
-            DimError: No input has the name, or not the axis; or axes of one name have different lengths.
-        """
-        self.names: dict[tuple[str, int], str] = {}
-        self.numbers: dict[str, int] = {}
-        self.examples: list[int] = []
-        for given, axes in (dynamic or {}).items():
-            if given not in tensors:
-                raise DimError(
-                    f"onnx.save: dynamic names the input {given!r}; there are {', '.join(tensors) or 'none'}"
-                )
-            shape = tensors[given].shape
-            if not isinstance(axes, dict):
-                raise DimError(
-                    f'onnx.save: dynamic has {{axis: name}} of each input, such as {{{given!r}: {{0: "n"}}}}'
-                )
-            for axis, label in axes.items():
-                name = getattr(label, "name", label)
-                if type(axis) is not int or not -len(shape) <= axis < len(shape):
-                    raise DimError(f"onnx.save: dynamic has axis {axis!r} of {given!r}, whose shape is {tuple(shape)}")
-                if type(name) is not str or not name:
-                    raise DimError(f"onnx.save: the name of axis {axis} of {given!r} is a text or a Dim, not {label!r}")
-                self._add(given, axis % len(shape), name, int(shape[axis]))
-
-    def _add(self, given: str, axis: int, name: str, length: int) -> None:
-        number = self.numbers.setdefault(name, len(self.numbers))
-        if number == len(self.examples):
-            self.examples.append(length)
-        elif self.examples[number] != length:
-            raise DimError(
-                f"onnx.save: {name!r} is {self.examples[number]} in one example input, and {length} along axis {axis} "
-                f"of {given!r}; axes of one name have one length"
-            )
-        self.names[given, axis] = name
-
-    def shapes(self, tensors: Mapping[str, Tensor], extent: Extent) -> list[Shape]:
-        """Return shapes that follow the lengths of `extent`."""
-        from zyx.graph.outline import Length
-
-        def size(name: str, axis: int, given: int) -> int:
-            label = self.names.get((name, axis))
-            return given if label is None else extent.made(Length.of({(self.numbers[label],): 1}))  # type: ignore[no-any-return]
-
-        return [
-            tuple([size(name, axis, number) for axis, number in enumerate(tensor.node.shape)])
-            for name, tensor in tensors.items()
-        ]
-
-
 def record(function: Callable[..., Any], arguments: Arguments, lengths: Lengths) -> Recorded:
     """Return what a function does with arguments.
 
@@ -219,21 +155,25 @@ def record(function: Callable[..., Any], arguments: Arguments, lengths: Lengths)
     """
     if not lengths.examples:
         return _record(function, arguments, lengths, None)
-    unlikely = [size for size in _UNLIKELY if size not in lengths.examples]
-    limit = ""
-    for made_at in (unlikely[: len(lengths.examples)], [size + 30 for size in unlikely[: len(lengths.examples)]]):
-        extent = Extent(made_at, Numbers(frozenset()))
+    limits: list[str] = []
+    for turn in range(_TURNS):
+        extent = FreeExtent(lengths.made_at(turn), Numbers(frozenset()), lengths)
         try:
             found = _record(function, arguments, lengths, extent)
+        except ZyxError as error:
+            error.add_note(f"while it was traced for dynamic lengths, at {extent.described()}")
+            raise
         finally:
-            limit = limit or extent.limit([*lengths.numbers])
+            limits.append(extent.limit())
             extent.is_traced = False
-        if not limit:
+        if not limits[-1]:
             return found
-    raise UnsupportedError(f"onnx.save: the function depends on a length that is to be dynamic: {limit}")
+    raise UnsupportedError(f"onnx.save: the function depends on a length that is to be dynamic: {limits[0]}")
 
 
-def _record(function: Callable[..., Any], arguments: Arguments, lengths: Lengths, extent: Extent | None) -> Recorded:
+def _record(
+    function: Callable[..., Any], arguments: Arguments, lengths: Lengths, extent: FreeExtent | None
+) -> Recorded:
     runtime = current()
     tracing = Tracing(runtime, None if extent is None else lengths.shapes(arguments.tensors, extent))
     with runtime.traced_by(tracing):
@@ -297,10 +237,9 @@ def _take_weights(recorded: Recorded, function: object, tracing: Tracing) -> Non
     numbered = 0
     called: dict[int, str] = {}
     for number in found:
-        name = names.get(number)
-        if name is None:
-            name, numbered = f"tensor_{numbered}", numbered + 1
-        base, count = name, 1
+        base = names.get(number, f"tensor_{numbered}")
+        numbered += number not in names
+        name, count = base, 1
         while name in taken:
             name, count = f"{base}_{count}", count + 1
         taken.add(name)

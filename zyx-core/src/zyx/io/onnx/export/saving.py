@@ -19,8 +19,10 @@ from onnx import helper, numpy_helper
 
 from zyx.errors import ArgumentError, TransferError, UnsupportedError
 from zyx.graph.node import Node
+from zyx.io.onnx.export.formulas import write_use
+from zyx.io.onnx.export.lengths import Lengths
 from zyx.io.onnx.export.naming import final_names, inputs_of, name_nodes, needed, renamed
-from zyx.io.onnx.export.recording import Lengths, arguments_of, record
+from zyx.io.onnx.export.recording import arguments_of, record
 from zyx.io.onnx.export.rules import write_graph
 from zyx.io.onnx.export.sizes import dims_of
 from zyx.io.onnx.export.writer import Shared, Value, Writer, number_of
@@ -85,6 +87,8 @@ def _model(recorded: Recorded, name: str) -> onnx.ModelProto:
         w.set(leaf, given[label])
     for label, (leaf, _) in recorded.weights.items():
         w.set(leaf, Value(label, dims_of(leaf), leaf.dtype))
+    for use in recorded.uses:
+        w.set(use.leaf, write_use(w, use))
     taken, wanted = {*recorded.inputs, *recorded.weights}, dict[str, Node]()
     for label, node in recorded.outputs.items():
         wanted[label if label not in taken else _free(f"{label}.out", {*taken, *wanted})] = node

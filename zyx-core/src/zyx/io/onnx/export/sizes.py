@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zyx.graph.outline import Length
 
@@ -17,13 +16,13 @@ Dim: TypeAlias = int | Length
 Dims: TypeAlias = tuple[Dim, ...]
 
 
-def plain(size: int | Length | object) -> Dim:
-    """Return a size of a node, which may stand for a length (`zyx.jit.sizes`)."""
+def plain(size: Any) -> Dim:  # noqa: ANN401  # an int, a length, or what stands for one (`zyx.jit.sizes`)
+    """Return a size of a node."""
     if type(size) is int:
         return size
     length = size if isinstance(size, Length) else getattr(size, "size", None)
     if not isinstance(length, Length):
-        return int(size)  # type: ignore[call-overload,no-any-return]  # a bool, or an int of a class of its own
+        return int(size)  # of a class of its own
     return length if length.varies else length.terms.get((), 0)
 
 
@@ -34,7 +33,10 @@ def dims_of(node: Node) -> Dims:
 
 def product(sizes: Iterable[Dim]) -> Dim:
     """Return the product of sizes."""
-    return reduce(times, sizes, 1)
+    found: Dim = 1
+    for size in sizes:
+        found = times(found, size)
+    return found
 
 
 def times(x: Dim, y: Dim) -> Dim:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx import dtype as dtypes
 from zyx.graph import node as n
-from zyx.io.onnx.export.sizes import dims_of, product
+from zyx.io.onnx.export.sizes import dims_of, minus, plus, product, times
 from zyx.ops import ReduceOp
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class _Windows(NamedTuple):
 def windows_of(node: Node, count: int) -> _Windows | None:
     """Return of what a node is the windows, ``(.., places, window)`` with `count` axes each; None if it is none."""
     strides, dilations = [1] * count, [1] * count
-    first = node.ndim - 2 * count
+    first, dims = node.ndim - 2 * count, dims_of(node)
     while isinstance(node, n.Slide) and node.window == node.axis + count and node.axis >= first:
         strides[node.axis - first], dilations[node.axis - first] = node.stride, node.dilation
         (node,) = node.sources
@@ -40,7 +41,13 @@ def windows_of(node: Node, count: int) -> _Windows | None:
         node = below
     if not isinstance(node, n.Reshape) or dims_of(node) != (*dims_of(node.sources[0]), *[1] * count):
         return None
-    return _Windows(node.sources[0], tuple(strides), tuple(dilations))
+    (source,) = node.sources
+    for axis, (stride, dilation) in enumerate(zip(strides, dilations, strict=True), first):
+        rest = minus(minus(dims_of(source)[axis], times(dilation, minus(dims[axis + count], 1))), 1)
+        places = rest // stride if isinstance(rest, int) else rest if stride == 1 else None
+        if places is None or dims[axis] != plus(places, 1):
+            return None  # there are fewer windows than there could be
+    return _Windows(source, tuple(strides), tuple(dilations))
 
 
 def _unexpanded(node: Node) -> Node:
@@ -93,8 +100,8 @@ def pooling(w: Writer, node: n.Reduce) -> Value | None:
     """Write the greatest or the sum of each window of ``(N, C, n1, .., nk)``; None for all else."""
     (source,) = node.sources
     full, count = dims_of(source), (node.ndim - 2) // 2
-    extents = full[2 + count :]
-    if node.ndim != 2 + 2 * count or not 1 <= count <= 3 or node.dtype not in _POOLED:
+    extents = [size for size in full[2 + count :] if isinstance(size, int)]
+    if node.ndim != 2 + 2 * count or not 1 <= count <= 3 or len(extents) < count or node.dtype not in _POOLED:
         return None
     if node.op not in (ReduceOp.MAX, ReduceOp.SUM) or not isinstance(source, n.Slide):
         return None
@@ -103,14 +110,13 @@ def pooling(w: Writer, node: n.Reduce) -> Value | None:
         return None
     is_sum = node.op is ReduceOp.SUM
     made_of, pads = _padded(found.source, 0.0 if is_sum else node.dtype.min, count)
-    reach = [step * (extent - 1) for step, extent in zip(found.dilations, extents, strict=True)]  # type: ignore[operator]
-    if any([width > most for width, most in zip(pads, (*reach, *reach), strict=True)]):
-        return None  # a window may lie in the margin
-    settings = {"strides": found.strides, "dilations": found.dilations, "kernel_shape": extents, "pads": pads}
+    if any([width >= extent for width, extent in zip(pads, (*extents, *extents), strict=True)]):
+        return None  # runtimes refuse that
+    settings: dict[str, object] = {"strides": found.strides, "dilations": found.dilations, "kernel_shape": extents}
     kind = "AveragePool" if is_sum else "MaxPool"
     if is_sum:
         settings["count_include_pad"] = 1
-    made = w.op(kind, [w.value(made_of)], full[: 2 + count], node.dtype, **settings)
+    made = w.op(kind, [w.value(made_of)], full[: 2 + count], node.dtype, pads=pads, **settings)
     if is_sum:
-        made = w.like("Mul", made, w.scalar(product(extents), node.dtype))
+        made = w.like("Mul", made, w.scalar(prod(extents), node.dtype))
     return w.reshape(made, dims_of(node))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zyx.io.onnx.export.sizes import Dim, Dims
 
 Array: TypeAlias = "npt.NDArray[Any]"
+Attribute: TypeAlias = Any  # whatever `onnx.helper.make_attribute` takes
 
 #: The version of the operators, and the versions of those that came later.
 _OPSET: Final = 21
@@ -47,7 +48,7 @@ class CannotWriteError(Exception):
 
 def number_of(dtype: DType) -> int:
     """Return ONNX's number of a dtype."""
-    return NUMBERS[dtype.numpy]
+    return int(NUMBERS[dtype.numpy])
 
 
 class Shared:
@@ -127,12 +128,12 @@ class Writer:
 
     # ---- operators
 
-    def op(self, kind: str, inputs: Sequence[Value | None], dims: Dims, dtype: DType, **attributes: object) -> Value:
+    def op(self, kind: str, inputs: Sequence[Value | None], dims: Dims, dtype: DType, **attributes: Attribute) -> Value:
         """Return the output of a new node."""
         return self.several(kind, inputs, [(dims, dtype)], **attributes)[0]
 
     def several(
-        self, kind: str, inputs: Sequence[Value | None], outputs: Sequence[tuple[Dims, DType]], **attributes: object
+        self, kind: str, inputs: Sequence[Value | None], outputs: Sequence[tuple[Dims, DType]], **attributes: Attribute
     ) -> list[Value]:
         """Return the outputs of a new node."""
         self.shared.opset = max(self.shared.opset, _SINCE.get(kind, 0))
@@ -141,12 +142,12 @@ class Writer:
         self.nodes.append(helper.make_node(kind, names, [value.name for value in made], **attributes))
         return made
 
-    def like(self, kind: str, *inputs: Value, dtype: DType | None = None, **attributes: object) -> Value:
+    def like(self, kind: str, *inputs: Value, dtype: DType | None = None, **attributes: Attribute) -> Value:
         """Return the output of an operator that works element by element, of the first input's dtype."""
         dims = broadcast([value.dims for value in inputs])
         return self.op(kind, inputs, dims, dtype or inputs[0].dtype, **attributes)
 
-    def constant(self, array: Array | Sequence[int], dtype: DType = dtypes.int64) -> Value:
+    def constant(self, array: Array | Sequence[float], dtype: DType = dtypes.int64) -> Value:
         """Return the value of an array."""
         return self.shared.constant(np.asarray(array), dtype)
 
@@ -187,9 +188,8 @@ class Writer:
 
     def _target(self, dims: Dims) -> Value:
         """Return a shape to reshape to; -1 stands for the one size that varies, if all others are there."""
-        varying = [axis for axis, size in enumerate(dims) if not isinstance(size, int)]
-        if len(varying) == 1 and 0 not in dims:
-            return self.constant([-1 if axis == varying[0] else int(size) for axis, size in enumerate(dims)])  # type: ignore[call-overload]
+        if sum([not isinstance(size, int) for size in dims]) == 1 and 0 not in dims:
+            return self.constant([size if isinstance(size, int) else -1 for size in dims])
         return self.sizes(dims)
 
     def transpose(self, x: Value, order: Sequence[int]) -> Value:
@@ -245,6 +245,10 @@ class Writer:
             assert total is not None
             self._sizes[size] = total
         return self._sizes[size]
+
+    def length(self, number: int) -> Value:
+        """Return a length that a call gives, as an int64 without axes."""
+        return self.reshape(self._given(number), ())
 
     def _given(self, number: int) -> Value:
         if number not in self._sizes:
