@@ -43,7 +43,7 @@ def write_reduce(w: Writer, node: n.Reduce) -> Value:
     op, dtype = node.op, node.dtype
     if dtype.is_bool:
         op = {ReduceOp.OR: ReduceOp.MAX, ReduceOp.AND: ReduceOp.MIN}.get(op, op)
-    if op not in _KINDS and not dtype.is_bool:
+    if (op not in _KINDS and not dtype.is_bool) or (op is ReduceOp.PROD and dtype.is_integer):  # which wraps
         return _by_halves(w, op, x, node.axes)
     wide, is_turned = _WIDE.get(dtype, dtype), dtype is dtypes.uint64 and op in (ReduceOp.MAX, ReduceOp.MIN)
     if is_turned:  # int64 has the order of uint64 once the highest bit is the other one
@@ -58,7 +58,7 @@ def write_reduce(w: Writer, node: n.Reduce) -> Value:
 
 
 def _by_halves(w: Writer, op: ReduceOp, x: Value, axes: tuple[int, ...]) -> Value:
-    """Return bits combined, one half of what is left with the other."""
+    """Return integers combined, one half of what is left with the other."""
     for axis in axes:
         while x.dims[axis] != 1:
             size = x.dims[axis]

@@ -130,7 +130,7 @@ def _taken(value: Any, name: str, found: list[tuple[str, Tensor]]) -> Any:  # no
         tensor = value if is_tensor(value) else Tensor(value)
         if tensor.dtype.is_complex:
             raise DTypeError(
-                f"onnx.save: input {name!r} is {tensor.dtype}; give the two parts, as zyx.view_as_real does"
+                f"onnx.save: input {name!r} is {tensor.dtype}; give its two parts, as zyx.view_as_real does"
             )
         found.append((name, tensor))
         return tensor

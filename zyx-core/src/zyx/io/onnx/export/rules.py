@@ -50,7 +50,10 @@ RULES: Final[dict[type[Node], Rule]] = {
 
 
 def write_graph(w: Writer, outputs: Sequence[Node]) -> None:
-    """Write all nodes that `outputs` need and that are not written yet; note those that have no counterpart."""
+    """Write all nodes that `outputs` need and that are not written yet; note those that have no counterpart.
+
+    That of a convolution, for one, is no matter: what it is made of is not needed.
+    """
     order = topological(outputs)
     names = {node: f"%{number}" for number, node in enumerate(order)}
     for node in order:
@@ -62,6 +65,6 @@ def write_graph(w: Writer, outputs: Sequence[Node]) -> None:
                 raise CannotWriteError("ONNX has nothing of this kind")
             made = rule(w, node)
         except CannotWriteError as error:
-            w.shared.refused[f"{format_node(node, names)}: {error}"] = None
             made = w.op("Identity", [], dims_of(node), node.dtype)
+            w.shared.refused[made.name] = f"{format_node(node, names)}: {error}"
         w.set(node, made)

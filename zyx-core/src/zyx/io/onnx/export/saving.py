@@ -21,7 +21,7 @@ from zyx.errors import ArgumentError, TransferError, UnsupportedError
 from zyx.graph.node import Node
 from zyx.io.onnx.export.formulas import write_use
 from zyx.io.onnx.export.lengths import Lengths
-from zyx.io.onnx.export.naming import final_names, inputs_of, name_nodes, needed, renamed
+from zyx.io.onnx.export.naming import all_nodes, final_names, inputs_of, name_nodes, needed, renamed
 from zyx.io.onnx.export.recording import arguments_of, record
 from zyx.io.onnx.export.rules import write_graph
 from zyx.io.onnx.export.sizes import dims_of
@@ -95,8 +95,6 @@ def _model(recorded: Recorded, name: str) -> onnx.ModelProto:
     for label, node in recorded.assigned.items():
         wanted[_free(f"{label}.new", {*taken, *wanted})] = node
     write_graph(w, list(wanted.values()))
-    if shared.refused:
-        raise UnsupportedError("onnx.save: what cannot be written as ONNX:\n  " + "\n  ".join(shared.refused))
     own = {made for node in w.nodes for made in node.output}
     outputs = {label: _output(w, node, own) for label, node in wanted.items()}
     return _finished(w, recorded, outputs, name)
@@ -119,6 +117,9 @@ def _output(w: Writer, node: Node, own: set[str]) -> Value:
 
 def _finished(w: Writer, recorded: Recorded, outputs: Mapping[str, Value], name: str) -> onnx.ModelProto:
     nodes = needed(w.nodes, [value.name for value in outputs.values()])
+    refused = [w.shared.refused[made] for node in all_nodes(nodes) for made in node.output if made in w.shared.refused]
+    if refused:
+        raise UnsupportedError("onnx.save: what cannot be written as ONNX:\n  " + "\n  ".join(refused))
     used = {label for node in nodes for label in inputs_of(node)}
     constants = {label: array for label, array in w.shared.constants.items() if label in used}
     names = final_names(nodes, constants, outputs, {*recorded.inputs, *recorded.weights})

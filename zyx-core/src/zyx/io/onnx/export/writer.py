@@ -58,14 +58,14 @@ class Shared:
         constants: Arrays, by the names of their values.
         opset: The least version that has all operators.
         lengths: Of each length that a call gives, the input and the axis where it is found.
-        refused: What has no counterpart, each once.
+        refused: By the values that stand in for them, why nodes could not be written.
     """
 
     def __init__(self, lengths: Sequence[tuple[Value, int]] = ()) -> None:
         self.constants: dict[str, Array] = {}
         self.opset = _OPSET
         self.lengths = tuple(lengths)
-        self.refused: dict[str, None] = {}
+        self.refused: dict[str, str] = {}
         self._known: dict[object, Value] = {}
         self._count = 0
 
