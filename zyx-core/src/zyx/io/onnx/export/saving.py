@@ -10,14 +10,14 @@ inputs as well, whose values in the file hold where none are given.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import onnx
 from onnx import helper, numpy_helper
+from onnx.external_data_helper import set_external_data
 
-from zyx.errors import ArgumentError, TransferError, UnsupportedError
+from zyx.errors import ArgumentError, UnsupportedError
 from zyx.graph.node import Node
 from zyx.io.onnx.export.formulas import write_use
 from zyx.io.onnx.export.lengths import Lengths
@@ -26,6 +26,7 @@ from zyx.io.onnx.export.recording import arguments_of, record
 from zyx.io.onnx.export.rules import write_graph
 from zyx.io.onnx.export.sizes import dims_of
 from zyx.io.onnx.export.writer import Shared, Value, Writer, number_of
+from zyx.io.replacing import replacing
 from zyx.version import __version__
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 MOST_BYTES_INSIDE: Final = (1 << 31) - (1 << 24)
 #: Weights that are smaller stay in the file: they are shapes and settings.
 _LEAST_OUTSIDE: Final = 1024
+#: Where weights begin there, so that readers may map them: multiples of a page.
+_ALIGNMENT: Final = 4096
 #: The version of the format that came with each version of the operators, newest first.
 _FORMATS: Final = ((26, 13), (25, 12), (23, 11), (21, 10))
 
@@ -51,7 +54,7 @@ def save(
     dynamic: Mapping[str, Mapping[int, Any]] | None = None,
     most_bytes_inside: int = MOST_BYTES_INSIDE,
 ) -> onnx.ModelProto:
-    """Write what `function` computes to a file, and return the network as a message, with all weights in it.
+    """Write what `function` computes to a file, and return the network as the message that is in it.
 
     Args:
         function: A function of tensors, or a module, in the mode that it is in.
@@ -162,17 +165,20 @@ def _info(name: str, dims: Dims, number: int, labels: Sequence[str]) -> onnx.Val
 
 def _write(model: onnx.ModelProto, path: Path, most_bytes_inside: int) -> None:
     size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
-    try:
-        if size <= most_bytes_inside:
-            onnx.save_model(model, os.fspath(path))
-            return
-        written = onnx.ModelProto()
-        written.CopyFrom(model)
+    if size > most_bytes_inside:
         place = f"{path.name}.data"
-        (path.parent / place).unlink(missing_ok=True)  # it would be appended to
-        onnx.save_model(
-            written, os.fspath(path), save_as_external_data=True, all_tensors_to_one_file=True, location=place,
-            size_threshold=_LEAST_OUTSIDE,
-        )  # fmt: skip
-    except OSError as error:
-        raise TransferError(f"{path} cannot be written: {error}") from error
+        with replacing(path.with_name(place)) as temporary, temporary.open("wb") as file:
+            _move_outside(model, file, place)
+    with replacing(path) as temporary:
+        temporary.write_bytes(model.SerializeToString(deterministic=True))
+
+
+def _move_outside(model: onnx.ModelProto, file: BinaryIO, place: str) -> None:
+    """Write weights to `file`, and say in the message that they are in the file `place` beside it."""
+    for tensor in model.graph.initializer:
+        raw = tensor.raw_data
+        if len(raw) >= _LEAST_OUTSIDE:
+            file.write(bytes(-file.tell() % _ALIGNMENT))
+            set_external_data(tensor, place, offset=file.tell(), length=len(raw))
+            tensor.ClearField("raw_data")
+            file.write(raw)
