@@ -166,7 +166,7 @@ def resolve_reshape(shape: Shape, wanted: Sequence[int]) -> Shape:
         if known == 0 or size % known:
             raise ShapeError(f"cannot reshape {shape} ({size} elements) to {target}: {size} is no multiple of {known}")
         target = tuple(size // known if n == -1 else n for n in target)
-    if target and min(target) < 0:
+    if any([size < 0 for size in target]):  # one by one, as above
         raise ShapeError(f"negative size in shape {target}")
     if size_of(target) != size:
         raise ShapeError(f"cannot reshape {shape} ({size} elements) to {target} ({size_of(target)} elements)")

@@ -6,7 +6,7 @@ The function and its constants are those of Salmon, Moraes, Dror and Shaw, "Para
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from zyx import dtype as dtypes
 from zyx.ops import BinaryOp
@@ -15,15 +15,34 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType
-    from zyx.ir.expr import Expr
-    from zyx.ir.pool import Pool
+
+T = TypeVar("T")
 
 _ROTATIONS: Final = (13, 15, 26, 6, 17, 29, 16, 24)
 _PARITY: Final = 0x1BD11BDA
 _ROUNDS: Final = 20
 
 
-def random_word(pool: Pool, state: Sequence[Expr], position: Expr, dtype: DType) -> Expr:
+class Arithmetic(Protocol[T]):
+    """What makes expressions: `zyx.ir.pool.Pool`, or what writes them down otherwise."""
+
+    def binary(self, op: BinaryOp, lhs: T, rhs: T, /) -> T:
+        """Return `op` of two expressions."""
+
+    def literal(self, value: int, dtype: DType, /) -> T:
+        """Return a number."""
+
+    def convert(self, x: T, dtype: DType, /) -> T:
+        """Return an expression in another dtype; integers wrap."""
+
+    def modulo(self, x: T, number: int, /) -> T:
+        """Return the rest of an index that is not negative."""
+
+    def divide(self, x: T, number: int, /) -> T:
+        """Return the quotient of an index that is not negative, rounded down."""
+
+
+def random_word(pool: Arithmetic[T], state: Sequence[T], position: T, dtype: DType) -> T:
     """Return the random word of `dtype` (uint32 or uint64) at an index `position`, >= 0, of a stream.
 
     Args:
@@ -34,7 +53,7 @@ def random_word(pool: Pool, state: Sequence[Expr], position: Expr, dtype: DType)
     """
     u32 = dtypes.uint32
 
-    def add(x: Expr, y: Expr) -> Expr:
+    def add(x: T, y: T) -> T:
         return pool.binary(BinaryOp.ADD, x, y)
 
     low = pool.convert(pool.modulo(position, 1 << 32), u32)
@@ -49,13 +68,13 @@ def random_word(pool: Pool, state: Sequence[Expr], position: Expr, dtype: DType)
     return pool.binary(BinaryOp.OR, pool.convert(first, dtypes.uint64), shifted)
 
 
-def threefry(pool: Pool, key0: Expr, key1: Expr, x0: Expr, x1: Expr) -> tuple[Expr, Expr]:
+def threefry(pool: Arithmetic[T], key0: T, key1: T, x0: T, x1: T) -> tuple[T, T]:
     """Return the block that counter words `x0`, `x1` have under a key; all are uint32."""
 
-    def literal(value: int) -> Expr:
+    def literal(value: int) -> T:
         return pool.literal(value, dtypes.uint32)
 
-    def op(operation: BinaryOp, x: Expr, y: Expr) -> Expr:
+    def op(operation: BinaryOp, x: T, y: T) -> T:
         return pool.binary(operation, x, y)
 
     parity = op(BinaryOp.XOR, op(BinaryOp.XOR, key0, key1), literal(_PARITY))

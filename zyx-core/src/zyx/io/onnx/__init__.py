@@ -14,6 +14,7 @@ if find_spec("onnx") is None:
     raise PackageMissingError("zyx.io.onnx needs the package onnx: pip install 'zyx-core[onnx]'", name="onnx")
 
 # isort: split
+from zyx.io.onnx.export.saving import save
 from zyx.io.onnx.model import OnnxModel, ValueInfo, load
 
-__all__ = ["OnnxModel", "ValueInfo", "load"]
+__all__ = ["OnnxModel", "ValueInfo", "load", "save"]
