@@ -16,6 +16,7 @@ from onnx import AttributeProto, FunctionProto, helper
 
 from zyx.errors import FormatError, UnsupportedError, ZyxError
 from zyx.functions.operands import is_tensor
+from zyx.io.onnx.lengths import looked_at, settled
 from zyx.io.onnx.node import NodeCall, attributes_of, dense, schema_of
 from zyx.io.onnx.registry import domain_of, table
 from zyx.io.onnx.values import NUMBERS, dtype_of, to_host, to_tensor
@@ -168,6 +169,8 @@ def call_operator(operator: Operator, call: NodeCall, inputs: list[Value]) -> tu
         if call.version < version and name in call.attributes:
             inputs += [None] * (number + 1 - len(inputs))
             inputs[number] = np.asarray(call.attributes[name])
+    if not operator.sizes:
+        inputs = [looked_at(value) for value in inputs]
     if not operator.raw:
         data = [number for number, value in enumerate(inputs) if number not in operator.reads and value is not None]
         for number in operator.reads:
@@ -177,7 +180,8 @@ def call_operator(operator: Operator, call: NodeCall, inputs: list[Value]) -> tu
             for number in data:
                 inputs[number] = to_tensor(inputs[number], call.device)
     result = operator.function(call, *inputs)
-    return result if isinstance(result, tuple) else (result,)
+    results = result if isinstance(result, tuple) else (result,)
+    return tuple([settled(value) for value in results]) if operator.sizes else results
 
 
 def call_function(function: FunctionProto, node: NodeProto, inputs: Sequence[Value], scope: Scope) -> tuple[Value, ...]:
