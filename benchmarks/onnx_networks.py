@@ -62,7 +62,7 @@ def drawn(session: Any, unknown: Callable[[str, int, int], int]) -> dict[str, An
         ]
         dtype = np.dtype(_TYPES[given.type.removeprefix("tensor(").removesuffix(")")])
         if dtype.kind == "f":
-            arrays[given.name] = (random.standard_normal(shape) * 0.1).astype(dtype)
+            arrays[given.name] = np.asarray(random.standard_normal(shape) * 0.1, dtype)
         elif not shape:
             arrays[given.name] = np.array(16_000, dtype)  # a rate, of what takes sounds
         else:

@@ -202,24 +202,28 @@ class OnnxModel:
 
     def run(self, inputs: Mapping[str, object]) -> dict[str, Any]:
         """Compute the outputs by name; `inputs` by name, as for a call."""
-        sizes: dict[str, int] = {}
         given: dict[str, Value] = {}
         for described in self._all_inputs:
             name = described.name
             if name in inputs:
                 dtype = described.numpy_dtype if described.kind == "tensor" else None
                 given[name] = from_caller(inputs[name], dtype, self._device)
-                described.check(given[name], sizes)
             elif name not in self._constants and name not in self._weights:
                 if described.kind != "optional":
                     raise DTypeError(f"input {name!r} is missing; there are {self._names()}")
                 given[name] = None
-        names = tuple(given)
+        names, values = tuple(given), tuple(given.values())
         recording = self._recordings.get(names)
         if recording is None:
             recording = self._recordings[names] = Recording(self._compute, names)
-        results = recording(self, tuple(given.values()), self._weights.values())
-        return {described.name: value for described, value in zip(self.outputs, results, strict=True)}
+        if not recording.knows(values):
+            sizes: dict[str, int] = {}
+            for described in self._all_inputs:
+                if described.name in inputs:
+                    described.check(given[described.name], sizes)
+            recording.learn(values)
+        results = recording(self, values, self._weights.values())
+        return dict(zip([described.name for described in self.outputs], results, strict=True))
 
     def _compute(self, names: Sequence[str], inputs: Sequence[Value]) -> tuple[Value, ...]:
         """Compute the outputs in order, node by node."""

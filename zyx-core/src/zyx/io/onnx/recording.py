@@ -49,11 +49,27 @@ class Recording:
         self._names = names
         self._jit = Jit(network)
         self._reads_values = False
+        self._latest: tuple[tuple[Any, Any], ...] = ()
+
+    def knows(self, inputs: Sequence[Value]) -> bool:
+        """Whether inputs are of the dtypes and shapes of the call before."""
+        latest = self._latest
+        if not latest or len(latest) != len(inputs) or current().traces:  # sizes that vary are not to be compared
+            return False
+        for value, (dtype, shape) in zip(inputs, latest, strict=True):
+            if not is_tensor(value) or value.shape != shape or value.dtype != dtype:
+                return False
+        return True
+
+    def learn(self, inputs: Sequence[Value]) -> None:
+        """Note what `knows` compares with, if all of them are tensors."""
+        are_tensors = not current().traces and all(map(is_tensor, inputs))
+        self._latest = tuple([(value.dtype, value.shape) for value in inputs]) if are_tensors else ()
 
     def __call__(self, model: object, inputs: Sequence[Value], weights: Iterable[Tensor]) -> tuple[Value, ...]:
         """Compute the outputs; `model` is the object of the method."""
         given = None if self._reads_values else [_leaving(value) for value in inputs]
-        if given is None or not _is_taken(given) or _has_gradients([*_tensors_in(inputs), *weights]):
+        if given is None or not all(map(_is_taken, given)) or _has_gradients(inputs, weights):
             return self._eager(model, self._names, inputs)  # type: ignore[no-any-return]
         try:
             return self._jit(*given)  # type: ignore[no-any-return]
@@ -67,6 +83,7 @@ class Recording:
 
 
 def _is_taken(given: object) -> bool:
+    """Whether a trace takes it: no array of the host."""
     return all(map(_is_taken, given)) if isinstance(given, list) else not isinstance(given, np.ndarray)
 
 
@@ -78,17 +95,21 @@ def _tensors_in(values: Sequence[Value]) -> Iterator[Tensor]:
             yield value
 
 
-def _has_gradients(tensors: Sequence[Tensor]) -> bool:
+def _has_gradients(inputs: Sequence[Value], weights: Iterable[Tensor]) -> bool:
     """Whether `backward` is to pass what is computed of these, which needs its history."""
     observers = current().observers
-    return bool(observers.leaves) and is_grad_enabled() and bool(observers.marks_of(tensors))
+    if not observers.leaves or not is_grad_enabled():
+        return False
+    return bool(observers.marks_of([*_tensors_in(inputs), *weights]))
 
 
 def _leaving(value: Value) -> object:
     """Return what a trace is given for an input: one number of the host by its bytes, which count by their values."""
+    if value is None or is_tensor(value):
+        return value
     if isinstance(value, list):
         return [_leaving(item) for item in value]
-    if value is None or is_tensor(value) or value.ndim or value.dtype.hasobject:
+    if value.ndim or value.dtype.hasobject:
         return value
     return (value.dtype.name, value.tobytes())
 
