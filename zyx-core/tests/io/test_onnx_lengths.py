@@ -268,3 +268,14 @@ def test_arithmetic_of_sizes_is_traced_once_for_all(name):
         x = drawn(n, 3, 4)
         np.testing.assert_array_equal(jitted(zyx.Tensor(x)).numpy(), 2 * meaning(x))
     assert [isinstance(trace, Lengthy) for trace in jitted.traces] == [False, False, True]
+
+
+def test_floats_that_are_only_read_stay_on_the_host(planned):
+    nodes = [node("Identity", ["scales"], ["same"]), node("Resize", ["x", "", "same"], ["y"], mode="nearest")]
+    proto = network(nodes, {"x": ["n", 1, 2]}, {"y": None}, {"scales": np.array([1, 1, 2], np.float32)})
+    model = zyx.io.onnx.load(proto)
+    assert not model.parameters()
+    for n in (1, 1, 3):
+        x = drawn(n, 1, 2)
+        assert np.array_equal(model(x).numpy(), x.repeat(2, 2))
+    assert len(planned) == 2

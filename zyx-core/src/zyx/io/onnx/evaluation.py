@@ -115,6 +115,33 @@ def _reads(node: NodeProto) -> Iterator[str]:
             yield from (output.name for output in graph.output)
 
 
+def only_read(graph: GraphProto, functions: Mapping[tuple[str, str, str], FunctionProto]) -> frozenset[str]:
+    """Return the names of a graph that operators take as arrays of the host alone, such as the scales of a `Resize`."""
+    read: set[str] = set()
+    computed = {output.name for output in graph.output}
+    passed: list[tuple[str, str]] = []
+
+    def look(nodes: Sequence[NodeProto]) -> None:
+        for node in nodes:
+            domain = domain_of(node.domain)
+            own = None if (domain, node.op_type, node.overload) in functions else table().get((domain, node.op_type))
+            for number, name in enumerate(node.input):
+                if node.op_type == "Identity" and not domain:
+                    passed.append((name, node.output[0]))
+                else:
+                    (computed if own is None or number not in own.reads else read).add(name)
+            for attribute in node.attribute:
+                for inner in [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs:
+                    look(inner.node)
+                    computed.update(output.name for output in inner.output)
+
+    look(graph.node)
+    for name, other in reversed(passed):  # those that are made last first
+        read |= {name} if other in read else set()
+        computed |= {name} if other in computed else set()
+    return frozenset(read - computed)
+
+
 def _named(name: str, scope: Scope, what: str) -> Value:
     try:
         return scope.values[name]

@@ -25,7 +25,7 @@ from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, StateError, TransferError, UnsupportedError
 from zyx.functions.operands import is_tensor
 from zyx.io.onnx.description import ValueInfo, describe_value
-from zyx.io.onnx.evaluation import Scope, evaluate, expansion
+from zyx.io.onnx.evaluation import Scope, evaluate, expansion, only_read
 from zyx.io.onnx.node import schema_of
 from zyx.io.onnx.recording import Recording
 from zyx.io.onnx.registry import domain_of, table
@@ -158,27 +158,27 @@ class OnnxModel:
             if tensor.data_location == onnx.TensorProto.EXTERNAL
         )
         _check_size(total, limit_bytes, "external data")
+        read = only_read(graph, self._functions)
         for tensor in graph.initializer:
-            self._take(tensor.name, read_tensor(tensor, self._folder), is_constant=False)
+            self._take(tensor.name, read_tensor(tensor, self._folder), on_host=tensor.name in read)
         left = []
         for node in graph.node:
             value = _constant(node)
             if value is None:
                 left.append(node)
             else:
-                self._take(node.output[0], read_tensor(value, self._folder), is_constant=True)
+                array = read_tensor(value, self._folder)
+                self._take(node.output[0], array, on_host=array.size == 1 or node.output[0] in read)
         del graph.initializer[:]
         kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in left]
         del graph.node[:]
         graph.node.extend(kept)
 
-    def _take(self, name: str, array: Array, *, is_constant: bool) -> None:
+    def _take(self, name: str, array: Array, *, on_host: bool) -> None:
         dtype = device_dtype(array.dtype)
-        if dtype is None:
+        if dtype is None or (dtype.is_inexact and not (array.ndim and array.size)):
             on_host = True
-        elif dtype.is_inexact:
-            on_host = not array.ndim or (is_constant and array.size == 1)
-        else:
+        elif not dtype.is_inexact:
             on_host = array.size <= _MOST_ON_HOST
         if on_host:
             self._constants[name] = array
