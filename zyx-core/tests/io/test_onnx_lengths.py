@@ -279,3 +279,9 @@ def test_floats_that_are_only_read_stay_on_the_host(planned):
         x = drawn(n, 1, 2)
         assert np.array_equal(model(x).numpy(), x.repeat(2, 2))
     assert len(planned) == 2
+
+
+def test_windows_without_a_place_give_nothing():
+    nodes = [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2])]
+    model = zyx.io.onnx.load(network(nodes, {"x": [1, 2, "h", "w"]}, {"y": None}, {}))
+    assert model(drawn(1, 2, 1, 8)).shape == (1, 2, 0, 4)
