@@ -166,8 +166,9 @@ def resolve_reshape(shape: Shape, wanted: Sequence[int]) -> Shape:
         if known == 0 or size % known:
             raise ShapeError(f"cannot reshape {shape} ({size} elements) to {target}: {size} is no multiple of {known}")
         target = tuple(size // known if n == -1 else n for n in target)
-    if any([size < 0 for size in target]):  # one by one, as above
-        raise ShapeError(f"negative size in shape {target}")
+    for n in target:  # not of the least one: a size that varies would be compared with others
+        if n < 0:
+            raise ShapeError(f"negative size in shape {target}")
     if size_of(target) != size:
         raise ShapeError(f"cannot reshape {shape} ({size} elements) to {target} ({size_of(target)} elements)")
     return target

@@ -57,9 +57,8 @@ def test_all_inputs_may_lie_in_one_file(run, model, tmp_path):
     assert text.splitlines()[1].split()[-3:] == ["6", "7.5", "9"]
 
 
-@pytest.mark.parametrize("how", [[], ["--eager"]])
-def test_inputs_are_drawn_and_calls_are_timed(run, model, how):
-    text = run(model, "--random", "--size", "batch=5", "--time", 3, *how)
+def test_inputs_are_drawn_and_calls_are_timed(run, model):
+    text = run(model, "--random", "--size", "batch=5", "--time", 3)
     assert "5 x 2" in text
     assert "of 3 more the median" in text
 
@@ -82,7 +81,7 @@ def test_the_package_that_is_missing_is_named(run, tmp_path, monkeypatch):
     assert "pip install 'zyx-core[onnx]'" in run(tmp_path / "m.onnx", status=1)
 
 
-def test_a_network_that_branches_by_values_is_timed_eagerly(run, tmp_path):
+def test_a_network_that_branches_by_values_is_timed(run, tmp_path):
     info, single, boolean = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL
     one = onnx.helper.make_graph([onnx.helper.make_node("Neg", ["x"], ["a"])], "t", [], [info("a", single, (2,))])
     two = onnx.helper.make_graph([onnx.helper.make_node("Abs", ["x"], ["b"])], "e", [], [info("b", single, (2,))])
@@ -91,5 +90,4 @@ def test_a_network_that_branches_by_values_is_timed_eagerly(run, tmp_path):
     inputs = [info("cs", boolean, (1,)), info("x", single, (2,))]
     graph = onnx.helper.make_graph([flag, node], "g", inputs, [info("y", single, (2,))])
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
-    assert "time it with --eager" in run(tmp_path / "m.onnx", "--random", "--time", 1, status=1)
-    assert "the least" in run(tmp_path / "m.onnx", "--random", "--time", 1, "--eager")
+    assert "the least" in run(tmp_path / "m.onnx", "--random", "--time", 1)

@@ -2,7 +2,7 @@
 
 zyx run model.onnx --input x=x.npy --output out.npz        arrays of npy files, or one of all in npz; outputs by name
 zyx run model.onnx --random --size batch=4 --time 20       drawn inputs; the first call, and the median of 20
-zyx run model.onnx --input x=x.npy --device c --eager      without `zyx.jit`, for networks that branch by values
+zyx run model.onnx --input x=x.npy --device c              on a device
 
 Numbers are drawn from 0 to 1, integers are 0 or 1, by the same seed each time. Sizes that a network leaves open are 1
 if `--size` does not say.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from zyx.errors import ArgumentError, FormatError, InvalidArgumentError, TraceError
+from zyx.errors import ArgumentError, FormatError, InvalidArgumentError
 from zyx.plugins.describe import columns
 from zyx.tensor.devices import synchronize
 from zyx.tune.profile import duration
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from zyx.io.onnx import OnnxModel, ValueInfo
+    from zyx.io.onnx import ValueInfo
     from zyx.tensor.tensor import Tensor
 
 _SEED: Final = 0
@@ -43,7 +43,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FILE", help="an npz file for the outputs, by name")
     parser.add_argument("--device", metavar="NAME", help="where to compute; the default device if not given")
     parser.add_argument("--time", type=int, default=0, metavar="N", help="compute so many times more, and say how long")
-    parser.add_argument("--eager", action="store_true", help="do not trace the network with zyx.jit to time it")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -68,8 +67,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     rows = [(name, *_described(value)) for name, value in outputs.items()]
     console.print("\n".join(columns([("OUTPUT", "DTYPE", "SHAPE", "LEAST", "MEAN", "GREATEST"), *rows])))
     if arguments.time:
-        step = model.run if arguments.eager else _traced(model, inputs)
-        seconds = _timed(step, inputs, arguments.time)
+        seconds = _timed(model.run, inputs, arguments.time)
         console.print(
             f"\nfirst call {duration(first)}; of {arguments.time} more the median "
             f"{duration(statistics.median(seconds))}, the least {duration(min(seconds))}"
@@ -127,19 +125,6 @@ def _realized(value: Any) -> Any:  # noqa: ANN401  # what a network gives: tenso
     if isinstance(value, list | tuple):
         return [_realized(each) for each in value]
     return value.realize() if hasattr(value, "realize") else value
-
-
-def _traced(model: OnnxModel, inputs: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    """Return the network as `zyx.jit` replays it."""
-    import zyx
-
-    step = zyx.jit(model.run)
-    tensors = {name: value if isinstance(value, zyx.Tensor) else zyx.Tensor(value) for name, value in inputs.items()}
-    try:
-        _computed(step, tensors)
-    except TraceError as error:
-        raise TraceError(f"the network cannot be traced: {error}; time it with --eager") from error
-    return lambda _: step(tensors)
 
 
 def _timed(step: Callable[[Mapping[str, Any]], dict[str, Any]], inputs: Mapping[str, Any], count: int) -> list[float]:

@@ -61,7 +61,7 @@ def operate(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
             second = y.runtime.current_node(y)
             if first.dtype is second.dtype and not first.dtype.is_bool:
                 graph = runtime.graph
-                if first.shape != second.shape:
+                if len(first.shape) != len(second.shape) or first.shape != second.shape:
                     shape = broadcast_shapes(first.shape, second.shape)
                     first, second = expand_to(graph, first, shape), expand_to(graph, second, shape)
                 return x.like(graph.binary(op, first, second))
@@ -358,7 +358,8 @@ def operator(op: BinaryOp) -> Callable[[Tensor, Operand], Tensor]:
             first, second = x._node, y._node
             shape, dtype, device = first.shape, first.dtype, first.device
             if (
-                shape == second.shape
+                len(shape) == len(second.shape)
+                and shape == second.shape
                 and dtype is second.dtype
                 and dtype is not _BOOL
                 and device == second.device

@@ -36,7 +36,7 @@ def broadcast_shapes(first: Shape, *others: Shape) -> Shape:
     """Return the shape that all of them expand to, by NumPy's rules; see `zyx.shape.broadcast`."""
     result = first
     for shape in others:
-        if shape == result:
+        if len(shape) == len(result) and shape == result:  # or sizes of other axes would meet that may vary
             continue
         longer, shorter = (result, shape) if len(result) >= len(shape) else (shape, result)
         # Most often one continues the other to the left.
@@ -46,12 +46,12 @@ def broadcast_shapes(first: Shape, *others: Shape) -> Shape:
 
 def expand_to(graph: Graph, node: n.Node, shape: Shape) -> n.Node:
     """Return `node` broadcast to `shape`, by NumPy's rules."""
-    if node.shape == shape:
+    missing = len(shape) - len(node.shape)
+    if not missing and node.shape == shape:
         return node
     if isinstance(node, n.Const):
         shapes.broadcast(node.shape, shape)
         return graph.const(node.value, node.dtype, node.device, shape)
-    missing = len(shape) - len(node.shape)
     if missing > 0:
         node = graph.reshape(node, (1,) * missing + node.shape)
     return graph.expand(node, shape)

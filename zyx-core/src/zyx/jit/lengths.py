@@ -38,6 +38,7 @@ from zyx.runtime.tracing import Tracing, Unfit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from zyx.graph.outline import Product
     from zyx.jit.dims import Declared
     from zyx.jit.lengthy import Bounded, Call
     from zyx.runtime.handle import Handle
@@ -85,7 +86,8 @@ class Lengths:
     @property
     def traces(self) -> Sequence[Lengthy]:
         """The traces for many lengths."""
-        return [trace for way in self._ways for trace in way.traces]
+        ways = [one for way in self._ways for one in (way, *way.beside.values())]
+        return [trace for way in ways for trace in way.traces]
 
     def run(self, call: Call, sizes: tuple[int, ...]) -> tuple[Any, Served] | None:
         """Return what a call gives by a trace for many lengths, and what gives it again.
@@ -124,7 +126,7 @@ class Lengths:
         for way in self._ways:
             lengths = way.followed.lengths_of(sizes)
             if lengths is not None:
-                return way, lengths
+                return self._beside(way, lengths, sizes) if min(lengths) < 2 <= max(lengths) else (way, lengths)
         if self._declared is not None:
             self._ways = [*self._ways, self._way_beside(sizes, self._declared)][-_MOST_BESIDE:]
             return self._way(sizes)
@@ -138,6 +140,27 @@ class Lengths:
                     return self._way(sizes)
         return None, ()
 
+    def _beside(
+        self, way: _Way, lengths: tuple[int, ...], sizes: tuple[int, ...]
+    ) -> tuple[_Way | None, tuple[int, ...]]:
+        """Return how sizes follow the other lengths where some are 0 or 1, which have traces of their own."""
+        kept = [number for number, length in enumerate(lengths) if length > 1]
+        key = tuple([0 if number in kept else length + 1 for number, length in enumerate(lengths)])
+        found = way.beside.get(key)
+        if found is None:
+            new: dict[Product, Product] = {(number,): (place,) for place, number in enumerate(kept)}
+            new[()] = ()
+            followed = [
+                Length.of({new[product]: term for product, term in size.terms.items()})
+                if new.keys() >= size.terms.keys()
+                else Length(0, size.at(*lengths))
+                for size in way.followed.sizes
+            ]
+            most = tuple([way.most[number] for number in kept]) if way.most else ()
+            found = way.beside[key] = _Way(Followed(tuple(followed)), most, is_declared=self._declared is not None)
+        served = found.followed.lengths_of(sizes)
+        return (None, ()) if served is None else (found, served)
+
     def _way_beside(self, sizes: tuple[int, ...], declared: Declared) -> _Way:
         """Return how sizes follow lengths that were declared, beside those that do not."""
         numbers = [declared.number_of.get(place) for place in range(len(sizes))]
@@ -145,7 +168,7 @@ class Lengths:
             Length(0, size) if number is None else Length.of({(number,): 1})
             for size, number in zip(sizes, numbers, strict=True)
         ]
-        return _Way(Followed(tuple(followed)), is_declared=True)
+        return _Way(Followed(tuple(followed)), declared.most, is_declared=True)
 
     def _trace(self, call: Call, way: _Way, lengths: tuple[int, ...]) -> tuple[Lengthy | None, Tracing | None]:
         """Trace the function for many lengths."""
@@ -160,7 +183,7 @@ class Lengths:
             made_at = [length + apart * (number + 7) for number, length in enumerate(lengths)]
             if len({*made_at}) < len(made_at):
                 made_at[-1] += 5
-            extent = Extent(made_at, numbers, () if self._declared is None else self._declared.most)
+            extent = Extent(made_at, numbers, way.most)
             remaining = iter(way.followed.sizes)
             shapes = [tuple([extent.made(next(remaining)) for _ in tensor._node.shape]) for tensor in call.tensors]
             numbers.sizes = {place: extent.made(size) for place, size in zip(self._sized, remaining, strict=True)}
@@ -190,12 +213,16 @@ class _Way:
 
     Attributes:
         traces: The traces.
+        most: The greatest of each length, as `Extent` has them.
+        beside: The same where some lengths are 0 or 1, by what is one more than these, and 0 for the others.
         made: How many were made.
         pinned: How many turned out to be for one length, since one was of use.
     """
 
-    def __init__(self, followed: Followed, *, is_declared: bool = False) -> None:
+    def __init__(self, followed: Followed, most: tuple[int | None, ...] = (), *, is_declared: bool = False) -> None:
         self.followed = followed
+        self.most = most
+        self.beside: dict[tuple[int, ...], _Way] = {}
         self.way = Way(followed.sizes, (), settles=not is_declared)
         self.traces: list[Lengthy] = []
         self.made = 0

@@ -186,6 +186,11 @@ class Trace:
             said = f"{type(error).__name__}: {error}"
             self._write(f"lengths up to {bound}: {said}; next: a {following} for this length alone")
 
+    def not_recorded(self, error: Exception) -> None:
+        """Show that a network has no plan, and why."""
+        if self.bits & PLAN:
+            self._write(f"{type(error).__name__}: {error}; next: computed node by node, at every call")
+
     def prepared_otherwise(self, error: Exception) -> None:
         """Show that the device takes a graph only with fewer hand-written kernels."""
         if self.bits & (PLAN | SCHEDULE | IR):

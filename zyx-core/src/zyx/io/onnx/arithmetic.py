@@ -9,6 +9,7 @@ import numpy as np
 
 from zyx.functions import arithmetic, choosing, elementwise, special
 from zyx.functions.operands import is_tensor
+from zyx.io.onnx.lengths import as_array, looked_at, varies
 from zyx.io.onnx.registry import operator
 from zyx.io.onnx.values import dtype_of
 
@@ -64,7 +65,7 @@ def _binary(ours: Callable[..., Value], theirs: Callable[..., Value]) -> Callabl
         y = aligned(node, x, y)
         if is_tensor(x):
             return ours(x, y)
-        return np.asarray(theirs(x, y))
+        return as_array(theirs(x, y))
 
     return compute
 
@@ -79,28 +80,37 @@ def _unary(ours: Callable[..., Value], theirs: Callable[..., Value]) -> Callable
 
 
 for _name, (_ours, _theirs) in _BINARY.items():
-    operator(_name, folds=True)(_binary(_ours, _theirs))
+    operator(_name, folds=True, sizes=_name in ("Add", "Sub", "Mul"))(_binary(_ours, _theirs))
 for _name, (_ours, _theirs) in _UNARY.items():
     operator(_name, folds=True)(_unary(_ours, _theirs))
 
 
-@operator("Div", folds=True)
+def _positive(*values: Value) -> list[Value]:
+    """Return arrays of sizes; the numbers of this call, where one of them may be negative: rests are rounded then."""
+    return list(values) if all(bool(np.all(value >= 0)) for value in values) else [looked_at(value) for value in values]
+
+
+@operator("Div", folds=True, sizes=True)
 def div(node: NodeCall, x: Value, y: Value) -> Value:
     """Divide; quotients of integers are rounded towards zero."""
     y = aligned(node, x, y)
     if is_tensor(x):
         return arithmetic.divide(x, y, "trunc").astype(x.dtype) if x.dtype.is_integer else arithmetic.divide(x, y)
+    if varies(x) or varies(y):
+        return as_array(np.floor_divide(*_positive(x, y)))
     if x.dtype.kind in "iu":
         quotient, rest = np.divmod(x, y)
         return np.asarray(quotient + ((rest != 0) & ((x < 0) != (np.asarray(y) < 0)))).astype(x.dtype)
     return np.asarray(np.divide(x, y)).astype(x.dtype)
 
 
-@operator("Mod", folds=True)
+@operator("Mod", folds=True, sizes=True)
 def mod(node: NodeCall, x: Value, y: Value) -> Value:
     """Return the remainder: of the divisor's sign, or with ``fmod`` of the dividend's."""
     if is_tensor(x):
         return (arithmetic.fmod if node["fmod"] else arithmetic.remainder)(x, y)
+    if varies(x) or varies(y):
+        return as_array(np.mod(*_positive(x, y)))
     return np.asarray((np.fmod if node["fmod"] else np.mod)(x, y)).astype(x.dtype)
 
 
@@ -119,14 +129,14 @@ def _extreme(ours: Callable[..., Value], theirs: Callable[..., Value]) -> Callab
     def compute(_: NodeCall, *values: Value) -> Value:
         if is_tensor(values[0]):
             return reduce(ours, values)
-        return np.asarray(reduce(theirs, values))
+        return as_array(reduce(theirs, values))
 
     return compute
 
 
-operator("Max", folds=True)(_extreme(arithmetic.maximum, np.maximum))
-operator("Min", folds=True)(_extreme(arithmetic.minimum, np.minimum))
-operator("Sum", folds=True)(_extreme(arithmetic.add, np.add))
+operator("Max", folds=True, sizes=True)(_extreme(arithmetic.maximum, np.maximum))
+operator("Min", folds=True, sizes=True)(_extreme(arithmetic.minimum, np.minimum))
+operator("Sum", folds=True, sizes=True)(_extreme(arithmetic.add, np.add))
 
 
 @operator("Mean")
@@ -182,9 +192,10 @@ def is_inf(node: NodeCall, x: Value) -> Value:
     return special.isneginf(x) if negative else elementwise.isinf(x) & False
 
 
-@operator("Where", folds=True)
+@operator("Where", folds=True, sizes=True)
 def where(_: NodeCall, condition: Value, x: Value, y: Value) -> Value:
     """Choose by a condition."""
     if is_tensor(condition):
         return choosing.where(condition, x, y)
-    return np.asarray(np.where(condition, x, y)).astype(dtype_of(x))
+    chosen = np.asarray(np.where(looked_at(condition), x, y))
+    return chosen if varies(chosen) else chosen.astype(dtype_of(y) if varies(x) else dtype_of(x))

@@ -11,6 +11,7 @@ from onnx import numpy_helper
 from zyx.errors import FormatError
 from zyx.functions.info import bitcast
 from zyx.functions.operands import is_tensor
+from zyx.io.onnx.lengths import looked_at, varies
 from zyx.io.onnx.registry import operator
 from zyx.io.onnx.values import device_dtype, dtype_of, numpy_dtype, to_host
 
@@ -81,7 +82,7 @@ def _options(node: NodeCall) -> dict[str, Any]:
     return {"saturate": bool(node.get("saturate", 1)), "round_mode": node.get("round_mode", "up")}
 
 
-@operator("Cast", raw=True)
+@operator("Cast", raw=True, sizes=True)
 def cast(node: NodeCall, x: Value) -> Value:
     """Convert to a dtype."""
     number = node["to"]
@@ -89,7 +90,10 @@ def cast(node: NodeCall, x: Value) -> Value:
         from onnx import TensorProto
 
         number = TensorProto.DataType.Value(number)
-    return cast_to(x, numpy_dtype(number, "Cast"), **_options(node))
+    dtype = numpy_dtype(number, "Cast")
+    if varies(x) and dtype in (np.int64, np.int32):
+        return x
+    return cast_to(looked_at(x), dtype, **_options(node))
 
 
 @operator("CastLike", raw=True)

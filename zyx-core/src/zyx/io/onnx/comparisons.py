@@ -40,7 +40,7 @@ def _comparison(ours: Callable[..., Value], theirs: Callable[..., Value]) -> Cal
 
 
 for _name, (_ours, _theirs) in _FUNCTIONS.items():
-    operator(_name, folds=True)(_comparison(_ours, _theirs))
+    operator(_name, folds=True, sizes=_name not in ("And", "Or", "Xor"))(_comparison(_ours, _theirs))
 
 
 @operator("Not", folds=True)

@@ -16,6 +16,7 @@ from onnx import AttributeProto, FunctionProto, helper
 
 from zyx.errors import FormatError, UnsupportedError, ZyxError
 from zyx.functions.operands import is_tensor
+from zyx.io.onnx.lengths import looked_at, settled
 from zyx.io.onnx.node import NodeCall, attributes_of, dense, schema_of
 from zyx.io.onnx.registry import domain_of, table
 from zyx.io.onnx.values import NUMBERS, dtype_of, to_host, to_tensor
@@ -114,6 +115,33 @@ def _reads(node: NodeProto) -> Iterator[str]:
             yield from (output.name for output in graph.output)
 
 
+def only_read(graph: GraphProto, functions: Mapping[tuple[str, str, str], FunctionProto]) -> frozenset[str]:
+    """Return the names of a graph that operators take as arrays of the host alone, such as the scales of a `Resize`."""
+    read: set[str] = set()
+    computed = {output.name for output in graph.output}
+    passed: list[tuple[str, str]] = []
+
+    def look(nodes: Sequence[NodeProto]) -> None:
+        for node in nodes:
+            domain = domain_of(node.domain)
+            own = None if (domain, node.op_type, node.overload) in functions else table().get((domain, node.op_type))
+            for number, name in enumerate(node.input):
+                if node.op_type == "Identity" and not domain:
+                    passed.append((name, node.output[0]))
+                else:
+                    (computed if own is None or number not in own.reads else read).add(name)
+            for attribute in node.attribute:
+                for inner in [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs:
+                    look(inner.node)
+                    computed.update(output.name for output in inner.output)
+
+    look(graph.node)
+    for name, other in reversed(passed):  # those that are made last first
+        read |= {name} if other in read else set()
+        computed |= {name} if other in computed else set()
+    return frozenset(read - computed)
+
+
 def _named(name: str, scope: Scope, what: str) -> Value:
     try:
         return scope.values[name]
@@ -168,6 +196,8 @@ def call_operator(operator: Operator, call: NodeCall, inputs: list[Value]) -> tu
         if call.version < version and name in call.attributes:
             inputs += [None] * (number + 1 - len(inputs))
             inputs[number] = np.asarray(call.attributes[name])
+    if not operator.sizes:
+        inputs = [looked_at(value) for value in inputs]
     if not operator.raw:
         data = [number for number, value in enumerate(inputs) if number not in operator.reads and value is not None]
         for number in operator.reads:
@@ -177,7 +207,8 @@ def call_operator(operator: Operator, call: NodeCall, inputs: list[Value]) -> tu
             for number in data:
                 inputs[number] = to_tensor(inputs[number], call.device)
     result = operator.function(call, *inputs)
-    return result if isinstance(result, tuple) else (result,)
+    results = result if isinstance(result, tuple) else (result,)
+    return tuple([settled(value) for value in results]) if operator.sizes else results
 
 
 def call_function(function: FunctionProto, node: NodeProto, inputs: Sequence[Value], scope: Scope) -> tuple[Value, ...]:

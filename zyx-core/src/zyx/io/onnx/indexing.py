@@ -8,6 +8,7 @@ import numpy as np
 
 from zyx.functions import choosing, selection
 from zyx.functions.operands import is_tensor
+from zyx.io.onnx.lengths import as_array, looked_at
 from zyx.io.onnx.registry import operator
 from zyx.io.onnx.values import to_host
 from zyx.tensor import creation
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
 
 
-@operator("Gather", raw=True)
+@operator("Gather", raw=True, sizes=True)
 def gather(node: NodeCall, x: Value, places: Value) -> Value:
     """Take slices of an axis; negative places count from its end."""
     axis = node["axis"] % max(len(x.shape), 1)
+    places = looked_at(places)
     if not is_tensor(x):
         if not is_tensor(places):
-            return np.asarray(np.take(x, places, axis))
+            return as_array(np.take(x, places, axis))
         x = node.tensor(x)
     if is_tensor(places):
         places = choosing.where(places < 0, places + x.shape[axis], places)

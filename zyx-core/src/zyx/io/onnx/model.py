@@ -6,7 +6,7 @@
     model.to("c").astype("float16")         # its weights, which are `model.parameters()`
 
 One output is returned as it is, several as a tuple. What is computed of shapes and constants alone is computed on the
-host, so `zyx.jit` can record what remains.
+host; what remains is traced by the first call and replayed by others (`zyx.io.onnx.recording`).
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, StateError, TransferError, UnsupportedError
 from zyx.functions.operands import is_tensor
 from zyx.io.onnx.description import ValueInfo, describe_value
-from zyx.io.onnx.evaluation import Scope, evaluate, expansion
+from zyx.io.onnx.evaluation import Scope, evaluate, expansion, only_read
 from zyx.io.onnx.node import schema_of
+from zyx.io.onnx.recording import Recording
 from zyx.io.onnx.registry import domain_of, table
 from zyx.io.onnx.values import device_dtype, from_caller, numpy_dtype, to_result
 from zyx.io.onnx.weights import bytes_for, read_tensor
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from onnx import FunctionProto, NodeProto
 
@@ -140,6 +141,7 @@ class OnnxModel:
         self._device, self._folder, self._iterations = device, folder, max_iterations
         _check_names(graph)
         _check_operators(graph, self._functions, self.opsets)
+        self._recordings: dict[tuple[str, ...], Recording] = {}
         self._weights: dict[str, Tensor] = {}
         self._constants: dict[str, Value] = {}
         self._read_weights(limit_bytes)
@@ -156,27 +158,27 @@ class OnnxModel:
             if tensor.data_location == onnx.TensorProto.EXTERNAL
         )
         _check_size(total, limit_bytes, "external data")
+        read = only_read(graph, self._functions)
         for tensor in graph.initializer:
-            self._take(tensor.name, read_tensor(tensor, self._folder), is_constant=False)
+            self._take(tensor.name, read_tensor(tensor, self._folder), on_host=tensor.name in read)
         left = []
         for node in graph.node:
             value = _constant(node)
             if value is None:
                 left.append(node)
             else:
-                self._take(node.output[0], read_tensor(value, self._folder), is_constant=True)
+                array = read_tensor(value, self._folder)
+                self._take(node.output[0], array, on_host=array.size == 1 or node.output[0] in read)
         del graph.initializer[:]
         kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in left]
         del graph.node[:]
         graph.node.extend(kept)
 
-    def _take(self, name: str, array: Array, *, is_constant: bool) -> None:
+    def _take(self, name: str, array: Array, *, on_host: bool) -> None:
         dtype = device_dtype(array.dtype)
-        if dtype is None:
+        if dtype is None or (dtype.is_inexact and not (array.ndim and array.size)):
             on_host = True
-        elif dtype.is_inexact:
-            on_host = not array.ndim or (is_constant and array.size == 1)
-        else:
+        elif not dtype.is_inexact:
             on_host = array.size <= _MOST_ON_HOST
         if on_host:
             self._constants[name] = array
@@ -200,24 +202,34 @@ class OnnxModel:
 
     def run(self, inputs: Mapping[str, object]) -> dict[str, Any]:
         """Compute the outputs by name; `inputs` by name, as for a call."""
-        values: dict[str, Value] = {**self._constants, **self._weights}
-        sizes: dict[str, int] = {}
+        given: dict[str, Value] = {}
         for described in self._all_inputs:
-            if described.name not in inputs:
-                if described.name not in values and described.kind != "optional":
-                    raise DTypeError(f"input {described.name!r} is missing; there are {self._names()}")
-                values.setdefault(described.name, None)
-                continue
-            dtype = described.numpy_dtype if described.kind == "tensor" else None
-            value = from_caller(inputs[described.name], dtype, self._device)
-            described.check(value, sizes)
-            values[described.name] = value
+            name = described.name
+            if name in inputs:
+                dtype = described.numpy_dtype if described.kind == "tensor" else None
+                given[name] = from_caller(inputs[name], dtype, self._device)
+            elif name not in self._constants and name not in self._weights:
+                if described.kind != "optional":
+                    raise DTypeError(f"input {name!r} is missing; there are {self._names()}")
+                given[name] = None
+        names, values = tuple(given), tuple(given.values())
+        recording = self._recordings.get(names)
+        if recording is None:
+            recording = self._recordings[names] = Recording(self._compute, names)
+        if not recording.knows(values):
+            sizes: dict[str, int] = {}
+            for described in self._all_inputs:
+                if described.name in inputs:
+                    described.check(given[described.name], sizes)
+            recording.learn(values)
+        results = recording(self, values, self._weights.values())
+        return dict(zip([described.name for described in self.outputs], results, strict=True))
+
+    def _compute(self, names: Sequence[str], inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """Compute the outputs in order, node by node."""
+        values: dict[str, Value] = {**self._constants, **self._weights, **dict(zip(names, inputs, strict=True))}
         scope = Scope(self.opsets, self._functions, self._device, self._folder, self._iterations, values, {})
-        results = evaluate(self._graph, scope)
-        return {
-            described.name: to_result(value, self._device)
-            for described, value in zip(self.outputs, results, strict=True)
-        }
+        return tuple(to_result(value, self._device) for value in evaluate(self._graph, scope))
 
     def _names(self) -> str:
         return ", ".join(repr(described.name) for described in self.inputs) or "none"
@@ -272,6 +284,7 @@ class OnnxModel:
         """Move the weights, and what is computed from now on, to another device; return this model."""
         self._weights = {name: tensor.detach().to(device) for name, tensor in self._weights.items()}
         self._device = device
+        self._recordings.clear()
         return self
 
     def astype(self, dtype: DTypeLike) -> Self:
@@ -286,7 +299,12 @@ class OnnxModel:
         for name, tensor in self._weights.items():
             if tensor.dtype.is_float:
                 self._weights[name] = tensor.detach().astype(target)
+        self._recordings.clear()
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what copies are made of; they are traced by themselves."""
+        return {**self.__dict__, "_recordings": {}}
 
     def __repr__(self) -> str:
         inputs = ", ".join(str(value) for value in self.inputs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,8 +11,10 @@ import numpy as np
 from zyx.errors import FormatError
 from zyx.functions import joining, movement
 from zyx.functions.operands import is_tensor
+from zyx.io.onnx.lengths import whole, wholes
 from zyx.io.onnx.registry import operator
 from zyx.io.onnx.values import check_count
+from zyx.shape import broadcast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,27 +24,26 @@ if TYPE_CHECKING:
     from zyx.io.onnx.values import Value
 
 
-@operator("Identity", raw=True)
+@operator("Identity", raw=True, sizes=True)
 def identity(_: NodeCall, x: Value) -> Value:
     """Return what it gets."""
     return x
 
 
-@operator("Reshape", reads=(1,), moved={"shape": (5, 1)}, folds=True)
+@operator("Reshape", reads=(1,), moved={"shape": (5, 1)}, folds=True, sizes=True)
 def reshape(node: NodeCall, x: Value, shape: Array) -> Value:
     """Change the sizes; 0 keeps one unless ``allowzero``, -1 is what is left."""
-    sizes = [int(size) for size in shape]
+    sizes = [*wholes(shape)]
     if not node.get("allowzero", 0):
         sizes = [x.shape[place] if size == 0 else size for place, size in enumerate(sizes)]
     return x.reshape(tuple(sizes))
 
 
-@operator("Flatten", folds=True)
+@operator("Flatten", folds=True, sizes=True)
 def flatten(node: NodeCall, x: Value) -> Value:
     """Return a matrix: axes before ``axis``, and the rest."""
     axis = node["axis"] + (len(x.shape) if node["axis"] < 0 else 0)
-    rows = int(np.prod(x.shape[:axis], dtype=np.int64))
-    return x.reshape((rows, int(np.prod(x.shape[axis:], dtype=np.int64))))
+    return x.reshape((math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
 @operator("Transpose", folds=True)
@@ -50,7 +53,7 @@ def transpose(node: NodeCall, x: Value) -> Value:
     return movement.permute_dims(x, order) if is_tensor(x) else np.transpose(x, order)
 
 
-@operator("Squeeze", reads=(1,), moved={"axes": (13, 1)}, folds=True)
+@operator("Squeeze", reads=(1,), moved={"axes": (13, 1)}, folds=True, sizes=True)
 def squeeze(_: NodeCall, x: Value, axes: Array | None = None) -> Value:
     """Leave out axes of size 1, all by default."""
     if axes is None:
@@ -61,7 +64,7 @@ def squeeze(_: NodeCall, x: Value, axes: Array | None = None) -> Value:
     return x.reshape(tuple(size for axis, size in enumerate(x.shape) if axis not in dropped))
 
 
-@operator("Unsqueeze", reads=(1,), moved={"axes": (13, 1)}, folds=True)
+@operator("Unsqueeze", reads=(1,), moved={"axes": (13, 1)}, folds=True, sizes=True)
 def unsqueeze(_: NodeCall, x: Value, axes: Array) -> Value:
     """Insert axes of size 1, at places of the result."""
     axes = axes.reshape(-1)
@@ -71,21 +74,21 @@ def unsqueeze(_: NodeCall, x: Value, axes: Array) -> Value:
     return x.reshape(tuple(1 if axis in added else next(sizes) for axis in range(ndim)))
 
 
-@operator("Expand", reads=(1,), folds=True)
+@operator("Expand", reads=(1,), folds=True, sizes=True)
 def expand(_: NodeCall, x: Value, shape: Array) -> Value:
     """Broadcast against a shape, both ways."""
-    target = np.broadcast_shapes(tuple(x.shape), tuple(int(size) for size in shape))
+    target = broadcast(tuple(x.shape), wholes(shape))
     return movement.broadcast_to(x, target) if is_tensor(x) else np.broadcast_to(x, target)
 
 
-@operator("Concat", folds=True)
+@operator("Concat", folds=True, sizes=True)
 def concat(node: NodeCall, *values: Value) -> Value:
     """Join along an axis."""
     axis = node.get("axis", 1)
     return joining.concat(values, axis) if is_tensor(values[0]) else np.concatenate(values, axis)
 
 
-@operator("Split", reads=(1,), moved={"split": (13, 1)}, folds=True)
+@operator("Split", reads=(1,), moved={"split": (13, 1)}, folds=True, sizes=True)
 def split(node: NodeCall, x: Value, sizes: Array | None = None) -> Value:
     """Cut into parts of given sizes, or into as many as there are outputs; the last may be smaller."""
     axis, count = node.get("axis", 0), len(node.outputs)
@@ -94,10 +97,10 @@ def split(node: NodeCall, x: Value, sizes: Array | None = None) -> Value:
         each = -(-length // node.get("num_outputs", count))
         sizes = np.diff([*range(0, length, each), length]) if each else np.zeros(count, np.int64)
         sizes = np.concatenate([sizes, np.zeros(max(count - len(sizes), 0), np.int64)])
-    ends = np.cumsum(sizes)
-    if int(ends[-1]) != length:
+    ends = [*itertools.accumulate(wholes(sizes))]
+    if ends[-1] != length:
         raise FormatError(f"Split: sizes {list(sizes)} do not make {length}")
-    return tuple(cut(x, {axis: slice(int(end) - int(size), int(end))}) for size, end in zip(sizes, ends, strict=True))
+    return tuple(cut(x, {axis: slice(start, end)}) for start, end in zip([0, *ends], ends, strict=False))
 
 
 def cut(x: Value, parts: dict[int, slice]) -> Value:
@@ -113,6 +116,7 @@ def cut(x: Value, parts: dict[int, slice]) -> Value:
     reads=(1, 2, 3, 4),
     moved={"starts": (10, 1), "ends": (10, 2), "axes": (10, 3)},
     folds=True,
+    sizes=True,
 )
 def cut_slices(
     _: NodeCall, x: Value, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
@@ -123,7 +127,7 @@ def cut_slices(
     parts = {}
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         size = x.shape[int(axis)]
-        first, last = int(start), int(end)
+        first, last = whole(start), whole(end)
         if int(step) < 0:
             first = min(first + size if first < 0 else first, size - 1)
             last = max(last + size if last < 0 else last, -1)
@@ -135,14 +139,14 @@ def cut_slices(
     return cut(x, parts)
 
 
-@operator("Tile", reads=(1, 2), folds=True)
+@operator("Tile", reads=(1, 2), folds=True, sizes=True)
 def tile(node: NodeCall, x: Value, counts: Array, axis: Array | None = None) -> Value:
     """Repeat as a whole along each axis; before opset 6 along one."""
     if node.version < 6 and axis is not None:
         numbers = [1] * len(x.shape)
         numbers[int(axis)] = int(counts)
         counts = np.array(numbers)
-    repeats = tuple(int(count) for count in counts)
+    repeats = wholes(counts)
     if is_tensor(x):
         return joining.tile(x, repeats)
     check_count((max(x.size, 1), *(max(count, 1) for count in repeats)), "Tile")

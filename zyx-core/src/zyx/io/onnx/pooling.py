@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +31,7 @@ def _cut(x: Tensor, windows: Windows, fill: float) -> Tensor:
     if any(low or high for low, high in windows.margins):
         padded = joining.pad(x, [(0, 0), (0, 0), *windows.margins], "constant", fill)
     found = movement.windows(padded, windows.size, windows.stride, windows.dilation)
-    return found.reshape((*found.shape[: x.ndim], -1))
+    return found.reshape((*found.shape[: x.ndim], math.prod(found.shape[x.ndim :])))  # there may be no places
 
 
 def _host_windows(array: Array, windows: Windows, fill: int) -> Array:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from zyx.functions import cumulative, elementwise, movement, reduction
 from zyx.functions.operands import is_tensor
+from zyx.io.onnx.lengths import as_array, varies
 from zyx.io.onnx.registry import operator
 from zyx.tensor import creation
 
@@ -83,6 +84,15 @@ _REDUCTIONS = {
 }
 
 
+#: Those of sizes.
+_OF_SIZES: Final[dict[str, Callable[..., Value]]] = {
+    "ReduceSum": np.sum,
+    "ReduceProd": np.prod,
+    "ReduceMax": np.max,
+    "ReduceMin": np.min,
+}
+
+
 def _reduction(function: Callable[..., Value]) -> Callable[..., Value]:
     def compute(node: NodeCall, x: Value, axes: Array | None = None) -> Value:
         if axes is None or not axes.size:
@@ -93,13 +103,17 @@ def _reduction(function: Callable[..., Value]) -> Callable[..., Value]:
             chosen = tuple(int(axis) % len(x.shape) for axis in axes)
         if not x.shape:
             return function(x.reshape((1,)), (0,), False)
+        if varies(x):
+            return as_array(_OF_SIZES[node.proto.op_type](x, axis=chosen, keepdims=bool(node["keepdims"])))
         return function(x, chosen, bool(node["keepdims"]))
 
     return compute
 
 
 for _name, (_function, _version, _folds) in _REDUCTIONS.items():
-    operator(_name, reads=(1,), moved={"axes": (_version, 1)}, folds=_folds)(_reduction(_function))
+    operator(_name, reads=(1,), moved={"axes": (_version, 1)}, folds=_folds, sizes=_name in _OF_SIZES)(
+        _reduction(_function)
+    )
 
 
 def _place(of: Callable[..., Value]) -> Callable[..., Value]:

@@ -62,6 +62,7 @@ class Operator:
         moved: Inputs that are attributes in older versions: the version that made an input of it, and its number.
         folds: Whether arrays alone give arrays, computed on the host. Otherwise the other inputs become tensors.
         raw: Whether it takes all inputs as they are, sequences and what is left out included.
+        sizes: Whether arrays may have sizes that vary; see `zyx.io.onnx.lengths`.
         since: The first version that is computed.
     """
 
@@ -70,6 +71,7 @@ class Operator:
     moved: Mapping[str, tuple[int, int]]
     folds: bool
     raw: bool
+    sizes: bool
     since: int
 
 
@@ -83,6 +85,7 @@ def operator(
     moved: Mapping[str, tuple[int, int]] | None = None,
     folds: bool = False,
     raw: bool = False,
+    sizes: bool = False,
     since: int = 1,
 ) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
     """Enter a function into the table under these names; the arguments are those of `Operator`."""
@@ -91,7 +94,7 @@ def operator(
         for name in names:
             if (domain, name) in _TABLE:
                 raise AssertionError(f"two functions compute {domain}:{name}")
-            _TABLE[domain, name] = Operator(function, reads, moved or {}, folds, raw, since)
+            _TABLE[domain, name] = Operator(function, reads, moved or {}, folds, raw, sizes, since)
         return function
 
     return enter

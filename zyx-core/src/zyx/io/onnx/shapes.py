@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zyx.io.onnx.lengths import size_array, varies, whole, wholes
 from zyx.io.onnx.registry import operator
 from zyx.io.onnx.values import check_count, numpy_dtype
 from zyx.tensor import creation
@@ -18,17 +20,16 @@ if TYPE_CHECKING:
 _MOST_ON_HOST = 1024
 
 
-@operator("Shape", raw=True)
+@operator("Shape", raw=True, sizes=True)
 def shape(node: NodeCall, x: Value) -> Value:
     """Return the sizes, of some axes if ``start`` or ``end`` are there."""
-    sizes = np.array(x.shape, np.int64)
-    return sizes[slice(node.get("start", 0), node.get("end"))]
+    return size_array(x.shape)[slice(node.get("start", 0), node.get("end"))]
 
 
-@operator("Size", raw=True)
+@operator("Size", raw=True, sizes=True)
 def size(_: NodeCall, x: Value) -> Value:
     """Return the number of elements."""
-    return np.array(np.prod(x.shape, dtype=np.int64))
+    return size_array((math.prod(x.shape),)).reshape(())
 
 
 @operator("Constant", raw=True)
@@ -43,19 +44,23 @@ def constant(node: NodeCall) -> Value:
     return node["value"] if "value" in node else node["sparse_value"]
 
 
-@operator("ConstantOfShape", reads=(0,))
+@operator("ConstantOfShape", reads=(0,), sizes=True)
 def constant_of_shape(node: NodeCall, sizes: Value) -> Value:
     """Return a tensor of one number."""
     value = node.get("value", np.zeros(1, np.float32)).reshape(())
-    target = tuple(int(n) for n in sizes)
-    if value.dtype.kind not in "iufb" or int(np.prod(target, dtype=object)) <= _MOST_ON_HOST:
+    target = wholes(sizes)
+    is_small = not varies(sizes) and math.prod(target) <= _MOST_ON_HOST
+    if value.dtype.kind not in "iufb" or is_small:
         return np.full(target, value, value.dtype)
     return creation.full(target, value.item(), value.dtype, node.device)
 
 
-@operator("Range", reads=(0, 1, 2))
-def numbers(_: NodeCall, start: Value, limit: Value, step: Value) -> Value:
+@operator("Range", reads=(0, 1, 2), sizes=True)
+def numbers(node: NodeCall, start: Value, limit: Value, step: Value) -> Value:
     """Return evenly spaced numbers, without the limit."""
+    if any(map(varies, (start, limit, step))):
+        first, last, each = [whole(value.reshape(()).item()) for value in (start, limit, step)]
+        return creation.arange(first, last, each, dtype="int64", device=node.device)
     count = max(int(np.ceil((limit.item() - start.item()) / step.item())), 0)
     check_count((count,), "Range")
     return (start + np.arange(count).astype(start.dtype) * step).astype(start.dtype).reshape(count)

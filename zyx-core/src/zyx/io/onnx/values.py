@@ -146,6 +146,8 @@ def from_caller(value: object, dtype: np.dtype[Any] | None, device: str | None) 
     """
     if value is None or is_tensor(value):
         return value
+    if type(value) is np.ndarray and value.ndim and value.dtype in _OURS:  # as most are
+        return Tensor(value, device=device)
     if isinstance(value, list) and dtype is None:
         return [from_caller(item, None, device) for item in value]
     array = np.asarray(value)
