@@ -1,4 +1,4 @@
-"""Recurrent layers: RNN, GRU and LSTM, of one direction or both, with sequences of different lengths.
+"""Recurrent layers: RNN, GRU and LSTM, of one direction or both, with sequences of different lengths, as loops.
 
 x ``(length, batch, width)``, weights ``(directions, gates * hidden, ...)``; with ``layout`` 1 the batch is first
 """
@@ -8,13 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from zyx.errors import UnsupportedError
 from zyx.functions import activations, choosing, elementwise, joining, linalg, movement
 from zyx.io.onnx.registry import operator
 from zyx.tensor import creation
+from zyx.tensor.loops import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from zyx.functions.operands import Array
     from zyx.io.onnx.node import NodeCall
@@ -132,19 +135,23 @@ def _run(
     turned: bool,
 ) -> tuple[Tensor, State]:
     """Return the first parts of the states of all steps, and the last state of each sequence."""
-    total = x.shape[0]
-    given = linalg.matmul(x, layer.of_input.T) + layer.input_bias
-    places: list[Tensor] = [None] * total  # type: ignore[list-item]  # filled below
-    for number in range(total)[:: -1 if turned else 1]:
-        new = step(layer, given[number], state)
-        if lengths is None or int(lengths.min()) > number:
-            state = new
-            places[number] = new[0]
-        else:  # sequences that are over keep their state, and give zeros
-            going = layer.options.tensor((lengths > number)[:, None])
-            state = tuple(choosing.where(going, now, before) for now, before in zip(new, state, strict=True))
-            places[number] = choosing.where(going, new[0], 0)
-    return joining.stack(places), state
+    sequences = [linalg.matmul(x, layer.of_input.T) + layer.input_bias]
+    length = x.shape[0]
+    if 0 in (length, *state[0].shape):
+        return creation.zeros((length, *state[0].shape), dtype=x.dtype, device=x.device), state
+    if lengths is not None and int(lengths.min()) < length:
+        sequences.append(layer.options.tensor(np.arange(length)[:, None, None] < lengths[:, None]))
+
+    def one(before: Sequence[Tensor], slices: Sequence[Tensor]) -> tuple[State, State]:
+        new = step(layer, slices[0], tuple(before))
+        if len(slices) == 1:
+            return new, new[:1]
+        going = slices[1]  # sequences that are over keep their state, and give zeros
+        state = tuple(choosing.where(going, now, old) for now, old in zip(new, before, strict=True))
+        return state, (choosing.where(going, new[0], 0),)
+
+    last, (outputs,) = scan(one, state, sequences, is_backward=turned)
+    return outputs, tuple(last)
 
 
 def _recurrence(kind: str) -> Callable[..., Value]:
