@@ -270,3 +270,46 @@ def test_the_limit_holds_for_loops_of_a_known_count():
     nodes = [ON, helper.make_node("Sin", ["v"], ["w"]), helper.make_node("Identity", ["v"], ["row"])]
     with pytest.raises(FormatError, match="max_iterations=50"):
         looping(nodes, [5], most=50)(normal(5))
+
+
+@pytest.mark.parametrize("is_each", [False, True], ids=["one scale", "one scale a gate"])
+def test_an_lstm_of_quantised_weights_quantises_what_it_meets(is_each):
+    rng = np.random.default_rng(6)
+    width = 4 * HIDDEN
+    w, r = (rng.integers(-128, 128, (1, size, width)).astype(np.int8) for size in (WIDTH, HIDDEN))
+    shape = (1, width) if is_each else (1,)
+    w_scale, r_scale = ((rng.random(shape) * 0.01 + 0.002).astype(np.float32) for _ in range(2))
+    zero, bias = np.full(shape, 3, np.int8), normal(1, 2 * width, seed=7)
+    names = ("w", "r", "b", "w_scale", "w_zero", "r_scale", "r_zero")
+    weights = list(zip(names, (w, r, bias, w_scale, zero, r_scale, zero), strict=True))
+    node = helper.make_node(
+        "DynamicQuantizeLSTM",
+        ["x", "w", "r", "b", "", "", "", "", "w_scale", "w_zero", "r_scale", "r_zero"],
+        ["y", "h", "c"],
+        domain="com.microsoft",
+        hidden_size=HIDDEN,
+    )
+    proto = network([node], [value("x", [9, BATCH, WIDTH])], [value(name, None) for name in "yhc"], weights)
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+
+    def product(a, b, scale):
+        high, low = max(a.max(), 0), min(a.min(), 0)
+        step = (high - low) / np.float32(255) or np.float32(1)
+        point = np.clip(np.round(-low / step), 0, 255)
+        whole = np.clip(np.round(a / step) + point, 0, 255) - point
+        return (whole.astype(int) @ (b[0].astype(int) - 3)) * (step * scale[0])
+
+    x = normal(9, BATCH, WIDTH)
+    h, c = np.zeros((2, BATCH, HIDDEN), np.float32)
+    given = product(x, w, w_scale)
+    expected = []
+    for row in given:
+        gates = row + product(h, r, r_scale) + bias[0, :width] + bias[0, width:]
+        enter, leave, forget = (1 / (1 + np.exp(-part)) for part in np.split(gates, 4, -1)[:3])
+        c = forget * c + enter * np.tanh(np.split(gates, 4, -1)[3])
+        h = (leave * np.tanh(c)).astype(np.float32)
+        expected.append(h)
+    y, last, cell = zyx.io.onnx.load(proto)(x)
+    np.testing.assert_allclose(y.numpy()[:, 0], expected, atol=1e-5)
+    np.testing.assert_allclose(last.numpy()[0], h, atol=1e-5)
+    np.testing.assert_allclose(cell.numpy()[0], c, atol=1e-5)
