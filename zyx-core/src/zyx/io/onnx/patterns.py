@@ -9,7 +9,6 @@ back and tries again, `(a*)*b` 2^n times for n letters, so without that package 
 
 from __future__ import annotations
 
-import importlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,12 +44,12 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     if lacking is not None:
         raise FormatError(f"{pattern!r} is no pattern of RE2: it has no {lacking!r}")
     try:
-        engine: Any = importlib.import_module("re2")
+        import re2
     except ModuleNotFoundError:
         return _bounded(pattern, pieces)
-    options = engine.Options()
+    options = re2.Options()
     options.log_errors = False
-    return _compiled(pattern, lambda: engine.compile(pattern, options), engine.error)
+    return _compiled(pattern, lambda: re2.compile(pattern, options), re2.error)
 
 
 def _compiled(pattern: str, compiled: Callable[[], Any], error: type[Exception]) -> Callable[[str], bool]:
@@ -77,7 +76,7 @@ def _bounded(pattern: str, pieces: list[str]) -> Callable[[str], bool]:
     def bounded(text: str) -> bool:
         if 2**bars * (len(text) + 1) ** repeats > _MOST_WAYS:
             raise UnsupportedError(
-                f"{pattern!r} has {repeats} repeats and {bars} bars, a text has {len(text)} letters: more than 10^8 ways "
+                f"{pattern!r} has {repeats} repeats and {bars} bars, a text has {len(text)} letters: over 10^8 ways "
                 f"to match it{_INSTALL}"
             )
         return matches(text)
