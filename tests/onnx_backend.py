@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LIST: Final = Path(__file__).with_name("onnx_not_passed.txt")
 #: Seconds that one test may take.
-LIMIT_S: Final = 120
+LIMIT_S: Final = 600
 _MOST_TEXT: Final = 160
 
 

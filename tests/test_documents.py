@@ -200,7 +200,7 @@ def test_every_extra_that_is_installed_is_offered() -> None:
 def test_every_extra_is_used() -> None:
     project = tomllib.loads((ROOT / "zyx-core" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     sources = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
-    modules = {"scikit-learn": "sklearn"}
+    modules = {"scikit-learn": "sklearn", "google-re2": "re2"}
     for needed in project["optional-dependencies"].values():
         for package in needed:
             name = re.match(r"[\w-]+", package)[0]

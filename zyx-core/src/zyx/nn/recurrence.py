@@ -17,8 +17,8 @@ from zyx.functions.movement import swapaxes
 from zyx.graph.loop import Body, Lie, Loop, Product
 from zyx.nn.cells import gru_step, lstm_step, rnn_step
 from zyx.nn.functional.linear import linear
-from zyx.nn.functional.loops import leaf, output, tensor
 from zyx.tensor.creation import zeros
+from zyx.tensor.loops import leaf, output, tensor
 
 if TYPE_CHECKING:
     from zyx.shape import Shape

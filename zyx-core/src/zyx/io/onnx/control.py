@@ -1,4 +1,4 @@
-"""Branches and loops. Conditions are read, so what depends on values runs step by step."""
+"""Branches and loops. Conditions are read, so what depends on values runs step by step; the rest is one loop node."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zyx.errors import FormatError
-from zyx.functions import joining
+from zyx.errors import FormatError, TraceError
+from zyx.functions import joining, movement
 from zyx.functions.operands import is_tensor
 from zyx.io.onnx.evaluation import evaluate
 from zyx.io.onnx.registry import operator
-from zyx.io.onnx.values import numpy_dtype, to_host
+from zyx.io.onnx.values import device_dtype, numpy_dtype, to_host
+from zyx.tensor.loops import scan as scan_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.io.onnx.node import NodeCall
     from zyx.io.onnx.values import Value
+    from zyx.tensor.tensor import Tensor
 
 
 def _body(node: NodeCall, graph: Any, values: Sequence[Value]) -> list[Value]:  # noqa: ANN401  # a message without types
@@ -45,6 +47,39 @@ def stacked(node: NodeCall, values: Sequence[Value], axis: int = 0) -> Value:
     return np.stack(values, axis)
 
 
+def _in_one(node: NodeCall, state: Sequence[Value], sequences: Sequence[Value]) -> list[Tensor] | None:
+    """Return what the body gives for all places of sequences, rows along a first axis, by one loop node.
+
+    None if it has to run step by step: it reads values, its state grows or changes its dtype, or there is none of
+    tensors. Integers of the host are shapes and counts, and stay there.
+    """
+    values = [*state, *sequences]
+    if not any(map(is_tensor, state)) or len(sequences[0]) < 2:
+        return None
+    for value in values:
+        if not is_tensor(value) and (not isinstance(value, np.ndarray) or device_dtype(value.dtype) is None):
+            return None
+    if any(not is_tensor(value) and value.dtype.kind in "iub" for value in state):
+        return None
+    body, is_loop = node["body"], node.proto.op_type == "Loop"
+
+    def step(before: Sequence[Tensor], slices: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        given = (slices[0], np.array(True), *before) if is_loop else (*before, *slices)
+        results = _body(node, body, given)
+        if is_loop and not holds(results.pop(0)):
+            raise TraceError("a condition ends the loop")
+        if any(not is_tensor(result) and not isinstance(result, np.ndarray) for result in results):
+            raise TraceError("a sequence is no tensor")
+        tensors = [node.tensor(result) for result in results]
+        return tensors[: len(before)], tensors[len(before) :]
+
+    try:
+        new, rows = scan_tensors(step, [node.tensor(v) for v in state], [node.tensor(v) for v in sequences])
+    except TraceError:
+        return None
+    return [*new, *rows]
+
+
 @operator("Loop", raw=True)
 def loop(node: NodeCall, count: Value = None, condition: Value = None, *carried: Value) -> Value:
     """Repeat a graph, a number of times and while a condition holds."""
@@ -52,6 +87,10 @@ def loop(node: NodeCall, count: Value = None, condition: Value = None, *carried:
     most = None if count is None else int(np.asarray(to_host(count)).reshape(-1)[0])
     going = True if condition is None else holds(condition)
     state = list(carried)
+    if going and most is not None and most <= node.scope.iterations:
+        found = _in_one(node, state, [np.arange(most)])
+        if found is not None:
+            return tuple(found)
     scanned: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(state))]
     step = 0
     while going and (most is None or step < most):
@@ -102,6 +141,15 @@ def _slice(x: Value, axis: int, place: int) -> Value:
     return x[(slice(None),) * (axis % len(x.shape)) + (place,)]
 
 
+def _turned(x: Value, axis: int, place: int, is_turned: bool) -> Value:
+    """Return `x` with an axis moved to another place, and back to front if `is_turned`."""
+    if not is_tensor(x):
+        moved = np.moveaxis(x, axis, place)
+        return np.flip(moved, place) if is_turned else moved
+    moved = movement.moveaxis(x, axis, place)
+    return movement.flip(moved, place) if is_turned else moved
+
+
 def _scan(
     node: NodeCall,
     state: list[Value],
@@ -114,6 +162,12 @@ def _scan(
     if len(lengths) != 1:
         raise FormatError(f"Scan: the inputs have different lengths {sorted(lengths)}")
     (length,) = lengths
+    whole = _in_one(
+        node, state, [_turned(x, axis, 0, turned) for x, (axis, turned) in zip(scanned, inputs, strict=True)]
+    )
+    if whole is not None:
+        rows = zip(whole[len(state) :], outputs, strict=True)
+        return (*whole[: len(state)], *(_turned(row, 0, axis, turned) for row, (axis, turned) in rows))
     found: list[list[Value]] = [[] for _ in outputs]
     for step in range(length):
         slices = [

@@ -87,15 +87,34 @@ def dequantize(node: NodeCall, x: Value, scale: Value, zero: Value = None) -> Va
     return cast_to(result, numpy_dtype(number, "DequantizeLinear") if number else dtype_of(steps))
 
 
-@operator("DynamicQuantizeLinear")
-def dynamic_quantize(_: NodeCall, x: Tensor) -> Value:
-    """Quantise to uint8, by a scale and zero point that suit the numbers."""
+def _suited(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return numbers from 0 to 255, their scale and their zero point, which suit `x`, all as floats."""
     high, low = arithmetic.maximum(x.max(), 0), arithmetic.minimum(x.min(), 0)
     scale = (high - low) / 255
     scale = choosing.where(scale == 0, 1, scale).astype("float32")
     zero = choosing.clip(elementwise.round(-low / scale), 0, 255)
-    y = choosing.clip(elementwise.round(x / scale) + zero, 0, 255)
+    return choosing.clip(elementwise.round(x / scale) + zero, 0, 255), scale, zero
+
+
+@operator("DynamicQuantizeLinear")
+def dynamic_quantize(_: NodeCall, x: Tensor) -> Value:
+    """Quantise to uint8, by a scale and zero point that suit the numbers."""
+    y, scale, zero = _suited(x)
     return y.astype("uint8"), scale, zero.astype("uint8")
+
+
+def dynamic_product(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+    """Return ``x @ weight``: `x` is quantised to uint8 as suits it, a weight ``(n_in, n_out)`` is already.
+
+    Args:
+        x: ``(..., n_in)``, floats.
+        weight: Integers.
+        scale: Of `weight`: one number, or ``(n_out,)``.
+        zero: Its zero point, likewise; None is 0.
+    """
+    y, x_scale, x_zero = _suited(x)
+    product = linalg.matmul((y - x_zero).astype("int32"), _centred(weight, zero, -1))
+    return product.astype("float32") * (x_scale * scale)
 
 
 def _centred(x: Tensor, zero: Tensor | None, axis: int | None = None) -> Tensor:

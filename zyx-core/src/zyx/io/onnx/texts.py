@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zyx.errors import FormatError
+from zyx.io.onnx.patterns import matcher
 from zyx.io.onnx.registry import operator
 from zyx.io.onnx.values import to_host
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Array
     from zyx.io.onnx.node import NodeCall
     from zyx.io.onnx.values import Value
-
-#: A pattern that is longer is refused: what it takes to match one is not bounded by its length.
-_MOST_PATTERN = 10_000
 
 
 def of_objects(items: Iterable[object], shape: tuple[int, ...]) -> Array:
@@ -52,14 +48,8 @@ def split(node: NodeCall, x: Array) -> Value:
 @operator("RegexFullMatch", raw=True)
 def full_match(node: NodeCall, x: Array) -> Value:
     """Return which texts match a pattern as a whole."""
-    text = node["pattern"]
-    if len(text) > _MOST_PATTERN:
-        raise FormatError(f"RegexFullMatch: a pattern of {len(text)} letters, more than {_MOST_PATTERN}")
-    try:
-        pattern = re.compile(text)
-    except re.error as error:
-        raise FormatError(f"RegexFullMatch: {text!r} is no pattern: {error}") from error
-    return np.array([pattern.fullmatch(str(item)) is not None for item in x.reshape(-1)], np.bool_).reshape(x.shape)
+    matches = matcher(node["pattern"])
+    return np.array([matches(str(item)) for item in x.reshape(-1)], np.bool_).reshape(x.shape)
 
 
 @operator("StringNormalizer", raw=True)

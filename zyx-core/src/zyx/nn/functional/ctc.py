@@ -26,8 +26,8 @@ from zyx.functions.operands import is_tensor, require
 from zyx.functions.selection import take, take_along_axis
 from zyx.graph.loop import Body, Lie, Loop
 from zyx.integers import as_index, as_integers
-from zyx.nn.functional.loops import leaf, output, tensor
 from zyx.tensor.creation import arange, asarray
+from zyx.tensor.loops import leaf, output, tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
