@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import pytest
 
+from zyx.errors import ScheduleError
+from zyx.ir.nest import Kind
 from zyx.ops import BinaryOp
 from zyx.schedule.apply import apply
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.plan import Plan, simplify_ranges, work_of
 from zyx.schedule.seeds.threads import thread_seeds
+from zyx.schedule.spec import Cut, Part, Spec
 from zyx.testing.paper import PAPER
 from zyx.testing.schedules import run_lowered
 
@@ -57,3 +61,14 @@ def test_every_way_to_have_threads_has_the_same_values(device_with, name):
 
     bench.check(pairs(bench, 37, 3), run=run, tolerance=1e-4)
     assert count
+
+
+def test_no_more_is_written_out_than_a_range_has(card):
+    (nest,) = card.schedule(card.exp(card.normal(5, 9))).nests
+    plan = Plan(nest)
+    simplify_ranges(plan)
+    (label,) = [range_.label for range_ in plan.nest.ranges]
+    for points, fits in (64, True), (89, True), (90, False), (128, False):
+        spec = Spec((Cut(label, (Part(points, Kind.UNROLL),)),))
+        with contextlib.nullcontext() if fits else pytest.raises(ScheduleError, match="written out"):
+            apply(plan.copy(), spec, card.info)

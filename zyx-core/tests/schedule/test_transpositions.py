@@ -31,8 +31,7 @@ def is_staged(kernel):
     ((5, 300, 41), (2, 0, 1)),
     ((9, 2500), (1, 0)),
 ], ids=str)  # fmt: skip
-def test_a_transposition_reads_and_stores_whole_lines(card, only, shape, order, dtype):
-    only("transposition_seeds")
+def test_a_transposition_reads_and_stores_whole_lines(card, shape, order, dtype):
     values = card.random.integers(-100, 100, shape).astype(dtype)
     found = counted(card, card.graph.contiguous(card.graph.permute(card.leaf(values), order)))
     assert found.threads == 256
@@ -41,8 +40,7 @@ def test_a_transposition_reads_and_stores_whole_lines(card, only, shape, order, 
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32], ids=lambda dtype: dtype.__name__)
-def test_tiles_of_powers_of_two_use_all_banks(card, only, dtype):
-    only("transposition_seeds")
+def test_tiles_of_powers_of_two_use_all_banks(card, dtype):
     values = card.random.integers(-100, 100, (256, 256)).astype(dtype)
     found = counted(card, card.graph.contiguous(card.graph.permute(card.leaf(values), (1, 0))))
     assert is_staged(found.kernel)

@@ -90,7 +90,7 @@ class Traffic:
                 warps *= range_.size
             for access in accesses:
                 if access.is_store == stores and not self._is_own(access):
-                    points = access.pattern.lines(steps, access.pattern.itemsize)
+                    points = min(access.pattern.lines(steps, access.pattern.itemsize), math.prod(steps.values()))
                     lines = access.pattern.lines(counts, line_bytes, whole=1.0) * points
                     total += lines * access.pattern.share * warps
         return total * line_bytes

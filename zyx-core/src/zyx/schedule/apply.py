@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from zyx.errors import ScheduleError
 from zyx.ir.accesses import below, combined_ranges, serial_ranges
 from zyx.ir.nest import Compute, Kind, Store
 from zyx.schedule.facts import operations
@@ -170,6 +171,8 @@ def _cut(plan: Plan, range_: Range, parts: Sequence[Part], *, is_masked: bool) -
     """
     outside = max((number + 1 for number, part in enumerate(parts) if part.kind is Kind.LOOP), default=0)
     points = math.prod(part.points for part in parts[outside:])
+    if len(parts) == 1 and parts[0].kind in (Kind.UNROLL, Kind.REPEAT) and points >= 2 * range_.size > 2:
+        raise ScheduleError(f"{range_.label} has {range_.size} points: of {points} that are written out, half are none")
     loop: Range | None = range_
     found: list[Range | None] = []
     # Steps of threads that are more than there is are as many as there is.
