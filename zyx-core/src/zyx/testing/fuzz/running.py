@@ -123,7 +123,7 @@ def _check_jit(program: Program, function: Callable[..., list[Any]]) -> None:
 def _check_mapped(program: Program, function: Callable[..., list[Any]]) -> None:
     examples = [moved_on(program, turn) for turn in range(3)]
     stacked = tensors([np.stack(arrays) for arrays in zip(*examples, strict=True)])
-    of_all = zyx.vmap(functools.partial(function, zyx, F))(*stacked)
+    of_all = zyx.vmap(functools.partial(function, zyx, F), axis_size=len(examples))(*stacked)
     for number, inputs in enumerate(examples):
         compare(program, inputs, [output[number] for output in of_all])
 
