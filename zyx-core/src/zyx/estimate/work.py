@@ -23,6 +23,8 @@ from zyx.lowering.storage import InArray
 from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp, UnaryOp
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
     from zyx.estimate.layout import Layout
@@ -36,6 +38,9 @@ KINDS: Final = (
     "vector", "scalar", "fused", "division", "transcendental", "load", "store", "lane", "address", "mask", "turn",
     "swap", "atomic", "product",
 )  # fmt: skip
+
+#: Updates of accumulators that a processor looks ahead: about 500 instructions, 8 for each.
+_AHEAD: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +245,7 @@ class _Counting:
             self.total["vector" if along > 1 else "scalar"] += runs * along
             self.chain += runs * along / max(1, own)
         else:
-            self.chain += runs / max(1, own)
+            self.chain += runs / max(1, own) * self._waiting(statement, combined)
             self.live = max(self.live, math.ceil(own * parts))
         inside = self._layout.loops(statement)
         last = max((n for n, r in enumerate(inside) if r in combined), default=-1)
@@ -256,6 +261,13 @@ class _Counting:
                 self.total["swap"] += ends * math.log2(max(2, threads))
             else:
                 self.barriers += ends / self._layout.threads * (1 + math.log2(max(2, threads)))
+
+    def _waiting(self, statement: Compute | Scan, combined: Sequence[Range]) -> float:
+        """Return the part of the updates that wait for each other: results after short sums are begun meanwhile."""
+        if self._layout.threads > 1:
+            return 1.0
+        one_by_one = [r for r in combined if self._layout.nest.kind(r) in (Kind.LOOP, Kind.REPEAT)]
+        return min(1.0, math.prod(range_.size for range_ in one_by_one) / _AHEAD)
 
 
 def _fused(statement: Statement, expressions: list[Expr]) -> set[Expr]:
