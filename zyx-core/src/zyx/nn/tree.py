@@ -3,6 +3,7 @@
     class Net(Module):
         layers = [Linear(2, 3), Linear(3, 1)]     -> "layers.0", "layers.1"
         scales = {"in": Parameter(..)}            -> "scales.in"
+        weight = QuantizedTensor(data, "Q8_0")    -> "weight.data", as of all named tuples
 
 Members come in the order in which the attributes were set, and of dicts in their order. Other objects are not looked
 into.
@@ -30,7 +31,13 @@ def members(value: object, name: str, module_class: type[Module]) -> Iterator[tu
         yield name, value
     else:
         for key, item in parts(value) or ():
-            yield from members(item, f"{name}.{key}", module_class)
+            yield from members(item, f"{name}.{_key(value, key)}", module_class)
+
+
+def _key(holder: object, key: object) -> object:
+    """Return what a part is called: in a named tuple, the name of its field."""
+    names = getattr(holder, "_fields", None) if isinstance(holder, tuple) else None
+    return names[key] if names else key
 
 
 def is_buffer(name: str, member: Member) -> bool:
@@ -55,7 +62,8 @@ def places(
 def _held(holder: Any, prefix: str) -> Iterator[tuple[str, Any, Any, Any]]:  # noqa: ANN401  # a dict, list or tuple
     """Yield the tensors and modules in a dict, list or tuple, with their names, and what holds them."""
     for key, value in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
-        name = f"{prefix}.{key}" if prefix else str(key)
+        called = str(_key(holder, key))
+        name = f"{prefix}.{called}" if prefix else called
         if isinstance(value, dict | list | tuple):
             yield from _held(value, name)
         elif isinstance(value, Tensor) or hasattr(value, "named_members"):

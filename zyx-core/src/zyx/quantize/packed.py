@@ -1,0 +1,162 @@
+"""`QuantizedTensor`: numbers that stay packed on the device, and what is computed with them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from zyx import dtype as dtypes
+from zyx.dtype import as_dtype
+from zyx.errors import DTypeError, FormatError, ShapeError
+from zyx.functions.linalg import matmul as product
+from zyx.functions.operands import is_tensor, require
+from zyx.functions.selection import take as rows_of
+from zyx.quantize.decode import decode, parts_of
+from zyx.quantize.layouts import layout_of
+from zyx.tensor.creation import zeros
+
+if TYPE_CHECKING:
+    from zyx.dtype import DTypeLike
+    from zyx.quantize.layouts import Layout
+    from zyx.shape import Shape
+    from zyx.tensor.tensor import Tensor
+
+
+class _Pair(NamedTuple):
+    data: Tensor
+    format: str
+
+
+class QuantizedTensor(_Pair):
+    """Numbers in blocks along the last axis, packed: a pair of bytes and the name of how they lie.
+
+    It is a named tuple, so what looks into trees finds the bytes: arguments of `zyx.jit`, attributes of modules, which
+    save and move them. The numbers are constants: gradients pass to what they are multiplied with.
+
+    Attributes:
+        data: uint8, ``(..., bytes of a row)``.
+        format: A name of `zyx.quantize.NAMES`, such as Q4_K, int8 or int4/64; `zyx.quantize.layouts` defines them.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Tensor, format: str) -> QuantizedTensor:  # the attribute
+        """Take both.
+
+        Raises:
+            FormatError: No such format, another dtype, or rows that are no whole number of blocks.
+        """
+        if not is_tensor(data) or data.dtype is not dtypes.uint8 or not data.ndim:
+            what = f"{data.dtype} of shape {data.shape}" if is_tensor(data) else type(data).__name__
+            raise FormatError(f"{format}: packed numbers are a tensor of uint8 with an axis for the bytes, not {what}")
+        layout_of(format, data.shape[-1])
+        return super().__new__(cls, data, format)
+
+    @property
+    def layout(self) -> Layout:
+        """Where everything lies in a block."""
+        return layout_of(self.format, self.data.shape[-1])
+
+    @property
+    def shape(self) -> Shape:
+        """Of the numbers."""
+        layout = self.layout
+        return (*self.data.shape[:-1], self.data.shape[-1] // layout.nbytes * layout.count)
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return self.data.ndim
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that they take, with their scales."""
+        return math.prod(self.data.shape)
+
+    @property
+    def device(self) -> str:
+        """Where they are."""
+        return self.data.device
+
+    def to(self, device: str) -> QuantizedTensor:
+        """Return the same numbers on another device."""
+        return QuantizedTensor(self.data.to(device), self.format)
+
+    def dequantize(self, dtype: DTypeLike = dtypes.float32) -> Tensor:
+        """Return the numbers, computed in float32 when something needs them, and not kept.
+
+        Raises:
+            DTypeError: Not a dtype of floats.
+        """
+        if not as_dtype(dtype).is_float:
+            raise DTypeError(f"dequantize: packed numbers are floats, not {as_dtype(dtype)}")
+        if not self.size:
+            return zeros(self.shape, dtype=dtype, device=self.device)
+        return decode(self.layout, self.data).astype(dtype)
+
+    def __repr__(self) -> str:
+        return f"QuantizedTensor({self.format}, shape={self.shape}, nbytes={self.nbytes}, device={self.device!r})"
+
+
+def matmul(x: Tensor, weight: QuantizedTensor) -> Tensor:
+    """Return ``x @ weight.T``, the numbers of `weight` being made where they are multiplied.
+
+    For a few rows of `x`, it is one kernel, which reads the packed bytes and nothing else of `weight`. Products are
+    summed in float32, as of numbers that were not packed: the error beside them is that of `zyx.quantize.quantize`.
+
+    Args:
+        x: ``(..., n_in)``, floats.
+        weight: ``(n_out, n_in)``.
+
+    Returns:
+        ``(..., n_out)``, of the dtype of `x`.
+
+    Raises:
+        DTypeError: `x` has no floats, or `weight` is not packed.
+        ShapeError: Sizes that do not fit.
+    """
+    given, sizes = require(x, "matmul").node.shape, _packed(weight, "matmul").shape
+    if not x.dtype.is_float:
+        raise DTypeError(f"matmul: packed weights are multiplied with floats, not {x.dtype}; convert it with astype")
+    if len(sizes) != 2 or not given or given[-1] != sizes[1]:
+        raise ShapeError(f"matmul: input {given} does not fit packed weights {sizes}: (..., n_in) and (n_out, n_in)")
+    layout, wide = weight.layout, x.astype(dtypes.float32)
+    if not weight.size:
+        return product(wide, weight.dequantize().T).astype(x.dtype)
+    blocks = sizes[1] // layout.count
+    chunks = wide.reshape((-1, 1, blocks, layout.rows, layout.parts, *layout.groups))
+    terms = [chunks[..., i, :, :] * part for i, part in enumerate(parts_of(layout, weight.data))]
+    # The parts share bytes: one sum over all of them reads each byte once.
+    summed = sum(terms[1:], terms[0]).sum((-4, -3, -2, -1))
+    return summed.reshape((*given[:-1], sizes[0])).astype(x.dtype)
+
+
+def take(weight: QuantizedTensor, indices: Tensor) -> Tensor:
+    """Return the rows that `indices` name, float32; only their bytes are read.
+
+    Args:
+        weight: ``(n, ..., width)``.
+        indices: Integers of any shape, 0 to n - 1, or from -n on counted from the end.
+
+    Returns:
+        ``(*indices.shape, ..., width)``.
+
+    Raises:
+        DTypeError: `indices` are no integers, or `weight` is not packed.
+        ShapeError: `weight` has no axis besides that of the blocks.
+    """
+    if _packed(weight, "take").ndim < 2:
+        raise ShapeError(f"take: packed numbers of shape {weight.shape} have no rows; there have to be two axes")
+    rows = QuantizedTensor(rows_of(weight.data, indices, axis=0), weight.format)
+    return rows.dequantize()
+
+
+def _packed(weight: object, what: str) -> QuantizedTensor:
+    if not isinstance(weight, QuantizedTensor):
+        raise DTypeError(f"{what} takes a zyx.quantize.QuantizedTensor, not {type(weight).__name__}; see zyx.quantize")
+    return weight
