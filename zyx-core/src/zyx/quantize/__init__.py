@@ -10,7 +10,7 @@
 """
 
 from zyx.quantize.encode import quantize
-from zyx.quantize.layouts import GGUF, NAMES, Layout
+from zyx.quantize.layouts import GGUF, NAMES, Layout, layout_for
 from zyx.quantize.packed import QuantizedTensor, matmul, take
 
-__all__ = ["GGUF", "NAMES", "Layout", "QuantizedTensor", "matmul", "quantize", "take"]
+__all__ = ["GGUF", "NAMES", "Layout", "QuantizedTensor", "layout_for", "matmul", "quantize", "take"]

@@ -129,10 +129,14 @@ def matmul(x: Tensor, weight: QuantizedTensor) -> Tensor:
     if not weight.size:
         return product(wide, weight.dequantize().T).astype(x.dtype)
     blocks = sizes[1] // layout.count
-    chunks = wide.reshape((-1, 1, blocks, layout.rows, layout.parts, *layout.groups))
-    terms = [chunks[..., i, :, :] * part for i, part in enumerate(parts_of(layout, weight.data))]
-    # The parts share bytes: one sum over all of them reads each byte once.
-    summed = sum(terms[1:], terms[0]).sum((-4, -3, -2, -1))
+    chunks = wide.reshape((-1, 1, blocks, layout.sections, layout.rows, layout.parts, *layout.groups))
+    parts = parts_of(layout, weight.data)
+    factors = [chunks[..., i // layout.parts, :, i % layout.parts, :, :] for i in range(len(parts))]
+    # The parts share bytes: one sum over all of them reads each byte once. A scale that they share is multiplied last.
+    is_common = all(part.scale is parts[0].scale and part.offset is None for part in parts)
+    terms = [x * (part.integers if is_common else part.numbers) for x, part in zip(factors, parts, strict=True)]
+    summed = sum(terms[1:], terms[0])
+    summed = (summed * parts[0].scale if is_common else summed).sum((-4, -3, -2, -1))
     return summed.reshape((*given[:-1], sizes[0])).astype(x.dtype)
 
 
