@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +12,7 @@ from zyx.errors import DTypeError, FormatError, ShapeError
 from zyx.functions.linalg import matmul as product
 from zyx.functions.operands import is_tensor, require
 from zyx.functions.selection import take as rows_of
-from zyx.quantize.decode import decode, parts_of
+from zyx.quantize.decode import Place, decode
 from zyx.quantize.layouts import layout_of
 from zyx.tensor.creation import zeros
 
@@ -97,7 +98,7 @@ class QuantizedTensor(_Pair):
             raise DTypeError(f"dequantize: packed numbers are floats, not {as_dtype(dtype)}")
         if not self.size:
             return zeros(self.shape, dtype=dtype, device=self.device)
-        return decode(self.layout, self.data).astype(dtype)
+        return decode(self.layout, self.data).numbers.reshape(self.shape).astype(dtype)
 
     def __repr__(self) -> str:
         return f"QuantizedTensor({self.format}, shape={self.shape}, nbytes={self.nbytes}, device={self.device!r})"
@@ -129,14 +130,18 @@ def matmul(x: Tensor, weight: QuantizedTensor) -> Tensor:
     if not weight.size:
         return product(wide, weight.dequantize().T).astype(x.dtype)
     blocks = sizes[1] // layout.count
+    # The places share bytes: one sum over all of them reads each byte once. A scale that they share is multiplied last.
+    is_common = layout.factors is None and layout.offset is None
     chunks = wide.reshape((-1, 1, blocks, layout.sections, layout.rows, layout.parts, *layout.groups))
-    parts = parts_of(layout, weight.data)
-    factors = [chunks[..., i // layout.parts, :, i % layout.parts, :, :] for i in range(len(parts))]
-    # The parts share bytes: one sum over all of them reads each byte once. A scale that they share is multiplied last.
-    is_common = all(part.scale is parts[0].scale and part.offset is None for part in parts)
-    terms = [x * (part.integers if is_common else part.numbers) for x, part in zip(factors, parts, strict=True)]
+    terms = []
+    for place in map(Place._make, itertools.product(range(layout.sections), range(layout.parts))):
+        found = decode(layout, weight.data, place)
+        numbers = found.integers if is_common else found.numbers
+        terms.append(chunks[..., place.section, :, place.part, :, :] * numbers[..., 0, :, 0, :, :])
     summed = sum(terms[1:], terms[0])
-    summed = (summed * parts[0].scale if is_common else summed).sum((-4, -3, -2, -1))
+    if is_common:
+        summed = summed * found.scale[..., 0, :, 0, :, :]
+    summed = summed.sum((-4, -3, -2, -1))
     return summed.reshape((*given[:-1], sizes[0])).astype(x.dtype)
 
 
