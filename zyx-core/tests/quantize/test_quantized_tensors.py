@@ -199,7 +199,7 @@ def packed(kind, rows=5, count=512):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("lead", [(), (1,), (2, 3)])
+@pytest.mark.parametrize("lead", [(), (1,), (2, 3), (3, 4)])
 def test_products_with_packed_weights_are_those_with_their_numbers(kind, lead):
     weight = packed(kind)
     numbers = weight.dequantize().numpy().astype(np.float64)
@@ -211,6 +211,11 @@ def test_products_with_packed_weights_are_those_with_their_numbers(kind, lead):
     half = matmul(zyx.Tensor(x).astype("bfloat16"), weight)
     assert half.dtype is zyx.bfloat16
     assert (np.abs(half.astype("float32").numpy() - x @ numbers.T) <= 2e-2 * scale).all()
+    wide = matmul(zyx.Tensor(x.astype(np.float64)), weight)
+    assert wide.dtype is zyx.float64
+    assert (np.abs(wide.numpy() - x @ numbers.T) <= 1e-14 * scale).all()
+    with zyx.autocast("float16"):
+        assert matmul(zyx.Tensor(x), weight).dtype is zyx.float16
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -234,7 +239,7 @@ def test_packed_weights_are_arguments_of_traced_functions():
     traced = zyx.jit(matmul)
     for kind in ("Q4_0", "Q8_0", "Q4_0"):
         weight = packed(kind)
-        for rows in (1, 2, 3, 4):
+        for rows in (1, 2, 3, 4, 20, 5, 30):
             x = zyx.ones(rows, 512)
             assert np.allclose(traced(x, weight).numpy(), (x @ weight.dequantize().T).numpy(), rtol=1e-4, atol=1e-3)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx import dtype as dtypes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, ShapeError
 from zyx.functions.linalg import matmul as product
-from zyx.functions.operands import is_tensor, require
+from zyx.functions.operands import is_tensor, lowered, require
 from zyx.functions.selection import take as rows_of
 from zyx.quantize.decode import Place, decode
 from zyx.quantize.layouts import layout_of
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from zyx.quantize.layouts import Layout
     from zyx.shape import Shape
     from zyx.tensor.tensor import Tensor
+
+
+#: Rows for each of which numbers are made anew; for more, it takes longer than to store them and read them back.
+_FEW_ROWS: Final = 8
 
 
 class _Pair(NamedTuple):
@@ -107,15 +111,19 @@ class QuantizedTensor(_Pair):
 def matmul(x: Tensor, weight: QuantizedTensor) -> Tensor:
     """Return ``x @ weight.T``, the numbers of `weight` being made where they are multiplied.
 
-    For a few rows of `x`, it is one kernel, which reads the packed bytes and nothing else of `weight`. Products are
-    summed in float32, as of numbers that were not packed: the error beside them is that of `zyx.quantize.quantize`.
+    For one row of `x`, it is one kernel, which reads the packed bytes and nothing else of `weight`. For many, the
+    numbers are made once, in the dtype of `x`, and multiplied as others are; they are in memory while that goes on.
+
+    Products of float32 and shorter ones are summed in float32. Beside the product with the same numbers in more digits,
+    an element differs by at most 2e-6 of the sum of the magnitudes of what it sums; beside that with numbers that were
+    never packed, by what `zyx.quantize.quantize` says of each.
 
     Args:
         x: ``(..., n_in)``, floats.
         weight: ``(n_out, n_in)``.
 
     Returns:
-        ``(..., n_out)``, of the dtype of `x`.
+        ``(..., n_out)``, of the dtype of `x`, or of that which `zyx.autocast` has for products.
 
     Raises:
         DTypeError: `x` has no floats, or `weight` is not packed.
@@ -126,23 +134,28 @@ def matmul(x: Tensor, weight: QuantizedTensor) -> Tensor:
         raise DTypeError(f"matmul: packed weights are multiplied with floats, not {x.dtype}; convert it with astype")
     if len(sizes) != 2 or not given or given[-1] != sizes[1]:
         raise ShapeError(f"matmul: input {given} does not fit packed weights {sizes}: (..., n_in) and (n_out, n_in)")
-    layout, wide = weight.layout, x.astype(dtypes.float32)
-    if not weight.size:
-        return product(wide, weight.dequantize().T).astype(x.dtype)
-    blocks = sizes[1] // layout.count
-    # The places share bytes: one sum over all of them reads each byte once. A scale that they share is multiplied last.
+    if math.prod(given[:-1]) > _FEW_ROWS or x.dtype.bits > 32 or not weight.size:
+        return product(x, weight.dequantize(x.dtype).T)
+    rows = x.astype(dtypes.float32).reshape((-1, sizes[1]))
+    return _of_few_rows(rows, weight).reshape((*given[:-1], sizes[0])).astype(lowered(x.dtype))
+
+
+def _of_few_rows(x: Tensor, weight: QuantizedTensor) -> Tensor:
+    """Return the product of ``(rows, n_in)`` of float32: one sum over all places of blocks, which share bytes."""
+    layout = weight.layout
+    rows, count = x.shape
+    blocks = x.reshape((rows, 1, count // layout.count, layout.sections, layout.rows, layout.parts, *layout.groups))
+    # A scale that all numbers of a block share is multiplied last.
     is_common = layout.factors is None and layout.offset is None
-    chunks = wide.reshape((-1, 1, blocks, layout.sections, layout.rows, layout.parts, *layout.groups))
     terms = []
     for place in map(Place._make, itertools.product(range(layout.sections), range(layout.parts))):
         found = decode(layout, weight.data, place)
         numbers = found.integers if is_common else found.numbers
-        terms.append(chunks[..., place.section, :, place.part, :, :] * numbers[..., 0, :, 0, :, :])
+        terms.append(blocks[..., place.section, :, place.part, :, :] * numbers[..., 0, :, 0, :, :])
     summed = sum(terms[1:], terms[0])
     if is_common:
         summed = summed * found.scale[..., 0, :, 0, :, :]
-    summed = summed.sum((-4, -3, -2, -1))
-    return summed.reshape((*given[:-1], sizes[0])).astype(x.dtype)
+    return summed.sum((-4, -3, -2, -1))
 
 
 def take(weight: QuantizedTensor, indices: Tensor) -> Tensor:
