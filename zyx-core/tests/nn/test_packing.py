@@ -1,5 +1,7 @@
 """Modules whose weights are packed compute what they did with the numbers that these stand for."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -96,3 +98,21 @@ def test_packed_weights_that_do_not_fit_are_refused():
         F.linear(normal(2, 32), weight, normal(3))
     with pytest.raises(ShapeError, match=r"weights have shape \(n, width\), not \(1, 4, 32\)"):
         F.embedding(zyx.arange(2), zyx.quantize.quantize(normal(1, 4, 32), "Q8_0"))
+
+
+def test_bytes_of_packed_weights_are_replaced_for_a_call():
+    model, other = nn.quantize(Tied(), "Q8_0"), nn.quantize(Tied(), "Q8_0")
+    tokens = zyx.Tensor([1, 2, 3])
+    before, expected = model(tokens).numpy(), other(tokens).numpy()
+    names = dict(other.named_parameters()) | dict(other.named_buffers())
+    assert "inner.weight.data" in names
+    assert np.array_equal(nn.functional_call(model, names, (tokens,)).numpy(), expected)
+    assert np.array_equal(model(tokens).numpy(), before)
+    assert isinstance(model.inner.weight, QuantizedTensor)
+
+
+def test_modules_with_packed_weights_are_copied():
+    model = nn.quantize(Tied(), "int8")
+    copied = copy.deepcopy(model)
+    assert copied.inner.weight.data is not model.inner.weight.data
+    assert np.array_equal(copied(zyx.Tensor([4])).numpy(), model(zyx.Tensor([4])).numpy())
