@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """One part of the rows of one section; see `zyx.quantize.layouts`."""
+    """One chunk of each block; see `zyx.quantize.layouts`."""
 
     section: int
     part: int
 
     def chunk(self, layout: Layout) -> int:
-        """Return the number of the first chunk there; the others follow, `layout.parts` further each."""
-        return self.section * layout.rows * layout.parts + self.part
+        """Return the number of the chunk."""
+        return self.section * layout.parts + self.part
 
 
 class Decoded(NamedTuple):
     """The numbers of rows, ``integers * scale + offset``.
 
     Attributes:
-        integers: ``(..., blocks, sections, rows, parts, groups, numbers of a group)``, float32.
-        scale: Of a shape that broadcasts to that.
-        offset: Likewise; None is 0.
+        integers: ``(..., blocks, sections, parts, groups, numbers of a group)``, float32, times their factors.
+        scale: Of a shape that broadcasts to that; without an offset, one number for a block.
+        offset: Of a shape that broadcasts, too; None is 0.
     """
 
     integers: Tensor
@@ -61,27 +61,28 @@ def decode(layout: Layout, data: Tensor, place: Place | None = None) -> Decoded:
     blocks = data.reshape((*data.shape[:-1], -1, layout.nbytes))
     scale = _float(blocks, layout.scale, 4 if layout.wide_scale else 2)
     offset = None if layout.offset is None else _float(blocks, layout.offset, 2)
+    integers = _integers(layout, blocks, place).astype(dtypes.float32)
+    integers = integers.reshape((*integers.shape[:-1], *layout.groups))
     if layout.factors is not None:
         factors = bitcast(_bytes(blocks, layout.factors, layout.count // 16), "int8")
         factors = factors.reshape((*blocks.shape[:-1], *_axes(layout), layout.groups[0], 1))
-        scale = scale * _at(factors, place, 2).astype(dtypes.float32)
+        integers = integers * _at(factors, place, 2).astype(dtypes.float32)
     if layout.pairs is not None and offset is not None:
         first, second = _pairs(layout, layout.pairs, blocks, place)
         scale, offset = scale * first, -(offset * second)
-    integers = _integers(layout, blocks, place).astype(dtypes.float32)
-    return Decoded(integers.reshape((*integers.shape[:-1], *layout.groups)), scale, offset)
+    return Decoded(integers, scale, offset)
 
 
-def _axes(layout: Layout, place: Place | None = None) -> tuple[int, int, int]:
-    return (layout.sections, layout.rows, layout.parts) if place is None else (1, layout.rows, 1)
+def _axes(layout: Layout, place: Place | None = None) -> tuple[int, int]:
+    return (layout.sections, layout.parts) if place is None else (1, 1)
 
 
 def _at(x: Tensor, place: Place | None, behind: int) -> Tensor:
-    """Return what lies at a place, of what has axes for sections, rows and parts, and so many `behind` these."""
+    """Return what lies at a place, of what has axes for sections and parts, and so many `behind` these."""
     if place is None:
         return x
     section, part = (slice(i, i + 1) for i in place)
-    return x[(..., section, slice(None), part, *(slice(None),) * behind)]
+    return x[(..., section, part, *(slice(None),) * behind)]
 
 
 def _bytes(blocks: Tensor, at: int, count: int) -> Tensor:
@@ -89,18 +90,17 @@ def _bytes(blocks: Tensor, at: int, count: int) -> Tensor:
 
 
 def _float(blocks: Tensor, at: int, nbytes: int) -> Tensor:
-    """Return the float at a byte of each block as float32, with axes for sections, rows, parts, groups and numbers."""
+    """Return the float at a byte of each block as float32, with axes for sections, parts, groups and numbers."""
     value = bitcast(_bytes(blocks, at, nbytes), "float32" if nbytes == 4 else "float16").astype(dtypes.float32)
-    return value.reshape((*value.shape[:-1], 1, 1, 1, 1, 1))
+    return value.reshape((*value.shape[:-1], 1, 1, 1, 1))
 
 
 def _pairs(layout: Layout, at: int, blocks: Tensor, place: Place | None) -> tuple[Tensor, Tensor]:
     """Return the s and t of chunks, of 6 bits; upper bits of those from the fourth on lie above the first ones."""
     first, second, third = (_bytes(blocks, at + i, 4) for i in (0, 4, 8))
     if place is not None:
-        chunk, step = place.chunk(layout), layout.parts
-        chosen = slice(chunk % 4, chunk % 4 + layout.rows * step, step)
-        first, second, third = first[..., chosen], second[..., chosen], third[..., chosen]
+        chunk = place.chunk(layout)
+        first, second, third = (x[..., chunk % 4 : chunk % 4 + 1] for x in (first, second, third))
     early = (first & 63, second & 63)
     late = ((third & 15) | ((first >> 6) << 4), (third >> 4) | ((second >> 6) << 4))
     if place is None:
@@ -112,22 +112,22 @@ def _pairs(layout: Layout, at: int, blocks: Tensor, place: Place | None) -> tupl
 
 
 def _integers(layout: Layout, blocks: Tensor, place: Place | None) -> Tensor:
-    """Return the integers less the middle, ``(..., sections, rows, parts, width)``, of which dtype does not matter."""
+    """Return the integers less the middle, ``(..., sections, parts, width)``, of which dtype does not matter."""
     low, width, lead = layout.low, layout.width, blocks.shape[:-1]
     shape = (*lead, *_axes(layout, place), width)
     stored = _bytes(blocks, low.at, layout.count * low.bits // 8)
     if low.bits == 8:
         return bitcast(stored, "int8").reshape(shape)
     shared = layout.parts * low.bits // 8  # the bytes that the parts take, for one number of each
-    stored = stored.reshape((*lead, layout.sections, layout.rows, 1, shared, width))
+    stored = stored.reshape((*lead, layout.sections, 1, shared, width))
     if place is not None:
         own = place.part % shared
-        stored = stored[..., place.section : place.section + 1, :, :, own : own + 1, :]
+        stored = stored[..., place.section : place.section + 1, :, own : own + 1, :]
     codes = _shifted(stored, low.bits, -3, None if place is None else place.part // shared).reshape(shape)
     if layout.high is None:
         codes = bitcast(codes, "int8")
     elif layout.high.side_by_side:
-        word = bitcast(_bytes(blocks, layout.high.at, layout.count // 8), "int32").reshape((*lead, 1, 1, 1, 1))
+        word = bitcast(_bytes(blocks, layout.high.at, layout.count // 8), "int32").reshape((*lead, 1, 1, 1))
         numbers = arange(layout.count, dtype=dtypes.int32, device=blocks.device).reshape((*_axes(layout), width))
         codes = codes.astype(dtypes.int32) | (((word >> _at(numbers, place, 1)) & 1) << low.bits)
     else:
@@ -136,16 +136,13 @@ def _integers(layout: Layout, blocks: Tensor, place: Place | None) -> Tensor:
 
 
 def _high(layout: Layout, high: Bits, blocks: Tensor, place: Place | None) -> Tensor:
-    """Return the high bits: those of chunk c lie in row ``c // n`` of the bytes, where n is how many share one.
-
-    All rows of a place have the same shift, as there is one row, or one has n parts.
-    """
+    """Return the high bits: those of chunk c lie in row ``c // n`` of the bytes, where n is how many share one."""
     stored = _bytes(blocks, high.at, layout.count * high.bits // 8)
     stored = stored.reshape((*blocks.shape[:-1], -1, 1, layout.width))
     if place is None:
         return _shifted(stored, high.bits, -2)
     row, shift = divmod(place.chunk(layout), 8 // high.bits)
-    return _shifted(stored[..., row : row + layout.rows, :, :], high.bits, -2, shift)
+    return _shifted(stored[..., row : row + 1, :, :], high.bits, -2, shift)
 
 
 def _shifted(stored: Tensor, bits: int, axis: int, which: int | None = None) -> Tensor:

@@ -15,10 +15,9 @@
 The first eight are those of ggml, and of GGUF files; "int8" and "int4" without a number have one block for a row. A
 `Layout` says where everything is, and is all that differs between formats: see `zyx.quantize.decode`, `encode`.
 
-**Chunks.** A block is ``sections * rows * parts`` chunks of `width` numbers, and chunk ``c = (section * rows + row) *
-parts + part`` has the numbers from ``c * width`` on. The low bits of the chunks of a row share bytes: byte j of a row
-has number j of `part` 0, above it number j of a later part. High bits lie so, too, in rows of their own, or side by
-side. What differs from section to section or from part to part is written out in kernels, and rows are looped over.
+**Chunks.** A block is ``sections * parts`` chunks of `width` numbers, and chunk ``c = section * parts + part`` has the
+numbers from ``c * width`` on. The low bits of the chunks of a section share bytes: byte j of a section has number j of
+`part` 0, above it number j of a later part. High bits lie so, too, in rows of their own, or side by side.
 """
 
 from __future__ import annotations
@@ -52,11 +51,10 @@ class Layout:
     Attributes:
         name: Such as Q4_K.
         nbytes: Of a block.
-        rows: Of chunks in a section.
-        parts: Chunks in a row.
+        sections: Parts of a block whose low bits share no bytes.
+        parts: Chunks in a section.
         width: Numbers in a chunk.
         low: The lowest bits; eight have a sign.
-        sections: Several where rows differ in how their scales are found, or in the places of their bits.
         scale: Byte of d.
         high: The bits above them, if there are.
         middle: What is subtracted from the bits.
@@ -69,11 +67,10 @@ class Layout:
 
     name: str
     nbytes: int
-    rows: int
+    sections: int
     parts: int
     width: int
     low: Bits
-    sections: int = 1
     scale: int = 0
     high: Bits | None = None
     middle: int = 0
@@ -86,12 +83,12 @@ class Layout:
     @property
     def count(self) -> int:
         """Numbers in a block."""
-        return self.sections * self.rows * self.parts * self.width
+        return self.sections * self.parts * self.width
 
     @property
     def groups(self) -> tuple[int, int]:
-        """A chunk as groups of numbers with a factor of their own, and how many numbers one has."""
-        return (self.width // 16, 16) if self.factors is not None else (1, self.width)
+        """A chunk as groups, and the numbers of one: with a factor of their own, or as many as registers have."""
+        return (self.width // 16, 16) if self.width in (32, 64) else (1, self.width)
 
 
 def _of_32(name: str, code: int, low: Bits, **rest: int | Bits) -> Layout:
@@ -107,8 +104,8 @@ GGUF: Final[dict[str, Layout]] = {
         _of_32("Q5_0", 6, Bits(6, 4), high=Bits(2, 1, side_by_side=True), middle=16),
         _of_32("Q5_1", 7, Bits(8, 4), high=Bits(4, 1, side_by_side=True), offset=2),
         _of_32("Q8_0", 8, Bits(2, 8)),
-        Layout("Q4_K", 144, 2, 2, 32, Bits(16, 4), 2, offset=2, pairs=4, code=12),
-        Layout("Q5_K", 176, 1, 2, 32, Bits(48, 4), 4, high=Bits(16, 1), offset=2, pairs=4, code=13),
+        Layout("Q4_K", 144, 4, 2, 32, Bits(16, 4), offset=2, pairs=4, code=12),
+        Layout("Q5_K", 176, 4, 2, 32, Bits(48, 4), high=Bits(16, 1), offset=2, pairs=4, code=13),
         Layout("Q6_K", 210, 2, 4, 32, Bits(0, 4), scale=208, high=Bits(128, 2), middle=32, factors=192, code=14),
     )
 }

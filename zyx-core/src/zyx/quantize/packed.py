@@ -144,18 +144,19 @@ def _of_few_rows(x: Tensor, weight: QuantizedTensor) -> Tensor:
     """Return the product of ``(rows, n_in)`` of float32: one sum over all places of blocks, which share bytes."""
     layout = weight.layout
     rows, count = x.shape
-    blocks = x.reshape((rows, 1, count // layout.count, layout.sections, layout.rows, layout.parts, *layout.groups))
+    blocks = x.reshape((rows, 1, count // layout.count, layout.sections, layout.parts, *layout.groups))
     # A scale that all numbers of a block share is multiplied last.
-    is_common = layout.factors is None and layout.offset is None
+    is_common = layout.offset is None
     terms = []
     for place in map(Place._make, itertools.product(range(layout.sections), range(layout.parts))):
         found = decode(layout, weight.data, place)
         numbers = found.integers if is_common else found.numbers
-        terms.append(blocks[..., place.section, :, place.part, :, :] * numbers[..., 0, :, 0, :, :])
+        own = blocks[..., place.section, place.part, :, :]
+        terms += [own[..., i, :] * numbers[..., 0, 0, i, :] for i in range(layout.groups[0])]
     summed = sum(terms[1:], terms[0])
     if is_common:
-        summed = summed * found.scale[..., 0, :, 0, :, :]
-    return summed.sum((-4, -3, -2, -1))
+        summed = summed * found.scale[..., 0, 0, 0, :]
+    return summed.sum((-2, -1))
 
 
 def take(weight: QuantizedTensor, indices: Tensor) -> Tensor:
