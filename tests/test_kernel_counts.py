@@ -261,3 +261,13 @@ def test_rows_of_packed_embeddings_are_unpacked_without_the_rest_of_the_table(fo
     # Scales may be computed once for their blocks, before the numbers.
     assert sum(each.nbytes for each in plan.temporaries) <= 12 * 512 * 4
     assert plan.launches <= 5
+
+
+@pytest.mark.parametrize("form", PACKED)
+def test_the_gradient_of_a_packed_product_is_a_product_with_the_numbers(form):
+    weight = packed(form, 96, 512)
+
+    def backward(x, upstream):
+        return zyx.vjp(lambda x: zyx.quantize.matmul(x, weight), x)[1](upstream)
+
+    assert launches(backward, normal(1, 512), normal(1, 96)) <= 2

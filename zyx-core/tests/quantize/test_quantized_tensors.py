@@ -235,6 +235,20 @@ def test_gradients_pass_to_what_is_multiplied_with_packed_weights(kind):
     assert np.allclose(found.numpy(), upstream.numpy() @ weight.dequantize().numpy(), rtol=1e-4, atol=1e-4)
 
 
+def test_products_with_packed_weights_are_differentiated_twice_and_mapped():
+    weight = packed("Q4_1")
+    numbers = weight.dequantize().numpy().astype(np.float64)
+    x = np.random.default_rng(2).standard_normal((3, 512)).astype(np.float32)
+    first = zyx.grad(lambda x: (matmul(x, weight) ** 2).sum())
+    second = zyx.grad(lambda x: (first(x) ** 2).sum())(zyx.Tensor(x)).numpy()
+    square = numbers.T @ numbers
+    assert np.linalg.norm(second - 8 * x @ square @ square) < 1e-5 * np.linalg.norm(second)
+    assert np.allclose(
+        zyx.vmap(lambda x: matmul(x, weight))(zyx.Tensor(x)).numpy(), x @ numbers.T, rtol=1e-4, atol=1e-3
+    )
+    assert np.allclose(zyx.jacobian(lambda x: matmul(x, weight))(zyx.Tensor(x[0])).numpy(), numbers, rtol=1e-6)
+
+
 def test_packed_weights_are_arguments_of_traced_functions():
     traced = zyx.jit(matmul)
     for kind in ("Q4_0", "Q8_0", "Q4_0"):
