@@ -198,6 +198,23 @@ def packed(kind, rows=5, count=512):
     return quantize(zyx.Tensor(np.random.default_rng(3).standard_normal((rows, count)).astype(np.float32)), kind)
 
 
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("Q4_0", 0.086), ("Q4_1", 0.079), ("Q5_0", 0.043), ("Q5_1", 0.038), ("Q8_0", 0.0054), ("int8", 0.0079),
+        ("int8/64", 0.006), ("int4", 0.127), ("int4/64", 0.09),
+    ],
+)  # fmt: skip
+def test_the_error_of_normally_distributed_weights_and_of_products_with_them_is_as_stated(kind, error):
+    random = np.random.default_rng(0)
+    rows, x = (random.standard_normal((n, 1024)).astype(np.float32) for n in (128, 16))
+    weight = quantize(zyx.Tensor(rows), kind)
+    found = weight.dequantize().numpy()
+    assert 0.9 * error < np.linalg.norm(found - rows) / np.linalg.norm(rows) < 1.02 * error
+    expected = x @ rows.T
+    assert np.linalg.norm(matmul(zyx.Tensor(x), weight).numpy() - expected) < 1.1 * error * np.linalg.norm(expected)
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("lead", [(), (1,), (2, 3), (3, 4)])
 def test_products_with_packed_weights_are_those_with_their_numbers(kind, lead):
@@ -278,6 +295,9 @@ def test_what_does_not_fit_packed_weights_is_refused():
         matmul(zyx.ones(2, 512), weight.dequantize())
     with pytest.raises(ShapeError, match=r"shape \(512,\) have no rows"):
         take(QuantizedTensor(weight.data[0], "Q8_0"), zyx.arange(2))
+    for wrong in (lambda: zyx.ones(2, 512) @ weight, lambda: weight * 2, lambda: 2 * weight, lambda: weight + weight):
+        with pytest.raises(DTypeError, match=r"shape \(5, 512\) are no tensor: see zyx.quantize.matmul"):
+            wrong()
     empty = QuantizedTensor(weight.data[:0], "Q8_0")
     assert matmul(zyx.ones(2, 512), empty).shape == (2, 0)
     assert matmul(zyx.ones(0, 512), weight).shape == (0, 5)

@@ -31,7 +31,9 @@ def quantize(x: Tensor, format: str) -> QuantizedTensor:  # the attribute of wha
     A number differs by at most half a step from what it was, where a step is that of its block: 2 a / 254 of Q8_0 and
     int8, where a is the greatest magnitude in the block; a / 8 of Q4_0 and a / 16 of Q5_0, and a whole step for what is
     nearest to the end that has no code; w / 15 of Q4_1 and int4 and w / 31 of Q5_1, where w is the distance from the
-    smallest to the greatest. float16 scales add 2**-11 a, and offsets the same.
+    smallest to the greatest. float16 scales add 2**-11 a, and offsets the same. Of normally distributed numbers the
+    norm of the difference, relative to theirs, is 0.09 for Q4_0, 0.08 for Q4_1, 0.043 for Q5_0, 0.038 for Q5_1, 0.0054
+    for Q8_0, 0.006 for int8/64, 0.09 for int4/64; products of them differ by about as much. (Measured, of 2**19.)
 
     Args:
         x: Floats; the last axis is a whole number of blocks.

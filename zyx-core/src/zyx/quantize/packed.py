@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from zyx import dtype as dtypes
 from zyx.autograd.custom import custom_gradient
@@ -104,6 +104,15 @@ class QuantizedTensor(_Pair):
         if not self.size:
             return zeros(self.shape, dtype=dtype, device=self.device)
         return decode(self.layout, self.data).numbers.reshape(self.shape).astype(dtype)
+
+    def _refused(self, other: object) -> NoReturn:
+        """Refuse what a tuple would do, which nobody means."""
+        del other
+        raise DTypeError(
+            f"{self.format} numbers of shape {self.shape} are no tensor: see zyx.quantize.matmul, take and dequantize()"
+        )
+
+    __add__ = __radd__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = _refused
 
     def __repr__(self) -> str:
         return f"QuantizedTensor({self.format}, shape={self.shape}, nbytes={self.nbytes}, device={self.device!r})"
