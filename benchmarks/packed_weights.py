@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 import zyx
-from zyx.quantize import NAMES, QuantizedTensor, layout_for, matmul
+from zyx.quantize import GGUF, NAMES, QuantizedTensor, layout_for, matmul
 
 _BYTES = 128 << 20
 
@@ -54,6 +54,7 @@ def times(sizes: list[str], rows: int, rounds: int) -> None:
         outputs, inputs = map(int, size.split("x"))
         count = math.ceil(_BYTES / (4 * outputs * inputs))
         names = ["float32", *(name.replace("/n", "/64") for name in NAMES if not inputs % _block(name, inputs))]
+        names += [f"{name}+" for name in names if name in GGUF and GGUF[name].nbytes % 4]
         x = zyx.Tensor(random.standard_normal((rows, inputs)).astype(np.float32)).realize()
         cases = {}
         for name in names:

@@ -91,6 +91,7 @@ def test_what_cannot_be_packed_numbers_is_refused():
     assert QuantizedTensor(data, "Q8_0").dequantize().tolist() == [[0.0] * 32] * 2
     for given, text in [
         ((data, "Q9_9"), "no format is called 'Q9_9'; there are Q4_0"),
+        ((data, ["Q8_0"]), r"no format is called \['Q8_0'\]"),
         ((data, "int8/"), "no format is called 'int8/'"),
         ((data, "int8/0"), "at least one number, and of int4 an even number of them, not 0"),
         ((data, "int4/3"), "of int4 an even number of them, not 3"),
@@ -273,6 +274,32 @@ def test_packed_weights_are_arguments_of_traced_functions():
         for rows in (1, 2, 3, 4, 20, 5, 30):
             x = zyx.ones(rows, 512)
             assert np.allclose(traced(x, weight).numpy(), (x @ weight.dequantize().T).numpy(), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", sorted(GGUF))
+def test_blocks_are_aligned_and_mean_the_same(kind):
+    weight = packed(kind)
+    found = weight.aligned()
+    if kind not in {"Q4_0", "Q5_0", "Q8_0", "Q6_K"}:
+        assert found is weight
+        return
+    assert (found.format, found.shape) == (f"{kind}+", weight.shape)
+    assert found.nbytes == weight.nbytes // GGUF[kind].nbytes * (GGUF[kind].nbytes + 2)
+    assert found.aligned() is found
+    assert np.array_equal(found.dequantize().numpy(), weight.dequantize().numpy())
+    x = zyx.ones(2, 512)
+    assert np.array_equal(matmul(x, found).numpy(), matmul(x, weight).numpy())
+    empty = QuantizedTensor(weight.data[:0], kind).aligned()
+    assert (empty.format, empty.shape) == (f"{kind}+", (0, 512))
+
+
+def test_numbers_are_packed_in_aligned_blocks():
+    rows = zyx.Tensor(spread())
+    found = quantize(rows, "Q8_0+")
+    assert (found.format, found.data.shape) == ("Q8_0+", (12, 108))
+    assert np.array_equal(found.dequantize().numpy(), quantize(rows, "Q8_0").dequantize().numpy())
+    with pytest.raises(FormatError, match=r"no format is called 'int8\+'"):
+        QuantizedTensor(found.data, "int8+")
 
 
 def test_packed_weights_say_what_they_are():

@@ -48,6 +48,8 @@ def quantize(x: Tensor, format: str) -> QuantizedTensor:  # the attribute of wha
         raise DTypeError(f"quantize: floats are put into blocks, not {x.dtype if is_tensor(x) else type(x).__name__}")
     if format in GGUF and format not in MADE:
         raise FormatError(f"blocks of {format} are read and written, but not made; there are {', '.join(MADE)}")
+    if format.endswith("+"):
+        return quantize(x, format[:-1]).aligned()
     layout = layout_for(format, x.shape[-1] if x.ndim else 1)
     values = x.numpy().astype(np.float32).reshape(-1, layout.count)
     bits = layout.low.bits + (layout.high.bits if layout.high else 0)

@@ -10,11 +10,12 @@ from zyx import dtype as dtypes
 from zyx.autograd.custom import custom_gradient
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError, ShapeError
+from zyx.functions.joining import concat
 from zyx.functions.linalg import matmul as product
 from zyx.functions.operands import is_tensor, lowered, require
 from zyx.functions.selection import take as rows_of
 from zyx.quantize.decode import Place, decode
-from zyx.quantize.layouts import layout_of
+from zyx.quantize.layouts import ALIGNMENT, GGUF, layout_of
 from zyx.tensor.creation import zeros
 
 if TYPE_CHECKING:
@@ -92,6 +93,23 @@ class QuantizedTensor(_Pair):
     def to(self, device: str) -> QuantizedTensor:
         """Return the same numbers on another device."""
         return QuantizedTensor(self.data.to(device), self.format)
+
+    def aligned(self) -> QuantizedTensor:
+        """Return the same numbers in blocks of a multiple of 4 bytes, copied now; itself if they are.
+
+        The format then has a "+" behind it. It is for blocks of 18, 22, 34 and 210 bytes, as of Q4_0, Q5_0, Q8_0 and
+        Q6_K, on processors that load more slowly from places that are no multiple.
+        """
+        layout = self.layout
+        more = -layout.nbytes % ALIGNMENT
+        if not more or self.format not in GGUF:
+            return self
+        blocks = self.data.reshape((*self.data.shape[:-1], -1, layout.nbytes) if self.size else (0, layout.nbytes))
+        nothing = zeros((*blocks.shape[:-1], more), dtype=dtypes.uint8, device=self.device)
+        count = self.data.shape[-1] // layout.nbytes * (layout.nbytes + more)
+        data = concat([blocks, nothing], axis=-1).reshape((*self.data.shape[:-1], count)).contiguous()
+        data.runtime.realize([data])
+        return QuantizedTensor(data, f"{self.format}+")
 
     def dequantize(self, dtype: DTypeLike = dtypes.float32) -> Tensor:
         """Return the numbers, computed in float32 when something needs them, and not kept.
