@@ -49,6 +49,7 @@ def test_there_are_guides() -> None:
         "coverage.md",
         "files.md",
         "onnx.md",
+        "quantize.md",
         "record.md",
         "writing-a-backend.md",
     ]

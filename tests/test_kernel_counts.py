@@ -231,3 +231,43 @@ def test_steps_outside_of_a_traced_function_compile_once_too(runtime):
         optimizer.step(tape.gradient(loss, optimizer.params))
         compiled.append(runtime.compiler.compiled)
     assert compiled[-1] == compiled[0]
+
+
+PACKED = [*zyx.quantize.GGUF, "int8", "int4/64"]
+
+
+def packed(form, rows, count):
+    """Return packed weights of random bytes, the scales among them too."""
+    layout = zyx.quantize.layout_for(form, count)
+    data = RANDOM.integers(0, 60, (rows, count // layout.count * layout.nbytes), dtype=np.uint8)
+    return zyx.quantize.QuantizedTensor(zyx.Tensor(data), form)
+
+
+@pytest.mark.parametrize("form", PACKED)
+def test_a_layer_of_packed_weights_is_one_kernel_that_reads_the_packed_bytes(form):
+    layer = nn.Linear(512, 96)
+    layer.weight = packed(form, 96, 512)
+    plan = planned(lambda x: layer(x).relu(), normal(1, 512))
+    (step,) = plan.steps
+    assert step.bytes_moved == layer.weight.nbytes + 4 * (512 + 96 + 96)
+    assert not plan.temporaries
+
+
+@pytest.mark.parametrize("form", PACKED)
+def test_rows_of_packed_embeddings_are_unpacked_without_the_rest_of_the_table(form):
+    table = packed(form, 4096, 512)
+    tokens = zyx.Tensor([1, 2, 3])
+    plan = planned(lambda tokens: zyx.quantize.take(table, tokens), tokens)
+    # Scales may be computed once for their blocks, before the numbers.
+    assert sum(each.nbytes for each in plan.temporaries) <= 12 * 512 * 4
+    assert plan.launches <= 5
+
+
+@pytest.mark.parametrize("form", PACKED)
+def test_the_gradient_of_a_packed_product_is_a_product_with_the_numbers(form):
+    weight = packed(form, 96, 512)
+
+    def backward(x, upstream):
+        return zyx.vjp(lambda x: zyx.quantize.matmul(x, weight), x)[1](upstream)
+
+    assert launches(backward, normal(1, 512), normal(1, 96)) <= 2

@@ -8,8 +8,8 @@
     print(y.numpy())
 
 Names are the Array API's first, then NumPy's, then PyTorch's; most functions are methods of tensors, too. Importing zyx
-opens no device and loads no driver; `amp`, `compute`, `cuda`, `data`, `fft`, `linalg`, `nn`, `optim`, `io`, `tree` and
-`utils` are imported when they are first used.
+opens no device and loads no driver; `amp`, `compute`, `cuda`, `data`, `fft`, `linalg`, `nn`, `optim`, `io`, `quantize`,
+`tree` and `utils` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from zyx import linalg as linalg
     from zyx import nn as nn
     from zyx import optim as optim
+    from zyx import quantize as quantize
     from zyx import tree as tree
     from zyx import utils as utils
     from zyx.autograd import Tape as Tape
@@ -198,7 +199,7 @@ _LAZY: Final = {
 }  # fmt: skip
 """What is imported when it is first used: modules, and their names here, which their own `__all__` has as well."""
 _HOMES: Final = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES: Final = ("amp", "compute", "cuda", "data", "fft", "io", "linalg", "nn", "optim", "tree", "utils")
+_MODULES: Final = ("amp", "compute", "cuda", "data", "fft", "io", "linalg", "nn", "optim", "quantize", "tree", "utils")
 
 __all__ = [
     "DType", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__", "bfloat16", "bool",

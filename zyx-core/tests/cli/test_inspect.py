@@ -62,7 +62,7 @@ def test_files_of_numpy_and_an_index_are_listed(inspect, tmp_path):
 
 def test_gguf_has_types_of_blocks_and_lists_that_begin(inspect, tmp_path):
     tokens = [f"token{i}" for i in range(100)]
-    blocks = io.Blocks(zyx.zeros(2, 34, dtype="uint8", device="interpreter"), "Q8_0", (2, 32))
+    blocks = zyx.quantize.QuantizedTensor(zyx.zeros(2, 34, dtype="uint8", device="interpreter"), "Q8_0")
     io.save_gguf(tmp_path / "x", {"w": blocks}, {"tokens": tokens, "text": "a" * 200, "control": "a\x1b[31m\nb"})
     lines = inspect(tmp_path / "x")
     assert lines[0].endswith("GGUF; 1 tensor, 64 numbers, 68 B")

@@ -9,6 +9,7 @@ import pytest
 import zyx
 from zyx import io
 from zyx.errors import DTypeError, FormatError, TransferError
+from zyx.quantize import GGUF, QuantizedTensor
 from zyx.runtime.lazy import Unread
 
 pytestmark = pytest.mark.usefixtures("interpreter")
@@ -18,76 +19,13 @@ DTYPES = ["float32", "float16", "bfloat16", "float64", "int8", "int16", "int32",
 
 def some(kind, rows=3, blocks=2):
     """Return random bytes of blocks whose scales are float16 that are neither large nor infinite."""
-    block = io.BLOCK_TYPES[kind]
+    block = GGUF[kind]
     random = np.random.default_rng(1)
     data = random.integers(0, 256, (rows, blocks, block.nbytes)).astype(np.uint8)
     halves = [208] if kind == "Q6_K" else [0, 2] if kind in {"Q4_1", "Q5_1", "Q4_K", "Q5_K"} else [0]
     for at in halves:
         data[..., at : at + 2] = random.standard_normal((rows, blocks, 1)).astype(np.float16).view(np.uint8)
     return data.reshape(rows, -1)
-
-
-def by_definition(kind, data):
-    """Return the numbers of one block, each by itself, as `zyx.io.gguf_blocks` defines them."""
-    half = [float(data[at : at + 2].view(np.float16)[0]) for at in (0, 2)]
-    numbers = []
-    for i in range(io.BLOCK_TYPES[kind].count):
-        if kind in {"Q4_0", "Q4_1", "Q5_0", "Q5_1"}:
-            start = {"Q4_0": 2, "Q4_1": 4, "Q5_0": 6, "Q5_1": 8}[kind]
-            q = int(data[start + i % 16]) >> (4 if i >= 16 else 0) & 15
-            if kind.startswith("Q5"):
-                q |= (int(data[start - 4 + i // 8]) >> i % 8 & 1) << 4
-            middle = {"Q4_0": -8, "Q5_0": -16}.get(kind)
-            numbers.append(half[0] * (q + middle) if middle else half[0] * q + half[1])
-        elif kind == "Q8_0":
-            numbers.append(half[0] * int(data[2 + i].view(np.int8)))
-        elif kind == "Q6_K":
-            part, within = divmod(i, 128)
-            low = int(data[64 * part + within % 64]) >> (4 if within >= 64 else 0) & 15
-            high = int(data[128 + 32 * part + within % 32]) >> 2 * (within // 32) & 3
-            d = float(data[208:210].view(np.float16)[0])
-            numbers.append(d * int(data[192 + i // 16].view(np.int8)) * ((high << 4 | low) - 32))
-        else:
-            part = i // 32
-            packed = [int(byte) for byte in data[4:16]]
-            if part < 4:
-                s, t = packed[part] & 63, packed[part + 4] & 63
-            else:
-                s = packed[part + 4] & 15 | packed[part - 4] >> 6 << 4
-                t = packed[part + 4] >> 4 | packed[part] >> 6 << 4
-            start = 16 if kind == "Q4_K" else 48
-            q = int(data[start + 32 * (part // 2) + i % 32]) >> 4 * (part % 2) & 15
-            if kind == "Q5_K":
-                q |= (int(data[16 + i % 32]) >> part & 1) << 4
-            numbers.append(half[0] * s * q - half[1] * t)
-    return numbers
-
-
-@pytest.mark.parametrize("kind", sorted(io.BLOCK_TYPES))
-def test_blocks_mean_what_the_definition_says(kind):
-    data = some(kind)
-    count, nbytes = io.BLOCK_TYPES[kind].count, io.BLOCK_TYPES[kind].nbytes
-    found = io.Blocks(zyx.Tensor(data), kind, (3, 2 * count)).dequantize()
-    expected = np.array([by_definition(kind, block) for block in data.reshape(-1, nbytes)]).reshape(3, 2 * count)
-    assert found.dtype is zyx.float32
-    assert np.allclose(found.numpy(), expected, rtol=1e-6, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", sorted(io.BLOCK_TYPES))
-def test_blocks_mean_what_they_mean_to_the_package_of_the_format(kind):
-    gguf = pytest.importorskip("gguf", reason="the package gguf is not installed")
-    data = some(kind, 8, 5)
-    found = io.Blocks(zyx.Tensor(data), kind, (8, 5 * io.BLOCK_TYPES[kind].count)).dequantize()
-    assert np.array_equal(found.numpy(), gguf.dequantize(data, gguf.GGMLQuantizationType[kind]))
-
-
-def test_every_float16_is_a_scale():
-    halves = np.arange(1 << 16, dtype=np.uint16)
-    data = np.zeros((1 << 16, 34), np.uint8)
-    data[:, :2] = halves.view(np.uint8).reshape(-1, 2)
-    data[:, 2:] = 1
-    found = io.Blocks(zyx.Tensor(data), "Q8_0", (1 << 16, 32)).dequantize()[:, 0].numpy()
-    assert np.array_equal(found, halves.view(np.float16).astype(np.float32), equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -102,13 +40,13 @@ def test_numbers_that_are_not_in_blocks_come_back(dtype, tmp_path):
     assert found["z"].item() == -3
 
 
-@pytest.mark.parametrize("kind", sorted(io.BLOCK_TYPES))
+@pytest.mark.parametrize("kind", sorted(GGUF))
 def test_blocks_are_read_late_and_written_as_they_are(kind, tmp_path):
-    data, count = some(kind), io.BLOCK_TYPES[kind].count
-    blocks = io.Blocks(zyx.Tensor(data), kind, (3, 2 * count))
+    data, count = some(kind), GGUF[kind].count
+    blocks = QuantizedTensor(zyx.Tensor(data), kind)
     io.save_gguf(tmp_path / "x.gguf", {"w": blocks, "v": np.ones(3, np.float32)})
     packed = io.load_gguf(tmp_path / "x.gguf", packed=True)
-    assert (packed["w"].kind, packed["w"].shape) == (kind, (3, 2 * count))
+    assert (packed["w"].format, packed["w"].shape) == (kind, (3, 2 * count))
     assert type(packed["w"].data.node.storage) is Unread
     assert packed["w"].data[1:2].tolist() == data[1:2].tolist()
     assert type(packed["w"].data.node.storage) is Unread
@@ -143,7 +81,7 @@ def test_the_package_of_the_format_reads_what_we_write_and_the_other_way_round(t
     q8 = gguf.quantize(values, gguf.GGMLQuantizationType.Q8_0)
     io.save_gguf(
         tmp_path / "ours.gguf",
-        {"w": values, "q": io.Blocks(zyx.Tensor(q8), "Q8_0", (4, 256)), "h": values.astype(ml_dtypes.bfloat16)},
+        {"w": values, "q": QuantizedTensor(zyx.Tensor(q8), "Q8_0"), "h": values.astype(ml_dtypes.bfloat16)},
         METADATA,
     )
     reader = gguf.GGUFReader(tmp_path / "ours.gguf")
@@ -207,72 +145,6 @@ def test_what_cannot_be_written_is_refused(tmp_path):
     with pytest.raises(TransferError, match="cannot be written"):
         io.save_gguf(tmp_path / "nowhere" / "x", {})
     assert list(tmp_path.iterdir()) == []
-
-
-def test_blocks_of_another_shape_dtype_or_kind_are_refused():
-    data = zyx.zeros(2, 34, dtype="uint8")
-    assert io.Blocks(data, "Q8_0", (2, 32)).dequantize().tolist() == [[0.0] * 32] * 2
-    for given, text in [
-        ((data, "Q9_9", (2, 32)), "no blocks are called 'Q9_9'; there are Q4_0"),
-        ((data, "Q8_0", (2, 31)), "no whole number of blocks of 32"),
-        ((data, "Q8_0", ()), "no whole number of blocks"),
-        ((data, "Q8_0", (3, 32)), r"is uint8 of shape \(3, 34\), not uint8 of shape \(2, 34\)"),
-        ((data.astype("int8"), "Q8_0", (2, 32)), "not int8"),
-    ]:
-        with pytest.raises(FormatError, match=text):
-            io.Blocks(*given)
-    assert io.Blocks(zyx.zeros(0, 34, dtype="uint8"), "Q8_0", (0, 32)).dequantize().shape == (0, 32)
-
-
-MADE = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"]
-
-
-def spread():
-    """Return rows of numbers of all magnitudes that float16 has scales for, zeros, equal ones and halves among them."""
-    random = np.random.default_rng(4)
-    rows = random.standard_normal((12, 96)).astype(np.float32) * np.float32(10.0) ** np.arange(-6, 6)[:, None] / 50
-    rows[0], rows[1], rows[2] = 0, 3, np.arange(-48, 48) / 2
-    return rows.astype(np.float32)
-
-
-@pytest.mark.parametrize("kind", MADE)
-def test_numbers_are_put_into_blocks_as_near_as_their_bits_allow(kind):
-    rows = spread()
-    blocks = io.quantize(zyx.Tensor(rows), kind)
-    assert (blocks.kind, blocks.shape, blocks.data.dtype) == (kind, (12, 96), zyx.uint8)
-    found = blocks.dequantize().numpy().reshape(-1, 32)
-    given = rows.reshape(-1, 32)
-    width = given.max(1) - given.min(1) if kind.endswith("_1") else 2 * np.abs(given).max(1)
-    steps = {"Q4_0": 16, "Q4_1": 15, "Q5_0": 32, "Q5_1": 31, "Q8_0": 254}[kind]
-    # A step at most for numbers at the end that has no code of its own, and what float16 rounds of scale and offset.
-    allowed = width / steps * (1 if kind in {"Q4_0", "Q5_0"} else 0.5) + np.abs(given).max(1) * 2e-3
-    allowed = allowed + 2.0**-25 * 128  # half the distance of the smallest float16, times the greatest code
-    assert (np.abs(found - given).max(1) <= allowed).all()
-
-
-@pytest.mark.parametrize("kind", MADE)
-def test_blocks_are_made_as_by_the_package_of_the_format(kind):
-    gguf = pytest.importorskip("gguf", reason="the package gguf is not installed")
-    rows = spread()
-    made = io.quantize(zyx.Tensor(rows), kind).data.numpy()
-    assert np.array_equal(made, gguf.quantize(rows, gguf.GGMLQuantizationType[kind]))
-
-
-def test_what_cannot_be_put_into_blocks_is_refused():
-    x = zyx.ones(2, 32)
-    for given, kind, text in [
-        (x, "Q6_K", "blocks of Q6_K are read and written, but not made"),
-        (x, "Q1", "no blocks are called 'Q1'"),
-        (zyx.ones(2, 31), "Q8_0", "no whole number of blocks of 32"),
-        (x * np.inf, "Q8_0", "not finite"),
-        (x * 1e38, "Q8_0", "too large for its float16"),
-    ]:
-        with pytest.raises(FormatError, match=text):
-            io.quantize(given, kind)
-    for given in (zyx.ones(2, 32, dtype="int8"), np.ones((2, 32))):
-        with pytest.raises(DTypeError, match=r"quantize: floats are put into blocks, not (int8|ndarray)"):
-            io.quantize(given, "Q8_0")
-    assert io.quantize(x.astype("bfloat16"), "Q8_0").dequantize().numpy().max() == pytest.approx(1, rel=1e-3)
 
 
 # ---- hostile

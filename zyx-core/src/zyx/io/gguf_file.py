@@ -12,7 +12,6 @@ from zyx import dtype as dtypes
 from zyx.dtype import as_dtype
 from zyx.errors import DTypeError, FormatError
 from zyx.functions.operands import is_tensor
-from zyx.io.gguf_blocks import BLOCK_TYPES, Blocks, row_bytes
 from zyx.io.gguf_header import (
     ALIGNMENT,
     ALIGNMENT_KEY,
@@ -27,6 +26,8 @@ from zyx.io.gguf_header import (
 )
 from zyx.io.numpy_file import check_host
 from zyx.io.replacing import replacing
+from zyx.quantize.layouts import GGUF, layout_for
+from zyx.quantize.packed import QuantizedTensor
 from zyx.runtime.lazy import file_of, leaf_of_file
 from zyx.runtime.runtime import current
 from zyx.tensor.tensor import Tensor
@@ -55,8 +56,8 @@ def load_gguf(
         path: The file. It must stay as it is until the values were used.
         names: Which tensors to return; None means all.
         device: Where they are used; the default device if None.
-        packed: Whether numbers in blocks stay so, as `Blocks`; otherwise they are tensors of float32, computed out of
-            the blocks, on the device, whenever they are needed.
+        packed: Whether numbers in blocks stay so, as `zyx.quantize.QuantizedTensor`; otherwise they are tensors of
+            float32, computed out of the blocks, on the device, whenever they are needed.
 
     Raises:
         FormatError: The file is not well formed, one of `names` is missing, or a tensor has a type that is not read.
@@ -82,13 +83,14 @@ def load_gguf(
             continue
         if entry.dtype in PLAIN:
             found[name] = leaf(entry, entry.shape, PLAIN[entry.dtype][1])
-        elif entry.dtype in BLOCK_TYPES:
-            stored = (*entry.shape[:-1], row_bytes(entry.dtype, entry.shape))
-            blocks = Blocks(leaf(entry, stored, dtypes.uint8), entry.dtype, entry.shape)
+        elif entry.dtype in GGUF:
+            block = layout_for(entry.dtype, entry.shape[-1])
+            stored = (*entry.shape[:-1], entry.shape[-1] // block.count * block.nbytes)
+            blocks = QuantizedTensor(leaf(entry, stored, dtypes.uint8), entry.dtype)
             found[name] = blocks if packed else blocks.dequantize()
         else:
             raise FormatError(
-                f"{path}: tensor {name!r} has type {entry.dtype}; there are {', '.join((*PLAIN, *BLOCK_TYPES))}. "
+                f"{path}: tensor {name!r} has type {entry.dtype}; there are {', '.join((*PLAIN, *GGUF))}. "
                 "Others can be loaded without it, by `names`"
             )
     return found
@@ -101,7 +103,7 @@ def save_gguf(
 
     Args:
         path: The file.
-        tensors: Tensors or arrays of at most 4 axes, or `Blocks`, by name.
+        tensors: Tensors or arrays of at most 4 axes, or packed tensors, by name.
         metadata: Texts, numbers, bools and lists of one of these, by name. Integers are written as uint32 or int32
             where that is enough, floats as float32 where that is exact; numbers of NumPy as what they are.
 
@@ -138,7 +140,7 @@ def _padded(nbytes: int, alignment: int) -> int:
 
 def _stored(tensors: Mapping[str, object]) -> dict[str, tuple[int, Shape, Array]]:
     """Return code, shape and values of each, computed together and brought to the host."""
-    data = {name: value.data if isinstance(value, Blocks) else value for name, value in tensors.items()}
+    data = {name: value.data if isinstance(value, QuantizedTensor) else value for name, value in tensors.items()}
     given = [value for value in data.values() if is_tensor(value)]
     if given:
         given[0].runtime.realize(given)
@@ -149,8 +151,10 @@ def _stored(tensors: Mapping[str, object]) -> dict[str, tuple[int, Shape, Array]
         array: Array = np.asarray(value.numpy() if is_tensor(value) else value)
         code = _CODES.get(as_dtype(array.dtype))
         shape = array.shape
-        if isinstance(whole := tensors[name], Blocks):
-            code, shape = BLOCK_TYPES[whole.kind].code, whole.shape
+        if isinstance(whole := tensors[name], QuantizedTensor):
+            if whole.format not in GGUF:
+                raise FormatError(f"{name!r} is packed as {whole.format}, which GGUF lacks; it has {', '.join(GGUF)}")
+            code, shape = GGUF[whole.format].code, whole.shape
         if code is None:
             raise DTypeError(f"{name!r} is {array.dtype}, which GGUF lacks; it has {', '.join(map(str, _CODES))}")
         if len(shape) > MOST_AXES:

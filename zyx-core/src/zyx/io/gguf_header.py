@@ -20,8 +20,8 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import FormatError, TransferError
-from zyx.io.gguf_blocks import BLOCK_TYPES
 from zyx.io.header import Entry, Header, check_disjoint
+from zyx.quantize.layouts import GGUF
 
 if TYPE_CHECKING:
     import os
@@ -60,9 +60,7 @@ _OTHERS: Final = {
     20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
 }  # fmt: skip
 _TYPES: Final = (
-    {code: name for name, (code, _) in PLAIN.items()}
-    | {each.code: name for name, each in BLOCK_TYPES.items()}
-    | _OTHERS
+    {code: name for name, (code, _) in PLAIN.items()} | {each.code: name for name, each in GGUF.items()} | _OTHERS
 )
 
 
@@ -127,7 +125,7 @@ class _Reader:
         shape = tuple(self.number("Q") for _ in range(axes))[::-1]
         code = self.number("I")
         if code not in _TYPES:
-            raise self.fault(f"has tensor {name!r:.200} of type {code}; there are {', '.join((*PLAIN, *BLOCK_TYPES))}")
+            raise self.fault(f"has tensor {name!r:.200} of type {code}; there are {', '.join((*PLAIN, *GGUF))}")
         return name, _TYPES[code], shape, self.number("Q")
 
     def entry(self, name: str, kind: str, shape: tuple[int, ...], start: int, offset: int) -> Entry:
@@ -135,8 +133,8 @@ class _Reader:
         begin = start + offset
         if kind in PLAIN:
             nbytes = math.prod(shape) * PLAIN[kind][1].itemsize
-        elif kind in BLOCK_TYPES:
-            block = BLOCK_TYPES[kind]
+        elif kind in GGUF:
+            block = GGUF[kind]
             if not shape or shape[-1] % block.count:
                 raise self.fault(
                     f"has tensor {name!r:.200} of shape {shape}, whose rows are no whole number of blocks of "

@@ -93,6 +93,7 @@ from zyx.nn.margin_losses import (
 )
 from zyx.nn.module import Module
 from zyx.nn.normalization import GroupNorm, InstanceNorm, LayerNorm, RMSNorm
+from zyx.nn.packing import quantize
 from zyx.nn.padding import (
     CircularPad1d,
     CircularPad2d,
@@ -316,6 +317,7 @@ __all__ = [
     "ZeroPad3d",
     "functional", "functional_call",
     "init",
+    "quantize",
     "utils",
 ]  # fmt: skip
 

@@ -3,6 +3,7 @@
     class Net(Module):
         layers = [Linear(2, 3), Linear(3, 1)]     -> "layers.0", "layers.1"
         scales = {"in": Parameter(..)}            -> "scales.in"
+        weight = QuantizedTensor(data, "Q8_0")    -> "weight.data", as of all named tuples
 
 Members come in the order in which the attributes were set, and of dicts in their order. Other objects are not looked
 into.
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zyx.nn.parameter import Parameter
 from zyx.tensor.tensor import Tensor
-from zyx.tree import parts
+from zyx.tree import parts, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,13 @@ def members(value: object, name: str, module_class: type[Module]) -> Iterator[tu
         yield name, value
     else:
         for key, item in parts(value) or ():
-            yield from members(item, f"{name}.{key}", module_class)
+            yield from members(item, f"{name}.{_key(value, key)}", module_class)
+
+
+def _key(holder: object, key: object) -> object:
+    """Return what a part is called: in a named tuple, the name of its field."""
+    names = getattr(holder, "_fields", None) if isinstance(holder, tuple) else None
+    return names[key] if names else key
 
 
 def is_buffer(name: str, member: Member) -> bool:
@@ -41,7 +48,9 @@ def is_buffer(name: str, member: Member) -> bool:
 def places(
     module: Module, module_class: type[Module], prefix: str = "", path: tuple[Module, ...] = ()
 ) -> Iterator[tuple[str, Any, Any, Tensor]]:
-    """Yield the name of each tensor in a module and its parts, what holds it (a dict, list or tuple), the key, and it.
+    """Yield the name of each tensor in a module and its parts, what holds it, the key, and it.
+
+    ``holder[key] = other`` puts another in its place, also where a tuple holds it: that is replaced by a new one.
 
     A tensor comes under each of its names. A part may refer to the whole, which is not looked into again.
     """
@@ -52,11 +61,34 @@ def places(
             yield from places(value, module_class, name, (*path, module))
 
 
-def _held(holder: Any, prefix: str) -> Iterator[tuple[str, Any, Any, Any]]:  # noqa: ANN401  # a dict, list or tuple
+class _InTuple:
+    """A tuple in a holder: what is put in there makes another one."""
+
+    def __init__(self, holder: Any, key: Any) -> None:  # noqa: ANN401  # as `places` yields them
+        self._holder, self._key = holder, key
+
+    @property
+    def found(self) -> tuple[Any, ...]:
+        """The tuple that is there now."""
+        found: tuple[Any, ...] = self._holder[self._key]
+        return found
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401  # what the tuple has
+        return self.found[index]
+
+    def __setitem__(self, index: int, value: object) -> None:
+        self._holder[self._key] = rebuilt(self.found, (*self.found[:index], value, *self.found[index + 1 :]))
+
+
+def _held(holder: Any, prefix: str) -> Iterator[tuple[str, Any, Any, Any]]:  # noqa: ANN401  # what may hold others
     """Yield the tensors and modules in a dict, list or tuple, with their names, and what holds them."""
-    for key, value in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
-        name = f"{prefix}.{key}" if prefix else str(key)
-        if isinstance(value, dict | list | tuple):
+    inside = holder.found if isinstance(holder, _InTuple) else holder
+    for key, value in list(inside.items() if isinstance(inside, dict) else enumerate(inside)):
+        called = str(_key(inside, key))
+        name = f"{prefix}.{called}" if prefix else called
+        if isinstance(value, dict | list):
             yield from _held(value, name)
+        elif isinstance(value, tuple):
+            yield from _held(_InTuple(holder, key), name)
         elif isinstance(value, Tensor) or hasattr(value, "named_members"):
             yield name, holder, key, value

@@ -9,17 +9,19 @@ from zyx.functions.choosing import where
 from zyx.functions.operands import require
 from zyx.functions.selection import take
 from zyx.integers import as_index
+from zyx.quantize import QuantizedTensor
+from zyx.quantize import take as packed_rows
 
 if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
 
 
-def embedding(indices: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+def embedding(indices: Tensor, weight: Tensor | QuantizedTensor, padding_idx: int | None = None) -> Tensor:
     """Return the rows of `weight` that `indices` name.
 
     Args:
         indices: Integers of any shape, 0 to n - 1, or from -n on counted from the end. Others give zeros.
-        weight: ``(n, width)``.
+        weight: ``(n, width)``; packed ones are constants, and give float32.
         padding_idx: The number of a row that gets no gradient.
 
     Returns:
@@ -29,12 +31,13 @@ def embedding(indices: Tensor, weight: Tensor, padding_idx: int | None = None) -
         DTypeError: `indices` are no integers.
         ShapeError: `weight` is no matrix, or `padding_idx` no row of it.
     """
-    table, dtype = require(weight, "embedding").node.shape, require(indices, "embedding").node.dtype
+    table = weight.shape if isinstance(weight, QuantizedTensor) else require(weight, "embedding").node.shape
+    dtype = require(indices, "embedding").node.dtype
     if not dtype.is_integer:
         raise DTypeError(f"embedding: indices are integers, not {dtype}")
     if len(table) != 2:
         raise ShapeError(f"embedding: weights have shape (n, width), not {table}")
-    rows = take(weight, indices, axis=0)
+    rows = packed_rows(weight, indices) if isinstance(weight, QuantizedTensor) else take(weight, indices, axis=0)
     if padding_idx is None:
         return rows
     padding_idx = as_index(padding_idx, "padding_idx")

@@ -8,17 +8,20 @@ from zyx.errors import ShapeError
 from zyx.functions.linalg import matmul, tensordot
 from zyx.functions.movement import matrix_transpose
 from zyx.functions.operands import lowered, require
+from zyx.quantize import QuantizedTensor
+from zyx.quantize import matmul as packed_product
 
 if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(x: Tensor, weight: Tensor | QuantizedTensor, bias: Tensor | None = None) -> Tensor:
     """Return ``x @ weight.T + bias``.
 
     Args:
         x: ``(..., n_in)``.
-        weight: ``(n_out, n_in)``, or ``(n_in,)`` for one output without an axis.
+        weight: ``(n_out, n_in)``, or ``(n_in,)`` for one output without an axis. Packed ones are constants, and the
+            product is `zyx.quantize.matmul`.
         bias: ``(n_out,)``, or ``()``.
 
     Returns:
@@ -27,12 +30,16 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Raises:
         ShapeError: Sizes that do not fit.
     """
-    data, filters = require(x, "linear").node.shape, require(weight, "linear").node.shape
+    data = require(x, "linear").node.shape
+    filters = weight.shape if isinstance(weight, QuantizedTensor) else require(weight, "linear").node.shape
     if not data or len(filters) not in (1, 2) or data[-1] != filters[-1]:
         raise ShapeError(f"linear: input {data} does not fit weights {filters}: (..., n_in) and (n_out, n_in)")
     if bias is not None and require(bias, "linear").node.shape != filters[:-1]:
         raise ShapeError(f"linear: bias {bias.node.shape} does not fit weights {filters}")
-    result = matmul(x, matrix_transpose(weight) if len(filters) == 2 else weight)
+    if isinstance(weight, QuantizedTensor):
+        result = packed_product(x, weight)
+    else:
+        result = matmul(x, matrix_transpose(weight) if len(filters) == 2 else weight)
     return result if bias is None else result + _lowered(bias)
 
 

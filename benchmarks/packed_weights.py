@@ -1,0 +1,86 @@
+"""Time a vector by packed matrices, beside the same matrices of float32.
+
+    python benchmarks/packed_weights.py --device c:0 --size 576x1536 --size 4096x4096
+
+As in a model that makes one word at a time, a call multiplies by so many matrices that those of float32 take 128 MiB,
+more than caches hold. Formats take turns, so that what else the machine does falls on all alike; times are the least of
+all rounds, for one product.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+
+import numpy as np
+
+import zyx
+from zyx.quantize import GGUF, NAMES, QuantizedTensor, layout_for, matmul
+
+_BYTES = 128 << 20
+
+
+def weights(name: str, outputs: int, inputs: int, random: np.random.Generator) -> zyx.Tensor | QuantizedTensor:
+    """Return a matrix of random numbers; packed, of random bytes."""
+    if name == "float32":
+        return zyx.Tensor(random.standard_normal((outputs, inputs)).astype(np.float32)).realize()
+    layout = layout_for(name, inputs)
+    data = random.integers(0, 60, (outputs, inputs // layout.count * layout.nbytes), dtype=np.uint8)
+    return QuantizedTensor(zyx.Tensor(data).realize(), name)
+
+
+def products(x: zyx.Tensor, matrices: list[zyx.Tensor | QuantizedTensor]) -> list[zyx.Tensor]:
+    """Return the products of a vector with all of them."""
+    return [matmul(x, w) if isinstance(w, QuantizedTensor) else x @ w.T for w in matrices]
+
+
+def main() -> None:
+    """Print a line for each format."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--size", action="append", help="outputs x inputs, such as 4096x4096")
+    parser.add_argument("--rows", type=int, default=1, help="of what is multiplied")
+    parser.add_argument("--rounds", type=int, default=30)
+    given = parser.parse_args()
+    with zyx.device(given.device):
+        times(given.size or ["576x1536", "4096x4096"], given.rows, given.rounds)
+
+
+def times(sizes: list[str], rows: int, rounds: int) -> None:
+    """Print the times of matrices of these sizes."""
+    random = np.random.default_rng(0)
+    for size in sizes:
+        outputs, inputs = map(int, size.split("x"))
+        count = math.ceil(_BYTES / (4 * outputs * inputs))
+        names = ["float32", *(name.replace("/n", "/64") for name in NAMES if not inputs % _block(name, inputs))]
+        names += [f"{name}+" for name in names if name in GGUF and GGUF[name].nbytes % 4]
+        x = zyx.Tensor(random.standard_normal((rows, inputs)).astype(np.float32)).realize()
+        cases = {}
+        for name in names:
+            matrices = [weights(name, outputs, inputs, random) for _ in range(count)]
+            traced = zyx.jit(products)
+            for _ in range(3):
+                traced(x, matrices)[-1].numpy()
+            cases[name] = (traced, matrices)
+        least = dict.fromkeys(names, math.inf)
+        for _ in range(rounds):
+            for name, (traced, matrices) in cases.items():
+                started = time.perf_counter()
+                traced(x, matrices)[-1].numpy()
+                least[name] = min(least[name], (time.perf_counter() - started) / count)
+        for name, took_s in least.items():
+            first = cases[name][1][0]
+            nbytes = first.nbytes if isinstance(first, QuantizedTensor) else 4 * outputs * inputs
+            print(
+                f"{size} {name:8} {took_s * 1e6:8.1f} us  {nbytes / took_s / 1e9:6.1f} GB/s  "
+                f"{least['float32'] / took_s:5.2f} of float32"
+            )
+
+
+def _block(name: str, inputs: int) -> int:
+    return layout_for(name.replace("/n", "/64"), inputs if not name.startswith("Q") else 256).count
+
+
+if __name__ == "__main__":
+    main()
