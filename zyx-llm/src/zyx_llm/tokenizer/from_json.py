@@ -8,35 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import tokenizers
 
-from zyx.errors import FormatError, TransferError
+from zyx.errors import FormatError
+from zyx_llm.files import read_json
 from zyx_llm.tokenizer.pieces import byte_level, sentence_piece
 from zyx_llm.tokenizer.tokenizer import Special, Tokenizer
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
-
-
-def read_json(path: str | os.PathLike[str], *, required: bool = True) -> dict[str, Any]:
-    """Return the object in a file; {} if there is no file and none is required.
-
-    Raises:
-        FormatError: It is no JSON, or no object.
-        TransferError: It cannot be read.
-    """
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        if not required:
-            return {}
-        raise TransferError(f"{path} is not there") from error
-    except OSError as error:
-        raise TransferError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path} is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise FormatError(f"{path} holds a {type(found).__name__}, not an object")
-    return found
 
 
 def tokenizer_of_folder(folder: str | os.PathLike[str]) -> Tokenizer:
