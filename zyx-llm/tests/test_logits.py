@@ -50,25 +50,30 @@ NETWORKS = {
 TOKENS = np.random.default_rng(5).integers(1, 97, (2, 19))
 
 
+def made(name, folder):
+    """Save a network of transformers in a folder; return its logits."""
+    transformers = pytest.importorskip("transformers", reason="transformers, which the logits are of, is not installed")
+    torch = pytest.importorskip("torch", reason="PyTorch, which transformers runs on, is not installed")
+    kind, more = NETWORKS[name]
+    chosen = getattr(transformers, kind)
+    torch.manual_seed(3)
+    settings = {key: value for key, value in {**COMMON, **more}.items() if value is not None}
+    model = chosen(chosen.config_class(**settings, attn_implementation="eager")).eval()
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            parameter.copy_(torch.randn(parameter.shape) * (0.3 if "norm" in key or "bias" in key else 0.2))
+            if "norm" in key and not kind.startswith("Gemma"):
+                parameter += 1.0
+        expected = model(torch.tensor(TOKENS)).logits.numpy()
+    model.save_pretrained(folder)
+    return expected
+
+
 @pytest.fixture(scope="module", params=NETWORKS)
 def network(request, tmp_path_factory):
     """A network of transformers in a folder, and its logits."""
-    transformers = pytest.importorskip("transformers", reason="transformers, which the logits are of, is not installed")
-    torch = pytest.importorskip("torch", reason="PyTorch, which transformers runs on, is not installed")
-    kind, more = NETWORKS[request.param]
-    made = getattr(transformers, kind)
-    torch.manual_seed(3)
-    settings = {name: value for name, value in {**COMMON, **more}.items() if value is not None}
-    model = made(made.config_class(**settings, attn_implementation="eager")).eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(torch.randn(parameter.shape) * (0.3 if "norm" in name or "bias" in name else 0.2))
-            if "norm" in name and not kind.startswith("Gemma"):
-                parameter += 1.0
-        expected = model(torch.tensor(TOKENS)).logits.numpy()
     folder = tmp_path_factory.mktemp("network")
-    model.save_pretrained(folder)
-    return folder, expected
+    return folder, made(request.param, folder)
 
 
 def logits(network, tokens, sizes):

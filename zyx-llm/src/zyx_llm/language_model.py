@@ -119,9 +119,7 @@ def load(
     path = Path(path)
     tokenizer, source = _of_folder(path) if path.is_dir() else _of_gguf(path)
     special = tokenizer.special
-    template = (
-        None if source is None else Template(source, tokenizer.text_of(special.bos), tokenizer.text_of(special.eos))
-    )
+    template = None if not source else Template(source, tokenizer.text_of(special.bos), tokenizer.text_of(special.eos))
     network = load_transformer(path, device=device, dtype=dtype, context=context)
     if len(tokenizer) > network.config.vocabulary:
         raise FormatError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import zyx
 from zyx import io
-from zyx.errors import FormatError, TransferError
+from zyx.errors import FormatError, InvalidArgumentError, TransferError
 from zyx_llm.config import config_of_json, config_of_metadata
 from zyx_llm.files import read_json
 from zyx_llm.model.transformer import Transformer
@@ -40,7 +40,10 @@ def load_transformer(
     Raises:
         FormatError: The file is not well formed, of an unknown architecture, or lacks something; the text says what.
         TransferError: It cannot be read.
+        InvalidArgumentError: A context of no tokens.
     """
+    if context is not None and context < 1:
+        raise InvalidArgumentError(f"context is at least 1, not {context}")
     path = Path(path)
     config, tensors = _of_folder(path, device) if path.is_dir() else _of_gguf(path, device)
     check_tensors(config, tensors)

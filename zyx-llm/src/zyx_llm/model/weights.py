@@ -98,10 +98,10 @@ def expected_shapes(config: Config, names: Iterable[str]) -> dict[str, tuple[int
         else:
             own |= {"attn_q": (queries, width), "attn_k": (keys, width), "attn_v": (keys, width)}
         own["attn_output"] = (width, queries)
-        if f"blk.{layer}.ffn_gate.weight" in names:
-            own |= {"ffn_gate": (inner, width), "ffn_up": (inner, width)}
-        else:
+        if f"blk.{layer}.ffn_gate.weight" not in names and f"blk.{layer}.ffn_up.weight" in names:
             own["ffn_up"] = (2 * inner, width)
+        else:
+            own |= {"ffn_gate": (inner, width), "ffn_up": (inner, width)}
         own["ffn_down"] = (width, inner)
         if config.has_head_norms:
             own |= {"attn_q_norm": (head,), "attn_k_norm": (head,)}
