@@ -15,9 +15,9 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 @pytest.fixture(scope="session")
 def smollm2() -> Path:
     """Return a real model: SmolLM2-135M-Instruct, out of a wheel of which nothing is imported."""
-    if folder := os.environ.get("ZYX_LLM_FILES"):
+    if folder := os.environ.get("LLM_FILES"):
         found = sorted(Path(folder).rglob(FILE))
-        assert found, f"ZYX_LLM_FILES is {folder}, where no {FILE} is"
+        assert found, f"LLM_FILES is {folder}, where no {FILE} is"
         return found[0]
     try:
         files = importlib.metadata.files(WHEEL) or []
