@@ -28,7 +28,7 @@ import networks
         ({"llama.attention.head_count": 0}, "heads of at least 1, not 0"),
         ({"llama.attention.head_count": [4, 2]}, r"has \[4, 2\] for llama.attention.head_count, which is an integer"),
         ({"llama.rope.dimension_count": 7}, "7 numbers are turned in pairs, of heads of 8"),
-        ({"llama.rope.scaling.type": "yarn"}, "scales places by 'yarn', which is not read; none and linear are"),
+        ({"llama.rope.scaling.type": "warp"}, "scales places by 'warp', which is not read; none, linear and yarn are"),
         ({"llama.expert_count": 8}, "has 8 experts a layer, and mixtures are not read"),
         ({"llama.context_length": "long"}, "has 'long' for llama.context_length, which is an integer"),
         ({"llama.context_length": 0}, "context of at least 1, not 0"),

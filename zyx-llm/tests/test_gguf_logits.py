@@ -65,6 +65,13 @@ def write(folder, path):
     }
     if config.rope.divisors and name == "llama":
         tensors["rope_freqs.weight"] = np.array(config.rope.divisors, np.float32)
+    elif config.rope.far_divisors:
+        tensors["rope_factors_short.weight"] = np.array(config.rope.divisors, np.float32)
+        tensors["rope_factors_long.weight"] = np.array(config.rope.far_divisors, np.float32)
+        metadata[f"{name}.rope.scaling.original_context_length"] = config.rope.near
+    elif config.rope.factor != 1.0:
+        metadata |= {f"{name}.rope.scaling.type": "yarn", f"{name}.rope.scaling.factor": 4.0}
+        metadata[f"{name}.rope.scaling.original_context_length"] = 16
     elif config.rope.divisors:
         metadata |= {f"{name}.rope.scaling.type": "linear", f"{name}.rope.scaling.factor": config.rope.divisors[0]}
     if any(config.windows):

@@ -27,6 +27,14 @@ LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 100.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
 }  # fmt: skip
+YARN = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 16}
+LONG = {
+    "original_max_position_embeddings": 16,
+    "rope_parameters": {
+        "rope_type": "longrope", "rope_theta": 500.0, "short_factor": [1.0] * 8,
+        "long_factor": [1.0 + pair for pair in range(8)], "original_max_position_embeddings": 16,
+    },
+}  # fmt: skip
 PLACES = {"full_attention": {"rope_type": "linear", "rope_theta": 300.0, "factor": 4.0}, "sliding_attention": {
     "rope_type": "default", "rope_theta": 50.0,
 }}  # fmt: skip
@@ -41,11 +49,13 @@ NETWORKS = {
     "llama 3.1": ("LlamaForCausalLM", {"rope_parameters": LLAMA3}),
     "qwen2": ("Qwen2ForCausalLM", {}),
     "qwen2, windows": ("Qwen2ForCausalLM", WINDOW),
+    "qwen2, yarn": ("Qwen2ForCausalLM", {"rope_parameters": YARN}),
     "qwen3": ("Qwen3ForCausalLM", {}),
     "mistral": ("MistralForCausalLM", {"sliding_window": 5}),
     "gemma2": ("Gemma2ForCausalLM", {**SIX, "query_pre_attn_scalar": 24}),
     "gemma3": ("Gemma3ForCausalLM", {**SIX, "query_pre_attn_scalar": 24, "rope_parameters": PLACES}),
     "phi3": ("Phi3ForCausalLM", {"head_dim": None, "hidden_size": 64}),
+    "phi3, far": ("Phi3ForCausalLM", {"head_dim": None, "hidden_size": 64, **LONG}),
 }  # fmt: skip
 TOKENS = np.random.default_rng(5).integers(1, 97, (2, 19))
 

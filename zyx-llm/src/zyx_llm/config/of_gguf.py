@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import FormatError
 from zyx_llm.config.reading import Reader
 from zyx_llm.config.record import Config, Rope
+from zyx_llm.config.scaling import long_factor, ramped, yarn_factor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,12 +21,13 @@ ARCHITECTURES: Final = ("gemma2", "gemma3", "llama", "phi3", "qwen2", "qwen3")
 _INTERLEAVED: Final = {"llama"}
 
 
-def config_of_metadata(metadata: Mapping[str, Any], divisors: tuple[float, ...] = ()) -> Config:
+def config_of_metadata(metadata: Mapping[str, Any], divisors: Mapping[str, tuple[float, ...]] | None = None) -> Config:
     """Return what a file says, whose metadata are given; see `zyx.io.read_metadata`.
 
     Args:
         metadata: What the file says.
-        divisors: Of the tensor `rope_freqs.weight`, if there is one.
+        divisors: Of the tensors that have some, without the ending of their names: rope_freqs, rope_factors_short
+            and rope_factors_long.
 
     Raises:
         FormatError: An architecture that is not known, or a key that is missing or of another kind.
@@ -44,8 +47,9 @@ def config_of_metadata(metadata: Mapping[str, Any], divisors: tuple[float, ...] 
         read.number("rope.freq_base", 10000.0),
         read.integer("rope.dimension_count", head_width),
         name in _INTERLEAVED,
-        divisors or _divisors(read, metadata.get(f"{name}.rope.scaling.type"), head_width),
     )
+    context = read.integer("context_length")
+    rope = _rope(read, metadata.get(f"{name}.rope.scaling.type"), rope, divisors or {}, context)
     window = read.integer("attention.sliding_window", 0) or None
     pattern = {"gemma2": 2, "gemma3": 6}.get(name)
     windows = tuple(window if not pattern or (layer + 1) % pattern else None for layer in range(layers))
@@ -58,7 +62,7 @@ def config_of_metadata(metadata: Mapping[str, Any], divisors: tuple[float, ...] 
         head_width=head_width,
         inner=read.integer("feed_forward_length"),
         vocabulary=len(metadata.get("tokenizer.ggml.tokens", ())) or read.integer("vocab_size"),
-        context=read.integer("context_length"),
+        context=context,
         epsilon=read.number("attention.layer_norm_rms_epsilon"),
         rope=rope,
         local_rope=Rope(10000.0, rope.width) if name == "gemma3" else None,
@@ -79,11 +83,30 @@ def _attention_scale(name: str, layers: int, width: int, heads: int, head_width:
     return 1.0 / math.sqrt(width / heads if is_other else head_width)
 
 
-def _divisors(read: Reader, scaling: object, width: int) -> tuple[float, ...]:
+def _rope(read: Reader, scaling: object, plain: Rope, tensors: Mapping[str, tuple[float, ...]], context: int) -> Rope:
+    """Return how places are told, by keys and by the tensors that have divisors."""
+    before = read.integer("rope.scaling.original_context_length", context)
+    if "rope_freqs" in tensors:
+        return replace(plain, divisors=tensors["rope_freqs"])
+    if "rope_factors_short" in tensors and "rope_factors_long" in tensors:
+        return replace(
+            plain,
+            divisors=tensors["rope_factors_short"],
+            far_divisors=tensors["rope_factors_long"],
+            near=before,
+            factor=read.number("rope.scaling.attn_factor", long_factor(context / max(before, 1), before)),
+        )
     match scaling:
         case None | "none":
-            return ()
+            return plain
         case "linear":
-            return (read.number("rope.scaling.factor"),) * (read.integer("rope.dimension_count", width) // 2)
+            return replace(plain, divisors=(read.number("rope.scaling.factor"),) * (plain.width // 2))
+        case "yarn":
+            factor = read.number("rope.scaling.factor")
+            return replace(
+                plain,
+                divisors=ramped(plain.base, plain.width, factor, 32.0, 1.0, before),
+                factor=read.number("rope.scaling.attn_factor", 1.0) * yarn_factor(factor),
+            )
         case _:
-            raise FormatError(f"the file scales places by {scaling!r}, which is not read; none and linear are")
+            raise FormatError(f"the file scales places by {scaling!r}, which is not read; none, linear and yarn are")

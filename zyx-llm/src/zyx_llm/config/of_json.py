@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import FormatError
 from zyx_llm.config.reading import Reader
 from zyx_llm.config.record import Config, Rope
+from zyx_llm.config.scaling import long_factor, ramped, smoothed, yarn_factor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+#: How places are scaled, besides not at all.
+SCALINGS: Final = ("linear", "llama3", "yarn", "longrope")
 #: What is read.
 MODELS: Final = ("gemma2", "gemma3_text", "llama", "mistral", "phi3", "qwen2", "qwen3")
 
@@ -96,29 +100,45 @@ def _rope(values: Mapping[str, Any], said: Mapping[str, Any], head_width: int) -
     base = read.number("rope_theta", 10000.0)
     width = int(head_width * read.number("partial_rotary_factor", 1.0))
     kind = said.get("rope_type", said.get("type", "default"))
-    divisors: tuple[float, ...] = ()
+    plain = Rope(base, width)
     match kind:
         case "default":
-            pass
+            return plain
         case "linear":
-            divisors = (read.number("factor"),) * (width // 2)
+            return replace(plain, divisors=(read.number("factor"),) * (width // 2))
         case "llama3":
-            divisors = _smoothed(read, base, width)
+            factor, slow, fast = (read.number(name) for name in ("factor", "low_freq_factor", "high_freq_factor"))
+            before = read.number("original_max_position_embeddings")
+            return replace(plain, divisors=smoothed(base, width, factor, slow, fast, before))
+        case "yarn":
+            return _yarn(read, plain)
+        case "longrope":
+            return _long(read, plain)
         case _:
-            raise FormatError(f"config.json scales places by {kind!r}, which is not read; linear and llama3 are")
-    return Rope(base, width, divisors=divisors)
+            raise FormatError(f"config.json scales places by {kind!r}, which is not read; {', '.join(SCALINGS)} are")
 
 
-def _smoothed(read: Reader, base: float, width: int) -> tuple[float, ...]:
-    """Return the divisors of Llama 3.1: 1 for fast turns, `factor` for slow ones, and in between a mean of the two.
+def _yarn(read: Reader, plain: Rope) -> Rope:
+    factor = read.number("factor")
+    before = read.number("original_max_position_embeddings", read.number("max_position_embeddings"))
+    fast, slow = read.number("beta_fast", 32.0), read.number("beta_slow", 1.0)
+    grown = yarn_factor(factor)
+    if read.has("mscale") and read.has("mscale_all_dim"):
+        grown = yarn_factor(factor, read.number("mscale")) / yarn_factor(factor, read.number("mscale_all_dim"))
+    return replace(
+        plain,
+        divisors=ramped(plain.base, plain.width, factor, fast, slow, before),
+        factor=read.number("attention_factor", grown),
+    )
 
-    "The Llama 3 Herd of Models", 2024: which turns are fast is told by how many of them fit into the context before.
-    """
-    factor, low, high = (read.number(name) for name in ("factor", "low_freq_factor", "high_freq_factor"))
-    before = read.number("original_max_position_embeddings")
-    divisors: list[float] = []
-    for pair in range(width // 2):
-        turns = before * base ** (-2 * pair / width) / (2 * math.pi)
-        share = min(max((turns - low) / (high - low), 0.0), 1.0)
-        divisors.append(1.0 / ((1.0 - share) / factor + share))
-    return tuple(divisors)
+
+def _long(read: Reader, plain: Rope) -> Rope:
+    most = read.number("max_position_embeddings")
+    before = read.number("original_max_position_embeddings", most)
+    return replace(
+        plain,
+        divisors=read.numbers("short_factor"),
+        far_divisors=read.numbers("long_factor"),
+        near=int(before),
+        factor=read.number("attention_factor", long_factor(most / before, before)),
+    )

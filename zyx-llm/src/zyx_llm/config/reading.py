@@ -54,6 +54,17 @@ class Reader:
             raise self.fault(name, found, "a number")
         return float(found)
 
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """Return a list of numbers.
+
+        Raises:
+            FormatError: There is none, or it is something else.
+        """
+        found = self._values.get(self._start + name)
+        if not isinstance(found, list) or not all(type(each) in {int, float} for each in found):
+            raise self.fault(name, found, "a list of numbers")
+        return tuple(map(float, found))
+
     def fault(self, name: str, found: object, kind: str) -> FormatError:
         """Return the error that says what should be there."""
         if found is None:

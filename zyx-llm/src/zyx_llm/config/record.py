@@ -26,6 +26,8 @@ class Rope:
         is_interleaved: Whether pairs are neighbours; otherwise the first half is paired with the second one.
         divisors: What each pair's turn is divided by, or () for 1.
         factor: What sines and cosines are multiplied by.
+        near: The most places of networks that have these divisors; those with room for more have the others.
+        far_divisors: Those others, or () for the same.
     """
 
     base: float
@@ -33,6 +35,12 @@ class Rope:
     is_interleaved: bool = False
     divisors: tuple[float, ...] = ()
     factor: float = 1.0
+    near: int = 0
+    far_divisors: tuple[float, ...] = ()
+
+    def divisors_for(self, length: int) -> tuple[float, ...]:
+        """Return the divisors for a network with room for so many places."""
+        return self.far_divisors if self.far_divisors and length > self.near else self.divisors
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +102,11 @@ class Config:
             raise FormatError(f"{self.heads} heads of queries are no multiple of {self.key_heads} heads of keys")
         if not 0 < self.rope.width <= self.head_width or self.rope.width % 2:
             raise FormatError(f"{self.rope.width} numbers are turned in pairs, of heads of {self.head_width}")
-        if self.rope.divisors and len(self.rope.divisors) != self.rope.width // 2:
-            raise FormatError(f"there are {len(self.rope.divisors)} divisors for {self.rope.width // 2} turns")
+        for divisors in (self.rope.divisors, self.rope.far_divisors):
+            if divisors and (len(divisors) != self.rope.width // 2 or not min(divisors) > 0):
+                raise FormatError(
+                    f"there are {len(divisors)} divisors, the least {min(divisors)}, for {self.rope.width // 2} turns"
+                )
         if len(self.windows) != self.layers:
             raise FormatError(f"there are {len(self.windows)} windows for {self.layers} layers")
         if self.activation not in {"silu", "gelu"}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import zyx
 from zyx import io
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from zyx_llm.config import Config
 
-#: Turns' divisors, which files of Llama 3 have as a tensor.
-_DIVISORS = "rope_freqs.weight"
+#: Turns' divisors, which files of Llama 3 and Phi 3 have as tensors.
+_DIVISORS: Final = ("rope_freqs", "rope_factors_short", "rope_factors_long")
 
 
 def load_transformer(
@@ -59,8 +59,10 @@ def _of_gguf(path: Path, device: str | None) -> tuple[Config, dict[str, Any]]:
     if "general.architecture" not in metadata:
         raise FormatError(f"{path} is no language model: it does not say general.architecture")
     tensors = io.load_gguf(path, device=device, packed=True)
-    divisors = tensors.pop(_DIVISORS).numpy().tolist() if _DIVISORS in tensors else []
-    return config_of_metadata(metadata, tuple(divisors)), tensors
+    divisors = {
+        name: tuple(tensors.pop(f"{name}.weight").numpy().tolist()) for name in _DIVISORS if f"{name}.weight" in tensors
+    }
+    return config_of_metadata(metadata, divisors), tensors
 
 
 def _of_folder(folder: Path, device: str | None) -> tuple[Config, dict[str, Any]]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def tables(rope: Rope, length: int, device: str) -> tuple[zyx.Tensor, zyx.Tensor]:
     """Return cosines and sines ``(length, rope.width / 2)`` of each pair's angle at each place, float32."""
     speeds = rope.base ** (-np.arange(0, rope.width, 2, dtype=np.float64) / rope.width)
-    if rope.divisors:
-        speeds /= np.asarray(rope.divisors, np.float64)
+    if divisors := rope.divisors_for(length):
+        speeds /= np.asarray(divisors, np.float64)
     angles = np.arange(length, dtype=np.float64)[:, None] * speeds
     found = [(function(angles) * rope.factor).astype(np.float32) for function in (np.cos, np.sin)]
     cosines, sines = (zyx.Tensor(table, device=device).realize() for table in found)
