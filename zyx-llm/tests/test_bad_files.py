@@ -23,6 +23,10 @@ import networks
         ({"general.architecture": 7}, "of architecture 7"),
         ({"llama.block_count": 3}, r"blk.2.attn_norm.weight \(32,\) is missing; .*and 1 more"),
         ({"llama.block_count": 1}, r"blk.1.attn_norm.weight \(32,\) has no use"),
+        ({"llama.block_count": 2**32 - 1}, "4294967295 layers, llama.block_count, and 1 to 1024 are read"),
+        ({"llama.block_count": -1}, "-1 layers"),
+        ({"llama.embedding_length": 2**32 - 1}, r"token_embd.weight is \(266, 32\), not \(266, 4294967295\)"),
+        ({"llama.vocab_size": 5, "tokenizer.ggml.tokens": []}, "has no tokens"),
         ({"llama.feed_forward_length": 63}, r"blk.0.ffn_gate.weight is \(64, 32\), not \(63, 32\)"),
         ({"llama.attention.head_count_kv": 3}, "4 heads of queries are no multiple of 3 heads of keys"),
         ({"llama.attention.head_count": 0}, "heads of at least 1, not 0"),
@@ -70,6 +74,12 @@ def test_what_is_no_model_is_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros(3))
     with pytest.raises(FormatError, match=r"x\.npy"):
         load(tmp_path / "x.npy")
+
+
+def test_room_is_made_for_so_many_tokens_as_somebody_asks_for(tmp_path):
+    path = networks.save(tmp_path / "long.gguf", **{"llama.context_length": 2**32 - 1})
+    assert load(path).network.length == 32768
+    assert load(path, context=40000).network.length == 40000
 
 
 def test_tensors_of_more_tokens_than_there_are_do_not_fit(tmp_path):

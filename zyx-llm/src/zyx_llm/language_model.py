@@ -110,7 +110,7 @@ def load(
         path: A GGUF file, or a folder with ``config.json``, safetensors and ``tokenizer.json``.
         device: Where it is to run; the default device if None.
         dtype: Of its matrices: float32, float16 or bfloat16.
-        context: The most tokens at a time; what the file says if None.
+        context: The most tokens at a time; what the file says if None, but at most 32,768.
 
     Raises:
         FormatError: The file is not well formed, of an unknown architecture, or lacks something; the text says what.

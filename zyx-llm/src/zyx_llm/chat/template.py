@@ -13,8 +13,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import jinja2
+from jinja2 import nodes
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
 
 from zyx.errors import FormatError
 
@@ -53,7 +55,7 @@ class Template:
         )
         for name in _LONG_FILTERS:
             del environment.filters[name]
-        environment.filters["tojson"] = _json
+        environment.filters.update(tojson=_json, join=_joined, replace=_replaced)
         environment.globals.update(raise_exception=_refused, strftime_now=_now)
         self._given = {"bos_token": bos, "eos_token": eos}
         try:
@@ -93,15 +95,19 @@ class Template:
 class _Environment(ImmutableSandboxedEnvironment):
     """The sandbox, where what makes long texts out of short ones is limited as ranges are."""
 
-    intercepted_binops = frozenset({"*", "**", "%"})
+    intercepted_binops = frozenset({"+", "*", "**", "%"})
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree: nodes.Template = _Concatenations().visit(super()._parse(source, name, filename))
+        return tree
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401  # the base's
         sides = (left, right)
+        if operator == "+" and all(isinstance(side, str | list | tuple) for side in sides):
+            _check_length(len(left) + len(right))
         if operator == "*" and any(isinstance(side, str | list | tuple) for side in sides):
             length = max(len(side) for side in sides if isinstance(side, str | list | tuple))
-            times = max((side for side in sides if isinstance(side, int)), default=0)
-            if length * times > LONGEST:
-                raise FormatError(f"the chat template repeats {length} things {times} times; {LONGEST} are allowed")
+            _check_length(length * max((side for side in sides if isinstance(side, int)), default=0))
         if operator == "**" and any(isinstance(side, int | float) and abs(side) > 1024 for side in sides):
             raise FormatError(f"the chat template raises {left!r:.40} to the power {right!r:.40}; 1024 is allowed")
         if operator == "%" and isinstance(left, str):
@@ -111,13 +117,46 @@ class _Environment(ImmutableSandboxedEnvironment):
     def call(self, context: Any, function: Any, /, *given: Any, **named: Any) -> Any:  # noqa: ANN401  # the base's
         text = getattr(getattr(function, "__wrapped__", function), "__self__", None)  # the sandbox wraps `format`
         if isinstance(text, str):
-            widest = max((abs(each) for each in (*given, *named.values()) if isinstance(each, int)), default=0)
+            own = {name: value for name, value in named.items() if not name.startswith("_")}  # the others are jinja2's
+            if function.__name__ == "replace":
+                return _replaced(text, *given, **own)
+            if function.__name__ == "join":
+                return _joined(given[0] if given else (), text)
+            widest = max((abs(each) for each in (*given, *own.values()) if isinstance(each, int)), default=0)
             is_long = function.__name__.startswith("format") and _LONG_NUMBER.search(text)
             if widest > WIDEST or is_long:
                 raise FormatError(
                     f"the chat template calls {function.__name__} of a text with a number beyond {WIDEST}"
                 )
         return super().call(context, function, *given, **named)
+
+
+class _Concatenations(NodeTransformer):
+    """Makes ``a ~ b`` the same as ``[a, b] | join``, which is limited."""
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # the base's
+        parts = nodes.List([self.visit(each) for each in node.nodes], lineno=node.lineno)
+        return nodes.Filter(parts, "join", [], [], None, None, lineno=node.lineno)
+
+
+def _check_length(length: int) -> None:
+    if length > LONGEST:
+        raise FormatError(f"the chat template makes a text or list of length {length}; {LONGEST} is allowed")
+
+
+def _joined(values: Any, d: object = "", attribute: str | None = None) -> str:  # noqa: ANN401  # what a template has
+    if attribute is not None:
+        raise FormatError("the chat template joins attributes, which is not allowed")
+    parts = [str(value) for value in values]
+    _check_length(sum(map(len, parts)) + len(str(d)) * len(parts))
+    return str(d).join(parts)
+
+
+def _replaced(text: object, old: str, new: str, count: int = -1) -> str:
+    whole = str(text)
+    found = whole.count(old)
+    _check_length(len(whole) + len(new) * (found if count is None or count < 0 else min(found, count)))
+    return whole.replace(old, new, -1 if count is None else count)
 
 
 def _limited(pieces: Iterator[str]) -> Iterator[str]:

@@ -38,7 +38,8 @@ def config_of_metadata(metadata: Mapping[str, Any], divisors: Mapping[str, tuple
     read = Reader(metadata, f"{name}.")
     if read.integer("expert_count", 0):
         raise FormatError(f"the file has {read.integer('expert_count')} experts a layer, and mixtures are not read")
-    width, heads, layers = (read.integer(key) for key in ("embedding_length", "attention.head_count", "block_count"))
+    width, heads = (read.integer(key) for key in ("embedding_length", "attention.head_count"))
+    layers = read.layers("block_count")
     head_width = read.integer("attention.key_length", width // max(heads, 1))
     if read.integer("attention.value_length", head_width) != head_width:
         raise FormatError(f"values of another width than keys, {head_width}, are not read")

@@ -32,7 +32,8 @@ def config_of_json(values: Mapping[str, Any]) -> Config:
     if name not in MODELS:
         raise FormatError(f"config.json has {name!r} for model_type; there are {', '.join(MODELS)}")
     read = Reader(values)
-    width, heads, layers = (read.integer(key) for key in ("hidden_size", "num_attention_heads", "num_hidden_layers"))
+    width, heads = (read.integer(key) for key in ("hidden_size", "num_attention_heads"))
+    layers = read.layers("num_hidden_layers")
     head_width = read.integer("head_dim", width // max(heads, 1))
     is_gemma = name.startswith("gemma")
     activation = values.get("hidden_activation") or values.get("hidden_act", "silu")

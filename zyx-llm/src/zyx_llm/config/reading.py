@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zyx.errors import FormatError
+from zyx_llm.config.record import MOST_LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,17 @@ class Reader:
             return default
         if not isinstance(found, int) or isinstance(found, bool):
             raise self.fault(name, found, "an integer")
+        return found
+
+    def layers(self, name: str) -> int:
+        """Return a number of layers.
+
+        Raises:
+            FormatError: There is none, it is something else, or too many.
+        """
+        found = self.integer(name)
+        if not 1 <= found <= MOST_LAYERS:
+            raise FormatError(f"the file has {found} layers, {self._start}{name}, and 1 to {MOST_LAYERS} are read")
         return found
 
     def number(self, name: str, default: float | None = None) -> float:

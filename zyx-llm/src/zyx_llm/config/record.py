@@ -12,8 +12,12 @@ logits = norm(x) @ head
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from zyx.errors import FormatError
+
+#: Layers of the deepest networks that are read: more would be many names to look for before any is found missing.
+MOST_LAYERS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)

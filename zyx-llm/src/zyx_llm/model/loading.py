@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from zyx_llm.config import Config
 
+#: Places that a network has room for if nobody says how many; more are a matter of memory.
+MOST_PLACES: Final = 1 << 15
 #: Turns' divisors, which files of Llama 3 and Phi 3 have as tensors.
 _DIVISORS: Final = ("rope_freqs", "rope_factors_short", "rope_factors_long")
 
@@ -35,7 +37,7 @@ def load_transformer(
         path: A GGUF file, or a folder with ``config.json`` and ``model.safetensors`` or its index.
         device: Where it is to run; the default device if None.
         dtype: Of matrices: float32, float16 or bfloat16. Norms and biases are float32.
-        context: The most tokens at a time; what the file says if None.
+        context: The most tokens at a time; what the file says if None, but at most 32,768.
 
     Raises:
         FormatError: The file is not well formed, of an unknown architecture, or lacks something; the text says what.
@@ -51,7 +53,7 @@ def load_transformer(
         name: weight(tensor, dtype if len(tensor.shape) > 1 else zyx.float32, device)
         for name, tensor in tensors.items()
     }
-    return Transformer(config, weights, config.context if context is None else context)
+    return Transformer(config, weights, min(config.context, MOST_PLACES) if context is None else context)
 
 
 def _of_gguf(path: Path, device: str | None) -> tuple[Config, dict[str, Any]]:

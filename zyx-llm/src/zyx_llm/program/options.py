@@ -21,7 +21,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="a GGUF file, or a folder with config.json, safetensors and tokenizer.json")
     parser.add_argument("--device", help="where it runs, such as c or cuda:1; the best one if left out")
     parser.add_argument("--dtype", choices=_DTYPES, default="float32", help="of its matrices (default: %(default)s)")
-    parser.add_argument("--context", type=int, help="the most tokens at a time; what the file says if left out")
+    parser.add_argument(
+        "--context", type=int, help="the most tokens at a time; what the file says by default, to 32768"
+    )
 
 
 def model_of(chosen: argparse.Namespace) -> LanguageModel:
