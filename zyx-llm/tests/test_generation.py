@@ -155,3 +155,17 @@ def test_an_answer_ends_at_a_stop_and_at_the_limit(model):
 
 def test_a_talk_is_the_prompt_of_its_answer(model):
     assert model.talk([{"role": "user", "content": "hello"}]) == "user: hello<|im_end|>assistant:"
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(zyx.float16, 2e-3), (zyx.bfloat16, 2e-2)])
+def test_matrices_may_be_of_half_precision(model, tmp_path, dtype, tolerance):
+    other = load(networks.save(tmp_path / "small.gguf"), dtype=dtype)
+    # Matrices only: norms, of 32 numbers each, stay float32.
+    norms = 4 * networks.WIDTH * (2 * networks.LAYERS + 1)
+    assert other.network.weight_bytes - norms == (model.network.weight_bytes - norms) // 2
+    found = []
+    for each in (model, other):
+        cache = Cache(each.network.config, 1, 8, zyx.float32, each.network.device)
+        hidden = each.network.hidden(zyx.Tensor(np.arange(3, 11, dtype=np.int32)[None]), zyx.Tensor(np.int32(0)), cache)
+        found.append(each.network.logits(hidden).numpy())
+    assert 0 < np.linalg.norm(found[1] - found[0]) <= tolerance * np.linalg.norm(found[0])
