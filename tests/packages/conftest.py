@@ -15,6 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ["zyx-core", *sorted(folder.name for folder in ROOT.glob("zyx-backend-*"))]
+#: What is built likewise, and is no part of the kit.
+PROGRAMS = ["zyx-llm"]
 
 Run = Callable[..., str]
 
@@ -48,9 +50,9 @@ def run() -> Run:
 def wheels(tmp_path_factory: pytest.TempPathFactory, run: Run) -> dict[str, Path]:
     """One wheel for each package, each built by itself: pip makes an environment of its own for each."""
     folder = tmp_path_factory.mktemp("wheels")
-    sources = [ROOT / package for package in PACKAGES]
+    sources = [ROOT / package for package in (*PACKAGES, *PROGRAMS)]
     run(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder, *sources, cwd=folder)
-    return {package: next(folder.glob(f"{package.replace('-', '_')}-*.whl")) for package in PACKAGES}
+    return {package: next(folder.glob(f"{package.replace('-', '_')}-*.whl")) for package in (*PACKAGES, *PROGRAMS)}
 
 
 @pytest.fixture(scope="session")

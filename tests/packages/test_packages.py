@@ -13,11 +13,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ["zyx-core", *sorted(folder.name for folder in ROOT.glob("zyx-backend-*"))]
+#: What is built likewise, and is no part of the kit.
+PROGRAMS = ["zyx-llm"]
 
 Run = Callable[..., str]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", [*PACKAGES, *PROGRAMS])
 def test_a_wheel_has_its_licence_its_types_and_its_card(wheels: dict[str, Path], package: str) -> None:
     module = "zyx" if package == "zyx-core" else package.replace("-", "_")
     with zipfile.ZipFile(wheels[package]) as wheel:
@@ -33,11 +35,11 @@ def test_a_wheel_has_its_licence_its_types_and_its_card(wheels: dict[str, Path],
     assert metadata["Requires-Python"] == ">=3.11"
     assert str(metadata.get_payload()).startswith(f"# {package}")
     assert any("Typing :: Typed" in line for line in metadata.get_all("Classifier", []))
-    assert ("[console_scripts]" if package == "zyx-core" else "[zyx.backends]") in points
+    assert ("[console_scripts]" if package in {"zyx-core", *PROGRAMS} else "[zyx.backends]") in points
 
 
 def test_every_source_file_is_in_the_wheel(wheels: dict[str, Path]) -> None:
-    for package in PACKAGES:
+    for package in (*PACKAGES, *PROGRAMS):
         source = ROOT / package / "src"
         files = {
             path.relative_to(source).as_posix()
@@ -58,10 +60,11 @@ def test_what_was_built_runs_without_this_repository(python: Path, tmp_path: Pat
     assert "import failed" not in listed
     assert "invalid" not in listed
     run(python.with_name("zyx"), "doctor", cwd=tmp_path)
+    assert "chat" in run(python.with_name("zyx-llm"), "--help", cwd=tmp_path)
 
 
 def test_the_versions_are_those_that_the_packages_tell(python: Path, tmp_path: Path, run: Run) -> None:
-    for package in PACKAGES:
+    for package in (*PACKAGES, *PROGRAMS):
         module = "zyx" if package == "zyx-core" else package.replace("-", "_")
         told = run(python, "-c", f"from importlib.metadata import version; print(version({package!r}))", cwd=tmp_path)
         own = run(python, "-c", f"from {module}.version import __version__; print(__version__)", cwd=tmp_path)

@@ -1,0 +1,1 @@
+"""The command ``zyx-llm``. Start reading at `zyx_llm.program.main`."""
