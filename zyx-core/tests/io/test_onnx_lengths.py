@@ -136,6 +136,24 @@ def recurrence():
     return made, meaning, lambda n, _: (n, 6, 3)
 
 
+def strided():
+    """A convolution and a pooling that halve a length: lengths come in multiples of four."""
+    a = drawn(6, 3, 4)
+
+    def meaning(x):
+        windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1))), 4, axis=2)[:, :, ::2]
+        y = np.einsum("nctk,ock->not", windows, a)
+        return softmax(y.reshape(*y.shape[:2], -1, 2).mean(-1))
+
+    nodes = [
+        node("Conv", ["x", "a"], ["c"], pads=[1, 1], strides=[2]),
+        node("AveragePool", ["c"], ["p"], kernel_shape=[2], strides=[2]),
+        node("Softmax", ["p"], ["y"], axis=-1),
+    ]
+    made = network(nodes, {"x": ["n", 3, "t"]}, {"y": ["n", 6, "s"]}, {"a": a})
+    return made, meaning, lambda n, t: (n, 3, 4 * (t // 2))
+
+
 @pytest.fixture
 def planned(monkeypatch):
     """The plans that are made, as a list that grows."""
@@ -146,7 +164,7 @@ def planned(monkeypatch):
 
 @pytest.mark.parametrize("device", ["c:0", "interpreter:0"])
 @pytest.mark.parametrize("is_jitted", [False, True], ids=["called", "jitted"])
-@pytest.mark.parametrize("make", [perceptron, convolution, attention, recurrence])
+@pytest.mark.parametrize("make", [perceptron, convolution, attention, recurrence, strided])
 def test_fifty_sizes_have_at_most_eight_programs(make, is_jitted, device, planned):
     proto, meaning, shape_at = make()
     model = zyx.io.onnx.load(proto, device)
