@@ -62,7 +62,7 @@ _MOST_PINNED: Final = 2
 _MOST_MADE: Final = 8
 _SERVED_FOR_ONE: Final = 32
 #: Steps in which lengths are counted, and how many kinds of rests have traces that they share.
-_MOST_STEPS: Final = 64
+_MOST_STEPS: Final = 1024
 _MOST_RESTS: Final = 8
 
 

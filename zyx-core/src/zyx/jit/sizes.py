@@ -97,11 +97,13 @@ class Extent:
 
     def divided(self, size: Length, by: object) -> None:
         """Note that a size was divided by a number, and what is left is not known."""
-        if type(by) is int and by > 1:
-            for product, factor in size.terms.items():
-                if product:
-                    number = product[0]
-                    self.finer[number] = math.lcm(self.finer[number], by // math.gcd(by, factor))
+        divisor = size_of(by)
+        if divisor is None or divisor.varies or divisor.at() <= 1:
+            return
+        for product, factor in size.terms.items():
+            if product:
+                number = product[0]
+                self.finer[number] = math.lcm(self.finer[number], divisor.at() // math.gcd(divisor.at(), factor))
 
     def number(self, size: Length) -> StandIn:
         """Return what stands in for a size where it is no size, but a number."""
