@@ -94,13 +94,21 @@ def inputs_of(session: Any, sizes: dict[str, tuple[int, ...]]) -> tuple[dict[str
 
 
 def difference(ours: list[Any], theirs: list[Any]) -> float:
-    """Return the greatest difference, beside the greatest number of a result where that is above 1."""
+    """Return the greatest difference, beside the greatest number of a result where that is above 1.
+
+    What is no number has to be so in both.
+    """
     worst = 0.0
     for mine, other in zip(ours, theirs, strict=True):
-        if other.size:
-            a, b = mine.astype(np.float64), other.astype(np.float64)
+        a, b = mine.astype(np.float64), other.astype(np.float64)
+        known = np.isfinite(b)
+        if a.shape != b.shape or not np.array_equal(a[~known], b[~known], equal_nan=True):
+            return math.inf
+        a, b = a[known], b[known]
+        if b.size:
             worst = max(worst, float(np.max(np.abs(a - b)) / max(1.0, np.max(np.abs(b)))))
-            worst = math.inf if not np.isfinite(a).all() and np.isfinite(b).all() else worst
+        if not np.isfinite(a).all():
+            return math.inf
     return worst
 
 

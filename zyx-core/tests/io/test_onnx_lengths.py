@@ -107,6 +107,53 @@ def attention():
     return made, meaning, lambda n, t: (n, t, WIDTH)
 
 
+def recurrence():
+    """As exporters write it: of a fixed length, with first states that are zeros for each of the batch."""
+    weights = {"w": drawn(2, 32, 3), "r": drawn(2, 32, 8), "zero": np.zeros((1, 1), np.float32)}
+    numbers = {"first": np.array([0]), "one": np.array([1]), "ways": np.array([2]), "hidden": np.array([8])}
+    nodes = [
+        node("Transpose", ["x"], ["steps"], perm=[1, 0, 2]),
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["s", "first", "one"], ["n"]),
+        node("Concat", ["ways", "n", "hidden"], ["states"], axis=0),
+        node("Expand", ["zero", "states"], ["h"]),
+        node("LSTM", ["steps", "w", "r", "", "", "h", "h"], ["", "y"], direction="bidirectional", hidden_size=8),
+    ]
+
+    def meaning(x):
+        results = []
+        for way, steps in enumerate((x.swapaxes(0, 1), x.swapaxes(0, 1)[::-1])):
+            h = c = np.zeros((len(x), 8), np.float32)
+            for step in steps:
+                gates = step @ weights["w"][way].T + h @ weights["r"][way].T
+                enter, leave, forget = (1 / (1 + np.exp(-gate)) for gate in np.split(gates[:, :24], 3, axis=1))
+                c = forget * c + enter * np.tanh(gates[:, 24:])
+                h = leave * np.tanh(c)
+            results.append(h)
+        return np.stack(results)
+
+    made = network(nodes, {"x": ["n", 6, 3]}, {"y": [2, "n", 8]}, weights | numbers)
+    return made, meaning, lambda n, _: (n, 6, 3)
+
+
+def strided():
+    """A convolution and a pooling that halve a length: lengths come in multiples of four."""
+    a = drawn(6, 3, 4)
+
+    def meaning(x):
+        windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1))), 4, axis=2)[:, :, ::2]
+        y = np.einsum("nctk,ock->not", windows, a)
+        return softmax(y.reshape(*y.shape[:2], -1, 2).mean(-1))
+
+    nodes = [
+        node("Conv", ["x", "a"], ["c"], pads=[1, 1], strides=[2]),
+        node("AveragePool", ["c"], ["p"], kernel_shape=[2], strides=[2]),
+        node("Softmax", ["p"], ["y"], axis=-1),
+    ]
+    made = network(nodes, {"x": ["n", 3, "t"]}, {"y": ["n", 6, "s"]}, {"a": a})
+    return made, meaning, lambda n, t: (n, 3, 4 * (t // 2))
+
+
 @pytest.fixture
 def planned(monkeypatch):
     """The plans that are made, as a list that grows."""
@@ -117,7 +164,7 @@ def planned(monkeypatch):
 
 @pytest.mark.parametrize("device", ["c:0", "interpreter:0"])
 @pytest.mark.parametrize("is_jitted", [False, True], ids=["called", "jitted"])
-@pytest.mark.parametrize("make", [perceptron, convolution, attention])
+@pytest.mark.parametrize("make", [perceptron, convolution, attention, recurrence, strided])
 def test_fifty_sizes_have_at_most_eight_programs(make, is_jitted, device, planned):
     proto, meaning, shape_at = make()
     model = zyx.io.onnx.load(proto, device)

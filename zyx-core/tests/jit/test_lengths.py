@@ -73,6 +73,47 @@ def checked(jitted, meaning, shape, seed=0):
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-3, atol=1e-4, err_msg=str(shape))
 
 
+def pooled(x, *sizes):
+    """The greatest of each window along the last axes."""
+    for place, size in enumerate(sizes):
+        x = np.moveaxis(x, place - len(sizes), -1)
+        x = x[..., : x.shape[-1] // size * size].reshape(*x.shape[:-1], -1, size).max(-1)
+        x = np.moveaxis(x, -1, place - len(sizes))
+    return x
+
+
+#: A function, what it is on arrays, the shape of its argument, and how many rests there are.
+DIVIDED = {
+    "half": (lambda x: x[: x.shape[0] // 2] + 1, lambda x: x[: len(x) // 2] + 1, lambda n: (n,), 2),
+    "windows": (lambda x: F.max_pool1d(x, 2) * 2, lambda x: pooled(x, 2) * 2, lambda n: (1, 3, n), 2),
+    "twice": (
+        lambda x: F.max_pool1d(F.max_pool1d(x, 2), 2),
+        lambda x: pooled(pooled(x, 2), 2),
+        lambda n: (1, 2, n),
+        4,
+    ),
+    "of two": (lambda x: F.max_pool2d(x, (3, 2)), lambda x: pooled(x, 3, 2), lambda n: (1, 2, n * 5 % 31 + 6, n), 6),
+    "of odd ones": (
+        lambda x: F.softmax((x @ x.T)[: x.shape[0] // 2].reshape(x.shape[0], -1), -1),
+        lambda x: softmax_of_arrays((x @ x.T)[: len(x) // 2].reshape(len(x), -1)),
+        lambda n: (2 * n + 8, 3),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_lengths_that_are_divided_share_traces_with_those_of_the_same_rest(name):
+    function, meaning, shape, most = DIVIDED[name]
+    jitted = zyx.jit(function)
+    for n in np.random.default_rng(2).permutation(np.arange(8, 90)):
+        given = operand(shape(int(n)), int(n))
+        np.testing.assert_allclose(jitted(zyx.Tensor(given)).numpy(), meaning(given), rtol=1e-4, atol=1e-5)
+    traces = [trace for trace in jitted.traces if isinstance(trace, Lengthy)]
+    assert 1 <= len(traces) <= most
+    assert len(jitted.traces) <= len(traces) + 2
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_lengths_1_to_512_are_right_with_a_handful_of_traces_and_compilations(interpreter, name):
     function, meaning, shape_at, kernels = PROGRAMS[name]

@@ -13,6 +13,8 @@ from zyx.graph.outline import Length, length_of, lengths_between
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx.graph.outline import Product
+
 #: Lengths that vary at once.
 _MOST_LENGTHS: Final = 2
 
@@ -35,6 +37,23 @@ def follow(rows: Sequence[tuple[int, ...]]) -> tuple[Length, ...] | None:
     return tuple(lengths)
 
 
+def in_steps(sizes: Sequence[Length], steps: Sequence[int], rests: Sequence[int]) -> tuple[Length, ...]:
+    """Return how sizes follow the number of steps in lengths that are some of these and a rest.
+
+    x[n] for n = 8 * m + 4      x[8 * m + 4], and its half is 4 * m + 2
+    """
+    found = []
+    for size in sizes:
+        terms: dict[Product, int] = {(): size.terms.get((), 0)}
+        for product, factor in size.terms.items():
+            if product:
+                (number,) = product
+                terms[product] = factor * steps[number]
+                terms[()] += factor * rests[number]
+        found.append(Length.of(terms))
+    return tuple(found)
+
+
 class Followed:
     """Sizes that follow lengths, each one of these.
 
@@ -52,12 +71,14 @@ class Followed:
         for size in sizes:
             (number,), factor = next(((p, term) for p, term in size.terms.items() if p), ((count,), 0))
             self._terms.append((number, factor, size.terms.get((), 0)))
-        first = [(number, factor) for number, factor, _ in self._terms]
-        self._places = [(place := first.index((i, 1)), self._terms[place][2]) for i in range(count)]
+        self._places = []
+        for i in range(count):
+            place = min((j for j, term in enumerate(self._terms) if term[0] == i), key=lambda j: self._terms[j][1])
+            self._places.append((place, *self._terms[place][1:]))
 
     def lengths_of(self, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the lengths that give these sizes, None if there are none."""
-        lengths = [sizes[place] - offset for place, offset in self._places]
+        lengths = [(sizes[place] - offset) // factor for place, factor, offset in self._places]
         lengths.append(0)
         if [lengths[number] * factor + offset for number, factor, offset in self._terms] != [*sizes]:
             return None

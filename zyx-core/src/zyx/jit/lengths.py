@@ -13,6 +13,11 @@ So do ints among the arguments that the function looks at, as it does at sizes:
     @zyx.jit
     def front(x, n): return x[:n] * zyx.arange(n)
 
+Where a size is divided, as windows with strides do, lengths count steps in which what is left is known:
+
+    max_pool1d(x, 2) of x[3, 25]        a trace for x[3, 2 * n + 1], given n = 12
+    max_pool1d(x, 2) of x[3, 30]        a trace for x[3, 2 * n]
+
 All sizes that vary have to follow one length, or two (`zyx.jit.follow`). What a trace for many lengths is made with,
 and how it is known which those are, says `zyx.jit.sizes`; how it is run, `zyx.jit.lengthy`.
 
@@ -25,14 +30,15 @@ or very often. ``ZYX_DEBUG=plan`` says why.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from zyx.graph.outline import Length
-from zyx.jit.follow import Followed, follow
+from zyx.jit.follow import Followed, follow, in_steps
 from zyx.jit.lengthy import Lengthy, key_of
 from zyx.jit.numbers import LookedAt, Numbers
 from zyx.jit.sizes import Extent
-from zyx.runtime.lengths import Way
+from zyx.runtime.lengths import LEAST_BOUND, Way
 from zyx.runtime.tracing import Tracing, Unfit
 
 if TYPE_CHECKING:
@@ -55,6 +61,9 @@ _MOST_PINNED: Final = 2
 #: Traces that are made of one way until it has served often: each call could need another one.
 _MOST_MADE: Final = 8
 _SERVED_FOR_ONE: Final = 32
+#: Steps in which lengths are counted, and how many kinds of rests have traces that they share.
+_MOST_STEPS: Final = 1024
+_MOST_RESTS: Final = 8
 
 
 class Lengths:
@@ -86,7 +95,7 @@ class Lengths:
     @property
     def traces(self) -> Sequence[Lengthy]:
         """The traces for many lengths."""
-        ways = [one for way in self._ways for one in (way, *way.beside.values())]
+        ways = [one for way in self._ways for one in (way, *way.beside.values(), *way.stepped)]
         return [trace for way in ways for trace in way.traces]
 
     def run(self, call: Call, sizes: tuple[int, ...]) -> tuple[Any, Served] | None:
@@ -107,7 +116,7 @@ class Lengths:
                 return None
         trace, tracing = self._trace(call, way, lengths)  # the second keeps what was found until the first run
         if trace is None:
-            return None
+            return self.run(call, sizes) if way.is_left else None
         if lengths not in trace.extent:  # it was made at others
             way.way.settled.add(lengths)
             return None
@@ -126,7 +135,8 @@ class Lengths:
         for way in self._ways:
             lengths = way.followed.lengths_of(sizes)
             if lengths is not None:
-                return self._beside(way, lengths, sizes) if min(lengths) < 2 <= max(lengths) else (way, lengths)
+                now, lengths = way.now(lengths, sizes) if way.is_left else (way, lengths)
+                return self._beside(now, lengths, sizes) if now and min(lengths) < 2 <= max(lengths) else (now, lengths)
         if self._declared is not None:
             self._ways = [*self._ways, self._way_beside(sizes, self._declared)][-_MOST_BESIDE:]
             return self._way(sizes)
@@ -158,8 +168,11 @@ class Lengths:
             ]
             most = tuple([way.most[number] for number in kept]) if way.most else ()
             found = way.beside[key] = _Way(Followed(tuple(followed)), most, is_declared=self._declared is not None)
+            found.steps = [way.steps[number] for number in kept] if way.steps else []
         served = found.followed.lengths_of(sizes)
-        return (None, ()) if served is None else (found, served)
+        if served is None:
+            return None, ()
+        return found.now(served, sizes) if found.is_left else (found, served)
 
     def _way_beside(self, sizes: tuple[int, ...], declared: Declared) -> _Way:
         """Return how sizes follow lengths that were declared, beside those that do not."""
@@ -183,7 +196,7 @@ class Lengths:
             made_at = [length + apart * (number + 7) for number, length in enumerate(lengths)]
             if len({*made_at}) < len(made_at):
                 made_at[-1] += 5
-            extent = Extent(made_at, numbers, way.most)
+            extent = Extent(made_at, numbers, way.most, [-(-LEAST_BOUND // step) for step in way.steps])
             remaining = iter(way.followed.sizes)
             shapes = [tuple([extent.made(next(remaining)) for _ in tensor._node.shape]) for tensor in call.tensors]
             numbers.sizes = {place: extent.made(size) for place, size in zip(self._sized, remaining, strict=True)}
@@ -196,6 +209,8 @@ class Lengths:
                 return Lengthy(call, extent, tracing), tracing
             except LookedAt:
                 if numbers.looked_at == fixed or -1 in numbers.looked_at:
+                    if way.leave(extent.finer):
+                        break
                     way.pinned += 1
                     apart += 1
                     error = LookedAt(f"{extent.place or 'the runtime'} looks at the number of elements itself")
@@ -217,9 +232,18 @@ class _Way:
         beside: The same where some lengths are 0 or 1, by what is one more than these, and 0 for the others.
         made: How many were made.
         pinned: How many turned out to be for one length, since one was of use.
+        is_left: Whether lengths that count more steps are to take its place.
+        steps: What its lengths count; nothing where that is elements.
     """
 
-    def __init__(self, followed: Followed, most: tuple[int | None, ...] = (), *, is_declared: bool = False) -> None:
+    def __init__(
+        self,
+        followed: Followed,
+        most: tuple[int | None, ...] = (),
+        *,
+        is_declared: bool = False,
+        counted_by: _Way | None = None,
+    ) -> None:
         self.followed = followed
         self.most = most
         self.beside: dict[tuple[int, ...], _Way] = {}
@@ -227,7 +251,15 @@ class _Way:
         self.traces: list[Lengthy] = []
         self.made = 0
         self.pinned = 0
-        self._seen: set[tuple[int, ...]] | None = None if is_declared else set()
+        self.is_left = False
+        self.steps: list[int] = []
+        if counted_by is not None:
+            step = counted_by._step
+            self.steps = [mine * times for mine, times in zip(counted_by.steps or [1] * len(step), step, strict=True)]
+        self._plain = counted_by or self
+        self._step: list[int] = []
+        self._stepped: dict[tuple[int, ...], _Way] = {}
+        self._seen: set[tuple[int, ...]] | None = None if is_declared or counted_by else set()
         self._served = 0
 
     def saw(self, rows: Iterable[tuple[int, ...]]) -> None:
@@ -248,6 +280,31 @@ class _Way:
                 return False
             self._seen = None
         return True
+
+    @property
+    def stepped(self) -> Iterable[_Way]:
+        """The ways of lengths that count steps."""
+        return self._stepped.values()
+
+    def leave(self, finer: Sequence[int]) -> bool:
+        """Whether lengths that count so many times more are to take its place, unless these are too many."""
+        plain = self._plain
+        steps = [mine * times for mine, times in zip(plain._step or [1] * len(finer), finer, strict=True)]
+        if max(finer) == 1 or math.prod(steps) > _MOST_STEPS or plain.most:
+            return False
+        plain._step, plain._stepped, plain.is_left, self.is_left = steps, {}, True, True
+        return True
+
+    def now(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[_Way | None, tuple[int, ...]]:
+        """Return the way that takes its place, and the lengths there; None if there are too many for one more."""
+        rests = tuple([length % step for length, step in zip(lengths, self._step, strict=True)])
+        found = self._stepped.get(rests)
+        if found is None:
+            if len(self._stepped) == _MOST_RESTS:
+                return None, ()
+            found = _Way(Followed(in_steps(self.followed.sizes, self._step, rests)), counted_by=self)
+            self._stepped[rests] = found
+        return found, found.followed.lengths_of(sizes) or ()
 
     def may_trace(self) -> bool:
         """Whether one more trace is to be made."""

@@ -19,7 +19,7 @@ from zyx.jit.exact_key import float_key
 from zyx.jit.sizes import size_of
 from zyx.runtime.bounded import Front, host_copies_in
 from zyx.runtime.devices import GROUP
-from zyx.runtime.lengths import LEAST_BOUND, bounds_of
+from zyx.runtime.lengths import bounds_of
 from zyx.shape import VaryingSize
 from zyx.shape import size_of as elements_of
 
@@ -132,7 +132,8 @@ class Lengthy(Entry):
 
     def at(self, lengths: tuple[int, ...], tensors: Sequence[Handle]) -> Bounded | None:
         """Return what runs the trace at some lengths, None if nothing does."""
-        kind = tuple([max(LEAST_BOUND, 1 << (length - 1).bit_length()) for length in lengths])
+        pairs = zip(lengths, self.extent.least, strict=True)
+        kind = tuple([1 << (max(least, length) - 1).bit_length() for length, least in pairs])
         if kind not in self._bounded:
             self._bounded[kind] = self._made(lengths, tensors)
         return self._bounded[kind]
@@ -141,7 +142,7 @@ class Lengthy(Entry):
         runtime = self._runtime
         most = self.extent.most
         limits = (_MOST_DECLARED, _MOST_DECLARED) if most else (_MOST_POINTS, _MOST_COPIED)
-        bounds = bounds_of(self._sizes, self._computed, self._order, lengths, *limits, most)
+        bounds = bounds_of(self._sizes, self._computed, self._order, lengths, *limits, most, self.extent.least)
         try:
             if bounds is None:
                 raise NoPrefixError("so many elements are better computed alone")

@@ -17,6 +17,7 @@ Whatever looks at a size in a way that is not known here gets the number itself,
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.graph.outline import Length
 from zyx.jit.numbers import StandIn
 from zyx.runtime.handle import Handle
+from zyx.runtime.lengths import LEAST_BOUND
 from zyx.runtime.tracing import function_called, place_outside
 from zyx.shape import VaryingSize, sizes_called
 
@@ -50,10 +52,20 @@ class Extent:
             as the ints that they were.
         place: The line of the program where a size was looked at, if one was, and the function of ours that did.
         most: The greatest lengths there are, if it was declared what varies; None of those that have none.
+        least: The smallest greatest length of each that plans are for.
+        finer: How many times more each would have to count for what was divided to have a rest that is known.
     """
 
-    def __init__(self, lengths: Sequence[int], numbers: Numbers, most: Sequence[int | None] = ()) -> None:
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        numbers: Numbers,
+        most: Sequence[int | None] = (),
+        least: Sequence[int] = (),
+    ) -> None:
         self.most: Final = most
+        self.least: Final = least or [LEAST_BOUND] * len(lengths)
+        self.finer = [1] * len(lengths)
         self.lengths = tuple(lengths)
         self.numbers: Final = numbers
         self.is_traced = True
@@ -82,6 +94,16 @@ class Extent:
             called = function_called()
             self.place = place_outside() + (f", in {called}," if called else "")
         self.numbers.looked_at |= {_PLACE}
+
+    def divided(self, size: Length, by: object) -> None:
+        """Note that a size was divided by a number, and what is left is not known."""
+        divisor = size_of(by)
+        if divisor is None or divisor.varies or divisor.at() <= 1:
+            return
+        for product, factor in size.terms.items():
+            if product:
+                number = product[0]
+                self.finer[number] = math.lcm(self.finer[number], divisor.at() // math.gcd(divisor.at(), factor))
 
     def number(self, size: Length) -> StandIn:
         """Return what stands in for a size where it is no size, but a number."""
@@ -209,6 +231,7 @@ class Size(VaryingSize):
         theirs = size_of(other)
         found = None if theirs is None else _quotient(self.size, theirs)
         if found is None or not other:  # the second says that it is not 0
+            self._extent.divided(self.size, other)
             return divmod(self.look(), other.look() if isinstance(other, VaryingSize) else other)
         return self._extent.made(found[0]), found[1]
 
@@ -295,8 +318,7 @@ class Size(VaryingSize):
 def _quotient(size: Length, by: Length) -> tuple[Length, int] | None:
     """Return the quotient and the rest of two sizes, if these are known whatever the lengths."""
     if len(by.terms) != 1:
-        ratio = next(iter(size.terms.values())) // next(iter(by.terms.values())) if by.terms else 0
-        return (Length(0, ratio), 0) if by.terms and by * Length(0, ratio) == size else None
+        return _exact_quotient(size, by) if by.terms else None
     ((divisor, factor),) = by.terms.items()
     found: dict[Product, int] = {}
     for product, term in size.terms.items():
@@ -305,6 +327,25 @@ def _quotient(size: Length, by: Length) -> tuple[Length, int] | None:
             return None
         found[left] = term // factor
     return Length.of(found), 0 if divisor else size.terms.get((), 0) % factor
+
+
+def _exact_quotient(size: Length, by: Length) -> tuple[Length, int] | None:
+    """Return the quotient, and 0, of sizes of more than one term that have no rest; None of others."""
+    greatest = max(by.terms, key=_degree)
+    quotient = Length(0, 0)
+    while size.terms:
+        product = max(size.terms, key=_degree)
+        left = _without(product, greatest)
+        if left is None or size.terms[product] % by.terms[greatest]:
+            return None
+        part = Length.of({left: size.terms[product] // by.terms[greatest]})
+        quotient, size = quotient + part, size + -(part * by)
+    return quotient, 0
+
+
+def _degree(product: Product) -> tuple[int, tuple[int, ...]]:
+    """Return what orders products so that the greatest of two factors are the greatest of what they make."""
+    return len(product), tuple([-number for number in product])
 
 
 def _without(product: Product, divisor: Product) -> Product | None:

@@ -235,13 +235,14 @@ def bounds_of(
     most_points: int = _MOST_POINTS,
     most_copied: int = _MOST_COPIED,
     greatest: Sequence[int | None] = (),
+    smallest: Sequence[int] = (LEAST_BOUND,),
 ) -> tuple[int, ...] | None:
     """Return the greatest lengths to plan for: the next powers of two, or as far as what is cut out goes.
 
-    `greatest` are the greatest lengths that there are, as far as they are known.
+    `greatest` are the greatest lengths that there are, as far as they are known; `smallest` the least to plan for.
     None if a node has more than `most_points` elements at that, or what varies of leaves and results `most_copied`.
     """
-    bounds = [max(LEAST_BOUND, 1 << (length - 1).bit_length()) for length in lengths]
+    bounds = [1 << (max(least, length) - 1).bit_length() for length, least in zip(lengths, smallest, strict=True)]
     for number, known in enumerate(greatest):
         bounds[number] = bounds[number] if known is None else min(bounds[number], known)
     dims_of: dict[Node, Dims] = {}

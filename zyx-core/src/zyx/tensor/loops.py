@@ -17,11 +17,12 @@ from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
 from zyx.runtime.runtime import current
 from zyx.runtime.signature import signature
+from zyx.shape import VaryingSize
 from zyx.tensor.generator import default_generator
 from zyx.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from zyx.graph.node import Leaf, Node
     from zyx.shape import Shape
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 #: Bodies by what they compute. Loops whose bodies are equal but not the same would have plans of their own.
 _BODIES: Final[OrderedDict[Hashable, Body]] = OrderedDict()
 _MOST_BODIES: Final = 256
+#: Steps up to this number are nodes each where sizes of what is carried vary.
+_MOST_APART: Final = 32
 
 
 def leaf(shape: Shape, dtype: str, device: str) -> Leaf:
@@ -69,9 +72,8 @@ def scan(
             generator, holds a loop or what the host computes, or has arrays without elements.
     """
     length = sequences[0].shape[0]
-    if length == 1:
-        new, rows = step(carries, [sequence[0] for sequence in sequences])
-        return list(new), [stack([row]) for row in rows]
+    if length == 1 or (length <= _MOST_APART and _vary(carries) and not isinstance(length, VaryingSize)):
+        return _apart(step, carries, sequences, reversed(range(length)) if is_backward else range(length))
     sources = [part.node for part in (*carries, *sequences)]
     given = [leaf(node.shape, node.dtype.name, node.device) for node in sources[: len(carries)]]
     slices = [leaf((1, *node.shape[1:]), node.dtype.name, node.device) for node in sources[len(carries) :]]
@@ -90,6 +92,21 @@ def scan(
     whole = (*sources, *(outside for outside, _ in constants))
     found = [output(loop, whole, number, sequences[0]) for number in range(len(outputs))]
     return found[: len(given)], found[len(given) :]
+
+
+def _vary(carries: Sequence[Tensor]) -> bool:
+    """Whether what is carried has a size that varies: a trace for many lengths has no loops of such."""
+    return any(isinstance(size, VaryingSize) for part in carries for size in part.shape)
+
+
+def _apart(
+    step: Step, carries: Sequence[Tensor], sequences: Sequence[Tensor], places: Iterable[int]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Return what `scan` does, of nodes for each step."""
+    found = {}
+    for place in places:
+        carries, found[place] = step(carries, [sequence[place] for sequence in sequences])
+    return list(carries), [stack(list(rows)) for rows in zip(*(found[place] for place in sorted(found)), strict=True)]
 
 
 def _with_leaves(outputs: Sequence[Node], own: set[Leaf]) -> tuple[list[Node], list[tuple[Node, Leaf]]]:

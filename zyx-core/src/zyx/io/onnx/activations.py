@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from zyx.functions import activations, arithmetic, choosing, elementwise, selection
 from zyx.functions.reduction import argmax
@@ -114,8 +113,8 @@ def _normalised(function: Callable[[Tensor, int], Tensor]) -> Callable[..., Valu
         axis = node["axis"]
         if node.version >= 13:
             return function(x, axis)
-        rows = int(np.prod(x.shape[: axis % x.ndim if x.ndim else 0], dtype=np.int64))  # all axes from this one on
-        return function(x.reshape((rows, -1)), 1).reshape(x.shape)
+        place = axis % x.ndim if x.ndim else 0  # all axes from this one on
+        return function(x.reshape((math.prod(x.shape[:place]), math.prod(x.shape[place:]))), 1).reshape(x.shape)
 
     return compute
 

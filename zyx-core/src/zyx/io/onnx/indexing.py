@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,11 +54,11 @@ def gather_nd(node: NodeCall, x: Tensor, places: Tensor) -> Tensor:
     batch = node.get("batch_dims", 0)
     depth = places.shape[-1]
     shared, sizes = x.shape[:batch], x.shape[batch : batch + depth]
-    lead = int(np.prod(shared, dtype=np.int64))
-    flat = x.reshape((lead * int(np.prod(sizes, dtype=np.int64)), *x.shape[batch + depth :]))
+    lead = math.prod(shared)
+    flat = x.reshape((lead * math.prod(sizes), *x.shape[batch + depth :]))
     index = flat_places(places.reshape((lead, -1, depth)), sizes)
     if batch:
-        steps = creation.arange(lead, dtype=places.dtype, device=x.device) * int(np.prod(sizes, dtype=np.int64))
+        steps = creation.arange(lead, dtype=places.dtype, device=x.device) * math.prod(sizes)
         index = index + steps.reshape((lead, 1))
     taken = selection.take(flat, index.reshape((-1,)), axis=0)
     return taken.reshape((*places.shape[:-1], *x.shape[batch + depth :]))

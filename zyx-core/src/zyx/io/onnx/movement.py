@@ -11,7 +11,7 @@ import numpy as np
 from zyx.errors import FormatError
 from zyx.functions import joining, movement
 from zyx.functions.operands import is_tensor
-from zyx.io.onnx.lengths import whole, wholes
+from zyx.io.onnx.lengths import looked_at, varies, whole, wholes
 from zyx.io.onnx.registry import operator
 from zyx.io.onnx.values import check_count
 from zyx.shape import broadcast
@@ -75,9 +75,11 @@ def unsqueeze(_: NodeCall, x: Value, axes: Array) -> Value:
 
 
 @operator("Expand", reads=(1,), folds=True, sizes=True)
-def expand(_: NodeCall, x: Value, shape: Array) -> Value:
-    """Broadcast against a shape, both ways."""
+def expand(node: NodeCall, x: Value, shape: Array) -> Value:
+    """Broadcast against a shape, both ways; over sizes that vary, what is on the host becomes a tensor."""
     target = broadcast(tuple(x.shape), wholes(shape))
+    if varies(shape) and not is_tensor(x):
+        x = node.tensor(looked_at(x))
     return movement.broadcast_to(x, target) if is_tensor(x) else np.broadcast_to(x, target)
 
 

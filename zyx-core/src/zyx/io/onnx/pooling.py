@@ -14,6 +14,8 @@ from zyx.io.onnx.registry import operator
 from zyx.tensor import creation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zyx.functions.operands import Array
     from zyx.io.onnx.node import NodeCall
     from zyx.io.onnx.values import Value
@@ -65,18 +67,26 @@ def max_pool(node: NodeCall, x: Tensor) -> Value:
     return largest, chosen.reshape(largest.shape) + node.tensor(planes)
 
 
+def _counts(sizes: Sequence[int], plain: Windows, windows: Windows, *, is_all_counted: bool) -> Array:
+    """Return how many elements of each window count: those inside, or those of the margins that were asked for too."""
+    counted: Array = np.ones(sizes, np.int64)
+    if is_all_counted:
+        counted = np.pad(counted, plain.margins, constant_values=1)
+        rest = tuple((0, high - old) for (_, high), (_, old) in zip(windows.margins, plain.margins, strict=True))
+        windows = Windows(windows.size, windows.stride, windows.dilation, rest)
+    return np.asarray(_host_windows(counted, windows, 0).sum(-1))
+
+
 @operator("AveragePool")
 def average_pool(node: NodeCall, x: Tensor) -> Tensor:
     """Return the mean of each window, of all of it or of what lies inside."""
     plain = windows_of(node, x.shape[2:], node["kernel_shape"])
     windows = rounded_up(plain, x.shape[2:]) if node.get("ceil_mode", 0) else plain
-    counted = np.ones(x.shape[2:], np.int64)
-    if node.get("count_include_pad", 0):
-        counted = np.pad(counted, plain.margins, constant_values=1)
-        rest = tuple((0, high - old) for (_, high), (_, old) in zip(windows.margins, plain.margins, strict=True))
-        counts = _host_windows(counted, Windows(windows.size, windows.stride, windows.dilation, rest), 0).sum(-1)
+    is_all_counted = bool(node.get("count_include_pad", 0))
+    if windows == plain and (is_all_counted or not any(low or high for low, high in windows.margins)):
+        counts: Array = np.array(math.prod(windows.size))
     else:
-        counts = _host_windows(counted, windows, 0).sum(-1)
+        counts = _counts(x.shape[2:], plain, windows, is_all_counted=is_all_counted)
     total = _cut(x, windows, 0).sum(axis=-1)
     exact = np.float64 if x.dtype == "float64" else np.float32
     scale = node.tensor((1 / np.maximum(counts, 1)).astype(exact))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -41,7 +42,7 @@ def scatter_nd(node: NodeCall, x: Value, places: Value, updates: Value) -> Value
     data, index, values = node.tensor(x), node.tensor(places), node.tensor(updates)
     depth = index.shape[-1]
     sizes = data.shape[:depth]
-    rows, width = int(np.prod(sizes, dtype=np.int64)), int(np.prod(data.shape[depth:], dtype=np.int64))
+    rows, width = math.prod(sizes), math.prod(data.shape[depth:])
     flat = flat_places(index, sizes).reshape((-1, 1))
     spread = flat.broadcast_to((flat.shape[0], width))
     written = selection.scatter(data.reshape((rows, width)), 0, spread, values.reshape((-1, width)), reduce)
