@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx import io
+from zyx import io, quantize
 from zyx_llm.config import config_of_json
 from zyx_llm.model import load_transformer
 from zyx_llm.model.weights import canonical_name
@@ -91,8 +91,12 @@ def test_logits_are_those_of_transformers(name, tmp_path, monkeypatch):
 
 
 def test_blocks_are_read_as_the_numbers_they_stand_for(tmp_path):
-    tensors = {name: io.quantize(zyx.Tensor(t), "Q8_0") if t.ndim == 2 else t for name, t in networks.tensors().items()}
-    whole = {name: t.dequantize().numpy() if isinstance(t, io.Blocks) else t for name, t in tensors.items()}
+    tensors = {
+        name: quantize.quantize(zyx.Tensor(t), "Q8_0") if t.ndim == 2 else t for name, t in networks.tensors().items()
+    }
+    whole = {
+        name: t.dequantize().numpy() if isinstance(t, quantize.QuantizedTensor) else t for name, t in tensors.items()
+    }
     tokens = TOKENS[:, :8]
     found = [
         logits(load_transformer(networks.save(tmp_path / f"{name}.gguf", tensors=each)), tokens, (8,))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx import io
+from zyx import io, quantize
 from zyx.runtime.runtime import current
 from zyx_llm import load
 from zyx_llm.model import Cache
@@ -27,7 +27,7 @@ def by_numpy(path, tokens):
     """Return the logits of all places, float32, of a Llama whose pairs that are turned are neighbours."""
     said = io.read_metadata(path)
     w = {
-        name: (t.dequantize() if isinstance(t, io.Blocks) else t).numpy()
+        name: (t.dequantize() if isinstance(t, quantize.QuantizedTensor) else t).numpy()
         for name, t in io.load_gguf(path, packed=True).items()
     }
     layers, heads, key_heads, base, epsilon = (

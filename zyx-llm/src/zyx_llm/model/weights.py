@@ -20,8 +20,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import zyx
-from zyx import io
 from zyx.errors import FormatError
+from zyx.quantize import QuantizedTensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,7 +57,7 @@ _OF_LAYER_WITH_NORMS_AFTER: Final = {
 }
 
 
-def weight(tensor: Any, dtype: zyx.DType, device: str | None = None) -> zyx.Tensor:  # noqa: ANN401  # a tensor or `zyx.io.Blocks`
+def weight(tensor: Any, dtype: zyx.DType, device: str | None = None) -> zyx.Tensor:  # noqa: ANN401  # a tensor or a packed one
     """Return a tensor of a file as the network multiplies by it: the only place where this is decided.
 
     Args:
@@ -65,7 +65,7 @@ def weight(tensor: Any, dtype: zyx.DType, device: str | None = None) -> zyx.Tens
         dtype: Of the result.
         device: Where it is to lie.
     """
-    whole = tensor.dequantize() if isinstance(tensor, io.Blocks) else zyx.asarray(tensor)
+    whole = tensor.dequantize() if isinstance(tensor, QuantizedTensor) else zyx.asarray(tensor)
     return whole.astype(dtype).to(device or zyx.default_device()).realize()
 
 
