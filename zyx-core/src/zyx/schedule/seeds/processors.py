@@ -28,17 +28,13 @@ _VECTORS: Final = 4
 _ROWS: Final = 8
 _TILE: Final = 64
 _TURNED_LANES: Final = 16
-#: Ranges of the statement with most work that are tried as vectors, and how many times the accesses of the best these
-#: may take.
+#: Ranges of the statement with most work that are tried as vectors.
 _TRIED: Final = 3
-_LIKELY: Final = 2
 
 
 def seeds(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
     """Yield schedules for a processor of a nest whose ranges are simplified, the likeliest first."""
-    has_vectors = False
     for vectors in vectorisations(nest, info):
-        has_vectors = True
         cuts = {range_: _vectors(nest, range_, lanes) for range_, lanes in vectors.items()}
         inner = [place for cut in cuts.values() for place in _places(cut)]
         yield from _turned(nest, vectors)
@@ -49,8 +45,7 @@ def seeds(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
             yield Spec(tuple(cuts.values()), tuple(inner))
         yield from _reused(nest, cuts, inner)
     yield from _side_by_side(nest, info)
-    if not has_vectors:
-        yield Spec()
+    yield Spec()
 
 
 def neighbours(nest: Nest, spec: Spec) -> Iterator[Spec]:
@@ -105,17 +100,16 @@ def _lanes(statement: Statement, range_: Range, info: DeviceInfo) -> int:
 
 
 def _candidates(nest: Nest, statement: Statement, chosen: Mapping[Range, int], info: DeviceInfo) -> list[Range]:
-    """Return the ranges that may be a statement's vector and save accesses, those that save most first."""
+    """Return the ranges that may be a statement's vector, those that take fewest accesses first."""
     lanes = lanes_of(statement, info)
     others = [s for s in nest.statements if s is not statement]
     rated = []
     for number, range_ in enumerate(reversed(statement.order)):
         if may_be_vector(range_, statement) and all(_goes_with(range_, other, chosen) for other in others):
-            accesses, points = accesses_of_a_vector(statement, range_, lanes)
-            if accesses < lanes * points:
-                rated.append((accesses * -(-range_.size // lanes) * lanes / range_.size, number, range_))
+            accesses, _ = accesses_of_a_vector(statement, range_, lanes)
+            rated.append((accesses * -(-range_.size // lanes) * lanes / range_.size, number, range_))
     rated.sort(key=lambda item: item[:2])
-    return [range_ for accesses, _, range_ in rated if accesses <= _LIKELY * rated[0][0]]
+    return [range_ for *_, range_ in rated]
 
 
 def _goes_with(range_: Range, other: Statement, chosen: Mapping[Range, int]) -> bool:
