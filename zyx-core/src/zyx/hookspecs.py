@@ -111,7 +111,7 @@ class BackendConfig(Generic[SectionT]):
 class KernelPass:
     """A schedule move that only some devices know.
 
-    Nothing calls it yet: core chooses schedules by rule. It is here for authors to see what is coming.
+    Nothing calls it yet: core chooses schedules by the estimate alone. It is here for authors to see what is coming.
 
     Attributes:
         name: Unique in the backend.
@@ -256,7 +256,7 @@ def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:  # type: ign
 def zyx_kernel_passes(device: Device) -> Sequence[KernelPass]:  # type: ignore[empty-body]
     """Return the schedule moves that may be tried on `device` besides core's.
 
-    Not called yet: schedules are chosen by rule, and nothing tries others.
+    Not called yet: schedules are chosen by the estimate, and nothing times others.
 
     Example::
 

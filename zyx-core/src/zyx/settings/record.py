@@ -38,7 +38,7 @@ class Devices(msgspec.Struct, frozen=True, kw_only=True):
 class Autotune(msgspec.Struct, frozen=True, kw_only=True):
     """Whether what could compute the same is timed, and the faster one taken.
 
-    Schedules are chosen by rule, and not searched: what is timed is a vendor's kernel beside the generated one.
+    Schedules are chosen by the estimate, and not timed: what is timed is a vendor's kernel beside the generated one.
 
     Attributes:
         enabled: Whether to time.
