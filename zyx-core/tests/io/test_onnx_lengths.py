@@ -162,10 +162,11 @@ def planned(monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("device", ["c:0", "interpreter:0"])
+@pytest.mark.parametrize("is_default", [True, False], ids=["default device", "interpreter"])
 @pytest.mark.parametrize("is_jitted", [False, True], ids=["called", "jitted"])
 @pytest.mark.parametrize("make", [perceptron, convolution, attention, recurrence, strided])
-def test_fifty_sizes_have_at_most_eight_programs(make, is_jitted, device, planned):
+def test_fifty_sizes_have_at_most_eight_programs(make, is_jitted, is_default, planned):
+    device = zyx.default_device() if is_default else "interpreter:0"
     proto, meaning, shape_at = make()
     model = zyx.io.onnx.load(proto, device)
     call = zyx.jit(model.__call__) if is_jitted else model

@@ -84,8 +84,8 @@ def test_what_is_left_out_is_in_the_table(runtime):
 def test_an_example_that_gets_the_result_of_another_is_found(runtime, monkeypatch):
     vmap = zyx.vmap
 
-    def mixed(f):
-        return lambda *given: [zyx.flip(x, 0) for x in vmap(f)(*given)]
+    def mixed(f, **given_by_name):
+        return lambda *given: [zyx.flip(x, 0) for x in vmap(f, **given_by_name)(*given)]
 
     with use(runtime):
         draw = Draw(Seeded(1), 60, SMOOTH, zyx.Tensor, _call, is_smooth=True)
