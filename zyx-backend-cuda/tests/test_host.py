@@ -377,10 +377,10 @@ def test_a_copy_between_devices_waits_for_both(monkeypatch, add: Callable[..., K
 def test_float32_products_leave_bits_out_only_where_that_is_asked_for(
     session: FakeSession, compiler: FakeCompiler, monkeypatch: pytest.MonkeyPatch, tf32: bool
 ):
-    x = np.full((32, 16), 1 + 2**-11, np.float32)
+    x = np.full((512, 512), 1 + 2**-11, np.float32)  # smaller ones take no tensor cores
     with fake_cuda(monkeypatch, [session], compiler):
         opened = open_runtime("cuda", settings={"backends": {"cuda": {"tf32": tf32}}})
         with use(opened):
-            found = (zyx.asarray(x) @ zyx.asarray(np.eye(16, dtype=np.float32))).numpy()
+            found = (zyx.asarray(x) @ zyx.asarray(np.eye(512, dtype=np.float32))).numpy()
         opened.close()
     np.testing.assert_array_equal(found, np.full_like(x, 1 + 2**-10) if tf32 else x)
