@@ -1,7 +1,7 @@
 """Schedules of a nest, from the one that is best to the one that always works.
 
-What is chosen for speed may not do: a rule meets a nest that it was not made for, what it comes to takes more local
-memory than there is, a compiler refuses it. Then the next simpler schedule is taken, for all nests of the launch:
+What is chosen for speed may not do: lowering refuses it, it takes more local memory than there is, a compiler does not
+take it. Then the next simpler schedule is taken, for all nests of the launch:
 
 1. what is chosen, by what the nest computes;
 2. loops, vectors and threads as for anything else: no tiles of products, and no threads that meet or share memory;

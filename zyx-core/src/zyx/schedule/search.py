@@ -38,7 +38,7 @@ def search(
     variants: Callable[[Spec], Iterable[Spec]] | None = None,
     *,
     most_threads: int = 0,
-) -> bool:
+) -> None:
     """Schedule the nest of `plan` by the best of `specs`, of the variants of that, and of the neighbours of those.
 
     Args:
@@ -47,9 +47,6 @@ def search(
         specs: The likeliest first; or plans for the nest of `plan` that are written already.
         variants: Returns what to look at beside the best one of `specs`.
         most_threads: Threads that a group may have; 0 for as many as the device allows.
-
-    Returns:
-        Whether there is one.
     """
     looked_at: dict[Spec | Plan, Plan | None] = {}
     best: Spec | Plan | None = None
@@ -82,7 +79,6 @@ def search(
     chosen = None if best is None else looked_at[best]
     if chosen is not None:
         plan.become(chosen)
-    return chosen is not None
 
 
 def applied(plan: Plan, spec: Spec | Plan, info: DeviceInfo, most_threads: int = 0) -> Plan:

@@ -5,11 +5,11 @@
     along the rows of f32[100000, 39]      r0 = r0.0 groups, r0.1 < 32 threads;  r1 = r1.0 loop, r1.1 < 8 threads
     down the columns of f32[500, 9000]     r1 = r1.0 groups, r1.1 < 256 threads;  r0 = r0.0 loop, r0.1 < 8 written out
 
-1. Where the scanned elements lie side by side, or rows are too few to give every thread one, threads share a row, and
-   neighbouring threads have neighbouring elements. As many share it as leaves few of them idle at its end; if these
-   are few, a group has several rows.
-2. Else each thread has a column, neighbouring threads neighbouring columns. It loads several elements before it needs
-   the first, as there is nothing else to do while they are on their way.
+Two ways are yielded, with several numbers of threads:
+
+1. Threads share a row, and neighbouring threads have neighbouring elements. If they are few, a group has several rows.
+2. Each thread has a column, neighbouring threads neighbouring columns. It loads several elements before it needs the
+   first, as there is nothing else to do while they are on their way.
 """
 
 from __future__ import annotations
