@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from zyx.graph.verify import verify
 from zyx.runtime.runtime import Runtime, use
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from zyx.backend import Device
     from zyx.graph import Node
@@ -27,6 +28,45 @@ def interpreter() -> Iterator[Runtime]:
     with use(runtime), runtime.default("interpreter"):
         yield runtime
     runtime.close()
+
+
+class _Cells(HTMLParser):
+    """Collects rows of cells, and holds every tag against those that are open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in {"table", "thead", "tbody", "tr", "th", "td", "p"}
+        assert {name for name, _ in attrs} <= {"style"}
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in {"td", "th"}:
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in {"td", "th"}:
+            self.rows[-1][-1] += data
+
+
+@pytest.fixture
+def well_formed() -> Callable[[str], list[list[str]]]:
+    """Return the cells of tables of HTML, rows below each other; tags are few and paired, and none is a script."""
+
+    def cells(text: str) -> list[list[str]]:
+        parser = _Cells()
+        parser.feed(text)
+        parser.close()
+        assert not parser.open
+        return parser.rows
+
+    return cells
 
 
 class OracleRuntime(Runtime):

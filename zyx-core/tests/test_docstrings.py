@@ -7,6 +7,7 @@ import importlib
 import inspect
 import itertools
 import re
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -119,9 +120,26 @@ def test_what_a_public_docstring_names_is_there():
             assert word in known or hasattr(zyx.nn.functional, word), (name, word)
 
 
-def test_examples_at_a_prompt_give_what_they_show():
+#: Public modules of which the examples run, beside those whose docstrings are looked at above.
+WITH_EXAMPLES = [
+    *MODULES, "zyx.amp", "zyx.autograd", "zyx.backend", "zyx.compute", "zyx.cuda", "zyx.data", "zyx.fft",
+    "zyx.hookspecs", "zyx.jit", "zyx.linalg", "zyx.nn.init", "zyx.nn.utils", "zyx.optim.lr_scheduler", "zyx.quantize",
+    "zyx.settings.record", "zyx.utils",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("module_name", WITH_EXAMPLES)
+def test_examples_at_a_prompt_give_what_they_show(module_name):
+    module = sys.modules[module_name] if module_name == "zyx.jit" else importlib.import_module(module_name)
     finder, runner = doctest.DocTestFinder(exclude_empty=True), doctest.DocTestRunner()
-    for name, thing, _ in THINGS:
-        for test in finder.find(thing, name, globs={"zyx": zyx}):
-            runner.run(test)
+    for name in getattr(module, "__all__", vars(module)):
+        thing = getattr(module, name)
+        if not inspect.ismodule(thing) and callable(thing):
+            for test in finder.find(thing, f"{module_name}.{name}", globs={"zyx": zyx}):
+                if "zyx.close()" not in test.docstring:
+                    runner.run(test)
+                else:  # the devices of this process, in which tensors of other tests lie, stay open
+                    code = f"import doctest, zyx; doctest.run_docstring_examples({test.name}, {{'zyx': zyx}})"
+                    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
+                    assert done.stdout == b""
     assert runner.failures == 0

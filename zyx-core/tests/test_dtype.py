@@ -50,6 +50,14 @@ def test_any_number_but_zero_is_true(value, expected):
     assert dtypes.bool_.to_scalar(value) is expected
 
 
+def test_a_dtype_cannot_be_changed():
+    with pytest.raises(AttributeError, match=r"'bits' of zyx.float32 cannot be set"):
+        dtypes.float32.bits = 16
+    with pytest.raises(AttributeError, match=r"'bits' of zyx.float32 cannot be deleted"):
+        del dtypes.float32.bits
+    assert dtypes.float32.bits == 32
+
+
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
 def test_a_dtype_is_equal_to_its_name_and_to_numpys_type_and_to_nothing_else(dtype):
     assert dtype == dtype.name

@@ -49,10 +49,12 @@ from zyx.functions import elementwise as _elementwise
 from zyx.functions import info as _info
 from zyx.functions import joining as _joining
 from zyx.functions import linalg as _linalg
+from zyx.functions import logic as _logic
 from zyx.functions import movement as _movement
 from zyx.functions import reduction as _reduction
 from zyx.functions import selection as _selection
 from zyx.functions import sorting as _sorting
+from zyx.functions import transcendental as _transcendental
 from zyx.functions.activations import *
 from zyx.functions.arithmetic import *
 from zyx.functions.choosing import *
@@ -64,10 +66,12 @@ from zyx.functions.info import API_VERSIONS
 from zyx.functions.info import array_namespace_info as __array_namespace_info__
 from zyx.functions.joining import *
 from zyx.functions.linalg import *
+from zyx.functions.logic import *
 from zyx.functions.movement import *
 from zyx.functions.reduction import *
 from zyx.functions.selection import *
 from zyx.functions.sorting import *
+from zyx.functions.transcendental import *
 from zyx.jit import jit
 from zyx.modes import *
 from zyx.tensor import creation as _creation
@@ -75,7 +79,6 @@ from zyx.tensor import devices as _devices
 from zyx.tensor.creation import *
 from zyx.tensor.devices import *
 from zyx.tensor.tensor import Tensor
-from zyx.version import __version__
 
 if TYPE_CHECKING:
     from zyx import amp as amp
@@ -98,16 +101,20 @@ if TYPE_CHECKING:
     from zyx.fft import istft as istft
     from zyx.fft import stft as stft
     from zyx.functions.conv import *
+    from zyx.functions.counting import *
     from zyx.functions.derivatives import *
     from zyx.functions.einsum import einsum as einsum
     from zyx.functions.losses import *
     from zyx.functions.mapping import vmap as vmap
     from zyx.functions.nan_reductions import *
+    from zyx.functions.parts import *
+    from zyx.functions.polynomials import *
     from zyx.functions.pooling import *
     from zyx.functions.rearranging import *
     from zyx.functions.sets import *
     from zyx.functions.signals import *
     from zyx.functions.special import *
+    from zyx.functions.stacking import *
     from zyx.functions.statistics import *
     from zyx.functions.updates import *
     from zyx.io import load as load
@@ -122,6 +129,7 @@ if TYPE_CHECKING:
     from zyx.tensor.random import *
     from zyx.tensor.ranges import *
     from zyx.tensor.weights import *
+    from zyx.version import __version__ as __version__
 
 _LAZY: Final = {
     "zyx.autograd": ("Tape", "grad", "value_and_grad"),
@@ -144,31 +152,41 @@ _LAZY: Final = {
         "max_pool3d", "max_pool_with_indices",
     ),
     "zyx.functions.rearranging": (
-        "append", "apply_along_axis", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag",
-        "cartesian_prod", "column_stack", "combinations", "delete", "diag_embed", "diagflat", "dsplit",
-        "dstack", "fliplr", "flipud", "hsplit", "hstack", "insert", "kron", "rot90", "take_along_dim",
-        "tensor_split", "vsplit", "vstack",
+        "append", "apply_along_axis", "array_split", "cartesian_prod", "combinations", "delete", "diag_embed",
+        "diagflat", "dsplit", "fliplr", "flipud", "hsplit", "insert", "kron", "rot90", "take_along_dim",
+        "tensor_split", "vsplit",
+    ),
+    "zyx.functions.stacking": (
+        "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "column_stack", "dstack", "hstack", "vstack",
     ),
     "zyx.functions.nan_reductions": (
         "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
         "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "quantile",
     ),
     "zyx.functions.statistics": (
-        "amax", "amin", "argpartition", "average", "bincount", "bucketize", "corrcoef", "cov", "digitize", "histc",
-        "histogram", "histogram_bin_edges", "kthvalue", "lexsort", "mode", "msort", "partition", "ptp",
+        "amax", "amin", "argpartition", "average", "corrcoef", "cov", "kthvalue", "lexsort", "mode", "msort",
+        "partition", "ptp",
+    ),
+    "zyx.functions.counting": (
+        "bincount", "bucketize", "digitize", "histc", "histogram", "histogram_bin_edges",
     ),
     "zyx.functions.sets": (
         "argwhere", "choose", "compress", "extract", "flatnonzero", "intersect1d", "ix_", "ravel_multi_index",
         "select", "setdiff1d", "setxor1d", "union1d", "unique", "unique_consecutive", "unravel_index",
     ),
     "zyx.functions.special": (
-        "bitwise_count", "cbrt", "digamma", "divmod", "erfc", "fix", "float_power", "fmax", "fmin", "frexp",
-        "gcd", "heaviside", "iscomplex", "isneginf", "isposinf", "isreal", "lcm", "ldexp", "lgamma",
-        "logaddexp2", "logcumsumexp", "logit", "modf", "rint", "rsub", "sgn", "sinc", "xlogy",
+        "cbrt", "digamma", "erfc", "float_power", "lgamma", "logaddexp2", "logcumsumexp", "logit", "sinc", "xlogy",
+    ),
+    "zyx.functions.parts": (
+        "bitwise_count", "divmod", "fix", "fmax", "fmin", "frexp", "gcd", "heaviside", "iscomplex", "isneginf",
+        "isposinf", "isreal", "lcm", "ldexp", "modf", "rint", "rsub", "sgn",
     ),
     "zyx.functions.signals": (
-        "convolve", "correlate", "cumulative_trapezoid", "ediff1d", "gradient", "inner", "interp", "matvec", "polyadd",
-        "polyder", "polyint", "polymul", "polysub", "polyval", "trapezoid", "unwrap", "vander", "vdot", "vecmat",
+        "convolve", "correlate", "cumulative_trapezoid", "ediff1d", "gradient", "inner", "interp", "matvec",
+        "trapezoid", "unwrap", "vdot", "vecmat",
+    ),
+    "zyx.functions.polynomials": (
+        "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "vander",
     ),
     "zyx.functions.updates": (
         "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "baddbmm", "cdist", "diagonal_scatter",
@@ -188,13 +206,14 @@ _LAZY: Final = {
     "zyx.tensor.autocast": ("autocast",),
     "zyx.tensor.control": (
         "close", "debug", "empty_cache", "explain_plan", "memory_stats", "plot_dot_graph", "plot_dot_plan",
-        "print_graph", "profile", "realize_all", "supports_dtype",
+        "print_graph", "profile", "realize_all", "supports_dtype", "tune",
     ),
     "zyx.tensor.generator": ("Generator", "default_generator", "manual_seed"),
     "zyx.tensor.random": (
         "bernoulli", "dropout", "multinomial", "normal", "rand", "rand_like", "randint", "randn", "randn_like",
         "randperm", "uniform",
     ),
+    "zyx.version": ("__version__",),
     "zyx.tensor.weights": ("glorot_uniform", "kaiming_normal", "kaiming_uniform"),
 }  # fmt: skip
 """What is imported when it is first used: modules, and their names here, which their own `__all__` has as well."""
@@ -202,7 +221,7 @@ _HOMES: Final = {name: module for module, names in _LAZY.items() for name in nam
 _MODULES: Final = ("amp", "compute", "cuda", "data", "fft", "io", "linalg", "nn", "optim", "quantize", "tree", "utils")
 
 __all__ = [
-    "DType", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__", "bfloat16", "bool",
+    "DType", "Tensor", "__array_api_version__", "__array_namespace_info__", "bfloat16", "bool",
     "complex64", "complex128", "e", "errors", "float16", "float32", "float64", "inf", "int8", "int16", "int32",
     "int64", "jit", "nan", "newaxis", "pi", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
@@ -215,10 +234,12 @@ __all__ += _elementwise.__all__
 __all__ += _info.__all__
 __all__ += _joining.__all__
 __all__ += _linalg.__all__
+__all__ += _logic.__all__
 __all__ += _movement.__all__
 __all__ += _reduction.__all__
 __all__ += _selection.__all__
 __all__ += _sorting.__all__
+__all__ += _transcendental.__all__
 __all__ += _modes.__all__
 __all__ += _creation.__all__
 __all__ += _devices.__all__

@@ -20,7 +20,11 @@ manual_seed_all = manual_seed
 
 
 def is_available() -> bool:
-    """Tell whether the backend ``cuda`` is installed and offers a device. Opens that backend."""
+    """Tell whether the backend ``cuda`` is installed and offers a device. Opens that backend.
+
+    >>> zyx.cuda.is_available() == (zyx.cuda.device_count() > 0)
+    True
+    """
     try:
         return current().device("cuda").name.startswith("cuda")
     except NoDeviceError:
@@ -28,7 +32,11 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """Return how many devices the backend ``cuda`` offers."""
+    """Return how many devices the backend ``cuda`` offers.
+
+    >>> zyx.cuda.device_count() == sum(name.startswith("cuda:") for name in zyx.devices())
+    True
+    """
     if not is_available():
         return 0
     return sum(each.name.startswith("cuda:") for each in current().devices)
@@ -39,10 +47,21 @@ def get_device_name(device: int | str | None = None) -> str:
 
     Raises:
         NoDeviceError: There is no such device.
+
+    >>> zyx.cuda.get_device_name("interpreter")
+    'zyx interpreter'
     """
     return current().device(cuda_name(device)).info.model
 
 
 def synchronize(device: int | str | None = None) -> None:
-    """Wait for all queued work, on `device` and all others. Errors of that work surface here."""
+    """Wait for all queued work, on `device` and all others. Errors of that work surface here.
+
+    Raises:
+        NoDeviceError: There is no such device.
+
+    >>> zyx.cuda.synchronize()
+    """
+    if device is not None:
+        current().device(cuda_name(device))
     _synchronize()

@@ -17,9 +17,8 @@ from __future__ import annotations
 import enum
 import math
 import struct
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -48,7 +47,6 @@ class Kind(enum.StrEnum):
 _ORDER: Final = {kind: place for place, kind in enumerate(Kind)}
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class DType:
     """An element type. There is one object a type, so `is` compares.
 
@@ -60,12 +58,27 @@ class DType:
         short: The name in printed kernels, such as ``f32``.
         kind: Family, which is equal to NumPy's letter for it; bfloat16 is a float, ``f``.
         bits: Size of an element in memory; 8 for bool.
+
+    Raises:
+        AttributeError: One of these is set or deleted.
+
+    >>> zyx.float32.name, zyx.float32.bits
+    ('float32', 32)
     """
 
     name: str
     short: str
     kind: Kind
     bits: int
+
+    def __init__(self, name: str, short: str, kind: Kind, bits: int) -> None:
+        vars(self).update(name=name, short=short, kind=kind, bits=bits)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{name!r} of {self!r} cannot be set: there is one object for all")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name!r} of {self!r} cannot be deleted: there is one object for all")
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -309,7 +322,10 @@ def as_dtype(given: DTypeLike) -> DType:
     elif given is complex:
         return complex64
     else:
-        found = _of_numpy(np.dtype(given))
+        try:
+            found = _of_numpy(np.dtype(given))
+        except TypeError:  # NumPy's, of what names no type
+            found = None
     if found is None:
         raise DTypeError(f"no dtype {given!r}; there are {', '.join(BY_NAME)}")
     return found

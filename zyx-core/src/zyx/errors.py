@@ -192,6 +192,12 @@ class DeviceLostError(BackendError):
 
 
 def locate(error: BackendError, place: str) -> None:
-    """Note in `error`, if a device is lost, that it is the one called `place`, unless the error says which."""
+    """Note in `error`, if a device is lost, that it is the one called `place`, unless the error says which.
+
+    >>> error = zyx.errors.DeviceLostError("no answer")
+    >>> zyx.errors.locate(error, "cuda:0")
+    >>> error.place
+    'cuda:0'
+    """
     if isinstance(error, DeviceLostError) and not error.place:
         error.place = place

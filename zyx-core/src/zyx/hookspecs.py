@@ -12,7 +12,8 @@ backend at a time, sorted by name, in this order::
     zyx_backend_info -> zyx_config_section -> zyx_memory_pools -> zyx_devices
         before these, where the program names no device: zyx_may_have_devices
         and later, once for a device, when there is a product of matrices: zyx_library_kernels
-        never yet, and here so that authors see what is coming: zyx_kernel_passes, zyx_collectives
+        when schedules are searched by measuring: zyx_library_kernels, zyx_kernel_passes
+        never yet, and here so that authors see what is coming: zyx_collectives
 
 `zyx_backend_info` is required, and one of `zyx_memory_pools` and `zyx_devices`. A hook may leave out arguments that it
 does not need. A name that starts with ``zyx_`` and is not in this file is refused, so a misspelt hook is noticed.
@@ -73,6 +74,10 @@ class BackendInfo:
         works_on_host_memory: Whether its devices work on the pool ``host``: ``cpu`` means the fastest device of such
             backends.
         enabled_by_default: False for what should run only if the configuration says ``enabled``.
+
+    >>> version = zyx.hookspecs.API_VERSION
+    >>> zyx.hookspecs.BackendInfo(name="toy", version="0.1.0", api_version=version, summary="a toy").enabled_by_default
+    True
     """
 
     name: str
@@ -98,6 +103,9 @@ class BackendConfig(Generic[SectionT]):
         cache_bytes: How much of them.
         note: Tells people who look at the backend (``zyx devices``) something that did not stop it, such as which
             device was left out, and why.
+
+    >>> zyx.hookspecs.BackendConfig(section=None, threads=2, cache_directory=None).threads
+    2
     """
 
     section: SectionT
@@ -111,12 +119,20 @@ class BackendConfig(Generic[SectionT]):
 class KernelPass:
     """A schedule move that only some devices know.
 
-    Nothing calls it yet: core chooses schedules by the estimate alone. It is here for authors to see what is coming.
+    It is tried where schedules are searched by measuring (`zyx.tune`, ``zyx tune``, ``autotune.enabled``): each choice
+    after the schedule that core would choose. What computes something else, fails, or does not come back within
+    ``devices.timeout_s`` is left aside; what is fastest is kept by the name and the choice, and applied by later
+    processes, too.
 
     Attributes:
-        name: Unique in the backend.
-        choices: Returns the arguments with which the move may be applied to a nest; each is a tuple of numbers.
-        apply: Returns another nest that computes the same values. Raises `ScheduleError` if the move does not apply.
+        name: Unique in the backend, and the same in later versions: it is written down with what was found.
+        choices: Returns the arguments with which the move may be applied to a scheduled nest; each is a tuple of
+            numbers. At most 64 of them are tried.
+        apply: Returns another nest of the same params that computes the same values, such as by `zyx.schedule.moves`.
+            Raises `ScheduleError` if the move does not apply.
+
+    >>> zyx.hookspecs.KernelPass("nothing", lambda nest: [()], lambda nest, choice: nest).name
+    'nothing'
     """
 
     name: str
@@ -192,6 +208,9 @@ def zyx_memory_pools(config: BackendConfig[object]) -> Sequence[MemoryPool]:  # 
 
     A backend whose devices work on host memory does not implement this hook.
 
+    Raises:
+        BackendError: A driver or device that is missing, or refuses; the others go on without this backend.
+
     Example::
 
         from collections.abc import Sequence
@@ -214,6 +233,9 @@ def zyx_devices(config: BackendConfig[object], pools: Mapping[str, MemoryPool]) 
         config: As for the pools.
         pools: The pool ``host``, and those that this backend returned from `zyx_memory_pools`, by name.
 
+    Raises:
+        BackendError: A driver or device that is missing, or refuses; the others go on without this backend.
+
     Example::
 
         from collections.abc import Mapping, Sequence
@@ -232,7 +254,12 @@ def zyx_devices(config: BackendConfig[object], pools: Mapping[str, MemoryPool]) 
 def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:  # type: ignore[empty-body]
     """Return the vendor kernels that compete with generated ones on `device`, which is one of this backend's.
 
-    Asked once for a device; what is returned is kept until the device is closed.
+    Asked once for a device; what is returned is kept until the device is closed. Where schedules are searched by
+    measuring, each is timed and its results are compared; elsewhere what was found is taken, or what the library says
+    of itself (`LibraryKernel.unmeasured`).
+
+    Raises:
+        BackendError: The library is missing, or refuses.
 
     Example::
 
@@ -254,20 +281,32 @@ def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:  # type: ign
 
 @hookspec
 def zyx_kernel_passes(device: Device) -> Sequence[KernelPass]:  # type: ignore[empty-body]
-    """Return the schedule moves that may be tried on `device` besides core's.
+    """Return the schedule moves that are tried on `device` besides core's where schedules are searched by measuring.
 
-    Not called yet: schedules are chosen by the estimate, and nothing times others.
+    Asked once for a device.
+
+    Raises:
+        BackendError: The device refuses.
 
     Example::
 
-        from collections.abc import Sequence
+        from collections.abc import Iterable, Sequence
 
         from zyx.backend import Device
         from zyx.hookspecs import KernelPass, hookimpl
+        from zyx.ir.nest import Kind, Nest
+        from zyx.schedule.moves import Mark, Split
+
+        def choices(nest: Nest) -> Iterable[tuple[int, ...]]:
+            return [(points,) for points in (4, 8) if nest.ranges and nest.ranges[-1].size > points]
+
+        def written_out(nest: Nest, choice: tuple[int, ...]) -> Nest:
+            label = nest.ranges[-1].label
+            return Mark(f"{label}.1", Kind.UNROLL).apply(Split(label, choice[0]).apply(nest))
 
         @hookimpl
         def zyx_kernel_passes(device: Device) -> Sequence[KernelPass]:
-            return [KernelPass("toy-nothing", choices=lambda nest: [()], apply=lambda nest, choice: nest)]
+            return [KernelPass("toy-written-out", choices, written_out)]
     """
 
 
@@ -276,6 +315,9 @@ def zyx_collectives(devices: Sequence[Device]) -> Collectives:  # type: ignore[e
     """Return what combines buffers across `devices`, at least two of this backend's, or raise `UnsupportedError`.
 
     Not called yet: no operation spreads over several devices.
+
+    Raises:
+        UnsupportedError: The devices cannot reach each other.
 
     Example::
 

@@ -11,10 +11,10 @@ import operator
 import sys
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from zyx.errors import IntegerError, TraceError
+from zyx.errors import IntegerError, ShapeError, TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import NoReturn
 
 
@@ -73,6 +73,20 @@ def as_integers(given: object, name: str, count: int | None = None) -> tuple[int
     if count is not None and len(found) != count:
         refuse(given, name, f"an integer or {count} of them")
     return found
+
+
+def spread(given: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
+    """Return one integer an axis, of one for all or of as many.
+
+    Raises:
+        ShapeError: Another number of them.
+    """
+    if not is_several(given):
+        return (as_integer(given, what),) * count
+    listed = as_integers(given, f"each entry of {what}")
+    if len(listed) != count:
+        raise ShapeError(f"{what} {given} has {len(listed)} entries for {count} axes")
+    return listed
 
 
 def as_given(given: Any, name: str) -> Any:  # noqa: ANN401  # what it is given

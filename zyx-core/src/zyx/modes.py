@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from zyx.dtype import DType
@@ -110,11 +111,12 @@ class UndoSwitch:
 class Undo(Generic[T]):
     """Puts a variable back at the end of a ``with`` block; without one, nothing is undone."""
 
-    __slots__ = ("_before", "_switch")
+    __slots__ = ("_before", "_switch", "_then")
 
-    def __init__(self, switch: ContextVar[T], before: T) -> None:
+    def __init__(self, switch: ContextVar[T], before: T, then: Callable[[], None] | None = None) -> None:
         self._switch = switch
         self._before = before
+        self._then = then
 
     def __enter__(self) -> None:
         """Begin the block; the switch is set already."""
@@ -123,6 +125,8 @@ class Undo(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._switch.set(self._before)
+        if self._then is not None:
+            self._then()
 
 
 _IMPLICIT_CASTS: Final = _Switch("implicit_casts", True)
@@ -132,7 +136,11 @@ _LOW: Final[ContextVar[DType | None]] = ContextVar("low precision", default=None
 
 
 def implicit_casts() -> bool:
-    """Return whether operands of different dtypes are converted to their common one; they are unless switched off."""
+    """Return whether operands of different dtypes are converted to their common one; they are unless switched off.
+
+    >>> zyx.implicit_casts()
+    True
+    """
     return _IMPLICIT_CASTS.get()
 
 
@@ -141,12 +149,21 @@ def set_implicit_casts(enabled: bool) -> UndoSwitch:
 
     As a statement this holds in all threads; ``with set_implicit_casts(False): ...`` holds for the block, in this
     thread or task alone.
+
+    >>> with zyx.set_implicit_casts(False):
+    ...     print(zyx.implicit_casts())
+    False
     """
     return _IMPLICIT_CASTS.set(bool(enabled))
 
 
 def is_grad_enabled() -> bool:
-    """Return whether results remember what they were computed from, for `backward`; see `zyx.no_grad`."""
+    """Return whether results remember what they were computed from, for `backward`; see `zyx.no_grad`.
+
+    >>> with zyx.no_grad():
+    ...     print(zyx.is_grad_enabled())
+    False
+    """
     return _GRAD.get()
 
 
@@ -160,11 +177,14 @@ def switch_grad(enabled: bool) -> UndoSwitch:
 shown: Final = _SHOWN.get
 
 
-def set_shown(bits: int | None) -> Undo[int | None]:
-    """Let debugging show these subjects, and no others; None are those of the configuration."""
+def set_shown(bits: int | None, then: Callable[[], None] | None = None) -> Undo[int | None]:
+    """Let debugging show these subjects, and no others; None are those of the configuration.
+
+    `then` is called at the end of a ``with`` block.
+    """
     before = _SHOWN.get()
     _SHOWN.set(bits)
-    return Undo(_SHOWN, before)
+    return Undo(_SHOWN, before, then)
 
 
 #: Returns the dtype of products and convolutions under `zyx.autocast`; None outside of it. As `shown`, without a call.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zyx.errors import AxisError, ShapeError
 from zyx.integers import as_index, is_several
@@ -57,6 +57,21 @@ def as_shape(given: int | Sequence[int], name: str = "shape") -> Shape:
         if n < 0:
             raise ShapeError(f"negative size in shape {shape}")
     return shape
+
+
+def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the integers of ``f(2, 3)`` or ``f((2, 3))``.
+
+    Raises:
+        ShapeError: Something else than integers.
+    """
+    sizes = given
+    if len(given) == 1 and type(given[0]) is not int and (type(given[0]) in (tuple, list) or is_several(given[0])):
+        sizes = tuple(given[0])
+    for size in sizes:  # without a call, as it mostly is
+        if type(size) is not int:
+            return tuple([as_size(size, "each size or axis") for size in sizes])
+    return sizes
 
 
 def as_float(count: float) -> float:

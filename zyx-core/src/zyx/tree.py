@@ -76,6 +76,9 @@ class Structure:
         pattern: A tree without leaves, with a mark at the place of each.
         key: What makes two of them equal.
         size: How many leaves there are.
+
+    >>> zyx.tree.structure([1, (2, 3)]).size
+    3
     """
 
     pattern: Any
@@ -104,12 +107,20 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
 
     Raises:
         ArgumentError: One of `rest` is structured otherwise; the text has the place.
+
+    >>> zyx.tree.map(lambda x: x + 1, {"a": 1, "b": [2, 3]})
+    {'a': 2, 'b': [3, 4]}
     """
     return _mapped(f, tree, rest, is_leaf, "")
 
 
 def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:  # noqa: ANN401  # see above
-    """Return the leaves of a tree in order, and its structure; `is_leaf` as for `map`."""
+    """Return the leaves of a tree in order, and its structure; `is_leaf` as for `map`.
+
+    >>> leaves, structure = zyx.tree.flatten({"a": 1, "b": [2, 3]})
+    >>> leaves
+    [1, 2, 3]
+    """
     found = leaves(tree, is_leaf)
     pattern = map(lambda _: _LEAF, tree, is_leaf=is_leaf)
     return found, Structure(pattern, _key(pattern), len(found))
@@ -120,6 +131,9 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:  # noqa: ANN4
 
     Raises:
         ArgumentError: There are too few or too many, or the first argument is no structure.
+
+    >>> zyx.tree.unflatten(zyx.tree.structure({"a": [1, 2]}), [3, 4])
+    {'a': [3, 4]}
     """
     if not isinstance(structure, Structure):
         raise ArgumentError(
@@ -134,12 +148,20 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:  # noqa: ANN4
 
 
 def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:  # noqa: ANN401  # see above
-    """Return the leaves of a tree in order; `is_leaf` as for `map`."""
+    """Return the leaves of a tree in order; `is_leaf` as for `map`.
+
+    >>> zyx.tree.leaves({"a": 1, "b": [2, 3]})
+    [1, 2, 3]
+    """
     return [*_leaves(tree, is_leaf)]
 
 
 def structure(tree: Any, is_leaf: IsLeaf = None) -> Structure:  # noqa: ANN401  # see above
-    """Return the structure of a tree; `is_leaf` as for `map`."""
+    """Return the structure of a tree; `is_leaf` as for `map`.
+
+    >>> zyx.tree.structure({"a": [1, 2]}) == zyx.tree.structure({"a": [3, 4]})
+    True
+    """
     return flatten(tree, is_leaf)[1]
 
 

@@ -18,7 +18,7 @@ def measured(monkeypatch, tmp_path):
     monkeypatch.setenv("ZYX_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("ZYX_CACHE_CALIBRATION", "1")
 
-    def fast(device):
+    def fast(device, progress):
         rates = assumed_rates(device.info)
         return dataclasses.replace(rates, flops_per_s=2 * rates.flops_per_s, is_measured=True)
 

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from zyx.builtin.interpreter import InterpreterDevice
+from zyx.cli.bug_report import without_names
 from zyx.cli.main import main
+from zyx.plugins.drivers import DRIVERS, SYSTEMS, advice_for_driver, system
+from zyx.plugins.state import KNOWN
+from zyx.version import __version__
 
 
-def doctor(tmp_path: Path, **environ: str) -> tuple[int, str]:
+def doctor(tmp_path: Path, *arguments: str, **environ: str) -> tuple[int, str]:
     clean = {"HOME": str(tmp_path), "PATH": os.environ.get("PATH", ""), "ZYX_BACKENDS": "interpreter"}
     done = subprocess.run(
-        [sys.executable, "-m", "zyx", "doctor"],
+        [sys.executable, "-m", "zyx", "doctor", *arguments],
         env=clean | environ,
         capture_output=True,
         text=True,
@@ -48,7 +51,7 @@ def test_a_sound_installation_has_nothing_to_do(tmp_path: Path) -> None:
     assert "numpy " in line_of(text, "packages")
     assert "backend interpreter: ready. interpreter:0" in text
     assert line_of(text, "results of interpreter:0").startswith(
-        "ok     results of interpreter:0: right, compiled and run"
+        "ok     results of interpreter:0: right; compiled and run"
     )
     assert f"no file {tmp_path / '.config' / 'zyx' / 'config.json'}" in line_of(text, "configuration")
     assert not (tmp_path / ".cache").exists()  # looking leaves nothing behind
@@ -173,25 +176,154 @@ def test_a_default_device_that_is_not_there_is_reported(tmp_path: Path, device: 
     assert line_of(text, "device").startswith(f"WRONG  device: default: none. no device '{device}' (from ZYX_DEVICE)")
 
 
-def _refuse(*_: object) -> None:
-    raise RuntimeError("no such instruction")
+def with_toy(tmp_path: Path, body: str, extra: str = "") -> Path:
+    """Install a backend ``notes`` whose only device is an interpreter with other methods, as `body` has them."""
+    site = tmp_path / "site"
+    write_package(site, "zyx-backend-notes", [], b"[zyx.backends]\nnotes = zyx_toy_notes\n")
+    code = NOTES.replace("[InterpreterDevice(", "[Toy(")
+    toy = f"import os, signal, time\n\nclass Toy(InterpreterDevice):\n    {body}\n\n"
+    code = code.replace("@hookimpl\ndef zyx_dev", f"{toy}@hookimpl\ndef zyx_dev")
+    (site / "zyx_toy_notes.py").write_text(code.replace("    config.note", f"    {extra}\n    config.note"), "utf-8")
+    return site
 
 
 @pytest.mark.parametrize(
-    ("run", "found"),
-    [(_refuse, "RuntimeError: no such instruction"), (lambda *_: None, r"\d+ of 1887 numbers are wrong")],
-    ids=["fails", "computes nothing"],
+    ("body", "found"),
+    [
+        ("def launch(self, *_, **__): raise RuntimeError('no such unit')", r"RuntimeError: no such unit \(comp.*\)"),
+        ("def _run(self, *_, **__): pass", r"\d+ of 1887 numbers are wrong \(compiling and running\)"),
+        (
+            "def launch(self, *_, **__): os.kill(os.getpid(), signal.SIGKILL)",
+            "compiling and running ended the process by SIGKILL",
+        ),
+        ("def launch(self, *_, **__): os._exit(7)", "compiling and running ended the process by status 7"),
+    ],
+    ids=["fails", "computes nothing", "is killed", "leaves"],
 )
-def test_a_device_whose_results_are_wrong_is_reported(
-    run: object,
-    found: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(InterpreterDevice, "_run", run)
-    monkeypatch.setenv("ZYX_BACKENDS", "interpreter")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert main(["doctor"]) == 1
-    line = line_of(capsys.readouterr().out, "results of interpreter:0")
-    assert re.fullmatch(rf"WRONG  results of interpreter:0: .*{found}", line)
+def test_a_device_whose_results_are_wrong_is_reported(tmp_path: Path, body: str, found: str) -> None:
+    site = with_toy(tmp_path, body)
+    status, text = doctor(tmp_path, PYTHONPATH=str(site), ZYX_BACKENDS="interpreter,notes")
+    assert status == 1
+    assert re.fullmatch(rf"WRONG  results of notes:0: .*{found}", line_of(text, "results of notes:0"))
+    assert "results of interpreter:0: right" in text
+    assert text.endswith("next step: switch notes:0 off, and tell its authors\n")
+
+
+def test_a_device_that_hangs_is_stopped_and_the_rest_is_still_looked_at(tmp_path: Path) -> None:
+    site = with_toy(tmp_path, "def launch(self, *_, **__): time.sleep(1000)")
+    given = ["--seconds", "8"]
+    status, text = doctor(tmp_path, *given, PYTHONPATH=str(site), ZYX_BACKENDS="interpreter,notes")
+    assert status == 1
+    found = line_of(text, "results of notes:0")
+    assert found.endswith("compiling and running took longer than 8 s, and was stopped")
+    assert "results of interpreter:0: right" in text
+
+
+def test_a_driver_that_ends_the_process_when_it_is_opened_is_found_among_others(tmp_path: Path) -> None:
+    site = with_toy(tmp_path, "pass", "os.kill(os.getpid(), signal.SIGKILL)")
+    status, text = doctor(tmp_path, PYTHONPATH=str(site), ZYX_BACKENDS="interpreter,notes")
+    assert status == 1
+    found = line_of(text, "backend notes")
+    assert found == "WRONG  backend notes: opening it, in a process of its own, ended the process by SIGKILL"
+    assert "results of interpreter:0: right" in text
+    assert text.endswith("next step: update its driver, or set ZYX_NOTES_ENABLED=0 to do without it\n")
+
+
+SPOIL = """
+def spoil(pool):
+    copy = pool.pool_to_host
+    def spoiled(source, target, *rest, **more):
+        copy(source, target, *rest, **more)
+        target.cast("B")[0] ^= 1
+    pool.pool_to_host = spoiled
+"""
+
+
+def test_copies_that_come_back_as_others_are_reported(tmp_path: Path) -> None:
+    site = with_toy(tmp_path, "pass", "spoil(pools['host'])")
+    with (site / "zyx_toy_notes.py").open("a", encoding="utf-8") as file:
+        file.write(SPOIL)
+    status, text = doctor(tmp_path, PYTHONPATH=str(site), ZYX_BACKENDS="notes")
+    assert status == 1
+    assert "1 of 1048576 numbers came back from a copy as others" in line_of(text, "results of notes:0")
+
+
+def test_what_brings_a_driver_is_said_where_it_is_missing(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    write_package(site, "zyx-backend-cuda", [], b"[zyx.backends]\ncuda = zyx_toy_cuda\n")
+    code = NOTES.replace('"notes"', '"cuda"').replace("    config.note", "    raise DriverNotFoundError('none')\n    #")
+    (site / "zyx_toy_cuda.py").write_text(f"from zyx.errors import DriverNotFoundError\n{code}", encoding="utf-8")
+    status, text = doctor(tmp_path, PYTHONPATH=str(site), ZYX_BACKENDS="interpreter,cuda")
+    assert status == 0, text
+    assert "ok     backend cuda: no driver. none" in text
+    named = re.findall(r"backend cuda: what brings its driver on (\w+): (.+)", text)
+    assert named == advice_for_driver("cuda", system())
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+def test_a_time_that_is_none_is_refused(tmp_path: Path, seconds: str, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["doctor", f"--seconds={seconds}"]) == 1
+    assert f"--seconds {float(seconds):g}: it is more than 0" in capsys.readouterr().err
+
+
+# ---- the report
+
+
+def test_a_report_is_one_block_with_versions_devices_settings_and_findings(tmp_path: Path) -> None:
+    status, text = doctor(tmp_path, "--report", ZYX_NUM_THREADS="3", ZYX_CACHE_DIR=str(tmp_path / "mine"))
+    lines = text.splitlines()
+    assert (status, lines[0], lines[-1], text.count("```")) == (0, "```text", "```", 2)
+    assert f"package: zyx-core {__version__}" in lines
+    assert "setting: threads = 3 from ZYX_NUM_THREADS" in lines
+    assert "setting: cache.directory = '~/mine' from ZYX_CACHE_DIR" in lines
+    assert "threads in use: 3" in lines
+    assert any(re.match(r"ok device interpreter:0: zyx interpreter; driver: zyx .*, numpy ", line) for line in lines)
+    assert any(line.startswith("ok results of interpreter:0: right") for line in lines)
+    assert str(tmp_path) not in text
+
+
+def test_a_report_has_what_is_wrong_and_wrong_settings(tmp_path: Path) -> None:
+    status, text = doctor(tmp_path, "--report", ZYX_NUM_THREADS="none")
+    assert status == 1
+    assert "settings: ZYX_NUM_THREADS: key threads: 'none' is not accepted" in text
+    assert "WRONG configuration: " in text
+
+
+def test_names_of_users_and_hosts_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/jane")
+    monkeypatch.setattr("socket.gethostname", lambda: "mill.example.org")
+    assert (
+        without_names("/home/jane/.cache and /home/janet/x on mill.example.org") == "~/.cache and /home/janet/x on HOST"
+    )
+    assert without_names("mill, and not windmill or mills") == "HOST, and not windmill or mills"
+    monkeypatch.setenv("HOME", "/")
+    monkeypatch.setattr("socket.gethostname", lambda: "localhost")
+    assert without_names("/etc/x at localhost") == "/etc/x at localhost"
+
+
+# ---- what brings drivers
+
+
+def test_every_backend_of_ours_has_a_row_for_every_system() -> None:
+    assert set(DRIVERS) == set(KNOWN)
+    for row in DRIVERS.values():
+        assert tuple(row) == SYSTEMS
+    assert len(advice_for_driver("opencl", None)) == len(SYSTEMS)
+    assert advice_for_driver("somebody_elses", None) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "found"),
+    [
+        ("darwin", None, "macOS"),
+        ("win32", None, "Windows"),
+        ("linux", {"ID": "debian"}, "Debian"),
+        ("linux", {"ID": "linuxmint", "ID_LIKE": "ubuntu debian"}, "Debian"),
+        ("linux", {"ID": "rocky", "ID_LIKE": "rhel centos fedora"}, "Fedora"),
+        ("linux", {"ID": "arch"}, None),
+        ("freebsd14", {}, None),
+    ],
+)
+def test_a_system_is_one_of_those_of_the_table_or_made_from_it(name, release, found) -> None:
+    assert system(name, release) == found

@@ -100,9 +100,10 @@ def test_every_file_is_complete(tmp_path: Path) -> None:
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     modules = {"__init__", "device", "driver", "info", "plugin", "program", "render", "version"}
     assert files == {
-        ".gitignore", "README.md", "pyproject.toml", "tox.ini", "src/zyx_backend_my_gpu/py.typed",
+        ".github/workflows/ci.yml", ".gitignore", "README.md", "docs/backend.md", "pyproject.toml", "tox.ini",
+        "src/zyx_backend_my_gpu/py.typed",
         *(f"src/zyx_backend_my_gpu/{module}.py" for module in modules),
-        "tests/expected_failures.txt", "tests/test_emitter.py", "tests/test_kit.py",
+        "tests/expected_failures.txt", "tests/test_docs.py", "tests/test_emitter.py", "tests/test_kit.py",
     }  # fmt: skip
     for name in files:
         text = (folder / name).read_text(encoding="utf-8")
@@ -120,6 +121,30 @@ def test_the_package_asks_for_this_core_and_declares_the_backend(tmp_path: Path)
     assert project["name"] == "zyx-backend-my-gpu"
     assert project["dependencies"] == ["zyx-core>=0.1,<0.2"]
     assert project["entry-points"]["zyx.backends"] == {"my_gpu": "zyx_backend_my_gpu.plugin"}
+
+
+def test_the_page_of_the_package_has_its_settings_and_the_readme_its_tests(package: Path) -> None:
+    spec = importlib.util.spec_from_file_location("docs_of_toy", package / "tests" / "test_docs.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.test_each_setting_has_its_row_with_its_default()
+    text = (package / "README.md").read_text(encoding="utf-8")
+    assert "pytest --pyargs zyx.testing --zyx-device toy\n" in text
+    assert "\ntox\n" in text
+    workflow = (package / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert "run: python -m tox\n" in workflow
+    assert "python-version: ${{ matrix.python }}\n" in workflow
+
+
+def test_a_setting_that_the_page_leaves_out_is_noticed(package: Path) -> None:
+    page = package / "docs" / "backend.md"
+    lines = page.read_text(encoding="utf-8").splitlines(keepends=True)
+    page.write_text("".join(line for line in lines if "_INTERPRETER" not in line), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("docs_of_toy", package / "tests" / "test_docs.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(AssertionError):
+        module.test_each_setting_has_its_row_with_its_default()
 
 
 def test_the_card_is_of_the_present_interface(package: Path) -> None:

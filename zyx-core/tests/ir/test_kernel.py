@@ -19,7 +19,7 @@ from zyx.testing.kernels import kernels
 
 F32 = Type(dtypes.float32)
 
-OPERAND_NAMES = {"condition", "source", "target", "index", "value", "x", "y", "z", "mask", "a", "b", "c"}
+OPERAND_NAMES = {"condition", "source", "target", "index", "value", "x", "y", "z", "mask", "a", "b", "c", "end"}
 PUBLIC = {
     **{op.__name__: op for op in typing.get_args(k.Op)},
     "Kernel": Kernel, "Type": Type, "Memory": Memory, "Axis": Axis, "UnaryOp": UnaryOp, "BinaryOp": BinaryOp,

@@ -204,3 +204,12 @@ class TestInterpreter:
         back = m.pool.reinterpret(m.pool.binary(BinaryOp.XOR, bits, m.pool.literal(1 << 31, dtypes.uint32)), F32)
         found = m.run(Store(m.params[0], m.at, back, None, (m.i, m.j)), inputs=[range(12)])
         assert found.tolist() == [-value for value in range(12)]
+
+
+def test_an_expression_that_has_itself_in_common_is_printed_in_no_time():
+    pool = Pool()
+    expr = pool.convert(pool.ref(pool.range(8)), F32)
+    for _ in range(200):
+        expr = pool.binary(BinaryOp.ADD, expr, expr)
+    assert len(str(expr)) < 5000
+    assert "..." in str(expr)

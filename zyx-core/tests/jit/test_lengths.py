@@ -474,3 +474,11 @@ def test_a_length_costs_at_most_three_times_the_calls_of_a_repeated_call(interpr
     repeated = calls_of(lambda: jitted(given[5]))
     assert calls_of(lambda: jitted(given[12])) <= 3 * repeated
     assert calls_of(lambda: jitted(given[25])) <= 3 * repeated
+
+
+def test_rows_may_be_as_far_apart_as_a_product_of_lengths_less_one(interpreter):
+    jitted = zyx.jit(lambda x: x[1:, 1:, 1:].contiguous() * 2)
+    for rows, columns in ((5, 7), (6, 7), (5, 9), (9, 4), (12, 20), (40, 11), (150, 3), (7, 7)):
+        x = operand((rows, columns, 3), rows)
+        np.testing.assert_allclose(jitted(zyx.Tensor(x)).numpy(), x[1:, 1:, 1:] * 2, rtol=1e-5)
+    assert len(jitted.traces) < 8

@@ -15,6 +15,9 @@ from zyx.builtin.plugin import BUILT_IN
 from zyx.dtype import float32
 from zyx.errors import UnsupportedError
 from zyx.plugins.check import HOOKS, check_hooks, identify
+from zyx.testing.choices import Seeded
+from zyx.testing.graphs import GraphOptions, random_case
+from zyx.testing.nests import MACHINES, kernels_of
 
 SPECS: dict[str, Callable[..., object]] = {name: getattr(hookspecs, name) for name in sorted(HOOKS)}
 
@@ -63,8 +66,15 @@ def test_the_examples_together_are_a_backend_that_works() -> None:
     with pytest.raises(UnsupportedError, match=r"toyblas 1\.0 has no Gemm"):
         library.prepare(Gemm(1, 2, 3, 4, float32, float32))
     (move,) = hooks.zyx_kernel_passes(device=device)[0]
-    nest = object()
-    assert [move.apply(nest, choice) for choice in move.choices(nest)] == [nest]
+    nest = next(
+        nest
+        for seed in range(20)
+        for kernel in kernels_of(random_case(Seeded(seed), GraphOptions(most_nodes=3)), MACHINES[0])[0]
+        for nest in kernel.nests
+        if list(move.choices(nest))
+    )
+    others = [move.apply(nest, choice) for choice in move.choices(nest)]
+    assert all(other.params == nest.params and other is not nest for other in others)
     with pytest.raises(UnsupportedError, match="toy:0, toy:0 cannot reach each other"):
         hooks.zyx_collectives(devices=[device, device])
 

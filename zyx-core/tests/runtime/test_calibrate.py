@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from zyx.autotune import calibrate
+from zyx.autotune.calibrate import measure_rates
 from zyx.backend.rates import assumed_rates
 from zyx.ir import interpreter
 from zyx.ir.verify import verify
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.testing.paper import PAPER
-from zyx.tune import calibrate
-from zyx.tune.calibrate import measure_rates
 
 GRIDS = [calibrate._Grid(1, 1, 1), calibrate._Grid(3, 1, 8), calibrate._Grid(2, 16, 4)]
 

@@ -10,16 +10,12 @@ import pytest
 
 import zyx
 from zyx.backend import Program
-from zyx.backend.library import Gemm, LibraryKernel
 from zyx.builtin.interpreter import InterpreterProgram
 from zyx.errors import AllocationError, SettingsError
 from zyx.ir.interpreter import Executable
-from zyx.runtime.candidates import Candidates
-from zyx.runtime.planner import Planner
 from zyx.runtime.runtime import Runtime, use
 from zyx.runtime.trace import Trace
 from zyx.settings.debug import Debug
-from zyx.settings.record import Autotune
 
 
 @pytest.fixture
@@ -138,26 +134,22 @@ def test_compilations_are_shown_with_their_time(shown):
     assert re.fullmatch(r"compiled sum for interpreter:0 in [\d.]+ ms", line)
 
 
-def test_measured_candidates_are_shown_with_both_times(capsys, lab, device, monkeypatch):
-    def prepare(problem):
-        return Program("vendor")
+def test_autotune_shows_what_each_kernel_took_and_takes(shown):
+    with zyx.settings(autotune={"enabled": True, "save_to_disk": False, "time_budget_s": 0.2, "n_launches": 1}):
+        (line,) = shown("autotune", work=lambda: zyx.Tensor(np.arange(77, dtype=np.float32)).sum().numpy())
+    assert re.fullmatch(r"tuned sum on interpreter:0: [\d.]+ us, [\d.]+ us by the best of \d+; .+", line)
 
-    times = iter([2e-6, 1e-6])
-    monkeypatch.setattr(Candidates, "_time", lambda *_: next(times))
-    offered = [LibraryKernel("vendor 1.0", Gemm, prepare)]
-    candidates = Candidates(Autotune(enabled=True), lambda _: offered, lab.memory, lab.trace)
-    lab._planner = Planner(lab.device, lab.compiler, candidates, is_deterministic=False)
-    a, b = (zyx.Tensor(np.ones(shape, np.float32)) for shape in ((8, 16), (16, 8)))
-    with zyx.debug("autotune"):
-        (a @ b).numpy()
-    (line,) = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"candidates on lab:0: vendor 2.0 us, (\w+) 1.0 us; \1 is taken", line)
+
+def test_lines_are_shown_where_something_else_is(shown):
+    assert shown("lines") == []
+    (launch,) = [line for line in shown("lines", "launches") if " sum: " in line]
+    assert re.search(r", computed for .*test_debug_output\.py:\d+$", launch)
 
 
 def test_every_subject_has_a_row_in_the_table_and_a_test_here():
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     tests = " ".join(name for name in globals() if name.startswith("test_"))
-    words = {"ir": "kernels", "autotune": "candidates", "compile": "compilations", "memory": "allocations"}
+    words = {"ir": "kernels", "compile": "compilations", "memory": "allocations"}
     assert re.findall(r"^\| `(\w+)` \| (\d+) \|", text, re.MULTILINE) == [
         (flag.name.lower(), str(flag.value)) for flag in Debug
     ]

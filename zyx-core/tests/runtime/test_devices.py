@@ -177,7 +177,7 @@ def test_every_pool_is_empty_at_the_end(lab):
     y = (x.to("lab:1") * 2.0).to("lab:0") + x
     y.numpy()
     del x, y
-    lab._drop_plans()
+    lab.drop_plans()
     lab.memory.reclaim()
     assert [pool.used for name, pool in lab.backends.pools.items() if name.startswith("lab")] == [0, 0]
     assert lab.memory.live_bytes == 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
+import logging
 import sqlite3
-from dataclasses import replace
+from dataclasses import dataclass, make_dataclass, replace
+from enum import Enum
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -23,6 +25,7 @@ class Writing(LabDevice):
     """Compiles printed kernels."""
 
     dialect = "printed"
+    rendered_type = Rendered
 
     def compile(self, kernel):
         return self.build(self.render(kernel))
@@ -117,16 +120,104 @@ def test_files_that_change_change_the_code(tmp_path, monkeypatch):
     assert kept._code_of.__wrapped__("some_package") != before
 
 
+ENCODED = msgspec.msgpack.encode
+
+
 @pytest.mark.parametrize("kind", ["kernel", "origin"])
-@pytest.mark.parametrize("value", [b"", b"no pickle", pickle.dumps(3)], ids=["empty", "garbage", "other class"])
-def test_entries_that_cannot_be_used_are_as_if_there_were_none(computed, entries, tmp_path, kind, value):
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"", b"no message", b"\x80\x04K\x03.", ENCODED(3), ENCODED(["a", 1]), ENCODED({"name": "sum"}),
+        ENCODED({"name": "", "text": "", "parameters": [{"scalar": "float31"}], "groups": [1] * 3, "threads": [1] * 3}),
+    ],
+    ids=["empty", "garbage", "pickle", "other class", "other fields", "fields missing", "no dtype"],
+)  # fmt: skip
+def test_entries_that_cannot_be_used_are_as_if_there_were_none(computed, entries, tmp_path, caplog, kind, value):
     from zyx.backend.disk_cache import DiskCache
 
     computed()
     cache = DiskCache(tmp_path / "cache", kept.NAME, executable=True)
     cache.put(next(key for key in entries() if kind in key), value)
     cache.close()
-    assert computed().restored == 0
+    caplog.set_level(logging.INFO, "zyx")
+    assert counts(computed()) == (1, 1, 0)
+    (note,) = [record.getMessage() for record in caplog.records]
+    assert note.startswith("lab:0: what is kept of a kernel cannot be read: ")
+    assert counts(computed()) == (0, 1, 1)
+
+
+class Letter(Enum):
+    A = "a"
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    dtype: zyx.DType | None
+    places: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Everything(Rendered):
+    """A record with fields of all kinds that may be."""
+
+    share: float
+    code: bytes
+    letter: Letter
+    inner: list[Inner]
+    types: dict[str, zyx.DType]
+    is_small: bool = False
+
+
+def test_records_come_back_as_they_were(computed, entries, tmp_path):
+    inner = [Inner(zyx.bfloat16, ((0, 1), (2, 3))), Inner(None, ())]
+    taken = []
+
+    class Another(Writing):
+        rendered_type = Everything
+
+        def render(self, kernel):
+            return Everything.of(kernel, str(kernel), 0.1, b"\0\xff", Letter.A, inner, {"x": zyx.bool_}, True)
+
+        def build(self, rendered):
+            taken.append(rendered)
+            return super().build(rendered)
+
+    assert counts(computed(Another)) == (1, 1, 0)
+    assert counts(computed(Another)) == (0, 1, 1)
+    made, found = taken
+    assert found == made
+    assert type(found) is Everything
+    assert found.inner[0].dtype is zyx.bfloat16
+    assert found.types["x"] is zyx.bool_
+    with sqlite3.connect(tmp_path / "cache" / "kernels-1.sqlite") as connection:
+        ((value,),) = connection.execute("SELECT value FROM entries WHERE key LIKE '%kernel%'")
+    assert msgspec.msgpack.decode(value)["inner"] == [
+        {"dtype": "bfloat16", "places": [[0, 1], [2, 3]]},
+        {"dtype": None, "places": []},
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Lively(Rendered):
+    what: object
+
+
+@pytest.mark.parametrize(
+    ("declared", "made", "why"),
+    [
+        (Rendered, lambda kernel: Lively.of(kernel, str(kernel), None), "Lively'>, not of"),
+        (Lively, lambda kernel: Lively.of(kernel, str(kernel), X), "no plain value"),
+        (Lively, lambda kernel: Lively.of(kernel, str(kernel), 1 << 70), "int"),
+        (make_dataclass("Unknown", [("what", "Nothing")]), lambda kernel: Rendered.of(kernel, str(kernel)), "Nothing"),
+    ],
+    ids=["another class", "an array", "a large number", "a name that is not there"],
+)
+def test_a_record_that_cannot_be_written_is_built_and_said_once(computed, caplog, declared, made, why):
+    another = type("Another", (Writing,), {"rendered_type": declared, "render": lambda self, kernel: made(kernel)})
+    assert counts(computed(another)) == counts(computed(another)) == (1, 1, 0)
+    notes = [record.getMessage() for record in caplog.records]
+    assert len(notes) == 2  # of two processes
+    assert all("lab:0: rendered kernels are not kept on disk" in note and why in note for note in notes), notes
 
 
 def test_schedules_and_kernels_that_are_shown_are_made(computed, capsys):

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx.autotune.store import Store, Winner
 from zyx.backend import Program
 from zyx.backend.library import Gemm, LibraryKernel
 from zyx.errors import UnsupportedError
 from zyx.fusion import library
+from zyx.ir.digest import digest_of_nests
+from zyx.libraries.product import match_gemm
 from zyx.runtime.candidates import Candidates
 from zyx.runtime.planner import Planner
 from zyx.settings.record import Autotune
@@ -40,6 +43,24 @@ def prepare(problem):
     return program
 
 
+def install(lab, monkeypatch, offered, seconds, autotune):
+    """Let a runtime take kernels of a library; with the tuner on, `seconds` are what it finds, and its kernel's."""
+    times, settings = iter(seconds), Autotune(**autotune)
+
+    def tuned(nests, name, device):
+        if match_gemm(nests[0]) is None:
+            return
+        theirs, ours = next(times), next(times)
+        found = {"library": "vendor 1.0" if theirs < ours else "", "seconds": min(theirs, ours), "before_s": ours}
+        about = {"kernel": name, "device": device.name, "what": "", "schedules": None, "tried": 1, "found_at": 0}
+        store.put(device, digest_of_nests(nests), Winner(**about, **found))
+
+    lab.compiler.store = store = Store(None)
+    monkeypatch.setattr(lab.compiler, "_tuned", tuned if settings.enabled else None)
+    candidates = Candidates(settings, lambda _: offered, store)
+    lab._planner = Planner(lab.device, lab.compiler, candidates, is_deterministic=False)
+
+
 @pytest.fixture
 def launched(lab, device, monkeypatch):
     """Return a function that returns the name of the kernel that a product launches, whose values are checked.
@@ -48,15 +69,12 @@ def launched(lab, device, monkeypatch):
     """
 
     def run(*, unmeasured, rows=8, seconds=(), **autotune):
-        times = iter(seconds)
-        monkeypatch.setattr(Candidates, "_time", lambda *_: next(times))
         offered = [LibraryKernel("vendor 1.0", Gemm, prepare, unmeasured=unmeasured)]
-        candidates = Candidates(Autotune(**autotune), lambda _: offered, lab.memory)
-        lab._planner = Planner(lab.device, lab.compiler, candidates, is_deterministic=False)
+        install(lab, monkeypatch, offered, seconds, autotune)
         a, b = (np.arange(n * k, dtype=np.float32).reshape(n, k) for n, k in ((rows, 16), (16, 8)))
         np.testing.assert_array_equal((zyx.Tensor(a) @ zyx.Tensor(b)).numpy(), a @ b)
         (name,) = device.launched
-        if not seconds:  # what is not measured is not compiled either, but for what is launched
+        if name == "vendor" or not seconds:  # what is not launched is not compiled
             assert device.compiled == ([] if name == "vendor" else [name])
         return name
 
@@ -100,7 +118,7 @@ def problems(lab, monkeypatch):
     """``problems(...)`` lets a library serve products, of which 8 x 16 x 12 are large; it returns those asked for."""
 
     def offer(*, unmeasured=True, seconds=(), **autotune):
-        asked, times = [], iter(seconds)
+        asked = []
 
         def prepared(problem):
             asked.append(problem)
@@ -110,10 +128,8 @@ def problems(lab, monkeypatch):
         monkeypatch.setattr(library, "_LEAST_DEPTH", COLUMNS)
         monkeypatch.setattr(library, "_DEPTH_AT_A_TIME", DEPTH)
         monkeypatch.setattr(library, "_ROWS_AT_A_TIME", ROWS)
-        monkeypatch.setattr(Candidates, "_time", lambda *_: next(times))
         offered = [LibraryKernel("vendor 1.0", Gemm, prepared, unmeasured=unmeasured)]
-        candidates = Candidates(Autotune(**autotune), lambda _: offered, lab.memory)
-        lab._planner = Planner(lab.device, lab.compiler, candidates, is_deterministic=False)
+        install(lab, monkeypatch, offered, seconds, autotune)
         return asked
 
     return offer
@@ -293,7 +309,7 @@ def test_gradients_of_layers_that_read_sequences_are_those_without_a_library(lab
 
     problems(library_kernels="off")
     wanted = gradients()
-    lab._drop_plans()
+    lab.drop_plans()
     problems(library_kernels="prefer")
     for found, expected in zip(gradients(), wanted, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
@@ -332,7 +348,7 @@ def test_programs_are_released_with_the_last_plan_that_launches_them(problems, l
     launches_of(device, tx @ tw)
     lab.compiler.drop_unused()
     assert "vendor" not in device.released
-    lab._drop_plans()
+    lab.drop_plans()
     lab.compiler.drop_unused()
     assert device.released.count("vendor") == 1
     names, found = launches_of(device, tx @ tw)
@@ -352,7 +368,7 @@ def test_what_the_library_refuses_is_not_kept(problems, lab, device):
     asked = problems()
     for _ in range(2):
         launches_of(device, zyx.Tensor(np.ones((3, 16), np.float32)) @ zyx.Tensor(np.ones((16, 200), np.float32)))
-        lab._drop_plans()
+        lab.drop_plans()
     assert asked
     assert "vendor" not in device.launched
 

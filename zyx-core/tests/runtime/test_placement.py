@@ -259,7 +259,7 @@ def test_every_pool_is_empty_at_the_end(lab, pools):
     total = zyx.stack(results).sum()
     np.testing.assert_allclose(total.item(), 28 * values(64).sum(), 1e-3)
     del x, results, total
-    lab._drop_plans()
+    lab.drop_plans()
     lab.memory.reclaim()
     assert [pool.used for pool in pools] == [0, 0]
     assert lab.memory.live_bytes == 0

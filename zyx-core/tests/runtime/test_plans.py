@@ -143,7 +143,7 @@ class TestMemory:
     def test_results_outlive_their_plan_and_each_other(self, lab):
         x = tensor(16)
         results = [(x * float(i)).realize() for i in range(4)]
-        lab._drop_plans()
+        lab.drop_plans()
         del results[1]
         assert [result[0].item() for result in results] == [0.0, 2.0, 3.0]
 

@@ -109,7 +109,7 @@ def test_a_plan_that_was_dropped_is_made_again(lab, monkeypatch):
     x = tensor(1, 2, 3)
     for _ in range(3):
         assert (x + x).tolist() == [2, 4, 6]
-    lab._drop_plans()
+    lab.drop_plans()
     assert not lab._of_single
     assert (x + x).tolist() == [2, 4, 6]
     monkeypatch.setattr(plans, "_MAX_PLANS", 2)
@@ -122,7 +122,7 @@ def test_a_plan_that_was_dropped_is_made_again(lab, monkeypatch):
 def test_leaves_from_before_find_the_plans_that_were_made_since(lab, no_signatures):
     x = tensor(1, 2, 3)
     assert (x + x).tolist() == [2, 4, 6]
-    lab._drop_plans()
+    lab.drop_plans()
     assert (tensor(1, 2, 3) + tensor(4, 5, 6)).tolist() == [5, 7, 9]
     y = tensor(4, 5, 6)
     no_signatures()

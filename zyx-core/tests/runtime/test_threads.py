@@ -102,7 +102,7 @@ def test_memory_is_all_given_back(runtime):
             (zyx.Tensor(np.ones((size, 3), np.float32), device=device) * number).numpy()
 
     together(6, work)
-    runtime._drop_plans()
+    runtime.drop_plans()
     runtime.memory.reclaim()
     assert runtime.memory.live_bytes == 0
 

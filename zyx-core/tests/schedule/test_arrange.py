@@ -49,6 +49,16 @@ class TestSharing:
         scheduled = bench.check(*[bench.tanh(bench.normal(size)) for size in range(1, 8)])
         assert [len(launch) for launch in scheduled.launches] == [3, 3, 1]
 
+    @pytest.mark.parametrize(("cache", "most"), [(1 << 20, 4), (1 << 10, 1), (0, 4)])
+    def test_no_more_is_computed_early_than_caches_hold(self, device_with, cache, most):
+        bench = device_with(cache_bytes=(cache,) if cache else ())
+        x = bench.normal(8, 32)
+        for _ in range(4):
+            made = bench.graph.contiguous(bench.tanh(bench.normal(32, 32)))  # 4096 bytes
+            x = bench.matmul(x, made)
+        made = [launch for launch in launches_of(bench, x) if launch[0].root.shape == (32, 32)]
+        assert max(map(len, made)) == most
+
     @pytest.mark.parametrize(("rows", "count"), [(100, 1), (700, 2)])
     def test_what_turns_much_over_has_a_launch_of_its_own_where_threads_share_memory(self, gpu, cpu, rows, count):
         for bench, launches in (gpu, count), (cpu, 1):

@@ -1,17 +1,26 @@
 """Attention as one hand-written kernel, on a device on paper whose warps multiply matrices, against NumPy."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import zyx
 from zyx import dtype as dtypes
+from zyx.backend import Program
+from zyx.backend.library import Attention, LibraryKernel
+from zyx.builtin.interpreter import InterpreterProgram
 from zyx.errors import UnsupportedError
+from zyx.hookspecs import hookimpl
 from zyx.ir.interpreter import Executable
+from zyx.ir.kernel import Define, Memory
 from zyx.kernels.attention.kernel import attention_kernel
 from zyx.kernels.attention.problem import Sizes
 from zyx.nn import functional as F
+from zyx.runtime.dividing import Dividing
 from zyx.runtime.runtime import use
-from zyx.testing.paper import PaperDevice, open_paper
+from zyx.testing.opening import open_runtime
+from zyx.testing.paper import PAPER, PaperBackend, PaperDevice, open_paper
 from zyx.testing.races import run_without_races
 
 CARD = "card with tensor cores"
@@ -232,3 +241,89 @@ class TestFound:
             (q, q_), (k, k_), (v, v_) = (drawn(2, 64, 32, seed=3 * seed + number) for number in range(3))
             assert error(attend(q, k, v).numpy(), reference(q_, k_, v_, causal=True)) < TOLERANCE[zyx.bfloat16]
         assert sum(name.startswith("attention") for name in card) == 1
+
+
+class Vendor(PaperBackend):
+    """A card whose vendor has a library for attention."""
+
+    def __init__(self, *, unmeasured):
+        super().__init__(PAPER[CARD])
+        self.asked, self._unmeasured = [], unmeasured
+
+    @hookimpl
+    def zyx_library_kernels(self, device):
+        return [LibraryKernel("vendor 1.0", Attention, self.prepare, self._unmeasured)]
+
+    def prepare(self, problem):
+        self.asked.append(problem)
+        heads, width = problem.batch * problem.heads, problem.width
+        sizes = [heads * count * width for count in (problem.queries, problem.keys, problem.keys, problem.queries)]
+        params = tuple(Define(Memory.GLOBAL, problem.dtype, size, n == 3) for n, size in enumerate(sizes))
+
+        def executable(arrays):
+            q, k, v, y = arrays
+            given = (x.reshape(heads, -1, width).astype(np.float64) for x in (q, k, v))
+            y[:] = reference(*given, scale=problem.scale, causal=problem.causal).ravel()
+
+        program = InterpreterProgram.__new__(InterpreterProgram)
+        Program.__init__(program, "vendor")
+        program.params, program.executable = params, executable
+        return program
+
+
+@pytest.fixture
+def vendor(tmp_path):
+    """``with vendor(unmeasured=...) as (backend, _)`` opens a card with such a library, and a cache of this test."""
+
+    @contextlib.contextmanager
+    def open_(*, unmeasured, **settings):
+        backend = Vendor(unmeasured=unmeasured)
+        few = {"n_launches": 1, "n_seeds": 1, "n_total_opts": 1}
+        given = {"cache": {"directory": str(tmp_path)}, "autotune": few} | settings
+        runtime = open_runtime("paper:0", [backend], given)
+        with use(runtime):
+            yield backend, runtime
+        runtime.close()
+
+    return open_
+
+
+def attention(causal):
+    (q, q_), (k, k_), (v, v_) = (drawn(2, 3, n, 32, seed=n) for n in (70, 100, 100))
+    y = F.scaled_dot_product_attention(q, k, v, causal_lower_right=causal)
+    assert error(y.numpy().astype(np.float64), reference(q_, k_, v_, causal=causal)) < TOLERANCE[zyx.bfloat16]
+
+
+class TestLibrary:
+    @pytest.mark.parametrize("causal", [False, True])
+    def test_a_library_is_taken_by_what_it_says_of_itself(self, vendor, causal):
+        with vendor(unmeasured=True) as (backend, _):
+            attention(causal)
+        (problem,) = backend.asked
+        assert problem == Attention(1, 6, 6, 70, 100, 32, causal, float(np.float32(32**-0.5)), zyx.bfloat16)
+        with vendor(unmeasured=False) as (backend, _):
+            attention(causal)
+        with vendor(unmeasured=True, autotune={"library_kernels": "off"}) as (other, _):
+            attention(causal)
+        assert not backend.asked and not other.asked
+
+    @pytest.mark.parametrize("unmeasured", [False, True])
+    def test_what_is_faster_by_measuring_is_taken_from_then_on(self, vendor, monkeypatch, unmeasured):
+        monkeypatch.setattr(Dividing, "_in_turns", lambda *_: ([2.0] * 5, [1.0] * 5))
+        with vendor(unmeasured=unmeasured) as (backend, _):
+            with zyx.tune(1) as tuning:
+                attention(False)
+            (row,) = [row for row in tuning.results() if row.kernel.startswith("graph")]
+            assert row.gain > 1.0 and not row.wrong
+            assert "the other kernel for custom" in row.why
+        with vendor(unmeasured=unmeasured) as (backend, _):
+            attention(False)
+            assert bool(backend.asked) != unmeasured
+
+    def test_scores_that_are_changed_and_other_widths_have_no_library(self, vendor):
+        with vendor(unmeasured=True) as (backend, _):
+            (q, _), (k, _), (v, _) = (drawn(2, 3, n, w) for n, w in ((70, 32), (100, 32), (100, 24)))
+            F.scaled_dot_product_attention(q, k, v).realize()
+            (v, _) = drawn(2, 3, 100, 32)
+            F.scaled_dot_product_attention(q, k, v, zyx.Tensor(np.eye(70, 100, dtype=np.float32))).realize()
+            assert not backend.asked

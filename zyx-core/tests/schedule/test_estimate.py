@@ -13,6 +13,7 @@ from zyx.backend.rates import assumed_rates
 from zyx.errors import ScheduleError
 from zyx.estimate import Weights, estimate
 from zyx.estimate.footprint import Pattern, Step, lines_taken, pattern_of
+from zyx.estimate.model import facts_of
 from zyx.ir.expr import INDEX, Param
 from zyx.ir.nest import Kind
 from zyx.ir.pool import Pool
@@ -220,6 +221,27 @@ def test_threads_that_read_side_by_side_are_faster_than_threads_far_apart(gpu):
     fast, slow = (estimate(apply_moves(nest, moves), gpu.info) for moves in (near, far))
     assert slow.bytes["cache 1"] == pytest.approx(32 * fast.bytes["cache 1"])
     assert fast.seconds < slow.seconds
+
+
+@pytest.mark.parametrize(
+    ("columns", "step", "streams"), [(152, 152, 4000), (152, 1000, 0), (1000, 1000, 0), (24, 24, 0)]
+)
+def test_short_rows_side_by_side_are_slower_than_one_behind_the_other(processor, columns, step, streams):
+    """Not those with something else between them, those of half a page, nor those that are a few lines long."""
+    nest = nest_of(
+        processor, processor.sum(processor.graph.shrink(empty(processor, 4000, step), [(0, 4000), (0, columns)]), 1)
+    )
+    rows, label = (range_.label for range_ in nest.statements[0].order)
+    vector = [Split(label, 8), Mark(f"{label}.1", Kind.VECTOR)]
+    value = repr(nest.statements[0].value)
+    order = Reorder(value, (f"{rows}.0", f"{label}.0", f"{rows}.1", f"{label}.1"))
+    one = apply_moves(nest, vector)
+    four = apply_moves(nest, [Split(rows, 4), *vector, order, Mark(f"{rows}.1", Kind.UNROLL)])
+    assert facts_of(one, processor.info).streams == 0
+    assert facts_of(four, processor.info).streams == streams
+    slow, fast = estimate(four, processor.info), estimate(one, processor.info)
+    assert ("short streams" in slow.times) == bool(streams)
+    assert fast.seconds < slow.seconds or not streams
 
 
 def test_many_accumulators_are_faster_than_one(processor):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from zyx.functions.reduction import first_place
+from zyx.functions.formulas import first_place
 from zyx.functions.term import Term
 from zyx.ir.accesses import reads_in
 from zyx.ops import ReduceOp

@@ -8,10 +8,11 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.backend.library import Gemm
 from zyx.fusion.build import build_nest
-from zyx.fusion.library import match_gemm, suits_threads
+from zyx.fusion.library import suits_threads
 from zyx.fusion.partition import partition
 from zyx.graph.given import Box, Number
 from zyx.graph.walk import topological
+from zyx.libraries.product import match_gemm
 from zyx.ops import BinaryOp, ReduceOp
 
 
@@ -173,7 +174,12 @@ def test_a_factor_that_is_computed_is_stored_as_it_is_rounded(cpu):
         ((1, 8, 7000, 200), "b", dtypes.float32, True),
         ((1, 8, 7000, 200), "", dtypes.float32, False),
         ((1, 9, 7000, 200), "b", dtypes.float32, False),
-        ((2, 8, 7000, 200), "b", dtypes.float32, False),
+        ((2, 8, 7000, 256), "b", dtypes.float32, True),
+        ((2, 8, 7000, 257), "b", dtypes.float32, False),
+        ((2, 9, 7000, 256), "b", dtypes.float32, False),
+        ((2, 8, 512, 7000), "", dtypes.float32, True),
+        ((2, 8, 513, 7000), "", dtypes.float32, False),
+        ((2, 8, 512, 7000), "", dtypes.float64, False),
         ((60, 8, 7000, 200), "", dtypes.bfloat16, False),
         ((60, 16, 7000, 201), "", dtypes.bfloat16, False),
         ((60, 11, 100, 201), "", dtypes.bfloat16, False),

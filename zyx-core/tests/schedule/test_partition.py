@@ -481,3 +481,31 @@ def test_a_scan_that_others_need_too_is_stored_whole(gpu):
     gpu.check(part, running, tolerance=1e-3)
     gpu.check(gpu.exp(running), running, tolerance=1e-3)
     assert parts(gpu, gpu.exp(running), running) == 1
+
+
+@pytest.mark.parametrize(
+    ("groups", "outputs", "dtype"), [(2, 6, np.float32), (4, 8, np.float32), (2, 6, np.float16), (3, 3, np.float32)]
+)
+def test_what_follows_convolutions_of_groups_is_part_of_their_kernel(cpu, groups, outputs, dtype):
+    graph = cpu.graph
+    x, w, bias = (
+        cpu.normal(2, groups, 1, 5, 9, dtype=dtype),
+        cpu.normal(1, groups, outputs, 5, 1, dtype=dtype),
+        cpu.normal(groups * outputs, 1, dtype=dtype),
+    )
+    shape = (2, groups, outputs, 5, 9)
+    product = graph.binary(BinaryOp.MUL, graph.expand(x, shape), graph.expand(w, shape))
+    total = graph.reshape(cpu.sum(product, 3), (2, groups * outputs, 9))
+    output = cpu.tanh(
+        graph.binary(BinaryOp.ADD, total, graph.expand(graph.reshape(bias, (1, groups * outputs, 1)), total.shape))
+    )
+    assert len(cpu.check(output, tolerance=2e-2 if dtype is np.float16 else 1e-4).parts) == 1
+
+
+def test_rows_of_a_batch_of_products_are_part_of_their_kernel_as_one_matrix(cpu):
+    graph = cpu.graph
+    shape = (6, 5, 7, 4)
+    a, b = cpu.normal(6, 5, 1, 4), cpu.normal(6, 1, 7, 4)
+    total = cpu.sum(graph.binary(BinaryOp.MUL, graph.expand(a, shape), graph.expand(b, shape)), 3)
+    output = cpu.tanh(graph.reshape(total, (30, 7)))
+    assert len(cpu.check(output, tolerance=1e-4).parts) == 1

@@ -7,11 +7,14 @@ import threading
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import zyx
+from zyx.autotune.measure import Scratch
+from zyx.autotune.search import Search
 from zyx.backend import Program
 from zyx.backend.library import Gemm, LibraryKernel
 from zyx.builtin.interpreter import InterpreterDevice
@@ -160,18 +163,98 @@ def launches_of_a_product(settings, *, unmeasured):
     return launched
 
 
+def searched(**autotune):
+    """Return what the search of a sum did: its candidates, children a step, candidates dropped, launches of each."""
+    seen = SimpleNamespace(timed=[], steps=[], dropped=0, launches=set(), seconds=[], files=[])
+
+    def noting(name, note):
+        before = getattr(Search, name)
+
+        def method(search, *args):
+            result = before(search, *args)
+            note(result, *args)
+            return result
+
+        patch.setattr(Search, name, method)
+
+    def dropped(*_):
+        seen.dropped += 1
+
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        noting("_time_one", lambda _, scratch, found, known, candidate, wanted: seen.timed.append(candidate))
+        noting("_children", lambda result, known: seen.steps.append(len(result)))
+        noting("_drop", dropped)
+        noting("run", lambda result, seconds: seen.seconds.append(seconds))
+        patch.setattr(
+            Scratch,
+            "seconds",
+            lambda self, program, launches, **more: seen.launches.add(launches) or 1 + len(seen.timed),
+        )
+        few = {"enabled": True, "time_budget_s": 60.0, "n_total_opts": 12, "n_seeds": 4}
+        with opened({"autotune": few | autotune, "cache": {"directory": folder}}):
+            zyx.Tensor(np.ones((40, 64), np.float32), device="toy").sum(1).realize()
+        seen.files = [path.name for path in Path(folder).glob("schedules*")]
+    return seen
+
+
 @shows("autotune.enabled")
 def autotune_enabled():
-    without = launches_of_a_product({}, unmeasured=False)
-    assert without == {"library": 0, "generated": 1}
-    measured = launches_of_a_product({"autotune": {"enabled": True}}, unmeasured=False)
-    assert measured == {"library": 22, "generated": 21}
+    assert searched().timed
+    assert not searched(enabled=False).timed
+
+
+@shows("autotune.time_budget_s")
+def autotune_time_budget_s():
+    assert searched(time_budget_s=7.5).seconds == [7.5]
+    assert not searched(time_budget_s=0.0).timed
+
+
+@shows("autotune.save_to_disk")
+def autotune_save_to_disk():
+    assert searched().files == ["schedules-1.sqlite"]
+    assert searched(save_to_disk=False).files == []
+
+
+@shows("autotune.seed")
+def autotune_seed():
+    def order(seed):
+        return [candidate.moves for candidate in searched(seed=seed, n_total_opts=24).timed]
+
+    assert order(1) == order(1)
+    assert order(1) != order(2)
 
 
 @shows("autotune.n_launches")
 def autotune_n_launches():
-    measured = launches_of_a_product({"autotune": {"enabled": True, "n_launches": 3}}, unmeasured=False)
-    assert measured == {"library": 5, "generated": 4}  # each once to warm up, and the faster one for its result
+    assert searched(n_launches=3).launches == {3}
+
+
+@shows("autotune.n_seeds")
+def autotune_n_seeds():
+    def families(count):
+        return sum(candidate.origin == "family" for candidate in searched(n_seeds=count).timed)
+
+    assert families(0) == 0
+    assert families(2) == 2
+
+
+@shows("autotune.n_added_per_step")
+def autotune_n_added_per_step():
+    assert set(searched(n_added_per_step=1).steps) == {1}
+    assert max(searched(n_added_per_step=3).steps) == 3
+
+
+@shows("autotune.n_removed_per_step")
+def autotune_n_removed_per_step():
+    assert searched(n_removed_per_step=0).dropped == 0
+    seen = searched(n_removed_per_step=2, n_added_per_step=4)
+    assert seen.dropped == 2 * len(seen.steps) > 0
+
+
+@shows("autotune.n_total_opts")
+def autotune_n_total_opts():
+    assert len(searched(n_total_opts=5).timed) == 5
+    assert not searched(n_total_opts=0).timed
 
 
 @shows("autotune.library_kernels")
@@ -217,6 +300,15 @@ def cache_calibration():
             other = Runtime({"cache": {"directory": folder, "calibration": calibration}})
             assert (other.device("interpreter").info.bytes_per_s == 7.0) == calibration
             other.close()
+
+
+@shows("progress")
+def progress():
+    for is_on in (True, False):
+        with opened({"progress": is_on}):
+            assert current().trace.has_bars is is_on
+            with zyx.settings(progress=not is_on):
+                assert current().trace.has_bars is not is_on
 
 
 @shows("threads")

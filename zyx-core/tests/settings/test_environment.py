@@ -38,7 +38,14 @@ def test_the_readme_lists_every_key_with_its_variable_and_default() -> None:
     defaults = msgspec.to_builtins(Settings())
     for key in (
         "autotune.enabled",
+        "autotune.time_budget_s",
+        "autotune.save_to_disk",
+        "autotune.seed",
         "autotune.n_launches",
+        "autotune.n_seeds",
+        "autotune.n_added_per_step",
+        "autotune.n_removed_per_step",
+        "autotune.n_total_opts",
         "autotune.library_kernels",
         "cache.enabled",
         "cache.max_bytes",

@@ -135,6 +135,37 @@ def test_what_was_closed_says_so_and_new_tensors_work():
     close_under(runtime)
 
 
+def test_what_another_runtime_holds_outlives_a_close():
+    runtime, other = open_runtime("interpreter"), open_runtime("interpreter")
+    with use(other):
+        x = zyx.Tensor([1.0, 1.0])
+        x.realize()
+        y = zyx.fft.fft(x).real
+    with use(runtime):
+        zyx.Tensor([1.0]).realize()
+        zyx.close()
+    with use(other):
+        assert x.tolist() == [1.0, 1.0]
+        assert y.tolist() == [2.0, 0.0]
+    close_under(other)
+    close_under(runtime)
+
+
+def test_tables_and_random_words_are_made_again_after_a_close():
+    runtime = open_runtime("interpreter")
+    with use(runtime):
+        zyx.manual_seed(3)
+        before = [zyx.rand(4).tolist() for _ in range(2)]
+        zyx.manual_seed(3)
+        after = []
+        for _ in range(2):
+            assert zyx.fft.fft(zyx.Tensor([1.0, 1.0, 1.0, 1.0])).real.tolist() == [4.0, 0.0, 0.0, 0.0]
+            after.append(zyx.rand(4).tolist())
+            zyx.close()
+        assert after == before
+    close_under(runtime)
+
+
 def test_passes_are_timed():
     runtime = open_runtime("interpreter")
     with use(runtime):

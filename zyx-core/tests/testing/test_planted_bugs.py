@@ -8,6 +8,13 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
+#: Modules of the kit in which several kernels, copies or calls wait for each other.
+WAITING = (
+    "compute_calls", "compute_memory", "compute_products", "events", "faults", "fourier", "graphs", "kept", "kernels",
+    "launches", "lengths", "limits", "plans", "pool", "programs", "sorting", "transformations", "tuned_kernels",
+    "varying",
+)  # fmt: skip
+
 #: Bug, the module of the kit that has to find it, and the test that does.
 BUGS = [
     ("or_for_xor", "test_ops", "test_native_operations_give_the_right_values"),
@@ -63,6 +70,9 @@ def test_without_a_bug_the_same_tests_pass(run_kit):
 
 
 def test_a_device_that_works_as_late_as_it_may_conforms(run_kit):
-    """It does its work as late as events allow, and so finds out who does not wait for them."""
-    outcome = run_kit("lazy")
+    """It does its work as late as events allow, and so finds out who does not wait for them.
+
+    What a kernel computes is waited for alike whatever it is, so the modules about single operations are left out.
+    """
+    outcome = run_kit("lazy", *(f"test_{topic}" for topic in WAITING))
     assert outcome.status == 0, outcome.output

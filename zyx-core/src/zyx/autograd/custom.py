@@ -121,6 +121,10 @@ def custom_gradient(function: Callable[P, tuple[Any, Callable[..., Any]]]) -> Ca
     Raises:
         GradientError: When called: an argument by position that is no tensor and not None, or a result that is no pair.
             When differentiated: gradients of another number, shape, dtype or device than the arguments.
+
+    >>> doubled = zyx.custom_gradient(lambda x: (x, lambda g: 2 * g))
+    >>> zyx.grad(lambda x: doubled(x).sum())(zyx.Tensor([5.0])).tolist()
+    [2.0]
     """
     name = getattr(function, "__qualname__", type(function).__name__)
 
@@ -271,6 +275,11 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
 
     Raises:
         GradientError: The result is no tensor.
+
+    >>> x = zyx.Tensor([2.0, 3.0], requires_grad=True)
+    >>> zyx.checkpoint(lambda x: (x * x).sum(), x).backward()
+    >>> x.grad.tolist()
+    [4.0, 6.0]
     """
     given: list[Node] = []
     arguments: list[Node] = []

@@ -60,8 +60,11 @@ class GradBlock:
         """Return `function` with its calls in such a block.
 
         Raises:
-            ArgumentError: It is a generator or async function, whose calls do nothing yet; put a block inside.
+            ArgumentError: It is no function; or a generator or async function, whose calls do nothing yet: put a
+                block inside.
         """
+        if not callable(function):
+            raise ArgumentError(f"gradients are switched on or off in a function, not in {function!r}")
         if any(is_one(function) for is_one in (inspect.isgeneratorfunction, inspect.iscoroutinefunction)):
             raise ArgumentError(
                 f"{function!r} is a generator or async function, a call of which computes nothing yet; put the with "
@@ -83,7 +86,17 @@ def no_grad(function: Callable[P, R]) -> Callable[P, R]: ...
 
 
 def no_grad(function: Callable[P, R] | None = None) -> GradBlock | Callable[P, R]:
-    """Return a block in which what is computed has no history for `backward`; or `function` with its calls in one."""
+    """Return a block in which what is computed has no history for `backward`; or `function` with its calls in one.
+
+    Raises:
+        ArgumentError: No function; or a generator or async function, whose calls do nothing yet.
+
+    >>> x = zyx.ones(2, requires_grad=True)
+    >>> with zyx.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
     return GradBlock(False) if function is None else GradBlock(False)(function)
 
 
@@ -94,12 +107,29 @@ def enable_grad(function: Callable[P, R]) -> Callable[P, R]: ...
 
 
 def enable_grad(function: Callable[P, R] | None = None) -> GradBlock | Callable[P, R]:
-    """Return a block in which results have a history again, inside of one of `no_grad`; or `function` with such."""
+    """Return a block in which results have a history again, inside of one of `no_grad`; or `function` with such.
+
+    Raises:
+        ArgumentError: No function; or a generator or async function, whose calls do nothing yet.
+
+    >>> x = zyx.ones(2, requires_grad=True)
+    >>> with zyx.no_grad(), zyx.enable_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    True
+    """
     return GradBlock(True) if function is None else GradBlock(True)(function)
 
 
 def inference_mode(mode: bool = True) -> GradBlock:
-    """Return what `no_grad` does, or with False `enable_grad`; its results may be used later, unlike PyTorch's."""
+    """Return what `no_grad` does, or with False `enable_grad`; its results may be used later, unlike PyTorch's.
+
+    >>> x = zyx.ones(2, requires_grad=True)
+    >>> with zyx.inference_mode():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
     return GradBlock(not mode)
 
 
@@ -108,6 +138,12 @@ def set_grad_enabled(mode: bool) -> UndoSwitch:
 
     As a statement this holds in all threads; ``with set_grad_enabled(False): ...`` holds for the block, in this thread
     or task alone.
+
+    >>> x = zyx.ones(2, requires_grad=True)
+    >>> with zyx.set_grad_enabled(False):
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
     """
     if not mode and is_grad_enabled():
         runtime = current()

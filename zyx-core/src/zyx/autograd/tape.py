@@ -57,6 +57,15 @@ class Tape:
     Attributes:
         is_recording: Whether the block is being run.
         recorded: What tensors that were made in the block stood for then.
+
+    Raises:
+        GradientError: When a gradient is asked for: the target was not made in the block.
+
+    >>> x = zyx.Tensor([2.0, 3.0])
+    >>> with zyx.Tape() as tape:
+    ...     loss = (x * x).sum()
+    >>> tape.gradient(loss, x).tolist()
+    [4.0, 6.0]
     """
 
     def __init__(self) -> None:

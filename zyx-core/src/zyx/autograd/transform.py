@@ -35,6 +35,9 @@ def grad(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: boo
 
     Raises:
         GradientError: When called: no such argument; `f` does not return a tensor; or as `Tape.gradient`.
+
+    >>> zyx.grad(lambda x: (x * x).sum())(zyx.Tensor([1.0, 2.0])).tolist()
+    [2.0, 4.0]
     """
     with_value = value_and_grad(f, argnums, has_aux)
 
@@ -58,6 +61,10 @@ def value_and_grad(
 
     Raises:
         GradientError: When called, as for `grad`.
+
+    >>> value, slope = zyx.value_and_grad(lambda x: x**2)(zyx.Tensor(3.0))
+    >>> value.item(), slope.item()
+    (9.0, 6.0)
     """
     numbers = as_integers(argnums, "argnums")
 

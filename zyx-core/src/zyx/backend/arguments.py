@@ -9,6 +9,7 @@ import numpy as np
 
 from zyx.backend.caching_pool import CachedBuffer
 from zyx.backend.pool import PoolBuffer
+from zyx.dtype import DType  # noqa: TC001  # msgspec looks for it
 from zyx.errors import LaunchError
 from zyx.ir.kernel import Define
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from zyx.backend.device import Argument
     from zyx.backend.pool import MemoryPool
-    from zyx.dtype import DType
     from zyx.ir.kernel import Kernel
 
 

@@ -42,6 +42,11 @@ class MemoryCache:
                 self._values.move_to_end(key)
             return value
 
+    def items(self) -> list[tuple[str, bytes]]:
+        """Return keys with their values."""
+        with self._lock:
+            return list(self._values.items())
+
     def remove(self, key: str) -> None:
         """Forget the value of `key`, if there is one."""
         with self._lock:

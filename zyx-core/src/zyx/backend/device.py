@@ -25,6 +25,9 @@ class Program:
     Attributes:
         name: The kernel's name.
         source: What the backend's compiler was given, for people; empty if there is no such thing.
+
+    >>> zyx.backend.Program("add").name
+    'add'
     """
 
     __slots__ = ("name", "source")
@@ -43,10 +46,12 @@ class Device(ABC):
         compiles_at_once: In how many threads `compile` may run at the same time, beside one that uses the device.
         takes_fronts: Whether a launch may give less of an array than it has, where `zyx.ir.kernel.Define` says so; what
             `zyx.backend.arguments.parameters_of` returns does.
+        takes_loop_ends: Whether the loops of kernels may have ends, as `zyx.ir.kernel.Loop` says.
     """
 
     compiles_at_once: int = 1
     takes_fronts: bool = False
+    takes_loop_ends: bool = False
 
     def __init__(self, name: str, pool: MemoryPool) -> None:
         self.name = name
@@ -101,14 +106,22 @@ class Device(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An argument that is filled in when a captured sequence is launched: number `number` of its arguments."""
+    """An argument that is filled in when a captured sequence is launched: number `number` of its arguments.
+
+    >>> zyx.backend.Slot(2).number
+    2
+    """
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch of a sequence to capture."""
+    """One launch of a sequence to capture.
+
+    >>> zyx.backend.Launch(zyx.backend.Program("add"), (zyx.backend.Slot(0), 2.0)).args
+    (Slot(number=0), 2.0)
+    """
 
     program: Program
     args: tuple[PoolBuffer | Scalar | Slot, ...]

@@ -146,6 +146,25 @@ class DiskCache:
             except (sqlite3.Error, OSError) as error:
                 self._survives(error)
 
+    def items(self) -> list[tuple[str, bytes]]:
+        """Return all entries that are genuine, by key; their use is not noted."""
+        found = dict(self._memory.items())
+        with self._lock:
+            for _ in range(2):
+                try:
+                    connection = self._open()
+                    rows = [] if connection is None else connection.execute("SELECT key, value, seal FROM entries")
+                    found = {
+                        key: value
+                        for key, value, seal in rows
+                        if isinstance(value, bytes) and isinstance(seal, bytes) and self._is_genuine(key, value, seal)
+                    } | found
+                    break
+                except (sqlite3.Error, OSError) as error:
+                    if not self._survives(error):
+                        break
+        return sorted(found.items())
+
     def statistics(self) -> CacheStatistics:
         """Return what the file holds."""
         with self._lock:

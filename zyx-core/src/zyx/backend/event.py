@@ -16,6 +16,12 @@ class Event:
     An event has one owner and is used once: passing it in a list of events to wait for gives it away, and so do
     `MemoryPool.sync_events` and `release_events`. One that is `complete_when_made`, or has a `queue` with later work in
     it, may be dropped instead. The base class stands for work that is complete already.
+
+    Raises:
+        InvalidEventError: When it is used: it was used before.
+
+    >>> zyx.backend.Event().complete_when_made
+    True
     """
 
     __slots__ = ("_used",)  # set once it is used: events need no constructor, which would take longer than all the rest
@@ -53,6 +59,13 @@ class Event:
 
 
 def take_all(events: Iterable[Event]) -> None:
-    """Mark all of `events` as used."""
+    """Mark all of `events` as used.
+
+    Raises:
+        InvalidEventError: One was used before.
+
+    >>> events = [zyx.backend.Event(), zyx.backend.Event()]
+    >>> zyx.backend.take_all(events)
+    """
     for event in events:
         event.take()

@@ -31,6 +31,9 @@ class Capability:
         binary: Operations with a native form.
         atomic: Reductions with an indivisible form on global memory.
         lanes: Lane counts above 1 that loads, stores and arithmetic may have.
+
+    >>> zyx.backend.Capability(lanes=(4,)).computes
+    False
     """
 
     unary: frozenset[UnaryOp] = frozenset()
@@ -47,7 +50,15 @@ class Capability:
 def full_capability(
     dtype: DType, lanes: tuple[int, ...] = (), atomic: frozenset[ReduceOp] = frozenset(), *, transcendental: bool = True
 ) -> Capability:
-    """Return every operation of `dtype`, with or without the transcendental functions and powers."""
+    """Return every operation of `dtype`, with or without the transcendental functions and powers.
+
+    Raises:
+        DTypeError: There is no such dtype.
+
+    >>> zyx.backend.full_capability(zyx.float32, lanes=(4,)).lanes
+    (4,)
+    """
+    dtype = dtypes.as_dtype(dtype)
     unary, binary = ops.unary_ops(dtype), ops.binary_ops(dtype)
     if not transcendental:
         unary, binary = unary - ops.TRANSCENDENTAL, binary - {ops.BinaryOp.POW}
@@ -86,10 +97,15 @@ class DeviceInfo:
         has_shuffle: Whether `Shuffle` is cheap.
         has_fma: Whether `Mad` rounds once.
         has_streaming: Whether streaming stores exist.
+        has_byte_products: Whether products of bytes without a sign and bytes with one, added in pairs as int16, are one
+            instruction: a `Shuffle` of the even lanes of a product plus one of its odd lanes.
         meets_in_branches: Whether barriers in branches that whole groups take cost no more than others. Where not,
             nests that run side by side, each in a branch, are scheduled without barriers.
         wmma: Dimensions and dtype of each `Wmma` there is.
         rates: What was measured of it, if anything was (`zyx calibrate`); no backend fills it in.
+
+    >>> zyx.backend.DeviceInfo("a toy", "0.1.0", {}).can_store(zyx.float32)
+    False
     """
 
     model: str
@@ -114,6 +130,7 @@ class DeviceInfo:
     has_shuffle: bool = False
     has_fma: bool = True
     has_streaming: bool = False
+    has_byte_products: bool = False
     meets_in_branches: bool = True
     wmma: tuple[tuple[tuple[int, int, int], DType], ...] = field(default=())
     rates: Rates | None = None

@@ -1,9 +1,9 @@
 """Library kernels: what a vendor's library computes in one call, offered as a candidate beside generated kernels.
 
-A backend says which family of problems a library kernel serves. Core finds products of matrices (`Gemm`) in the graph,
-asks for a program of each, and times it against its own if ``autotune.enabled`` says so; where nothing is timed, the
-backend says which of the two is taken. Core looks for no `Convolution` and no `Attention` yet: they are what it will
-offer, and a kernel that serves them is never asked for.
+A backend says which family of problems a library kernel serves. Core finds products of matrices (`Gemm`) and
+convolutions in what a kernel computes, and attention where it would take a hand-written kernel for it, and asks for a
+program of each. Where schedules are searched by measuring (`zyx.tune`), it is timed beside the kernel of ours, and its
+results are compared; where nothing was measured, the backend says which of the two is taken.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class LibraryKernel:
             release it when nothing launches it any more. Raises `UnsupportedError` for what the library cannot do.
             Called when a plan is made, so it may be slow, and once for a problem as long as its program is kept: it
             need not remember anything, and must not return a program that was released.
-        unmeasured: Whether it is taken where nothing is measured, that is, unless ``autotune.enabled``: True for a
+        unmeasured: Whether it is taken where nothing was measured: True for a
             library that is about as fast as generated kernels at its worst, and many times as fast at its best.
     """
 

@@ -20,6 +20,11 @@ class PoolBuffer:
         pool: The pool it was allocated from.
         nbytes: Size in bytes.
         freed: Whether it was given back.
+
+    >>> from zyx.builtin.host import HostPool
+    >>> buffer, ready = HostPool("toy memory", capacity_bytes=64).allocate(16)
+    >>> isinstance(buffer, zyx.backend.PoolBuffer), buffer.nbytes
+    (True, 16)
     """
 
     __slots__ = ("freed", "nbytes", "pool")

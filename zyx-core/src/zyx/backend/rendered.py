@@ -12,13 +12,12 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from zyx.backend.arguments import parameters_of
+from zyx.backend.arguments import Parameter, parameters_of
 from zyx.dtype import DType
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from zyx.backend.arguments import Parameter
     from zyx.backend.device import Program
     from zyx.ir.kernel import Kernel
 
@@ -27,7 +26,18 @@ RenderedT = TypeVar("RenderedT")
 
 @runtime_checkable
 class SupportsRendering(Protocol[RenderedT]):
-    """A device whose `compile` is `build` of what `render` returns: plain values, which can be pickled."""
+    """A device whose `compile` is `build` of what `render` returns: a record of plain values.
+
+    It is kept as MessagePack: fields are bools, ints of 64 bits, floats, strings, bytes, `DType`, None, enums, tuples
+    and lists of these, dicts, and such records.
+    """
+
+    @property
+    def rendered_type(self) -> type[RenderedT]:
+        """The class of what `render` returns: a dataclass or `msgspec.Struct`.
+
+        Its annotations are looked up where it is defined, so what they name is imported there at run time, too.
+        """
 
     @property
     def dialect(self) -> object:

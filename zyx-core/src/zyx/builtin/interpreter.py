@@ -72,6 +72,7 @@ class InterpreterDevice(Device):
     """
 
     takes_fronts = True
+    takes_loop_ends = True
 
     def __init__(self, name: str, pool: MemoryPool) -> None:
         super().__init__(name, pool)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from zyx.autotune.store import NAME as SCHEDULES
 from zyx.backend.cache_files import cache_files, empty
 from zyx.errors import SettingsError
 from zyx.plugins.describe import columns, size
@@ -97,7 +98,12 @@ def _list(caches: Sequence[CacheFile], directory: Path, settings: Settings, cons
 def row(cache: CacheFile) -> tuple[str, ...]:
     """Return what the list says of a cache."""
     content = f"compiled programs of {package_of(cache.name)}" if cache.name in KNOWN else "of a backend of that name"
-    content = {RATES: "rates of devices (zyx calibrate)", KERNELS: "kernels as text"}.get(cache.name, content)
+    ours = {
+        RATES: "rates of devices (zyx calibrate)",
+        KERNELS: "kernels as text",
+        SCHEDULES: "schedules that were measured (zyx tune)",
+    }
+    content = ours.get(cache.name, content)
     if cache.fault:
         return (cache.name, content, "?", size(cache.file_bytes), f"cannot be read: {cache.fault}")
     return (cache.name, content, str(cache.entries), size(cache.file_bytes), used(cache))

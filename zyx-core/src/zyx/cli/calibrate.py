@@ -4,7 +4,7 @@ zyx calibrate                     the device that is used where none is named
 zyx calibrate --device cuda:0     that one; give it again for several
 zyx calibrate --forget            remove what was kept, of all devices
 
-Schedules are estimated by these rates from then on (``zyx explain``), and ``zyx devices`` lists them. They are kept in
+Schedules are estimated by these rates from then on (``zyx profile``), and ``zyx devices`` lists them. They are kept in
 the cache folder, for the model of a device, its driver and the versions of its backend; where the cache is switched off
 (``ZYX_CACHE``), or ``ZYX_CACHE_CALIBRATION`` is false, rates are what backends assume.
 """
@@ -12,22 +12,25 @@ the cache folder, for the model of a device, its driver and the versions of its 
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from zyx.autotune.calibrate import measure_rates
 from zyx.errors import SettingsError, UnsupportedError
 from zyx.plugins.describe import columns, rate
 from zyx.plugins.measured import NAME, keep_rates
+from zyx.runtime.profile import duration
 from zyx.runtime.runtime import Runtime
 from zyx.settings.paths import cache_directory
-from zyx.tune.calibrate import measure_rates
-from zyx.tune.profile import duration
 
 if TYPE_CHECKING:
     import argparse
 
     from rich.console import Console
 
+    from zyx.backend import Device
     from zyx.backend.rates import Rates
+    from zyx.runtime.bars import Bar
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +60,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             device = runtime.device(name)
             started = time.perf_counter()
             try:
-                rates = measure_rates(device)
+                rates = _measured(runtime, device)
             except UnsupportedError as error:
                 console.print(f"{device.name}: not measured: {error}")
                 status = 1
@@ -71,6 +74,18 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         return status
     finally:
         runtime.close()
+
+
+def _measured(runtime: Runtime, device: Device) -> Rates:
+    with ExitStack() as stack:
+        bar: Bar | None = None
+
+        def told(name: str, total: int) -> None:
+            nonlocal bar
+            bar = bar or stack.enter_context(runtime.trace.bar(f"measuring {device.name}", total, after_s=0.0))
+            bar.advance(said=name)
+
+        return measure_rates(device, told)
 
 
 def rows(rates: Rates) -> list[tuple[str, str]]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from zyx.errors import NoDeviceError
 from zyx.plugins.choose import SlowDeviceWarning, choose_device
-from zyx.plugins.describe import columns, explanation, rate, size
+from zyx.plugins.describe import columns, device_rows, explanation
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import open_backends
-from zyx.plugins.words import text_of
 from zyx.settings.load import load_settings
 
 if TYPE_CHECKING:
@@ -39,18 +37,6 @@ def run(_: argparse.Namespace, console: Console) -> int:
         return status
     finally:
         opened.close()
-
-
-def device_rows(opened: OpenedBackends) -> list[tuple[str, ...]]:
-    """Return a heading and a row for each device."""
-    rows: list[tuple[str, ...]] = [("DEVICE", "MODEL", "COMPUTE", "BANDWIDTH", "FREE", "DRIVER")]
-    for device in opened.devices.values():
-        info = opened.infos[device.name]
-        compute, bandwidth = rate(info.flops_per_s, "FLOP/s"), rate(info.bytes_per_s, "B/s")
-        driver = shorten(info.driver, 60, placeholder=" ...")
-        free = text_of(device.memory_pool, lambda pool: size(pool.free_bytes))
-        rows.append((device.name, info.model, compute, bandwidth, free, driver))
-    return rows
 
 
 def backend_rows(opened: OpenedBackends) -> list[tuple[str, ...]]:

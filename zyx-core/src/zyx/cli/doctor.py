@@ -5,40 +5,37 @@ from __future__ import annotations
 import platform
 import sys
 import tempfile
-import time
-import warnings
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-import msgspec
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final
 
 from zyx.backend.cache_folder import fault_of_cache
-from zyx.cli.devices import default_line
-from zyx.errors import SettingsError
-from zyx.plugins.choose import NEVER_GUESSED, SlowDeviceWarning
-from zyx.plugins.describe import explanation
+from zyx.cli.alone import attempt
+from zyx.cli.bug_report import bug_report
+from zyx.errors import InvalidArgumentError, SettingsError
+from zyx.plugins.describe import rate
+from zyx.plugins.drivers import advice_for_driver
+from zyx.plugins.drivers import system as own_system
 from zyx.plugins.manager import PluginManager
-from zyx.plugins.opening import open_backends
 from zyx.plugins.state import BackendState
-from zyx.plugins.verdict import advice_for
-from zyx.plugins.words import one_line, text_of
-from zyx.runtime.runtime import Runtime, use
+from zyx.plugins.words import one_line
+from zyx.runtime.profile import duration
 from zyx.settings import variables
 from zyx.settings.load import load_settings
 from zyx.settings.paths import cache_directory
 from zyx.settings.record import Settings
-from zyx.tensor.tensor import Tensor
 from zyx.version import __version__
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rich.console import Console
 
+#: Seconds that a process may take which opens backends or tries a device: room for three plugins that each use up what
+#: `devices.timeout_s` gives them by default.
+LIMIT_S: Final = 60.0
 _DEPENDENCIES: Final = ("numpy", "pluggy", "msgspec", "ml_dtypes", "platformdirs", "safetensors", "rich")
 _WRONG: Final = {BackendState.IMPORT_FAILED, BackendState.INVALID, BackendState.WRONG_API_VERSION, BackendState.FAILED}
 
@@ -52,31 +49,56 @@ class Finding:
         subject: What was looked at.
         text: What was found.
         advice: What to do; what is not fine has some.
+        detail: What is added where authors read it, and is too long for others.
     """
 
     fine: bool
     subject: str
     text: str
     advice: str = ""
+    detail: str = ""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments: there are none."""
+    """Declare the arguments."""
+    parser.add_argument("--report", action="store_true", help="print one block to paste into a report of a fault")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=LIMIT_S,
+        metavar="S",
+        help=f"how long opening the backends, and trying each device, may take; {LIMIT_S:g} if not given",
+    )
 
 
-def run(_: argparse.Namespace, console: Console) -> int:
+def run(arguments: argparse.Namespace, console: Console) -> int:
     """Print all findings and the first thing to do; 1 if there is one."""
-    findings = list(examine())
-    for finding in findings:
-        mark, style = ("ok   ", "") if finding.fine else ("WRONG", "red")
-        console.print(f"{mark}  {one_line(finding.subject)}: {one_line(finding.text)}", style=style)
+    if not arguments.seconds > 0:
+        raise InvalidArgumentError(f"--seconds {arguments.seconds:g}: it is more than 0")
+    findings: list[Finding] = []
+    for finding in examine(arguments.seconds):
+        findings.append(finding)
+        if not arguments.report:
+            console.print(_line(finding), style="" if finding.fine else "red")
     wrong = [finding for finding in findings if not finding.fine]
-    console.print(f"\nnext step: {one_line(wrong[0].advice)}" if wrong else "\nnothing to do")
+    if arguments.report:
+        console.print(bug_report("; ".join(filter(None, (_line(each), each.detail))) for each in findings))
+    else:
+        console.print(f"\nnext step: {one_line(wrong[0].advice)}" if wrong else "\nnothing to do")
     return 1 if wrong else 0
 
 
-def examine() -> Iterator[Finding]:
-    """Look at everything, the causes before what they cause."""
+def _line(finding: Finding) -> str:
+    mark = "ok   " if finding.fine else "WRONG"
+    return f"{mark}  {one_line(finding.subject)}: {one_line(finding.text)}"
+
+
+def examine(limit_s: float = LIMIT_S) -> Iterator[Finding]:
+    """Look at everything, the causes before what they cause.
+
+    Args:
+        limit_s: How long each process may take that opens backends or tries a device.
+    """
     yield Finding(True, "python", f"{platform.python_version()} ({sys.executable}) on {platform.platform()}")
     yield Finding(True, "zyx-core", f"{__version__} ({Path(__file__).parents[1]})")
     yield from _dependencies()
@@ -92,9 +114,7 @@ def examine() -> Iterator[Finding]:
         settings = Settings()
         manager = PluginManager(settings)
     yield _cache(settings)
-    names: list[str] = []
-    yield from _backends(manager, names)
-    yield from _results(settings, names)
+    yield from _backends(manager, limit_s)
 
 
 def _dependencies() -> Iterator[Finding]:
@@ -151,59 +171,77 @@ def _cache(settings: Settings) -> Finding:
         )
 
 
-def _backends(manager: PluginManager, names: list[str]) -> Iterator[Finding]:
-    """Open every backend, and append the names of the devices to `names`."""
-    for damaged in manager.damaged_packages:
-        yield Finding(False, "package", f"its metadata cannot be read: {damaged}", "install that package again")
-    try:
-        opened = open_backends(manager)
-    except SettingsError as error:
-        yield Finding(False, "configuration", str(error), "correct the configuration")
+def _backends(manager: PluginManager, limit_s: float) -> Iterator[Finding]:
+    """Open every backend, and try each of its devices, in processes of their own."""
+    lost: dict[str, str] = {}
+    outcome = attempt(["open"], limit_s)
+    if not outcome.lines:
+        # One of them takes the process with it: which one is seen where each is opened alone.
+        names = [name for name, backend in manager.load().items() if backend.report.state is BackendState.INSTALLED]
+        for name in names:
+            alone = attempt(["open", "--only", name], limit_s)
+            if not alone.lines:
+                lost[name] = alone.end
+        outcome = attempt(["open", *(each for name in lost for each in ("--without", name))], limit_s)
+    if not outcome.lines:
+        yield Finding(False, "backends", f"opening them {outcome.end}", "pip uninstall the backends, one by one")
         return
-    try:
-        status, line = default_line(opened)  # which may find faults
-        for report in opened.reports:
-            fine = report.state not in _WRONG
-            text = f"{report.state.value}. {explanation(report)}"
-            advice = report.advice or advice_for(report.package)
-            yield Finding(fine, f"backend {report.name}", text, advice)
-            for note in report.notes:
-                yield Finding(True, f"backend {report.name}", note)
-            for fault in report.faults:
-                yield Finding(False, f"backend {report.name}", fault, advice_for(report.package))
-        names.extend(name for name in opened.devices if opened.backend_of(opened.devices[name]) != NEVER_GUESSED)
-        yield Finding(status == 0, "device", line, "pip install zyx-backend-c")
-    finally:
-        opened.close()
+    found = outcome.lines[-1]
+    if "fault" in found:
+        yield Finding(False, "configuration", found["fault"], "correct the configuration")
+        return
+    for damaged in found["damaged"]:
+        yield Finding(False, "package", f"its metadata cannot be read: {damaged}", "install that package again")
+    for report in found["reports"]:
+        yield from _backend(report, lost.get(report["name"]))
+    yield Finding(found["status"] == 0, "device", found["default"], "pip install zyx-backend-c")
+    for device in found["devices"]:
+        yield Finding(True, f"device {device['name']}", device["model"], detail=f"driver: {device['driver'] or 'none'}")
+        if device["is_tried"]:
+            yield _result(device["name"], limit_s)
 
 
-def _results(settings: Settings, names: list[str]) -> Iterator[Finding]:
-    """Compile and run a kernel on every device, and check what it gives; the cache is left out of it."""
-    random = np.random.default_rng(0)
-    x, y = (random.standard_normal(shape).astype(np.float32) for shape in ((37, 64), (64, 51)))
-    wanted = np.maximum(x @ y, 0)
-    runtime = Runtime(msgspec.structs.replace(settings, cache=msgspec.structs.replace(settings.cache, enabled=False)))
-    try:
-        with warnings.catch_warnings(), use(runtime):
-            warnings.simplefilter("ignore", SlowDeviceWarning)
-            for name in names:
-                subject = f"results of {name}"
-                started = time.perf_counter()
-                try:
-                    found = (Tensor(x, device=name) @ Tensor(y, device=name)).relu().numpy()
-                except KeyboardInterrupt:
-                    raise
-                except BaseException as error:  # noqa: BLE001  # the border to backends and their drivers
-                    text = f"{type(error).__name__}: {text_of(error)}"
-                    yield Finding(False, subject, text, f"see what {name} does with ZYX_DEVICE={name} ZYX_DEBUG=all")
-                    continue
-                took_ms = (time.perf_counter() - started) * 1e3
-                wrong = int((~np.isclose(found, wanted, rtol=1e-4, atol=1e-4)).sum())
-                text = (
-                    f"{wrong} of {wanted.size} numbers are wrong"
-                    if wrong
-                    else f"right, compiled and run in {took_ms:.0f} ms"
-                )
-                yield Finding(not wrong, subject, text, f"switch {name} off, and tell its authors")
-    finally:
-        runtime.close()
+def _backend(report: Mapping[str, Any], lost: str | None) -> Iterator[Finding]:
+    """Say what became of a backend, and what brings the driver that it lacks.
+
+    Args:
+        report: About it, as `zyx.cli.trial` tells.
+        lost: How a process ended that opened it; None if none did.
+    """
+    name = report["name"]
+    subject = f"backend {name}"
+    if lost is not None:
+        switch = variables.of_section(name, "enabled")
+        advice = f"update its driver, or set {switch}=0 to do without it"
+        yield Finding(False, subject, f"opening it, in a process of its own, {lost}", advice)
+        return
+    state = BackendState[report["state"]]
+    yield Finding(state not in _WRONG, subject, report["text"], report["advice"])
+    if state is BackendState.NO_DRIVER:
+        for system, advice in advice_for_driver(name, own_system()):
+            yield Finding(True, subject, f"what brings its driver on {system}: {advice}")
+    for note in report["notes"]:
+        yield Finding(True, subject, note)
+    for fault in report["faults"]:
+        yield Finding(False, subject, fault, report["advice_for_faults"])
+
+
+def _result(name: str, limit_s: float) -> Finding:
+    """Copy, compile and run on a device, and say whether what it gives is right, and what it took."""
+    subject = f"results of {name}"
+    outcome = attempt(["device", name], limit_s)
+    told: dict[str, Any] = {}
+    for line in outcome.lines:
+        told |= line
+    advice = f"switch {name} off, and tell its authors"
+    if "error" in told:
+        return Finding(False, subject, f"{told['error']} ({told['begins']})", advice)
+    if "again_s" not in told:
+        return Finding(False, subject, f"{told.get('begins', 'starting')} {outcome.end}", advice)
+    if not outcome.is_clean:
+        return Finding(False, subject, f"right, but then closing the device {outcome.end}", advice)
+    there_and_back = rate(2 * told["copied_bytes"] / told["copy_s"], "B/s")
+    first, again = duration(told["first_s"]), duration(told["again_s"])
+    return Finding(
+        True, subject, f"right; compiled and run in {first}, again in {again}, copied both ways at {there_and_back}"
+    )

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 #: What each command is for; it lives in the module ``zyx.cli.<name>`` (an underscore for a hyphen), imported when it is
 #: run or asked for help.
 COMMANDS: Final = {
+    "bench": "time ten programs, beside other libraries that are installed",
     "cache": "list or clear what is kept on disk",
     "calibrate": "measure how fast devices are, for estimates of what schedules take",
     "demo": "train a small network on handwritten digits",
     "devices": "list the devices, and why other backends have none",
     "doctor": "check the installation, and say what to do next",
-    "explain": "run a program, and say what each of its kernels took and what bounds it",
     "inspect": "list the tensors in a file and what is said about them, without reading values",
     "new-backend": "write a package for a backend of your own, which works as it was written",
+    "profile": "run a program, and say what each of its kernels took and what bounds it; or write that as a trace",
+    "tune": "run a program, search faster schedules for its kernels, and keep what is found",
+    "view": "run a program, and show its kernels, plans, time and memory on a page for a browser",
     "run": "compute a network of an ONNX file, or say how long it takes",
 }
 

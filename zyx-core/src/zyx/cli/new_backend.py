@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: The files, as text with ``@name@`` and the like in it. The suffix keeps them from being taken for source.
 _FILES: Final = Path(__file__).parent / "new_backend_files"
 _SUFFIX: Final = ".txt"
+#: Files and folders whose names begin with a dot where they are written.
+_HIDDEN: Final = ("gitignore", "github")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +45,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     console.print(f"    cd {folder}")
     console.print("    pip install -e '.[testing]'")
     console.print(f"    pytest --pyargs zyx.testing --zyx-device {name}\n")
-    console.print("README.md says how to go on.")
+    console.print("The tests take some minutes as long as Python runs the kernels. README.md says how to go on.")
     return 0
 
 
@@ -103,8 +105,8 @@ def rendered(name: str) -> Iterator[tuple[Path, str]]:
         place = place.with_name(place.name.removesuffix(_SUFFIX))
         if place.parts[0] == "package":
             place = Path("src", f"zyx_backend_{name}", *place.parts[1:])
-        elif place.name == "gitignore":
-            place = place.with_name(".gitignore")
+        elif place.parts[0] in _HIDDEN:
+            place = Path(f".{place}")
         text = file.read_text(encoding="utf-8")
         yield place, re.sub(r"@(\w+)@", lambda match: values[match[1]], text)
 

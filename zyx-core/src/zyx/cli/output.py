@@ -13,10 +13,24 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
+from zyx.errors import ArgumentError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _OUTPUT: Final = 1  # the number of the descriptor that everybody writes output to
+
+
+def write_file(name: str, text: str) -> None:
+    """Write a file that the user has named.
+
+    Raises:
+        ArgumentError: It cannot be written.
+    """
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(f"{name} cannot be written: {error.strerror}") from error
 
 
 @contextmanager

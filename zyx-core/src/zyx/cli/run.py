@@ -19,8 +19,8 @@ import numpy as np
 
 from zyx.errors import ArgumentError, FormatError, InvalidArgumentError
 from zyx.plugins.describe import columns
+from zyx.runtime.profile import duration
 from zyx.tensor.devices import synchronize
-from zyx.tune.profile import duration
 
 if TYPE_CHECKING:
     import argparse

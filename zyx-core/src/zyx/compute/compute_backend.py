@@ -1,4 +1,4 @@
-"""The flat, BLAS-like interface: memory by handles, and calls that compute in it. See docs/compute.md.
+"""The flat, BLAS-like interface: memory by handles, and calls that compute in it. See docs/reference/compute.md.
 
     with ComputeBackend("c") as backend:
         a, b, c = (backend.alloc(n * n * 4) for _ in range(3))
@@ -89,6 +89,16 @@ class ComputeBackend(Session):
 
     Args:
         device: As in `zyx.device`, but not a group; the default device for None. It is opened by `init`.
+
+    Raises:
+        NoDeviceError: When it is opened: there is no such device.
+
+    >>> with zyx.compute.ComputeBackend("interpreter") as backend:
+    ...     memory, read = backend.alloc(8), bytearray(8)
+    ...     backend.copy_htod(memory, b"12345678")
+    ...     backend.copy_dtoh(read, memory)
+    >>> bytes(read)
+    b'12345678'
     """
 
     def __init__(self, device: str | None = None) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.compute.names import BinaryOp, ReduceOp, Transpose, UnaryOp
-from zyx.functions import activations, arithmetic, complex_numbers, elementwise, reduction
+from zyx.functions import activations, arithmetic, complex_numbers, elementwise, reduction, transcendental
 from zyx.functions.linalg import matmul
 from zyx.functions.operands import wrap
 from zyx.functions.term import Term
@@ -31,10 +31,10 @@ OF_COMPLEX: Final = frozenset(
 _UNARY: Final[dict[UnaryOp, Callable[[Tensor], Tensor]]] = {
     UnaryOp.RELU: activations.relu,
     UnaryOp.SIGMOID: activations.sigmoid,
-    UnaryOp.TANH: elementwise.tanh,
-    UnaryOp.EXP: elementwise.exp,
-    UnaryOp.LOG: elementwise.log,
-    UnaryOp.SQRT: elementwise.sqrt,
+    UnaryOp.TANH: transcendental.tanh,
+    UnaryOp.EXP: transcendental.exp,
+    UnaryOp.LOG: transcendental.log,
+    UnaryOp.SQRT: transcendental.sqrt,
     UnaryOp.ABS: elementwise.abs,
     UnaryOp.NEG: elementwise.negative,
 }

@@ -15,6 +15,9 @@ class Region(NamedTuple):
     Attributes:
         handle: The handle.
         offset: Bytes in front; a whole number of elements.
+
+    >>> zyx.compute.Region(1, offset=8).offset
+    8
     """
 
     handle: Handle
@@ -25,7 +28,11 @@ Place: TypeAlias = Handle | Region
 
 
 class Transpose(Enum):
-    """How a product reads a matrix; the values are BLAS's letters. Of real numbers CONJ_TRANS is TRANS."""
+    """How a product reads a matrix; the values are BLAS's letters. Of real numbers CONJ_TRANS is TRANS.
+
+    >>> zyx.compute.Transpose("t").name
+    'TRANS'
+    """
 
     NO_TRANS = "n"
     TRANS = "t"
@@ -33,7 +40,11 @@ class Transpose(Enum):
 
 
 class UnaryOp(Enum):
-    """Functions of one element."""
+    """Functions of one element.
+
+    >>> zyx.compute.UnaryOp("relu").name
+    'RELU'
+    """
 
     RELU = "relu"
     SIGMOID = "sigmoid"
@@ -46,7 +57,11 @@ class UnaryOp(Enum):
 
 
 class BinaryOp(Enum):
-    """Functions of two elements; MAX and MIN of a NaN are NaN."""
+    """Functions of two elements; MAX and MIN of a NaN are NaN.
+
+    >>> zyx.compute.BinaryOp("add").name
+    'ADD'
+    """
 
     ADD = "add"
     SUB = "sub"
@@ -58,7 +73,11 @@ class BinaryOp(Enum):
 
 
 class ReduceOp(Enum):
-    """What an axis is reduced to; a NaN along it is the result."""
+    """What an axis is reduced to; a NaN along it is the result.
+
+    >>> zyx.compute.ReduceOp("sum").name
+    'SUM'
+    """
 
     SUM = "sum"
     MAX = "max"

@@ -22,6 +22,10 @@ def collate(samples: Sequence[Any]) -> Any:  # noqa: ANN401  # whatever samples 
     Raises:
         ShapeError: Shapes, keys or lengths that differ from sample to sample; the text has where.
         DTypeError: Something else.
+
+    >>> batch = zyx.data.collate([{"x": 1.0, "y": 0}, {"x": 2.0, "y": 1}])
+    >>> batch["x"].tolist(), batch["y"].tolist()
+    ([1.0, 2.0], [0, 1])
     """
     return _collated(list(samples), "sample")
 

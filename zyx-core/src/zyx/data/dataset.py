@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 
 
 class Dataset(ABC):
-    """Samples by number. To derive from it is a matter of taste: what a loader needs are these two methods."""
+    """Samples by number. To derive from it is a matter of taste: what a loader needs are these two methods.
+
+    >>> class Squares(zyx.data.Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...     def __getitem__(self, index):
+    ...         return index * index
+    >>> [x.tolist() for x in zyx.data.DataLoader(Squares(), batch_size=2)]
+    [[0, 1], [4, 9]]
+    """
 
     @abstractmethod
     def __len__(self) -> int:
@@ -44,7 +53,16 @@ class SupportsBatches(Protocol):
 
 
 class TensorDataset(Dataset):
-    """Rows of tensors or arrays with first axes of the same size: sample i is the tuple of the rows i."""
+    """Rows of tensors or arrays with first axes of the same size: sample i is the tuple of the rows i.
+
+    Raises:
+        ArgumentError: No tensors.
+        ShapeError: First axes of different sizes.
+
+    >>> pairs = zyx.data.TensorDataset(zyx.arange(4), zyx.arange(4) * 10)
+    >>> len(pairs)
+    4
+    """
 
     def __init__(self, *tensors: Any) -> None:  # noqa: ANN401  # tensors or arrays
         """Take the tensors.
@@ -76,7 +94,15 @@ class TensorDataset(Dataset):
 
 
 class Subset(Dataset):
-    """Samples `indices` of another data set."""
+    """Samples `indices` of another data set.
+
+    Raises:
+        IntegerError: Indices that are no integers.
+        IndexRangeError: When a sample is taken: there is none of that number.
+
+    >>> len(zyx.data.Subset(zyx.data.TensorDataset(zyx.arange(10)), [1, 2]))
+    2
+    """
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:  # noqa: ANN401  # anything with the two methods
         self.dataset, self.indices = dataset, [as_index(index, "indices") for index in indices]
@@ -89,7 +115,15 @@ class Subset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """Data sets one after the other."""
+    """Data sets one after the other.
+
+    Raises:
+        ArgumentError: No data sets.
+
+    >>> pairs = zyx.data.TensorDataset(zyx.arange(3))
+    >>> len(zyx.data.ConcatDataset([pairs, pairs]))
+    6
+    """
 
     def __init__(self, datasets: Sequence[Any]) -> None:
         """Take the data sets.
@@ -125,6 +159,10 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
 
     Raises:
         ShapeError: Lengths that do not sum up.
+
+    >>> a, b = zyx.data.random_split(zyx.data.TensorDataset(zyx.arange(10)), [8, 2])
+    >>> len(a), len(b)
+    (8, 2)
     """
     count = len(dataset)
     sizes = list(lengths)

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Sized
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from zyx.data.collate import collate
 from zyx.data.dataset import SupportsBatches
-from zyx.data.progress import shown
 from zyx.errors import ArgumentError, DataError, ShapeError
 from zyx.integers import as_index
+from zyx.runtime.runtime import current
 from zyx.tensor.generator import Generator
 from zyx.tensor.random import randperm
 
@@ -38,6 +39,14 @@ class DataLoader:
         dataset: The data set.
         batch_size: Samples in a batch; None gives samples as they are.
         drop_last: Whether a last batch of fewer samples is left out.
+
+    Raises:
+        ShapeError: A `batch_size` below 1, or another number out of its range.
+        ArgumentError: `shuffle` beside a `sampler`.
+
+    >>> batches = zyx.data.DataLoader(zyx.data.TensorDataset(zyx.arange(5)), batch_size=2)
+    >>> [x.shape for (x,) in batches]
+    [(2,), (2,), (1,)]
     """
 
     def __init__(
@@ -104,7 +113,7 @@ class DataLoader:
         batches = self._made(self._parts(self._order()))
         if not self.progress:
             return batches
-        return shown(batches, len(self), self.progress if isinstance(self.progress, str) else "batches")
+        return _shown(batches, len(self), self.progress if isinstance(self.progress, str) else "batches")
 
     def _order(self) -> list[int]:
         """Return the numbers of the samples of a pass."""
@@ -171,3 +180,12 @@ def _watched(make: Callable[[], Any], indices: Sequence[int], what: str) -> Any:
     except Exception as error:  # the border to the user's data set, of which nothing is known
         named = f"sample {indices[0]}" if len(indices) == 1 else f"samples {', '.join(map(str, indices))}"
         raise DataError(f"{named}: {what}: {type(error).__name__}: {error}", tuple(indices)) from error
+
+
+def _shown(batches: Iterator[Any], total: int, name: str) -> Iterator[Any]:
+    """Yield `batches`, and show on a terminal how many there were, and how many there are in a second."""
+    with current().trace.bar(name, total, after_s=0.0) as bar:
+        started = time.monotonic()
+        for batch in batches:
+            yield batch
+            bar.advance(said=f"{(bar.done + 1) / max(time.monotonic() - started, 1e-9):.1f}/s")

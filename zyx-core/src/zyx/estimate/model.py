@@ -1,6 +1,6 @@
 """From bytes and instructions to seconds.
 
-    seconds = launch + longest + rest * (all others)       of the times of instructions and of each level of memory
+    seconds = launch + short streams + longest + rest * (all others)     of instructions and of each level of memory
 
 Each level takes its bytes at its rate; instructions take turns in each unit, or wait for each other where accumulators
 are few. What takes longest hides most of the others. Units work at the same time, as far as there are groups for all.
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.backend.rates import rates_of
 from zyx.estimate.layout import layout_of
+from zyx.estimate.streams import short_streams
 from zyx.estimate.traffic import Traffic
 from zyx.estimate.work import work_of
 from zyx.lowering.arrays import local_bytes
@@ -59,6 +60,7 @@ class Weights:
         cached: Times that a line from a cache takes: less than 1 if what is fetched ahead hides some of it.
         write: Times that a line takes which is written and kept in a cache: it is read first, and goes back later.
         passing: Times that one takes which is written past the caches.
+        start: Lines of memory in whose time the first ones of a short stream come.
         rest: The part of what does not take longest that is not hidden behind it.
     """
 
@@ -82,15 +84,17 @@ class Weights:
     cached: float = 1.0
     write: float = 1.5
     passing: float = 1.0
+    start: float = 0.0
     rest: float = 0.3
 
 
 #: Of devices with threads, whose vectors they are; only the latency was fitted, to 186 drawn nests on an H100.
 CARDS: Final = Weights(scalar=1.0, latency=4800.0)
-#: Of processors, fitted by ``benchmarks/fit_schedules.py``; the latency by picks among schedules of 62 other nests.
+#: Of processors, fitted by ``benchmarks/fit_schedules.py``; the latency by picks among schedules of 62 other nests, the
+#: start of streams to rows of 512 to 2048 bytes, of which four at a time took 60 ns more for each, at 27 GB/s.
 PROCESSORS: Final = Weights(
     vector=0.291, scalar=0.149, fused=0.291, division=1.12, transcendental=0.727, load=0.48, store=0.5, lane=0.518,
-    address=1.6, mask=0.727, turn=0.241, latency=2.0, apart=1.86, cached=0.4, write=0.192,
+    address=1.6, mask=0.727, turn=0.241, latency=2.0, apart=1.86, cached=0.4, write=0.192, start=25.0,
 )  # fmt: skip
 
 
@@ -115,7 +119,7 @@ class Estimate:
         seconds: From the launch until it is done, if nothing else runs.
         times: Seconds of each part, by what bounds it, as if there were nothing else.
         bound: What takes longest: ``main memory``, ``cache 2`` and so on, ``operations``, ``dependent operations``,
-            ``barriers``, ``launch``, or ``too few groups``.
+            ``barriers``, ``short streams``, ``launch``, or ``too few groups``.
     """
 
     bytes: dict[str, float]
@@ -168,6 +172,7 @@ class Facts:
         levels: From the second cache to main memory; of devices with threads from the first one.
         groups, threads: Of the grid, and of a group.
         resident: Groups that a unit has at the same time.
+        streams: Short streams that begin, of what is read; none of devices with threads.
     """
 
     info: DeviceInfo
@@ -176,6 +181,7 @@ class Facts:
     groups: int
     threads: int
     resident: int
+    streams: float
 
 
 def estimate(nest: Nest, info: DeviceInfo, weights: Weights | None = None) -> Estimate:
@@ -200,9 +206,13 @@ def facts_of(nest: Nest, info: DeviceInfo) -> Facts:
     """
     layout = layout_of(nest)
     work = work_of(layout, info)
-    resident = _resident(layout, work, info) if info.max_group_threads > 1 else 1
-    levels = _levels_of_threads(layout, info, resident) if info.max_group_threads > 1 else _levels(layout, info)
-    return Facts(info, work, levels, layout.group_count, layout.threads, resident)
+    if info.max_group_threads > 1:
+        resident, streams = _resident(layout, work, info), 0.0
+        levels = _levels_of_threads(layout, info, resident)
+    else:
+        resident, streams = 1, short_streams(layout, _LINE_BYTES, (info.cache_bytes or (0,))[0])
+        levels = _levels(layout, info)
+    return Facts(info, work, levels, layout.group_count, layout.threads, resident, streams)
 
 
 def _levels(layout: Layout, info: DeviceInfo) -> tuple[Level, ...]:
@@ -317,6 +327,8 @@ def _times(facts: Facts, rates: Rates, weights: Weights, active: float) -> dict[
     times["dependent operations"] = chain_s / max(1, at_work) * lanes if has_threads else chain_s
     times["barriers"] = work.barriers * rates.barrier_s / active / facts.resident
     times["groups"] = facts.groups * rates.group_s / active
+    if facts.streams:
+        times["short streams"] = facts.streams * weights.start * _LINE_BYTES / (active * rates.unit_bytes_per_s)
     for number, level in enumerate(facts.levels):
         if not level.is_needed:
             continue
@@ -333,6 +345,8 @@ def _times(facts: Facts, rates: Rates, weights: Weights, active: float) -> dict[
 
 
 def _together(times: dict[str, float], weights: Weights) -> float:
-    own = [seconds for name, seconds in times.items() if name != "launch"]
+    """Return the seconds of all: a launch, and what a stream begins with, are waited for, others hide each other."""
+    waited_for = {name: seconds for name, seconds in times.items() if name in ("launch", "short streams")}
+    own = [seconds for name, seconds in times.items() if name not in waited_for]
     longest = max(own)
-    return times["launch"] + longest + weights.rest * (sum(own) - longest)
+    return sum(waited_for.values()) + longest + weights.rest * (sum(own) - longest)

@@ -17,6 +17,7 @@ from zyx.dtype import accumulator
 from zyx.estimate.layout import WRITTEN_OUT, position_in
 from zyx.ir import expr as e
 from zyx.ir.accesses import combined_ranges, stride_along
+from zyx.ir.lane_sums import written_out_group
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.lowering.emit import LONGEST_STEP
 from zyx.lowering.storage import InArray
@@ -83,6 +84,7 @@ class _Counting:
         self.barriers = 0.0
         self._layout = layout
         self._info = info
+        self._group: Range | None = None
         self._grid = float(layout.group_count * layout.threads)
 
     def statement(self, statement: Statement) -> None:
@@ -93,6 +95,7 @@ class _Counting:
             self.total["load"] += 2 * points / 32
             return
         vector = self._layout.vector(statement)
+        self._group = written_out_group(self._layout.nest, statement)
         fused = _fused(statement, self._layout.expressions[statement])
         for expr in self._layout.expressions[statement]:
             if (expr.free and expr not in fused) or isinstance(expr, e.Read | e.Ref):
@@ -121,7 +124,8 @@ class _Counting:
                 runs *= outside
                 outside = 1.0
         for range_ in statement.order:
-            if free & range_.bit and self._layout.nest.kind(range_) in (Kind.UNROLL, Kind.REPEAT):
+            is_written_out = self._layout.nest.kind(range_) in (Kind.UNROLL, Kind.REPEAT) and range_ is not self._group
+            if free & range_.bit and is_written_out:
                 runs *= range_.size
         return runs
 
@@ -181,7 +185,7 @@ class _Counting:
         step = 0 if vector is None else stride_along(index, vector)
         if vector is None or step == 0:
             self.total[kind] += runs
-        elif step == 1:
+        elif step == 1 or (self._group is not None and step == self._group.size):
             self.total[kind] += runs * parts
         elif step is not None and self._is_turned(statement, index, vector):
             self.total[kind] += runs * parts

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from zyx import dtype as dtypes
-from zyx.errors import DTypeError, ShapeError
+from zyx.errors import AxisError, DTypeError, ShapeError
 from zyx.functions.operands import term_of
 from zyx.integers import as_index, as_integers
 
@@ -53,11 +53,11 @@ def axis_of(axis: int, ndim: int, what: str) -> int:
     """Return the axis counted from the front.
 
     Raises:
-        ShapeError: There is none; `what` names the function.
+        AxisError: There is none; `what` names the function.
     """
     place = as_index(axis, "axis")
     if not -ndim <= place < ndim:
-        raise ShapeError(f"{what}: axis {axis} of an array of {ndim} axes; expected {-ndim} to {ndim - 1}")
+        raise AxisError(f"{what}: axis {axis} of an array of {ndim} axes; expected {-ndim} to {ndim - 1}")
     return place % ndim
 
 

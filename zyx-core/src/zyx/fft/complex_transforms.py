@@ -43,12 +43,25 @@ def fft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backwa
     Raises:
         ShapeError: An axis that is not there, a length below 1, or another `norm`.
         DTypeError: `x` is of integers or bools.
+
+    >>> zyx.fft.fft(zyx.Tensor([1.0, 1.0, 1.0, 1.0])).real.tolist()
+    [4.0, 0.0, 0.0, 0.0]
     """
     return _along(x, [n], [axis], norm, "fft", is_inverse=False)
 
 
 def ifft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """Return the inverse of `fft`, with its errors."""
+    """Return the inverse of `fft`, with its errors.
+
+    The result has the shape of `x`, or `n` elements along `axis`.
+
+    Raises:
+        AxisError: There is no such axis.
+        ShapeError: `n` is below 1, or `norm` is another word.
+
+    >>> zyx.fft.ifft(zyx.Tensor([4.0, 0.0, 0.0, 0.0])).real.tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
     return _along(x, [n], [axis], norm, "ifft", is_inverse=True)
 
 
@@ -58,6 +71,9 @@ def rfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backw
     Raises:
         ShapeError: As for `fft`.
         DTypeError: `x` is complex, or of integers or bools.
+
+    >>> zyx.fft.rfft(zyx.ones(8)).shape
+    (5,)
     """
     return wrap(_from_real(real(x, "rfft"), x, n, axis, norm, "rfft").node, x)
 
@@ -66,6 +82,13 @@ def irfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "back
     """Return the inverse of `rfft`: `n` real numbers, ``2 * (m - 1)`` of them of m elements unless it is given.
 
     Imaginary parts of the first element, and of the last one if `n` is even, count as 0. Errors are those of `fft`.
+
+    Raises:
+        AxisError: There is no such axis.
+        ShapeError: `n` is below 1, or `norm` is another word.
+
+    >>> zyx.fft.irfft(zyx.fft.rfft(zyx.ones(8))).shape
+    (8,)
     """
     return wrap(_to_real(floating(x, "irfft"), x, n, axis, norm, "irfft").node, x)
 
@@ -73,6 +96,13 @@ def irfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "back
 def hfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """Return the transform, which is real, of `n` numbers that `x` is the first ``n // 2 + 1`` of, the others being
     conjugates of these: ``2 * (m - 1)`` of m elements unless `n` is given. Errors are those of `fft`.
+
+    Raises:
+        AxisError: There is no such axis.
+        ShapeError: `n` is below 1, or `norm` is another word.
+
+    >>> zyx.fft.hfft(zyx.Tensor([4 + 0j, 0j, 0j])).tolist()
+    [4.0, 4.0, 4.0, 4.0]
     """
     term = floating(x, "hfft")
     conjugate = Term(term.graph, term.graph.conjugate(term.node))
@@ -80,7 +110,16 @@ def hfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backw
 
 
 def ihfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """Return the inverse of `hfft`, of real `x`. Errors are those of `rfft`."""
+    """Return the inverse of `hfft`, of real `x`. Errors are those of `rfft`.
+
+    Of `n` numbers along `axis` there are ``n // 2 + 1``.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.fft.ihfft(zyx.ones(4)).shape
+    (3,)
+    """
     found = _from_real(real(x, "ihfft"), x, n, axis, swapped(norm), "ihfft")
     return wrap(found.graph.conjugate(found.node), x)
 
@@ -96,6 +135,9 @@ def fftn(
     Raises:
         ShapeError: As for `fft`; or an axis comes twice, or `s` has not one size for each.
         DTypeError: `x` is of integers or bools.
+
+    >>> zyx.fft.fftn(zyx.ones(2, 2))[0, 0].item()
+    (4+0j)
     """
     return _of_several(x, s, axes, norm, "fftn", is_inverse=False)
 
@@ -103,7 +145,17 @@ def fftn(
 def ifftn(
     x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
 ) -> Tensor:
-    """Return the inverse of `fftn`, with its errors."""
+    """Return the inverse of `fftn`, with its errors.
+
+    The result has the shape of `x`, or the sizes `s` along `axes`.
+
+    Raises:
+        AxisError: There is no such axis.
+        ShapeError: A size is below 1, or `norm` is another word.
+
+    >>> zyx.fft.ifftn(zyx.fft.fftn(zyx.ones(2, 2))).real.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
     return _of_several(x, s, axes, norm, "ifftn", is_inverse=True)
 
 
@@ -115,6 +167,9 @@ def rfftn(
     Raises:
         ShapeError: As for `fftn`; or there are no axes.
         DTypeError: `x` is complex, or of integers or bools.
+
+    >>> zyx.fft.rfftn(zyx.ones(2, 4)).shape
+    (2, 3)
     """
     return _real_forth(x, s, axes, norm, "rfftn")
 
@@ -125,6 +180,13 @@ def irfftn(
     """Return the inverse of `rfftn`, which is real: along the last of `axes` it is that of `irfft`.
 
     Errors are those of `fftn`; there has to be an axis.
+
+    Raises:
+        AxisError: There is no such axis.
+        ShapeError: A size is below 1, or `norm` is another word.
+
+    >>> zyx.fft.irfftn(zyx.fft.rfftn(zyx.ones(2, 4))).tolist()
+    [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
     """
     return _real_back(x, s, axes, norm, "irfftn")
 
@@ -132,28 +194,59 @@ def irfftn(
 def fft2(
     x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO, norm: Norm = "backward"
 ) -> Tensor:
-    """Return `fftn` along two axes."""
+    """Return `fftn` along two axes.
+
+    Raises:
+        AxisError: There is no such axis.
+        ShapeError: A size is below 1, or `norm` is another word.
+
+    >>> zyx.fft.fft2(zyx.ones(2, 2)).tolist()
+    [[(4+0j), 0j], [0j, 0j]]
+    """
     return _of_several(x, s, axes, norm, "fft2", is_inverse=False)
 
 
 def ifft2(
     x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO, norm: Norm = "backward"
 ) -> Tensor:
-    """Return `ifftn` along two axes."""
+    """Return `ifftn` along two axes.
+
+    Raises:
+        AxisError: There is no such axis.
+        ShapeError: A size is below 1, or `norm` is another word.
+
+    >>> zyx.fft.ifft2(zyx.fft.fft2(zyx.ones(2, 2))).real.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
     return _of_several(x, s, axes, norm, "ifft2", is_inverse=True)
 
 
 def rfft2(
     x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO, norm: Norm = "backward"
 ) -> Tensor:
-    """Return `rfftn` along two axes."""
+    """Return `rfftn` along two axes.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.fft.rfft2(zyx.ones(2, 4)).shape
+    (2, 3)
+    """
     return _real_forth(x, s, axes, norm, "rfft2")
 
 
 def irfft2(
     x: Tensor, /, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO, norm: Norm = "backward"
 ) -> Tensor:
-    """Return `irfftn` along two axes."""
+    """Return `irfftn` along two axes.
+
+    Raises:
+        AxisError: There is no such axis.
+        ShapeError: A size is below 1, or `norm` is another word.
+
+    >>> zyx.fft.irfft2(zyx.fft.rfft2(zyx.ones(2, 4))).shape
+    (2, 4)
+    """
     return _real_back(x, s, axes, norm, "irfft2")
 
 

@@ -26,9 +26,14 @@ __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 def fftfreq(n: int, /, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return the frequencies of `fft` of `n` samples `d` apart: 0, 1, .., -2, -1, each over ``n * d``.
 
+    A vector of `n` elements.
+
     Raises:
         ShapeError: `n` is less than 1, or `d` is 0.
         DTypeError: `dtype`, which is float32 unless given, is no float.
+
+    >>> zyx.fft.fftfreq(4).tolist()
+    [0.0, 0.25, -0.5, -0.25]
     """
     size = _checked(n, d, "fftfreq")
     numbers = np.concatenate((np.arange((size + 1) // 2), np.arange(-(size // 2), 0)))
@@ -36,7 +41,16 @@ def fftfreq(n: int, /, d: float = 1.0, dtype: DTypeLike | None = None, device: s
 
 
 def rfftfreq(n: int, /, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return the frequencies of `rfft` of `n` samples `d` apart: 0 to ``n // 2``, over ``n * d``; see `fftfreq`."""
+    """Return the frequencies of `rfft` of `n` samples `d` apart: 0 to ``n // 2``, over ``n * d``; see `fftfreq`.
+
+    A vector of ``n // 2 + 1`` elements.
+
+    Raises:
+        ShapeError: `n` is below 1.
+
+    >>> zyx.fft.rfftfreq(4, d=0.5).tolist()
+    [0.0, 0.5, 1.0]
+    """
     size = _checked(n, d, "rfftfreq")
     return _frequencies(np.arange(size // 2 + 1), size, d, dtype, device, "rfftfreq")
 
@@ -63,13 +77,25 @@ def fftshift(x: Tensor, /, axes: int | Sequence[int] | None = None) -> Tensor:
     """Return `x` with what belongs to frequency 0 in the middle of each of `axes`, all unless given.
 
     Raises:
-        ShapeError: An axis that is not there.
+        AxisError: An axis that is not there.
+
+    >>> zyx.fft.fftshift(zyx.Tensor([0, 1, 2, 3])).tolist()
+    [2, 3, 0, 1]
     """
     return _shifted(x, axes, "fftshift", is_back=False)
 
 
 def ifftshift(x: Tensor, /, axes: int | Sequence[int] | None = None) -> Tensor:
-    """Return the inverse of `fftshift`, with its errors."""
+    """Return the inverse of `fftshift`, with its errors.
+
+    The result has the shape of `x`.
+
+    Raises:
+        AxisError: There is no such axis.
+
+    >>> zyx.fft.ifftshift(zyx.fft.fftshift(zyx.arange(5))).tolist()
+    [0, 1, 2, 3, 4]
+    """
     return _shifted(x, axes, "ifftshift", is_back=True)
 
 

@@ -69,6 +69,9 @@ def stft(
         ShapeError: Another rank, a length out of range, no whole frame, a window of another shape, or a `pad_mode`
             that is unknown or does not fit.
         DTypeError: Integers or bools; or `onesided` of complex numbers.
+
+    >>> zyx.stft(zyx.ones(16), 8, window=zyx.ones(8), return_complex=True).shape
+    (5, 9)
     """
     signal = wrap(floating(input, "stft").node, input)
     if signal.ndim not in (1, 2):
@@ -124,6 +127,11 @@ def istft(
             `hop_length` above `win_length`, so that windows leave elements out.
         DTypeError: `input` is not complex; or a signal is complex as well as `onesided`, or its window is and the
             signal is not to be.
+
+    >>> window = zyx.hann_window(8)
+    >>> spectrum = zyx.stft(zyx.ones(16), 8, window=window, return_complex=True)
+    >>> zyx.istft(spectrum, 8, window=window).shape
+    (16,)
     """
     term = term_of(input, "istft")
     if not term.dtype.is_complex:

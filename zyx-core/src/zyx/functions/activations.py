@@ -38,22 +38,58 @@ def _bounded(t: Term, low: float, high: float) -> Term:
 
 
 def relu(x: Tensor) -> Tensor:
-    """Return `x` where it is positive, else 0."""
+    """Return `x` where it is positive, else 0.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.relu(zyx.Tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
     return wrap(term_of(x, "relu").maximum(0).node, x)
 
 
 def relu6(x: Tensor) -> Tensor:
-    """Return `x` bounded by 0 and 6."""
+    """Return `x` bounded by 0 and 6.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.relu6(zyx.Tensor([-1.0, 8.0])).tolist()
+    [0.0, 6.0]
+    """
     return wrap(_bounded(term_of(x, "relu6"), 0, 6).node, x)
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """Return `x` where it is positive, else ``negative_slope * x``."""
+    """Return `x` where it is positive, else ``negative_slope * x``.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.leaky_relu(zyx.Tensor([-2.0, 2.0]), 0.5).tolist()
+    [-1.0, 2.0]
+    """
     return by_float_formula(x, "leaky_relu", lambda t: (t > 0).where(t, t * negative_slope))
 
 
 def prelu(x: Operand, weight: Operand) -> Tensor:
-    """Return `x` where it is positive, else ``weight * x``; `weight` broadcasts with `x`."""
+    """Return `x` where it is positive, else ``weight * x``; `weight` broadcasts with `x`.
+
+    The result has the shape that both broadcast to.
+
+    Raises:
+        DTypeError: `x` or `weight` is complex.
+
+    >>> zyx.prelu(zyx.Tensor([-4.0, 2.0]), zyx.Tensor(0.25)).tolist()
+    [-1.0, 2.0]
+    """
 
     def formula(t: Term, w: Term) -> Term:
         positive = t > 0
@@ -63,17 +99,44 @@ def prelu(x: Operand, weight: Operand) -> Tensor:
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """Return `x` where it is positive, else ``alpha * (exp(x) - 1)``."""
+    """Return `x` where it is positive, else ``alpha * (exp(x) - 1)``.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.elu(zyx.Tensor([2.0])).tolist()
+    [2.0]
+    """
     return by_float_formula(x, "elu", lambda t: _elu(t, alpha, 1.0))
 
 
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """Return `x` where it is positive, else ``alpha * (exp(x / alpha) - 1)``."""
+    """Return `x` where it is positive, else ``alpha * (exp(x / alpha) - 1)``.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> [round(v, 4) for v in zyx.celu(zyx.Tensor([-1.0, 3.0]), alpha=2.0).tolist()]
+    [-0.7869, 3.0]
+    """
     return by_float_formula(x, "celu", lambda t: _elu(t, alpha, 1.0 / alpha))
 
 
 def selu(x: Tensor) -> Tensor:
-    """Return the scaled `elu` that keeps mean 0 and variance 1."""
+    """Return the scaled `elu` that keeps mean 0 and variance 1.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> [round(v, 4) for v in zyx.selu(zyx.Tensor([0.0, 1.0])).tolist()]
+    [0.0, 1.0507]
+    """
     return by_float_formula(x, "selu", lambda t: _elu(t, SELU_ALPHA, 1.0) * SELU_SCALE)
 
 
@@ -91,6 +154,9 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
     Raises:
         DTypeError: Another value of `approximate`.
+
+    >>> f"{zyx.gelu(zyx.Tensor(1.0)).item():.4f}"
+    '0.8413'
     """
     if approximate == "none":
         return by_float_formula(x, "gelu", lambda t: 0.5 * t * ((t * math.sqrt(0.5)).erf() + 1.0))
@@ -101,35 +167,85 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 def quick_gelu(x: Tensor) -> Tensor:
-    """Return ``x * sigmoid(1.702 * x)``."""
+    """Return ``x * sigmoid(1.702 * x)``.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> [round(v, 4) for v in zyx.quick_gelu(zyx.Tensor([0.0, 1.0])).tolist()]
+    [0.0, 0.8458]
+    """
     return by_float_formula(x, "quick_gelu", lambda t: t * formulas.sigmoid(t * 1.702))
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    """Return ``1 / (1 + exp(-x))``."""
+    """Return ``1 / (1 + exp(-x))``.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.sigmoid(zyx.Tensor([0.0])).tolist()
+    [0.5]
+    """
     return by_float_formula(x, "sigmoid", formulas.sigmoid)
 
 
 def hardsigmoid(x: Tensor) -> Tensor:
-    """Return ``x / 6 + 1 / 2`` bounded by 0 and 1."""
+    """Return ``x / 6 + 1 / 2`` bounded by 0 and 1.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.hardsigmoid(zyx.Tensor([-3.0, 0.0, 3.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
     return by_float_formula(x, "hardsigmoid", lambda t: _bounded(t + 3.0, 0.0, 6.0) * (1 / 6))
 
 
 def silu(x: Tensor) -> Tensor:
-    """Return ``x * sigmoid(x)``."""
+    """Return ``x * sigmoid(x)``.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> f"{zyx.silu(zyx.Tensor(1.0)).item():.4f}"
+    '0.7311'
+    """
     return by_float_formula(x, "silu", lambda t: t * formulas.sigmoid(t))
 
 
 def hardswish(x: Tensor) -> Tensor:
-    """Return ``x * hardsigmoid(x)``."""
+    """Return ``x * hardsigmoid(x)``.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.hardswish(zyx.Tensor([-1.5, 3.0])).tolist()
+    [-0.375, 3.0]
+    """
     return by_float_formula(x, "hardswish", lambda t: t * (_bounded(t + 3.0, 0.0, 6.0) * (1 / 6)))
 
 
 def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """Return `x` bounded by two numbers.
 
+    Elementwise: the result has the shape of `x`.
+
     Raises:
         ShapeError: The lower bound is above the upper one.
+
+    >>> zyx.hardtanh(zyx.Tensor([-3.0, 0.5])).tolist()
+    [-1.0, 0.5]
     """
     if min_val > max_val:
         raise ShapeError(f"hardtanh: the lower bound {min_val} is above the upper bound {max_val}")
@@ -137,12 +253,30 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
 
 
 def mish(x: Tensor) -> Tensor:
-    """Return ``x * tanh(softplus(x))``."""
+    """Return ``x * tanh(softplus(x))``.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> [round(v, 4) for v in zyx.mish(zyx.Tensor([0.0, 1.0])).tolist()]
+    [0.0, 0.8651]
+    """
     return by_float_formula(x, "mish", lambda t: t * formulas.softplus(t).tanh())
 
 
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return ``log(1 + exp(beta * x)) / beta``, and `x` itself where ``beta * x`` exceeds `threshold`."""
+    """Return ``log(1 + exp(beta * x)) / beta``, and `x` itself where ``beta * x`` exceeds `threshold`.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> [round(v, 4) for v in zyx.softplus(zyx.Tensor([0.0, 1.0])).tolist()]
+    [0.6931, 1.3133]
+    """
 
     def formula(t: Term) -> Term:
         scaled = t if beta == 1.0 else t * beta
@@ -153,12 +287,30 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
 
 
 def softsign(x: Tensor) -> Tensor:
-    """Return ``x / (1 + |x|)``."""
+    """Return ``x / (1 + |x|)``.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.softsign(zyx.Tensor([-1.0, 3.0])).tolist()
+    [-0.5, 0.75]
+    """
     return by_float_formula(x, "softsign", lambda t: t / (t.abs() + 1.0))
 
 
 def logsigmoid(x: Tensor) -> Tensor:
-    """Return ``log(sigmoid(x))`` without taking a logarithm of 0."""
+    """Return ``log(sigmoid(x))`` without taking a logarithm of 0.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> [round(v, 4) for v in zyx.logsigmoid(zyx.Tensor([0.0, 2.0])).tolist()]
+    [-0.6931, -0.1269]
+    """
     return by_float_formula(x, "logsigmoid", lambda t: -formulas.softplus(-t))
 
 
@@ -166,6 +318,13 @@ def softmax(x: Tensor, axis: int | Sequence[int] | None = -1, **habits: object) 
     """Return ``exp(x) / sum(exp(x))`` along `axis` (one, several, or None for all).
 
     A slice of nothing but minus infinities gives NaN.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+
+    >>> zyx.softmax(zyx.Tensor([[0.0, 0.0]])).tolist()
+    [[0.5, 0.5]]
     """
     if habits:
         return habitual(softmax, (x, axis), {}, habits)
@@ -173,14 +332,31 @@ def softmax(x: Tensor, axis: int | Sequence[int] | None = -1, **habits: object) 
 
 
 def log_softmax(x: Tensor, axis: int | Sequence[int] | None = -1, **habits: object) -> Tensor:
-    """Return ``log(softmax(x))`` along `axis`, without taking a logarithm of 0."""
+    """Return ``log(softmax(x))`` along `axis`, without taking a logarithm of 0.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+
+    >>> f"{zyx.log_softmax(zyx.Tensor([0.0, 0.0]))[0].item():.4f}"
+    '-0.6931'
+    """
     if habits:
         return habitual(log_softmax, (x, axis), {}, habits)
     return _along(x, axis, "log_softmax", formulas.log_softmax)
 
 
 def softmin(x: Tensor, axis: int | Sequence[int] | None = -1) -> Tensor:
-    """Return ``softmax(-x)`` along `axis`."""
+    """Return ``softmax(-x)`` along `axis`.
+
+    The result has the shape of `x`, and sums to 1 along the axis.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> [round(v, 4) for v in zyx.softmin(zyx.Tensor([1.0, 1.0, 50.0])).tolist()]
+    [0.5, 0.5, 0.0]
+    """
     return _along(x, axis, "softmin", lambda t, axes: formulas.softmax(-t, axes))
 
 

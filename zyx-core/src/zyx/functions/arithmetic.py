@@ -1,4 +1,4 @@
-"""Functions of two operands: arithmetic, comparison, logic, bits; and the operators that stand for them.
+"""Arithmetic of two operands; and the operators that stand for functions of them.
 
 Operands broadcast and are promoted, see `zyx.functions.operands`. Each function takes tensors, NumPy arrays and
 numbers, at least one tensor among them. Integer division and remainder follow Python's signs; by zero both give 0.
@@ -36,12 +36,7 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Operand
     from zyx.functions.term import Term
 
-__all__ = [
-    "add", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift",
-    "bitwise_xor", "divide", "equal", "floor_divide", "fmod", "greater", "greater_equal", "less", "less_equal",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "not_equal", "pow",
-    "remainder", "subtract",
-]  # fmt: skip
+__all__ = ["add", "divide", "floor_divide", "fmod", "maximum", "minimum", "multiply", "pow", "remainder", "subtract"]
 
 _new: Final = object.__new__
 _BOOL: Final = dtypes.bool_
@@ -80,43 +75,50 @@ def operate(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
     return wrap(left.binary(op, right).node, like)
 
 
-def _compare(op: BinaryOp, x: Operand, y: Operand) -> Tensor:
-    """Return a comparison; an integer that the other operand's type cannot hold is greater or less than all of it."""
-    if type(x) is int and isinstance(y, Handle):
-        number, other, is_left = x, y, True
-    elif type(y) is int and isinstance(x, Handle):
-        number, other, is_left = y, x, False
-    else:
-        return operate(op, x, y)
-    node = other.node
-    held = dtypes.int64 if node.dtype.is_bool else node.dtype
-    if held.is_inexact or held.min <= number <= held.max:
-        return operate(op, x, y)
-    right_is_greater = (number > 0) is not is_left
-    holds = right_is_greater if op in (BinaryOp.LT, BinaryOp.LE) else op is BinaryOp.NE
-    return wrap(other.runtime.graph.const(holds, dtypes.bool_, node.device, node.shape), other)
-
-
 # ---- arithmetic
 
 
 def add(x: Operand, y: Operand) -> Tensor:
-    """Return ``x + y``; of bools, whether either holds."""
+    """Return ``x + y`` in the shape that both broadcast to; of bools, whether either holds.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+        DTypeError: Neither is a tensor, or there is no dtype that both fit into.
+
+    >>> zyx.add(zyx.Tensor([[1], [2]]), zyx.Tensor([10, 20])).tolist()
+    [[11, 21], [12, 22]]
+    """
     return operate(BinaryOp.ADD, x, y)
 
 
 def subtract(x: Operand, y: Operand) -> Tensor:
-    """Return ``x - y``."""
+    """Return ``x - y`` in the shape that both broadcast to.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+        DTypeError: Neither is a tensor, or both are of bools.
+
+    >>> zyx.subtract(zyx.Tensor([5, 7]), 2).tolist()
+    [3, 5]
+    """
     return operate(BinaryOp.SUB, x, y)
 
 
 def multiply(x: Operand, y: Operand) -> Tensor:
-    """Return ``x * y``; of bools, whether both hold."""
+    """Return ``x * y`` in the shape that both broadcast to; of bools, whether both hold.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+        DTypeError: Neither is a tensor, or there is no dtype that both fit into.
+
+    >>> zyx.multiply(zyx.Tensor([1.0, 2.0]), 3).tolist()
+    [3.0, 6.0]
+    """
     return operate(BinaryOp.MUL, x, y)
 
 
 def divide(x: Operand, y: Operand, rounding_mode: str | None = None) -> Tensor:
-    """Return ``x / y``.
+    """Return ``x / y`` in the shape that both broadcast to.
 
     Args:
         x: Dividend.
@@ -126,6 +128,9 @@ def divide(x: Operand, y: Operand, rounding_mode: str | None = None) -> Tensor:
 
     Raises:
         DTypeError: An unknown rounding mode.
+
+    >>> zyx.divide(zyx.Tensor([1, 3]), 2).tolist()
+    [0.5, 1.5]
     """
     match rounding_mode:
         case None:
@@ -153,7 +158,17 @@ def _python_remainder(x: Term, y: Term) -> Term:
 
 
 def remainder(x: Operand, y: Operand) -> Tensor:
-    """Return ``x % y`` with the sign of `y`, as Python has it. By zero: NaN for floats, 0 for integers."""
+    """Return ``x % y`` with the sign of `y`, as Python has it. By zero: NaN for floats, 0 for integers.
+
+    The result has the shape that both broadcast to.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+        DTypeError: Neither is a tensor, both are of bools, or one is complex.
+
+    >>> zyx.remainder(zyx.Tensor([7, -7]), 3).tolist()
+    [1, 2]
+    """
     like, (left, right) = align((x, y), "remainder")
     require_real(left.dtype, "remainder")
     rest = _python_remainder(left, right)
@@ -163,14 +178,34 @@ def remainder(x: Operand, y: Operand) -> Tensor:
 
 
 def fmod(x: Operand, y: Operand) -> Tensor:
-    """Return the remainder with the sign of `x`, as C has it."""
+    """Return the remainder with the sign of `x`, as C has it.
+
+    The result has the shape that both broadcast to.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+        DTypeError: Neither is a tensor, both are of bools, or one is complex.
+
+    >>> zyx.fmod(zyx.Tensor([7, -7]), 3).tolist()
+    [1, -1]
+    """
     like, (left, right) = align((x, y), "fmod")
     require_real(left.dtype, "fmod")
     return wrap(left.modulo(right).node, like)
 
 
 def floor_divide(x: Operand, y: Operand) -> Tensor:
-    """Return ``x // y``, rounded down. By zero: infinity or NaN for floats, 0 for integers."""
+    """Return ``x // y``, rounded down. By zero: infinity or NaN for floats, 0 for integers.
+
+    The result has the shape that both broadcast to.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+        DTypeError: Neither is a tensor, both are of bools, or one is complex.
+
+    >>> zyx.floor_divide(zyx.Tensor([7, -7]), 2).tolist()
+    [3, -4]
+    """
     like, (left, right) = align((x, y), "floor_divide")
     require_real(left.dtype, "floor_divide")
     if left.dtype.is_unsigned:
@@ -194,6 +229,15 @@ def pow(x: Operand, y: Operand) -> Tensor:  # the Array API's name
     """Return ``x ** y``. An integer to a negative power gives the truncated quotient: 0, or 1 and -1 for such a base.
 
     Whole exponents up to 3 are products, 0.5 is a square root and -1 a reciprocal, when given as Python numbers.
+
+    The result has the shape that both broadcast to.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+        DTypeError: Neither is a tensor, or both are of bools.
+
+    >>> zyx.pow(zyx.Tensor([1.0, 2.0, 3.0]), 2).tolist()
+    [1.0, 4.0, 9.0]
     """
     if isinstance(x, Handle) and isinstance(y, REALS) and not isinstance(y, bool):
         base = term_of(x, "pow")
@@ -231,117 +275,31 @@ def _whole_power(base: Term, exponent: int) -> Term:
 
 
 def maximum(x: Operand, y: Operand) -> Tensor:
-    """Return the greater of two; NaN if either is NaN.
+    """Return the greater of each two elements; NaN if either is NaN.
 
     Equal tensors have half of the gradient each; where one of the two is a number, the tensor has none, as of `relu`.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+        DTypeError: Neither is a tensor, or one is complex.
+
+    >>> zyx.maximum(zyx.Tensor([1, 5]), zyx.Tensor([4, 2])).tolist()
+    [4, 5]
     """
     return operate(BinaryOp.MAX, x, y)
 
 
 def minimum(x: Operand, y: Operand) -> Tensor:
-    """Return the lesser of two; NaN if either is NaN. Gradients are those of `maximum`."""
+    """Return the lesser of each two elements; NaN if either is NaN. Gradients are those of `maximum`.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+        DTypeError: Neither is a tensor, or one is complex.
+
+    >>> zyx.minimum(zyx.Tensor([1, 5]), zyx.Tensor([4, 2])).tolist()
+    [1, 2]
+    """
     return operate(BinaryOp.MIN, x, y)
-
-
-# ---- comparison
-
-
-def equal(x: Operand, y: Operand) -> Tensor:
-    """Tell where ``x == y``, element by element."""
-    return _compare(BinaryOp.EQ, x, y)
-
-
-def not_equal(x: Operand, y: Operand) -> Tensor:
-    """Tell where ``x != y``; NaN differs from everything."""
-    return _compare(BinaryOp.NE, x, y)
-
-
-def less(x: Operand, y: Operand) -> Tensor:
-    """Tell where ``x < y``."""
-    return _compare(BinaryOp.LT, x, y)
-
-
-def less_equal(x: Operand, y: Operand) -> Tensor:
-    """Tell where ``x <= y``."""
-    return _compare(BinaryOp.LE, x, y)
-
-
-def greater(x: Operand, y: Operand) -> Tensor:
-    """Tell where ``x > y``."""
-    return _compare(BinaryOp.LT, y, x)
-
-
-def greater_equal(x: Operand, y: Operand) -> Tensor:
-    """Tell where ``x >= y``."""
-    return _compare(BinaryOp.LE, y, x)
-
-
-# ---- bits and logic
-
-
-def _bits(op: BinaryOp, x: Operand, y: Operand, what: str) -> Tensor:
-    like, (left, right) = align((x, y), what)
-    if left.dtype.is_inexact:
-        raise DTypeError(f"{what} takes integers or bools, not {left.dtype}")
-    return wrap(left.binary(op, right).node, like)
-
-
-def bitwise_and(x: Operand, y: Operand) -> Tensor:
-    """Return ``x & y`` of integers or bools."""
-    return _bits(BinaryOp.AND, x, y, "bitwise_and")
-
-
-def bitwise_or(x: Operand, y: Operand) -> Tensor:
-    """Return ``x | y`` of integers or bools."""
-    return _bits(BinaryOp.OR, x, y, "bitwise_or")
-
-
-def bitwise_xor(x: Operand, y: Operand) -> Tensor:
-    """Return ``x ^ y`` of integers or bools."""
-    return _bits(BinaryOp.XOR, x, y, "bitwise_xor")
-
-
-def bitwise_left_shift(x: Operand, y: Operand) -> Tensor:
-    """Return ``x << y`` of integers; 0 once all bits are out."""
-    return _bits(BinaryOp.SHL, x, y, "bitwise_left_shift")
-
-
-def bitwise_right_shift(x: Operand, y: Operand) -> Tensor:
-    """Return ``x >> y`` of integers, keeping the sign."""
-    return _bits(BinaryOp.SHR, x, y, "bitwise_right_shift")
-
-
-def bitwise_invert(x: Tensor) -> Tensor:
-    """Return ``~x`` of integers or bools."""
-    term = term_of(x, "bitwise_invert")
-    if term.dtype.is_inexact:
-        raise DTypeError(f"bitwise_invert takes integers or bools, not {term.dtype}")
-    return wrap((~term).node, x)
-
-
-def _logic(op: BinaryOp, x: Operand, y: Operand, what: str) -> Tensor:
-    like, (left, right) = align((x, y), what)
-    return wrap(left.cast(dtypes.bool_).binary(op, right.cast(dtypes.bool_)).node, like)
-
-
-def logical_and(x: Operand, y: Operand) -> Tensor:
-    """Tell where both are nonzero."""
-    return _logic(BinaryOp.AND, x, y, "logical_and")
-
-
-def logical_or(x: Operand, y: Operand) -> Tensor:
-    """Tell where either is nonzero."""
-    return _logic(BinaryOp.OR, x, y, "logical_or")
-
-
-def logical_xor(x: Operand, y: Operand) -> Tensor:
-    """Tell where one is nonzero and the other is not."""
-    return _logic(BinaryOp.XOR, x, y, "logical_xor")
-
-
-def logical_not(x: Tensor) -> Tensor:
-    """Tell where `x` is zero."""
-    return wrap((~term_of(x, "logical_not").cast(dtypes.bool_)).node, x)
 
 
 # ---- operators

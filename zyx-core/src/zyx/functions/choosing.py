@@ -41,7 +41,15 @@ __all__ = ["allclose", "array_equal", "clip", "isclose", "lerp", "masked_fill", 
 def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
     """Return `x` where `condition` holds (is not 0), else `y`; the three broadcast.
 
+    The result has the shape that all three broadcast to.
+
     `x` and `y` are promoted; of two Python numbers the result has the default dtype of the wider family.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+
+    >>> zyx.where(zyx.Tensor([True, False]), zyx.Tensor([1, 2]), 0).tolist()
+    [1, 0]
     """
     like = first_tensor((condition, x, y), "where")
     graph = like.runtime.graph
@@ -56,7 +64,16 @@ def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: Scalar | Tensor) -> Tensor:
-    """Return `value`, as the dtype of `x`, where `mask` holds, else `x`; `mask` broadcasts with `x`."""
+    """Return `value`, as the dtype of `x`, where `mask` holds, else `x`; `mask` broadcasts with `x`.
+
+    The result has the shape that all three broadcast to.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+
+    >>> zyx.masked_fill(zyx.Tensor([1, 2]), zyx.Tensor([True, False]), 0).tolist()
+    [0, 2]
+    """
     base = require(x, "masked_fill")
     graph, dtype = base.runtime.graph, base.node.dtype
     chooser = graph.cast(require(mask, "masked_fill").node, dtypes.bool_)
@@ -73,7 +90,15 @@ def masked_fill(x: Tensor, mask: Tensor, value: Scalar | Tensor) -> Tensor:
 def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # the Array API's
     """Return `x` bounded by `min` below and `max` above, where given; NaN stays NaN, and bounds nothing.
 
+    The result has the shape that `x` and the bounds broadcast to.
+
     The gradient goes to `x` between the bounds and at them, else to the bound.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.clip(zyx.Tensor([-2, 0, 5]), 0, 3).tolist()
+    [0, 0, 3]
     """
     result = require(x, "clip")
     require_real(result.node.dtype, "clip")
@@ -87,12 +112,31 @@ def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> T
 
 
 def lerp(x: Operand, y: Operand, weight: Operand) -> Tensor:
-    """Return ``x + weight * (y - x)``."""
+    """Return ``x + weight * (y - x)``.
+
+    The result has the shape that all three broadcast to.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+        DTypeError: One of them is complex.
+
+    >>> zyx.lerp(zyx.Tensor([0.0, 10.0]), zyx.Tensor([4.0, 20.0]), 0.5).tolist()
+    [2.0, 15.0]
+    """
     return by_float_formula_of((x, y, weight), "lerp", lambda a, b, w: a + w * (b - a))
 
 
 def nan_to_num(x: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
-    """Return `x` with NaN replaced by `nan`, and infinities by `posinf`, `neginf` or the greatest finite numbers."""
+    """Return `x` with NaN replaced by `nan`, and infinities by `posinf`, `neginf` or the greatest finite numbers.
+
+    The result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.nan_to_num(zyx.Tensor([zyx.nan, 1.0, -zyx.inf]), neginf=-9.0).tolist()
+    [0.0, 1.0, -9.0]
+    """
     t = term_of(x, "nan_to_num")
     require_real(t.dtype, "nan_to_num")
     if not t.dtype.is_float:
@@ -106,7 +150,15 @@ def nan_to_num(x: Tensor, nan: float = 0.0, posinf: float | None = None, neginf:
 def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> Tensor:
     """Tell where ``|x - y| <= atol + rtol * |y|``; equal infinities are close, NaN only if `equal_nan`.
 
+    The result has the shape that both broadcast to.
+
     One of the two may be a list of numbers.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+
+    >>> zyx.isclose(zyx.Tensor([1.0, 2.0]), zyx.Tensor([1.0, 2.1])).tolist()
+    [True, False]
     """
     like, (a, b) = align(with_arrays((x, y), "isclose"), "isclose", floating=True)
     wide = dtypes.accumulator(a.dtype)
@@ -120,12 +172,26 @@ def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, *, e
 
 
 def allclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> bool:
-    """Tell whether all elements are close, see `isclose`; reads."""
+    """Tell whether all elements are close, see `isclose`; reads.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+
+    >>> zyx.allclose(zyx.Tensor([1.0, 2.0]), zyx.Tensor([1.0, 2.0 + 1e-6]))
+    True
+    """
     return bool(all_of(isclose(x, y, rtol, atol, equal_nan=equal_nan)))
 
 
 def array_equal(x: Operand, y: Operand, *, equal_nan: bool = False) -> bool:
-    """Tell whether shapes and all elements are equal; reads. One of the two may be a list of numbers."""
+    """Tell whether shapes and all elements are equal; reads. One of the two may be a list of numbers.
+
+    Raises:
+        DTypeError: Neither is a tensor.
+
+    >>> (zyx.array_equal(zyx.Tensor([1, 2]), [1, 2]), zyx.array_equal(zyx.Tensor([1, 2]), [1, 2, 3]))
+    (True, False)
+    """
     x, y = with_arrays((x, y), "array_equal")
     if getattr(x, "shape", ()) != getattr(y, "shape", ()):
         return False

@@ -35,8 +35,13 @@ _LN_2: Final = math.log(2)
 def complex(real: Operand, imag: Operand) -> Tensor:
     """Return ``real + i * imag``: complex128 of float64, else complex64. The two are real, and broadcast.
 
+    The result has the shape that both broadcast to.
+
     Raises:
         DTypeError: An operand that is complex already.
+
+    >>> zyx.complex(zyx.Tensor([1.0, 2.0]), zyx.Tensor([0.0, -1.0])).tolist()
+    [(1+0j), (2-1j)]
     """
     like, (x, y) = align((real, imag), "complex", floating=True)
     if x.dtype.is_complex:
@@ -46,25 +51,61 @@ def complex(real: Operand, imag: Operand) -> Tensor:
 
 
 def real(x: Tensor) -> Tensor:
-    """Return the real part; of real numbers these."""
+    """Return the real part; of real numbers these.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> zyx.real(zyx.Tensor([1 + 2j, 3j])).tolist()
+    [1.0, 0.0]
+    """
     term = term_of(x, "real")
     return wrap((parts(term)[0] if term.dtype.is_complex else term).node, x)
 
 
 def imag(x: Tensor) -> Tensor:
-    """Return the imaginary part; of real numbers 0."""
+    """Return the imaginary part; of real numbers 0.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> zyx.imag(zyx.Tensor([1 + 2j, 3j])).tolist()
+    [2.0, 3.0]
+    """
     term = term_of(x, "imag")
     return wrap((parts(term)[1] if term.dtype.is_complex else term.like(0)).node, x)
 
 
 def conj(x: Tensor) -> Tensor:
-    """Return the conjugate ``real - i * imag``; of real numbers these."""
+    """Return the conjugate ``real - i * imag``; of real numbers these.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> zyx.conj(zyx.Tensor([1 + 2j])).tolist()
+    [(1-2j)]
+    """
     term = term_of(x, "conj")
     return wrap(term.graph.conjugate(term.node), x)
 
 
 def angle(x: Tensor) -> Tensor:
-    """Return the angle, -pi to pi, of each number in the plane: ``atan2(imag, real)``; of real ones 0, pi or NaN."""
+    """Return the angle, -pi to pi, of each number in the plane: ``atan2(imag, real)``; of real ones 0, pi or NaN.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> [round(v, 4) for v in zyx.angle(zyx.Tensor([1 + 0j, 1j])).tolist()]
+    [0.0, 1.5708]
+    """
     term = term_of(x, "angle")
     if term.dtype.is_complex:
         first, second = parts(term)
@@ -78,6 +119,9 @@ def view_as_real(x: Tensor) -> Tensor:
 
     Raises:
         DTypeError: `x` is not complex.
+
+    >>> zyx.view_as_real(zyx.Tensor([1 + 2j, 3j])).tolist()
+    [[1.0, 2.0], [0.0, 3.0]]
     """
     term = term_of(x, "view_as_real")
     if not term.dtype.is_complex:
@@ -93,6 +137,9 @@ def view_as_complex(x: Tensor) -> Tensor:
     Raises:
         DTypeError: Not float32 or float64.
         ShapeError: The last axis has another size.
+
+    >>> zyx.view_as_complex(zyx.Tensor([[1.0, 2.0], [0.0, 3.0]])).tolist()
+    [(1+2j), 3j]
     """
     term = term_of(x, "view_as_complex")
     if term.dtype not in (dtypes.float32, dtypes.float64):
@@ -105,7 +152,14 @@ def view_as_complex(x: Tensor) -> Tensor:
 
 
 def is_complex(x: Tensor) -> bool:
-    """Tell whether the elements of `x` are complex numbers."""
+    """Tell whether the elements of `x` are complex numbers.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> zyx.is_complex(zyx.Tensor([1j]))
+    True
+    """
     return require(x, "is_complex").node.dtype.is_complex
 
 

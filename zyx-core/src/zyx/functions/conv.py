@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from zyx import dtype as dtypes
 from zyx.errors import ShapeError
 from zyx.functions import take_habits
-from zyx.functions.movement import slide_windows, spread
+from zyx.functions.formulas import slide_windows
 from zyx.functions.operands import common_dtype, first_tensor, lowered, node_of, require, wrap
 from zyx.functions.term import Term
-from zyx.integers import as_integer, is_several
+from zyx.integers import as_integer, is_several, spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +57,9 @@ def conv(
 
     Raises:
         ShapeError: Ranks, channels or groups that do not fit, or a filter larger than the padded input.
+
+    >>> zyx.conv(zyx.ones(1, 2, 8), zyx.ones(4, 2, 3)).shape
+    (1, 4, 6)
     """
     like, data, filters, offset, dtype = _operands(x, weight, bias, "conv")
     count = len(filters.shape) - 2
@@ -100,7 +103,14 @@ def conv1d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Return `conv` over one axis: ``(N, C_in, L)`` with ``(C_out, C_in / groups, K)``."""
+    """Return `conv` over one axis: ``(N, C_in, L)`` with ``(C_out, C_in / groups, K)``.
+
+    Raises:
+        ShapeError: The channels do not fit together, or a window is larger than the input with its border.
+
+    >>> zyx.conv1d(zyx.ones(1, 2, 8), zyx.ones(4, 2, 3)).shape
+    (1, 4, 6)
+    """
     _check_axes(weight, 1, "conv1d")
     return conv(x, weight, bias, stride, padding, dilation, groups)
 
@@ -114,7 +124,14 @@ def conv2d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Return `conv` over two axes: ``(N, C_in, H, W)`` with ``(C_out, C_in / groups, KH, KW)``."""
+    """Return `conv` over two axes: ``(N, C_in, H, W)`` with ``(C_out, C_in / groups, KH, KW)``.
+
+    Raises:
+        ShapeError: The channels do not fit together, or a window is larger than the input with its border.
+
+    >>> zyx.conv2d(zyx.ones(1, 3, 8, 8), zyx.ones(4, 3, 3, 3), padding=1).shape
+    (1, 4, 8, 8)
+    """
     _check_axes(weight, 2, "conv2d")
     return conv(x, weight, bias, stride, padding, dilation, groups)
 
@@ -128,7 +145,14 @@ def conv3d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Return `conv` over three axes: ``(N, C_in, D, H, W)`` with ``(C_out, C_in / groups, KD, KH, KW)``."""
+    """Return `conv` over three axes: ``(N, C_in, D, H, W)`` with ``(C_out, C_in / groups, KD, KH, KW)``.
+
+    Raises:
+        ShapeError: The channels do not fit together, or a window is larger than the input with its border.
+
+    >>> zyx.conv3d(zyx.ones(1, 1, 4, 4, 4), zyx.ones(2, 1, 3, 3, 3)).shape
+    (1, 2, 2, 2, 2)
+    """
     _check_axes(weight, 3, "conv3d")
     return conv(x, weight, bias, stride, padding, dilation, groups)
 
@@ -167,6 +191,9 @@ def conv_transpose(
 
     Raises:
         ShapeError: Ranks, channels or groups that do not fit, or padding that leaves nothing.
+
+    >>> zyx.conv_transpose(zyx.Tensor([[[1.0, 2.0]]]), zyx.ones(1, 1, 2), stride=2).tolist()
+    [[[1.0, 1.0, 2.0, 2.0]]]
     """
     like, data, filters, offset, dtype = _operands(x, weight, bias, "conv_transpose")
     count = len(filters.shape) - 2
@@ -219,7 +246,14 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Sizes = 1,
 ) -> Tensor:
-    """Return `conv_transpose` over one axis."""
+    """Return `conv_transpose` over one axis.
+
+    Raises:
+        ShapeError: The channels do not fit together.
+
+    >>> zyx.conv_transpose1d(zyx.Tensor([[[1.0, 2.0]]]), zyx.ones(1, 1, 2)).tolist()
+    [[[1.0, 3.0, 2.0]]]
+    """
     _check_axes(weight, 1, "conv_transpose1d")
     return conv_transpose(x, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -234,7 +268,14 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Sizes = 1,
 ) -> Tensor:
-    """Return `conv_transpose` over two axes."""
+    """Return `conv_transpose` over two axes.
+
+    Raises:
+        ShapeError: The channels do not fit together.
+
+    >>> zyx.conv_transpose2d(zyx.ones(1, 3, 4, 4), zyx.ones(3, 2, 2, 2), stride=2).shape
+    (1, 2, 8, 8)
+    """
     _check_axes(weight, 2, "conv_transpose2d")
     return conv_transpose(x, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -249,7 +290,14 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Sizes = 1,
 ) -> Tensor:
-    """Return `conv_transpose` over three axes."""
+    """Return `conv_transpose` over three axes.
+
+    Raises:
+        ShapeError: The channels do not fit together.
+
+    >>> zyx.conv_transpose3d(zyx.ones(1, 1, 2, 2, 2), zyx.ones(1, 3, 2, 2, 2), stride=2).shape
+    (1, 3, 4, 4, 4)
+    """
     _check_axes(weight, 3, "conv_transpose3d")
     return conv_transpose(x, weight, bias, stride, padding, output_padding, groups, dilation)
 

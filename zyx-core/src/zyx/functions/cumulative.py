@@ -66,6 +66,9 @@ def cumulative_sum(
 
     Raises:
         ShapeError: No axis, and a rank other than 1.
+
+    >>> zyx.cumulative_sum(zyx.Tensor([1, 2, 3]), include_initial=True).tolist()
+    [0, 1, 3, 6]
     """
     return _cumulative(x, ReduceOp.SUM, axis, dtype, "cumulative_sum", include_initial=include_initial)
 
@@ -77,17 +80,34 @@ def cumulative_prod(
 
     Raises:
         ShapeError: No axis, and a rank other than 1.
+
+    >>> zyx.cumulative_prod(zyx.Tensor([2, 3, 4])).tolist()
+    [2, 6, 24]
     """
     return _cumulative(x, ReduceOp.PROD, axis, dtype, "cumulative_prod", include_initial=include_initial)
 
 
 def cumsum(x: Tensor, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """Return `cumulative_sum`; without an axis, of `x` as one axis."""
+    """Return `cumulative_sum`; without an axis, of `x` as one axis.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.cumsum(zyx.Tensor([1, 2, 3])).tolist()
+    [1, 3, 6]
+    """
     return cumulative_sum(*_flat_unless(x, axis, "cumsum"), dtype=dtype)
 
 
 def cumprod(x: Tensor, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """Return `cumulative_prod`; without an axis, of `x` as one axis."""
+    """Return `cumulative_prod`; without an axis, of `x` as one axis.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.cumprod(zyx.Tensor([1, 2, 3])).tolist()
+    [1, 2, 6]
+    """
     return cumulative_prod(*_flat_unless(x, axis, "cumprod"), dtype=dtype)
 
 
@@ -103,6 +123,9 @@ def cummax(x: Tensor, axis: int | None = None) -> Tensor:
 
     Raises:
         ShapeError: No axis, and a rank other than 1.
+
+    >>> [part.tolist() for part in zyx.cummax(zyx.Tensor([1, 3, 2]))]
+    [1, 3, 3]
     """
     return wrap(_running(term_of(x, "cummax"), ReduceOp.MAX, _axis(x, axis, "cummax")).node, x)
 
@@ -112,6 +135,9 @@ def cummin(x: Tensor, axis: int | None = None) -> Tensor:
 
     Raises:
         ShapeError: No axis, and a rank other than 1.
+
+    >>> zyx.cummin(zyx.Tensor([3, 1, 2])).tolist()
+    [3, 1, 1]
     """
     return wrap(_running(term_of(x, "cummin"), ReduceOp.MIN, _axis(x, axis, "cummin")).node, x)
 
@@ -130,6 +156,9 @@ def diff(
 
     Raises:
         ShapeError: A negative `n`, or parts that do not fit.
+
+    >>> zyx.diff(zyx.Tensor([1, 4, 9])).tolist()
+    [3, 5]
     """
     shapes.normalize_axis(axis, require(x, "diff").node.ndim)
     place = _axis(x, axis, "diff")

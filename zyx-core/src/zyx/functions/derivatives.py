@@ -54,6 +54,10 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     Raises:
         GradientError: `f` returns what is no tensor, or no pair with `has_aux`. From the function: what it is given
             does not fit the result, or as `Tape.gradient`.
+
+    >>> value, pull = zyx.vjp(lambda x: x**2, zyx.Tensor(3.0))
+    >>> value.item()
+    9.0
     """
     with Tape() as tape:
         given = tuple(map_handles(_apart, primal, f"argument {i}") for i, primal in enumerate(primals))
@@ -88,6 +92,10 @@ def jvp(f: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = F
 
     Raises:
         GradientError: As for `vjp`, or `tangents` do not fit.
+
+    >>> value, slope = zyx.jvp(lambda x: x**2, (zyx.Tensor(3.0),), (zyx.Tensor(1.0),))
+    >>> slope.item()
+    6.0
     """
     if not isinstance(primals, tuple | list):
         raise GradientError(
@@ -124,6 +132,9 @@ def jacobian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux:
 
     Raises:
         GradientError: When called: no such argument, complex numbers, or as for `vjp`.
+
+    >>> zyx.jacobian(lambda x: x * x)(zyx.Tensor([1.0, 2.0])).tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
     """
     numbers = as_integers(argnums, "argnums")
 
@@ -168,6 +179,9 @@ def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
 
     Raises:
         GradientError: When called, as for `grad` and `jacobian`.
+
+    >>> zyx.hessian(lambda x: (x**3).sum())(zyx.Tensor([1.0, 2.0])).tolist()
+    [[6.0, 0.0], [0.0, 12.0]]
     """
     both = value_and_grad(f, argnums, has_aux)
 

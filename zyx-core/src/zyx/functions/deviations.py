@@ -11,12 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zyx import dtype as dtypes
+from zyx.functions import complex_numbers
 from zyx.functions.formulas import count, is_finite, mean
+from zyx.functions.reduction import are_large, mean_along
 from zyx.shape import VaryingSize, as_float
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx.dtype import DType
     from zyx.functions.term import Term
 
 
@@ -48,3 +52,20 @@ def _among(x: Term, axes: Sequence[int]) -> Term:
         found = candidate if found is None else (candidate.abs() < found.abs()).where(candidate, found)
     assert found is not None
     return is_finite(found).where(found, 0.0).detach()
+
+
+def variance(term: Term, axes: Sequence[int], correction: float, target: DType) -> tuple[Term, Term]:
+    """Return variance and mean, computed for results of `target`."""
+    size = count(term, axes)
+    divisor = as_float(size - correction if size > correction else 0)
+    if are_large(term, axes):
+        from zyx.functions.integer_means import integer_variance
+
+        spread = integer_variance(term, axes, divisor, dtypes.accumulator(target.part))
+        return spread, mean_along(term, axes, target)
+    term = term.cast(dtypes.accumulator(target))
+    parts = complex_numbers.parts(term) if term.dtype.is_complex else (term,)
+    total = squared_deviations(parts[0], axes)
+    for part in parts[1:]:
+        total = total + squared_deviations(part, axes)
+    return total / divisor, mean(term, axes)

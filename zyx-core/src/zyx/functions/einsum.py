@@ -35,6 +35,9 @@ def einsum(subscripts: str, *operands: Operand) -> Tensor:
 
     Raises:
         ShapeError: Subscripts that cannot be read or do not fit the shapes.
+
+    >>> zyx.einsum("ij,jk->ik", zyx.ones(2, 3), zyx.ones(3, 4)).shape
+    (2, 4)
     """
     if not operands:
         raise ShapeError("einsum takes at least one operand")

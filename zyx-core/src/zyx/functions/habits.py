@@ -244,7 +244,7 @@ def _grown(name: str) -> Rule:
     def rule(made: Call, keyword: str, value: Any) -> None:  # noqa: ANN401
         if value:
             from zyx.functions import pooling
-            from zyx.functions.movement import spread
+            from zyx.integers import spread
 
             count = int(name[-2])
             made.args[1:2] = [spread(made.args[1], count, "kernel_size")] if len(made.args) > 1 else []

@@ -1,6 +1,6 @@
 """Read the key of ``x[key]``: what each part of it does to which axis.
 
-A key is read in two steps, which `indexing` and `index_assignment` then carry out:
+A key is read in two steps, which `indexing` then carries out:
 
 1. **box**: integers, slices, ``...`` and None. Each axis of `x` gets a box (start, size, step); then axes of
    integers go, and None puts axes of size 1 in. This alone is movement of elements, nothing is looked up. While a

@@ -75,8 +75,13 @@ def _dtype_of(given: DTypeLike | Tensor) -> DType:
 def finfo(given: DTypeLike | Tensor) -> FloatInfo:
     """Return the limits of a floating-point type, or of a tensor's; of a complex type those of its parts.
 
+    A tensor may have any shape.
+
     Raises:
         DTypeError: Not a floating-point type.
+
+    >>> zyx.finfo("float16").max
+    65504.0
     """
     dtype = _dtype_of(given).part
     if dtype not in _DIGITS:
@@ -89,8 +94,13 @@ def finfo(given: DTypeLike | Tensor) -> FloatInfo:
 def iinfo(given: DTypeLike | Tensor) -> IntegerInfo:
     """Return the limits of an integer type, or of a tensor's.
 
+    A tensor may have any shape.
+
     Raises:
         DTypeError: Not an integer type.
+
+    >>> zyx.iinfo("int8").max
+    127
     """
     dtype = _dtype_of(given)
     if not dtype.is_integer:
@@ -114,6 +124,9 @@ def isdtype(dtype: DTypeLike, kind: str | DTypeLike | tuple[str | DTypeLike, ...
 
     Raises:
         DTypeError: An unknown family.
+
+    >>> zyx.isdtype(zyx.float32, "real floating")
+    True
     """
     own = as_dtype(dtype)
     if isinstance(kind, tuple):
@@ -128,8 +141,13 @@ def isdtype(dtype: DTypeLike, kind: str | DTypeLike | tuple[str | DTypeLike, ...
 def result_type(*operands: Operand | DTypeLike) -> DType:
     """Return the dtype in which tensors, arrays, dtypes and Python numbers meet; at least one is not a number.
 
+    Their shapes need not fit.
+
     Raises:
         DTypeError: They do not.
+
+    >>> zyx.result_type("int32", "float16").name
+    'float16'
     """
     known = [x if isinstance(x, DType) else as_dtype(x) for x in operands if not is_operand(x)]  # type: ignore[arg-type]
     tensors = [as_dtype(x.dtype) for x in operands if is_tensor(x) or isinstance(x, np.ndarray | np.generic)]
@@ -143,7 +161,16 @@ def result_type(*operands: Operand | DTypeLike) -> DType:
 
 
 def can_cast(source: DTypeLike | Tensor, target: DTypeLike) -> bool:
-    """Tell whether promotion leads from `source` to `target`: no value is lost, but large integers may round."""
+    """Tell whether promotion leads from `source` to `target`: no value is lost, but large integers may round.
+
+    A tensor may have any shape.
+
+    Raises:
+        DTypeError: There is no such dtype.
+
+    >>> zyx.can_cast("int32", "float64")
+    True
+    """
     before, after = _dtype_of(source), as_dtype(target)
     try:
         return promote(before, after) is after
@@ -181,11 +208,16 @@ def view(x: Tensor, *shape: Any, **keywords: Any) -> Tensor:  # noqa: ANN401  # 
 def astype(x: Tensor, dtype: DTypeLike, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Return `x` converted to `dtype`, and moved to `device` if one is named.
 
+    The result has the shape of `x`.
+
     Floats become integers by truncation, saturated, NaN as 0. Tensors never share what one of them can change, so
     `copy` makes no difference.
 
     Raises:
         DTypeError: Complex numbers to real ones, which would lose the imaginary part.
+
+    >>> zyx.astype(zyx.Tensor([1.5]), "int32").tolist()
+    [1]
     """
     tensor = require(x, "astype")
     graph = tensor.runtime.graph

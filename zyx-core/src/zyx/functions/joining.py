@@ -12,13 +12,13 @@ from zyx.errors import DTypeError, ShapeError
 from zyx.functions import take_habits
 from zyx.functions.index_key import inside
 from zyx.functions.indexing import cut
-from zyx.functions.movement import as_sizes, expand_dims, narrow, reshape
+from zyx.functions.movement import expand_dims, narrow, reshape
 from zyx.functions.operands import common_dtype, first_tensor, is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
 from zyx.graph.making import joined
 from zyx.graph.places import Box, VaryingNumber
 from zyx.integers import as_integer, as_integers, is_several
-from zyx.shape import VaryingSize
+from zyx.shape import VaryingSize, as_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,9 @@ def concat(tensors: Sequence[Operand], axis: int | None = 0) -> Tensor:
 
     Raises:
         ShapeError: No tensors, or shapes that differ along another axis.
+
+    >>> zyx.concat([zyx.Tensor([1]), zyx.Tensor([2, 3])]).tolist()
+    [1, 2, 3]
     """
     given = list(tensors)
     if not given:
@@ -68,6 +71,9 @@ def stack(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
 
     Raises:
         ShapeError: No tensors, or different shapes.
+
+    >>> zyx.stack([zyx.Tensor([1, 2]), zyx.Tensor([3, 4])]).tolist()
+    [[1, 2], [3, 4]]
     """
     given = list(tensors)
     if not given:
@@ -81,7 +87,14 @@ def stack(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
 
 
 def unstack(x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
-    """Return the slices of `x` along `axis`, without that axis."""
+    """Return the slices of `x` along `axis`, without that axis.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> [row.tolist() for row in zyx.unstack(zyx.Tensor([[1, 2], [3, 4]]))]
+    [[1, 2], [3, 4]]
+    """
     term = term_of(x, "unstack")
     axis = shapes.normalize_axis(axis, len(term.shape))
     rest = (*term.shape[:axis], *term.shape[axis + 1 :])
@@ -93,6 +106,9 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
 
     Raises:
         ShapeError: The sizes do not add up.
+
+    >>> [part.tolist() for part in zyx.split(zyx.arange(5), 2)]
+    [[0, 1], [2, 3], [4]]
     """
     shape = require(x, "split").node.shape
     axis = shapes.normalize_axis(axis, len(shape))
@@ -111,7 +127,14 @@ def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor,
 
 
 def chunk(x: Tensor, count: int, axis: int = 0) -> tuple[Tensor, ...]:
-    """Return at most `count` parts of `x` along `axis`, all of one size but the last, which may be smaller."""
+    """Return at most `count` parts of `x` along `axis`, all of one size but the last, which may be smaller.
+
+    Raises:
+        ShapeError: Fewer than one part.
+
+    >>> [part.tolist() for part in zyx.chunk(zyx.arange(6), 3)]
+    [[0, 1], [2, 3], [4, 5]]
+    """
     total = require(x, "chunk").node.shape[shapes.normalize_axis(axis, x.node.ndim)]
     count = as_integer(count, "count")
     if count < 1:
@@ -127,6 +150,9 @@ def tile(x: Tensor, *counts: int | Sequence[int]) -> Tensor:
 
     Raises:
         ShapeError: A negative count.
+
+    >>> zyx.tile(zyx.Tensor([1, 2]), 2).tolist()
+    [1, 2, 1, 2]
     """
     term = term_of(x, "tile")
     times = as_sizes(counts)
@@ -150,6 +176,9 @@ def repeat(x: Tensor, repeats: int | Sequence[int] | Tensor, axis: int | None = 
 
     Raises:
         ShapeError: Not one number for each position.
+
+    >>> zyx.repeat(zyx.Tensor([1, 2]), 2).tolist()
+    [1, 1, 2, 2]
     """
     term = term_of(x, "repeat")
     if axis is None:
@@ -183,6 +212,9 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
 
     Raises:
         ShapeError: Not one shift for each axis.
+
+    >>> zyx.roll(zyx.arange(4), 1).tolist()
+    [3, 0, 1, 2]
     """
     term = term_of(x, "roll")
     if axis is None:
@@ -236,6 +268,10 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "xy") -> tuple
 
     Raises:
         ShapeError: A tensor of rank 2 or more, or another value of `indexing`.
+
+    >>> x, y = zyx.meshgrid(zyx.arange(2), zyx.arange(3))
+    >>> x.tolist()
+    [[0, 1], [0, 1], [0, 1]]
     """
     if indexing not in ("xy", "ij"):
         raise ShapeError(f'meshgrid: indexing is "xy" or "ij", not {indexing!r}')
@@ -275,6 +311,9 @@ def pad(
 
     Raises:
         ShapeError: Widths that do not fit the shape or the mode, or an unknown mode.
+
+    >>> zyx.pad(zyx.Tensor([1, 2]), (1, 2)).tolist()
+    [0, 1, 2, 0, 0]
     """
     term = term_of(x, "pad")
     pairs = _pairs(widths, len(term.shape))

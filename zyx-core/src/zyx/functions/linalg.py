@@ -1,26 +1,40 @@
-"""Products of vectors and matrices.
+"""Products of vectors and matrices, and norms of vectors.
 
-Each is a product of two operands expanded against each other, summed along the axes they share; that form is what the
-scheduler knows as a matrix product. Dtypes are promoted; float16 and bfloat16 are multiplied and summed in float32, and
-the result is rounded once. Integers keep their dtype and wrap; bools become int64.
+Each product is one of two operands expanded against each other, summed along the axes they share; that form is what
+the scheduler knows as a matrix product. Dtypes are promoted; float16 and bfloat16 are multiplied and summed in float32,
+and the result is rounded once. Integers keep their dtype and wrap; bools become int64. Axes of norms are those of
+`zyx.functions.reduction`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.dtype import as_dtype
 from zyx.errors import ShapeError
-from zyx.functions import take_habits
+from zyx.functions import complex_numbers, formulas, take_habits
 from zyx.functions.joining import join_terms
 from zyx.functions.movement import diagonal
-from zyx.functions.operands import align, common_dtype, first_tensor, lowered, node_of, require, term_of, wrap
-from zyx.functions.reduction import sum_dtype
+from zyx.functions.operands import (
+    align,
+    common_dtype,
+    first_tensor,
+    float_dtype,
+    lowered,
+    node_of,
+    require,
+    term_of,
+    wide_term,
+    wrap,
+)
+from zyx.functions.reduction import check_not_empty, drop_axes, sum_dtype
 from zyx.functions.term import Term, broadcast_shapes
 from zyx.integers import as_index, is_several
 from zyx.modes import low_precision
+from zyx.ops import ReduceOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +42,12 @@ if TYPE_CHECKING:
     from zyx.dtype import DType, DTypeLike
     from zyx.functions import Tensor
     from zyx.functions.operands import Operand
+    from zyx.functions.reduction import AxisLike
 
-__all__ = ["cross", "dot", "matmul", "matrix_power", "outer", "tensordot", "trace", "vecdot"]
+__all__ = [
+    "cosine_similarity", "cross", "dot", "matmul", "matrix_power", "norm", "normalize", "outer", "tensordot", "trace",
+    "vecdot",
+]  # fmt: skip
 
 
 def factors(operands: Sequence[Operand], what: str, dtype: DTypeLike | None = None) -> tuple[Tensor, list[Term], DType]:
@@ -58,6 +76,9 @@ def matmul(x: Operand, y: Operand, *, dtype: DTypeLike | None = None) -> Tensor:
 
     Raises:
         ShapeError: Rank 0, different k, or axes in front that do not broadcast.
+
+    >>> zyx.matmul(zyx.ones(2, 3), zyx.ones(3, 4)).shape
+    (2, 4)
     """
     like, (left, right), target = factors((x, y), "matmul", dtype)
     a, b = left.node.shape, right.node.shape
@@ -89,6 +110,9 @@ def vecdot(x: Operand, y: Operand, *, axis: int = -1) -> Tensor:
 
     Raises:
         ShapeError: Different sizes.
+
+    >>> zyx.vecdot(zyx.Tensor([[1.0, 2.0]]), zyx.Tensor([[3.0, 4.0]])).tolist()
+    [11.0]
     """
     like, (a, b), target = factors((x, y), "vecdot")
     if not a.shape or not b.shape:
@@ -104,7 +128,14 @@ def vecdot(x: Operand, y: Operand, *, axis: int = -1) -> Tensor:
 
 
 def dot(x: Operand, y: Operand, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Return `matmul`, or the plain product if an operand has rank 0."""
+    """Return `matmul`, or the plain product if an operand has rank 0.
+
+    Raises:
+        ShapeError: The shapes of `x` and `y` do not fit together.
+
+    >>> zyx.dot(zyx.Tensor([1.0, 2.0]), zyx.Tensor([3.0, 4.0])).item()
+    11.0
+    """
     if any(getattr(operand, "ndim", 0) == 0 for operand in (x, y)):
         like, (a, b), target = factors((x, y), "dot", dtype)
         return wrap((a * b).cast(target).node, like)
@@ -112,7 +143,14 @@ def dot(x: Operand, y: Operand, *, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def outer(x: Operand, y: Operand) -> Tensor:
-    """Return the matrix of products of each element of `x` with each of `y`."""
+    """Return the matrix of products of each element of `x` with each of `y`.
+
+    Raises:
+        DTypeError: Neither is a tensor, or one is nothing to compute with.
+
+    >>> zyx.outer(zyx.Tensor([1, 2]), zyx.Tensor([3, 4])).tolist()
+    [[3, 4], [6, 8]]
+    """
     like, (a, b), target = factors((x, y), "outer")
     rows, columns = shapes.size_of(a.shape), shapes.size_of(b.shape)
     return wrap((a.reshape((rows, 1)) * b.reshape((1, columns))).cast(target).node, like)
@@ -131,6 +169,9 @@ def tensordot(x: Operand, y: Operand, *, axes: int | tuple[Sequence[int], Sequen
 
     Raises:
         ShapeError: Paired axes of different sizes, or more pairs than axes.
+
+    >>> zyx.tensordot(zyx.ones(2, 3), zyx.ones(3, 4), 1).shape
+    (2, 4)
     """
     like, (a, b), target = factors((x, y), "tensordot")
     axes = _checked_axes(axes)
@@ -164,7 +205,14 @@ def _checked_axes(axes: object) -> int | tuple[Sequence[int], Sequence[int]]:
 
 
 def trace(x: Tensor, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Return the sum of a diagonal of the matrices in the last two axes; dtypes as for `sum`."""
+    """Return the sum of a diagonal of the matrices in the last two axes; dtypes as for `sum`.
+
+    Raises:
+        AxisError: `x` has fewer axes than two.
+
+    >>> zyx.trace(zyx.Tensor([[1, 2], [3, 4]])).item()
+    5
+    """
     term = term_of(diagonal(x, offset), "trace")
     target = sum_dtype(term.dtype) if dtype is None else as_dtype(dtype)
     total = term.cast(dtypes.accumulator(target)).sum((len(term.shape) - 1,)).cast(target)
@@ -176,6 +224,9 @@ def cross(x: Operand, y: Operand, *, axis: int = -1) -> Tensor:
 
     Raises:
         ShapeError: Another size than 3.
+
+    >>> zyx.cross(zyx.Tensor([1, 0, 0]), zyx.Tensor([0, 1, 0])).tolist()
+    [0, 0, 1]
     """
     like, (a, b) = align((x, y), "cross")
     place = shapes.normalize_axis(axis, len(a.shape))
@@ -196,6 +247,9 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
 
     Raises:
         ShapeError: Not square, or `n` below 1.
+
+    >>> zyx.matrix_power(zyx.Tensor([[1, 1], [0, 1]]), 3).tolist()
+    [[1, 3], [0, 1]]
     """
     shape, n = require(x, "matrix_power").node.shape, as_index(n, "n")
     if len(shape) < 2 or shape[-1] != shape[-2] or n < 1:
@@ -206,6 +260,88 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
         if bit == "1":
             result = matmul(result, x)
     return result
+
+
+# ---- norms
+
+
+def norm(x: Tensor, ord: float | str = 2.0, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """Return the vector norm along `axis`: ``sum(|x| ** ord) ** (1 / ord)``.
+
+    `ord` may also be infinity (greatest magnitude), minus infinity (least), 0 (how many are not 0) or "fro", which is
+    2. At a zero vector the gradient is 0. Integers and bools are computed as float32; of complex numbers it is the
+    norm of magnitudes.
+
+    Raises:
+        ShapeError: Another text: ``zyx.linalg.matrix_norm`` has the norms of matrices.
+
+    >>> zyx.norm(zyx.Tensor([3.0, 4.0])).item()
+    5.0
+    """
+    term = wide_term(x, "norm")
+    if term.dtype.is_complex:
+        term = complex_numbers.magnitude(term)
+    target = float_dtype(term.dtype)
+    axes = shapes.normalize_axes(axis, len(term.shape))
+    wide = term.cast(dtypes.accumulator(target))
+    return wrap(drop_axes(_norm(wide, ord, axes).cast(target), axes, keepdims=keepdims).node, x)
+
+
+def _norm(term: Term, order: float | str, axes: Sequence[int]) -> Term:
+    if order == "fro":
+        order = 2
+    if isinstance(order, str):
+        raise ShapeError(f"norm: ord is a number or 'fro', not {order!r}; 'nuc' is of zyx.linalg.matrix_norm")
+    if order == 2:
+        return formulas.safe_sqrt((term * term).sum(axes))
+    size = term.abs()
+    if order == 1:
+        return size.sum(axes)
+    if order == 0:
+        return (term != 0).cast(term.dtype).sum(axes)
+    if math.isinf(order):
+        check_not_empty(term, axes, "norm")
+        return size.reduce(ReduceOp.MAX if order > 0 else ReduceOp.MIN, axes)
+    total = formulas.power(size, order).sum(axes)
+    return formulas.power(total, 1.0 / order)
+
+
+def normalize(x: Tensor, ord: float = 2.0, axis: AxisLike = -1, eps: float = 1e-12) -> Tensor:
+    """Return `x` divided by its norm along `axis`, or by `eps` where that is greater.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+
+    >>> zyx.normalize(zyx.Tensor([0.0, 2.0])).tolist()
+    [0.0, 1.0]
+    """
+    term = term_of(x, "normalize")
+    target = float_dtype(term.dtype)
+    wide = term.cast(dtypes.accumulator(target))
+    length = _norm(wide, ord, shapes.normalize_axes(axis, len(term.shape)))
+    return wrap((wide / (length < eps).where(eps, length)).cast(target).node, x)
+
+
+def cosine_similarity(x: Tensor, y: Tensor, axis: int = 1, eps: float = 1e-8) -> Tensor:
+    """Return the cosine of the angle between vectors along `axis`; lengths count as at least `eps`.
+
+    Raises:
+        DTypeError: `x` or `y` is complex.
+        AxisError: `x` has no such axis.
+
+    >>> zyx.cosine_similarity(zyx.Tensor([[1.0, 0.0]]), zyx.Tensor([[2.0, 0.0]])).tolist()
+    [1.0]
+    """
+    like, (a, b) = align((require(x, "cosine_similarity"), y), "cosine_similarity", floating=True)
+    target = a.dtype
+    wide = dtypes.accumulator(target)
+    a, b = a.cast(wide), b.cast(wide)
+    axes = shapes.normalize_axes(axis, len(a.shape))
+    lengths = [_norm(v, 2, axes) for v in (a, b)]
+    bounded = [(length < eps).where(eps, length) for length in lengths]
+    result = (a * b).sum(axes) / (bounded[0] * bounded[1])
+    return wrap(drop_axes(result.cast(target), axes, keepdims=False).node, like)
 
 
 take_habits(globals(), but=("matmul",))

@@ -103,6 +103,9 @@ def vmap(
         ShapeError: `chunk_size` is below 1. When called: numbers of examples differ.
         TraceError: When called: `f` reads values that differ between examples, or assigns such to a tensor that it
             found outside; or draws random numbers with `randomness` "error".
+
+    >>> zyx.vmap(lambda row: row.sum())(zyx.ones(2, 3)).tolist()
+    [3.0, 3.0]
     """
     if not callable(f):
         raise ArgumentError(f"vmap takes a function, not a {type(f).__name__}")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import ShapeError
 from zyx.functions import habitual, take_habits
+from zyx.functions.formulas import slide_windows
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.term import Term, expand_to
 from zyx.graph.places import VaryingNumber, box_at
-from zyx.integers import as_integer, as_integers, is_several
+from zyx.integers import as_integer, as_integers, is_several, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,23 +26,6 @@ __all__ = [
     "tril", "triu", "unflatten", "unfold", "windows",
 ]  # fmt: skip
 
-_LISTS: Final = (tuple, list)
-
-
-def as_sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
-    """Return the integers of ``f(2, 3)`` or ``f((2, 3))``.
-
-    Raises:
-        ShapeError: Something else than integers.
-    """
-    sizes = given
-    if len(given) == 1 and type(given[0]) is not int and (type(given[0]) in _LISTS or is_several(given[0])):
-        sizes = tuple(given[0])
-    for size in sizes:  # without a call, as it mostly is
-        if type(size) is not int:
-            return tuple([shapes.as_size(size, "each size or axis") for size in sizes])
-    return sizes
-
 
 def reshape(
     x: Tensor, shape: int | Sequence[int] = (), *more: int, copy: bool | None = None, **habits: object
@@ -54,18 +38,28 @@ def reshape(
 
     Raises:
         ShapeError: The numbers of elements differ.
+
+    >>> zyx.reshape(zyx.arange(6), (2, -1)).tolist()
+    [[0, 1, 2], [3, 4, 5]]
     """
     if habits:
         return habitual(reshape, (x, shape, *more), {"copy": copy}, habits)
     tensor = require(x, "reshape")
     node = tensor.node
     return wrap(
-        tensor.runtime.graph.reshape(node, shapes.resolve_reshape(node.shape, as_sizes((shape, *more)))), tensor
+        tensor.runtime.graph.reshape(node, shapes.resolve_reshape(node.shape, shapes.as_sizes((shape, *more)))), tensor
     )
 
 
 def flatten(x: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
-    """Return `x` with the axes from `start_axis` to `end_axis`, both included, made one; rank 0 becomes rank 1."""
+    """Return `x` with the axes from `start_axis` to `end_axis`, both included, made one; rank 0 becomes rank 1.
+
+    Raises:
+        ShapeError: `start_axis` lies behind `end_axis`.
+
+    >>> zyx.flatten(zyx.zeros(2, 3, 4), 1).shape
+    (2, 12)
+    """
     shape = require(x, "flatten").node.shape
     if not shape:
         return reshape(x, (1,))
@@ -78,12 +72,27 @@ def flatten(x: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
 
 
 def ravel(x: Tensor) -> Tensor:
-    """Return `x` as one axis."""
-    return reshape(x, (-1,)) if shapes.size_of(x.node.shape) else reshape(x, (0,))
+    """Return `x` as one axis.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> zyx.ravel(zyx.Tensor([[1, 2], [3, 4]])).tolist()
+    [1, 2, 3, 4]
+    """
+    return reshape(x, (shapes.size_of(require(x, "ravel").node.shape),))
 
 
 def unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Tensor:
-    """Return `x` with `axis` made several of `sizes`, one of which may be -1."""
+    """Return `x` with `axis` made several of `sizes`, one of which may be -1.
+
+    Raises:
+        AxisError: `x` has no such axis.
+        ShapeError: The sizes make another number of elements than the axis has, or two of them are -1.
+
+    >>> zyx.unflatten(zyx.zeros(2, 6), 1, (2, 3)).shape
+    (2, 2, 3)
+    """
     shape = require(x, "unflatten").node.shape
     axis = shapes.normalize_axis(axis, len(shape))
     inner = shapes.resolve_reshape((shape[axis],), sizes)
@@ -91,7 +100,14 @@ def unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Tensor:
 
 
 def expand_dims(x: Tensor, axis: int | Sequence[int] = 0, **habits: object) -> Tensor:
-    """Return `x` with new axes of size 1 at `axis`, counted in the result."""
+    """Return `x` with new axes of size 1 at `axis`, counted in the result.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.expand_dims(zyx.zeros(2, 3), 1).shape
+    (2, 1, 3)
+    """
     if habits:
         return habitual(expand_dims, (x, axis), {}, habits)
     shape = require(x, "expand_dims").node.shape
@@ -106,6 +122,9 @@ def squeeze(x: Tensor, axis: int | Sequence[int] | None = None, **habits: object
 
     Raises:
         ShapeError: An axis that is named has another size.
+
+    >>> zyx.squeeze(zyx.zeros(2, 1, 3), 1).shape
+    (2, 3)
     """
     if habits:
         return habitual(squeeze, (x, axis), {}, habits)
@@ -124,6 +143,9 @@ def broadcast_to(x: Tensor, shape: int | Sequence[int]) -> Tensor:
 
     Raises:
         ShapeError: `x` does not broadcast to it.
+
+    >>> zyx.broadcast_to(zyx.Tensor([1, 2]), (2, 2)).tolist()
+    [[1, 2], [1, 2]]
     """
     tensor = require(x, "broadcast_to")
     target = shapes.as_shape(shape)
@@ -135,14 +157,22 @@ def broadcast_to(x: Tensor, shape: int | Sequence[int]) -> Tensor:
 def expand(x: Tensor, *shape: int | Sequence[int]) -> Tensor:
     """Return `x` broadcast to `shape`, in which -1 keeps a size."""
     own = require(x, "expand").node.shape
-    wanted = as_sizes(shape)
+    wanted = shapes.as_sizes(shape)
     missing = len(wanted) - len(own)
     kept = tuple(own[i - missing] if size == -1 and i >= missing else size for i, size in enumerate(wanted))
     return broadcast_to(x, kept)
 
 
 def broadcast_arrays(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Return `tensors` broadcast to one shape."""
+    """Return `tensors` broadcast to one shape.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+        DTypeError: One is no tensor.
+
+    >>> [x.shape for x in zyx.broadcast_arrays(zyx.ones(2, 1), zyx.ones(3))]
+    [(2, 3), (2, 3)]
+    """
     shape = shapes.broadcast(*(require(x, "broadcast_arrays").node.shape for x in tensors))
     return tuple([broadcast_to(x, shape) for x in tensors])
 
@@ -152,6 +182,9 @@ def broadcast_shapes(*given: int | Sequence[int]) -> Shape:
 
     Raises:
         ShapeError: There is none, or a size is negative or no integer.
+
+    >>> zyx.broadcast_shapes((2, 1), (3,))
+    (2, 3)
     """
     return shapes.broadcast(*(shapes.as_shape(shape) for shape in given))
 
@@ -160,11 +193,18 @@ def broadcast_shapes(*given: int | Sequence[int]) -> Shape:
 
 
 def permute_dims(x: Tensor, axes: int | Sequence[int] = (), *more: int, **habits: object) -> Tensor:
-    """Return `x` with its axis number ``axes[i]`` at position i; they may also be given one by one."""
+    """Return `x` with its axis number ``axes[i]`` at position i; they may also be given one by one.
+
+    Raises:
+        ShapeError: `axes` are not all axes of `x`.
+
+    >>> zyx.permute_dims(zyx.zeros(2, 3, 4), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     if habits:
         return habitual(permute_dims, (x, axes, *more), {}, habits)
     tensor = require(x, "permute_dims")
-    wanted = as_sizes((axes, *more))
+    wanted = shapes.as_sizes((axes, *more))
     node = tensor.node
     ndim = len(node.shape)
     places = shapes.normalize_axes(wanted, ndim)
@@ -178,18 +218,32 @@ def transpose(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
 
     Without axes, all are reversed; two integers are swapped, as in PyTorch; a sequence, or another number of integers,
     is the order of all axes, as in NumPy.
+
+    Raises:
+        AxisError: `x` has no such axis.
+        ShapeError: An axis comes twice, or is left out.
+
+    >>> zyx.transpose(zyx.zeros(2, 3), 0, 1).shape
+    (3, 2)
     """
     ndim = require(x, "transpose").node.ndim
     if not axes or axes[0] is None:
         return permute_dims(x, tuple(reversed(range(ndim))))
     if len(axes) == 2:
-        places = as_sizes(axes)
+        places = shapes.as_sizes(axes)
         return x if not ndim and {*places} <= {0, -1} else swapaxes(x, *places)
-    return permute_dims(x, as_sizes(axes))
+    return permute_dims(x, shapes.as_sizes(axes))
 
 
 def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Return `x` with two axes exchanged."""
+    """Return `x` with two axes exchanged.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.swapaxes(zyx.zeros(2, 3, 4), 0, 2).shape
+    (4, 3, 2)
+    """
     return _exchanged(x, axis0, axis1)
 
 
@@ -208,6 +262,9 @@ def matrix_transpose(x: Tensor) -> Tensor:
 
     Raises:
         ShapeError: Fewer than two axes.
+
+    >>> zyx.matrix_transpose(zyx.zeros(5, 2, 3)).shape
+    (5, 3, 2)
     """
     if require(x, "matrix_transpose").node.ndim < 2:
         raise ShapeError(f"matrix_transpose needs two axes; the shape is {x.node.shape}")
@@ -220,7 +277,15 @@ def t(x: Tensor) -> Tensor:
 
 
 def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Return `x` with the axes `source` moved to the positions `destination`; the others keep their order."""
+    """Return `x` with the axes `source` moved to the positions `destination`; the others keep their order.
+
+    Raises:
+        AxisError: `x` has no such axis.
+        ShapeError: An axis comes twice, or there are not as many axes as positions.
+
+    >>> zyx.moveaxis(zyx.zeros(2, 3, 4), 0, -1).shape
+    (3, 4, 2)
+    """
     ndim = require(x, "moveaxis").node.ndim
     origins = shapes.normalize_axes(source, ndim, "source")
     targets = shapes.normalize_axes(destination, ndim, "destination")
@@ -232,7 +297,15 @@ def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence
 
 
 def flip(x: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
-    """Return `x` reversed along `axis`; None means all axes."""
+    """Return `x` reversed along `axis`; None means all axes.
+
+    Raises:
+        AxisError: `x` has no such axis.
+        ShapeError: An axis comes twice.
+
+    >>> zyx.flip(zyx.arange(3)).tolist()
+    [2, 1, 0]
+    """
     tensor = require(x, "flip")
     axes = shapes.normalize_axes(axis, tensor.node.ndim)
     return wrap(tensor.runtime.graph.flip(tensor.node, axes), tensor)
@@ -253,6 +326,9 @@ def narrow(x: Tensor, axis: int, start: int, length: int) -> Tensor:
 
     Raises:
         ShapeError: They do not lie within the axis.
+
+    >>> zyx.narrow(zyx.arange(6), 0, 1, 3).tolist()
+    [1, 2, 3]
     """
     term = term_of(x, "narrow")
     axis = shapes.normalize_axis(axis, len(term.shape))
@@ -275,6 +351,9 @@ def diagonal(x: Tensor, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Te
 
     Raises:
         ShapeError: Fewer than two axes.
+
+    >>> zyx.diagonal(zyx.Tensor([[1, 2], [3, 4]])).tolist()
+    [1, 4]
     """
     offset = as_integer(offset, "offset")
     moved = moveaxis(x, (axis1, axis2), (-2, -1))
@@ -292,7 +371,15 @@ def diagonal(x: Tensor, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Te
 
 
 def diag(x: Tensor, offset: int = 0) -> Tensor:
-    """Return the matrix with `x` of rank 1 on a diagonal and 0 elsewhere, or the diagonal of a matrix."""
+    """Return the matrix with `x` of rank 1 on a diagonal and 0 elsewhere, or the diagonal of a matrix.
+
+    Raises:
+        ShapeError: `x` has no axis, or more than two.
+        IntegerError: `offset` is no integer.
+
+    >>> zyx.diag(zyx.Tensor([1, 2])).tolist()
+    [[1, 0], [0, 2]]
+    """
     term = term_of(x, "diag")
     if len(term.shape) == 2:
         return diagonal(x, offset)
@@ -312,13 +399,29 @@ def as_diagonal(k: int) -> int:
 
 
 def triu(x: Tensor, k: int = 0) -> Tensor:
-    """Return the matrices `x` with 0 below diagonal `k`."""
+    """Return the matrices `x` with 0 below diagonal `k`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+        IntegerError: `k` is no integer.
+
+    >>> zyx.triu(zyx.ones(3, 3), 1).tolist()
+    [[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
     bound = as_diagonal(k)
     return _triangle(x, "triu", lambda distance: distance >= bound)
 
 
 def tril(x: Tensor, k: int = 0) -> Tensor:
-    """Return the matrices `x` with 0 above diagonal `k`."""
+    """Return the matrices `x` with 0 above diagonal `k`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+        IntegerError: `k` is no integer.
+
+    >>> zyx.tril(zyx.ones(3, 3)).tolist()
+    [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
+    """
     bound = as_diagonal(k)
     return _triangle(x, "tril", lambda distance: distance <= bound)
 
@@ -348,6 +451,12 @@ def windows(
 
     Returns:
         ``(..., o1, .., ok, *size)`` with ``o = (n - dilation * (size - 1) - 1) // stride + 1``, 0 if no window fits.
+
+    Raises:
+        ShapeError: A size, stride or dilation below 1, or more of them than there are axes.
+
+    >>> zyx.windows(zyx.arange(5), 3).tolist()
+    [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
     """
     extents = as_integers(size, "size")
     count = len(extents)
@@ -356,47 +465,21 @@ def windows(
 
 
 def unfold(x: Tensor, axis: int, size: int, step: int = 1) -> Tensor:
-    """Return the windows of `size` along `axis`, `step` apart, as a new last axis."""
+    """Return the windows of `size` along `axis`, `step` apart, as a new last axis.
+
+    Raises:
+        AxisError: `x` has no such axis.
+        ShapeError: `size` or `step` is below 1.
+
+    >>> zyx.unfold(zyx.arange(5), 0, 3, 1).tolist()
+    [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+    """
     ndim = require(x, "unfold").node.ndim
     if not ndim and axis in (0, -1):
         return unfold(reshape(x, (1,)), 0, size, step)[0]
     axis = shapes.normalize_axis(axis, ndim)
     size, step = as_integer(size, "size"), as_integer(step, "step")
     return moveaxis(windows(moveaxis(x, axis, -1), (size,), step), -2, axis)
-
-
-def spread(given: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
-    """Return one integer an axis, of one for all or of as many.
-
-    Raises:
-        ShapeError: Another number of them.
-    """
-    if not is_several(given):
-        return (as_integer(given, what),) * count
-    listed = as_integers(given, f"each entry of {what}")
-    if len(listed) != count:
-        raise ShapeError(f"{what} {given} has {len(listed)} entries for {count} axes")
-    return listed
-
-
-def slide_windows(term: Term, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Term:
-    """Return ``(..., o1, .., ok, *size)``; see `windows`."""
-    count = len(size)
-    first = len(term.shape) - count
-    if first < 0:
-        raise ShapeError(f"windows over {count} axes do not fit shape {term.shape}")
-    if any(extent < 1 for extent in size):
-        raise ShapeError(f"a window has at least one element along each axis, not {tuple(size)}")
-    result = term.reshape((*term.shape, *[1] * count)).expand((*term.shape, *size))
-    for i, (extent, step, gap) in enumerate(zip(size, stride, dilation, strict=True)):
-        if step < 1 or gap < 1:
-            raise ShapeError(f"stride {tuple(stride)} and dilation {tuple(dilation)} must be at least 1")
-        if extent == step == 1:
-            continue
-        places = max((term.shape[first + i] - gap * (extent - 1) - 1) // step + 1, 0)
-        node = term.graph.slide(result.node, first + i, len(term.shape) + i, places, step, gap)
-        result = Term(term.graph, node)
-    return result
 
 
 take_habits(globals())

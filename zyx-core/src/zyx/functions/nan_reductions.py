@@ -11,12 +11,13 @@ from zyx.errors import ArgumentError, ShapeError
 from zyx.functions import reduction, take_habits
 from zyx.functions.choosing import where
 from zyx.functions.cumulative import cumprod, cumsum
-from zyx.functions.elementwise import isnan, sqrt
+from zyx.functions.elementwise import isnan
 from zyx.functions.joining import stack
 from zyx.functions.movement import moveaxis, reshape
 from zyx.functions.operands import REALS, float_dtype, is_tensor, require, require_real
 from zyx.functions.selection import take_along_axis
 from zyx.functions.sorting import sort
+from zyx.functions.transcendental import sqrt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,23 +40,51 @@ def _without(x: Tensor, value: float, what: str) -> Tensor:
 
 
 def nansum(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """Return the sum along `axis`, NaN left out; of nothing 0."""
+    """Return the sum along `axis`, NaN left out; of nothing 0.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nansum(zyx.Tensor([1.0, zyx.nan, 3.0])).item()
+    4.0
+    """
     return reduction.sum(_without(x, 0.0, "nansum"), axis, keepdims=keepdims)
 
 
 def nanprod(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """Return the product along `axis`, NaN left out; of nothing 1."""
+    """Return the product along `axis`, NaN left out; of nothing 1.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nanprod(zyx.Tensor([2.0, zyx.nan, 3.0])).item()
+    6.0
+    """
     return reduction.prod(_without(x, 1.0, "nanprod"), axis, keepdims=keepdims)
 
 
 def nancumsum(x: Tensor, axis: int | None = None) -> Tensor:
-    """Return running sums along `axis`, to which NaN adds nothing; without an axis, of `x` as one axis."""
+    """Return running sums along `axis`, to which NaN adds nothing; without an axis, of `x` as one axis.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nancumsum(zyx.Tensor([2.0, zyx.nan, 3.0])).tolist()
+    [2.0, 2.0, 5.0]
+    """
     found = _without(x, 0.0, "nancumsum")
     return cumsum(reshape(found, found.size) if axis is None else found, 0 if axis is None else axis)
 
 
 def nancumprod(x: Tensor, axis: int | None = None) -> Tensor:
-    """Return running products along `axis`, in which NaN counts as 1; without an axis, of `x` as one axis."""
+    """Return running products along `axis`, in which NaN counts as 1; without an axis, of `x` as one axis.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nancumprod(zyx.Tensor([2.0, zyx.nan, 3.0])).tolist()
+    [2.0, 2.0, 6.0]
+    """
     found = _without(x, 1.0, "nancumprod")
     return cumprod(reshape(found, found.size) if axis is None else found, 0 if axis is None else axis)
 
@@ -66,7 +95,14 @@ def _number(x: Tensor, axis: AxisLike, what: str, *, keepdims: bool) -> Tensor:
 
 
 def nanmean(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """Return the mean along `axis` of what is no NaN; of nothing NaN."""
+    """Return the mean along `axis` of what is no NaN; of nothing NaN.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nanmean(zyx.Tensor([1.0, zyx.nan, 3.0])).item()
+    2.0
+    """
     base = require(x, "nanmean")
     if not base.node.dtype.is_inexact:
         return reduction.mean(base, axis, keepdims=keepdims)
@@ -78,6 +114,12 @@ def nanvar(x: Tensor, axis: AxisLike = None, *, correction: float = 0.0, keepdim
     """Return the variance along `axis` of what is no NaN: squares of distances from the mean, over n - `correction`.
 
     Where n is not more than `correction`, the result is NaN.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nanvar(zyx.Tensor([1.0, zyx.nan, 5.0])).item()
+    4.0
     """
     base = require(x, "nanvar")
     require_real(base.node.dtype, "nanvar")
@@ -89,17 +131,42 @@ def nanvar(x: Tensor, axis: AxisLike = None, *, correction: float = 0.0, keepdim
 
 
 def nanstd(x: Tensor, axis: AxisLike = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """Return the square root of `nanvar`."""
+    """Return the square root of `nanvar`.
+
+    The result lacks `axis`, unless `keepdims` leaves it with size 1.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nanstd(zyx.Tensor([1.0, zyx.nan, 3.0])).item()
+    1.0
+    """
     return sqrt(nanvar(x, axis, correction=correction, keepdims=keepdims))
 
 
 def nanmax(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """Return the greatest element along `axis` that is no NaN; NaN where all are."""
+    """Return the greatest element along `axis` that is no NaN; NaN where all are.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nanmax(zyx.Tensor([1.0, zyx.nan, 3.0])).item()
+    3.0
+    """
     return _extreme(x, axis, -math.inf, "nanmax", keepdims=keepdims)
 
 
 def nanmin(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """Return the least element along `axis` that is no NaN; NaN where all are."""
+    """Return the least element along `axis` that is no NaN; NaN where all are.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nanmin(zyx.Tensor([1.0, zyx.nan, 3.0])).item()
+    1.0
+    """
     return _extreme(x, axis, math.inf, "nanmin", keepdims=keepdims)
 
 
@@ -112,12 +179,28 @@ def _extreme(x: Tensor, axis: AxisLike, value: float, what: str, *, keepdims: bo
 
 
 def nanargmax(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """Return the first place of the greatest element along `axis` that is no NaN; where all are, 0."""
+    """Return the first place of the greatest element along `axis` that is no NaN; where all are, 0.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nanargmax(zyx.Tensor([1.0, zyx.nan, 3.0])).item()
+    2
+    """
     return reduction.argmax(_without(x, -math.inf, "nanargmax"), axis, keepdims=keepdims)
 
 
 def nanargmin(x: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """Return the first place of the least element along `axis` that is no NaN; where all are, 0."""
+    """Return the first place of the least element along `axis` that is no NaN; where all are, 0.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nanargmin(zyx.Tensor([zyx.nan, 5.0, 3.0])).item()
+    2
+    """
     return reduction.argmin(_without(x, math.inf, "nanargmin"), axis, keepdims=keepdims)
 
 
@@ -221,6 +304,9 @@ def quantile(x: Tensor, q: Levels, axis: AxisLike = None, *, keepdims: bool = Fa
         ArgumentError: `q` outside, or an unknown method.
         ShapeError: No elements.
         DTypeError: Complex numbers.
+
+    >>> zyx.quantile(zyx.Tensor([1.0, 2.0, 3.0]), 0.5).item()
+    2.0
     """
     return _quantiles(x, q, axis, method, "quantile", keepdims=keepdims, scale=1.0, skips=False)
 
@@ -228,21 +314,54 @@ def quantile(x: Tensor, q: Levels, axis: AxisLike = None, *, keepdims: bool = Fa
 def percentile(
     x: Tensor, q: Levels, axis: AxisLike = None, *, keepdims: bool = False, method: str = "linear"
 ) -> Tensor:
-    """Return `quantile` of `q` percent, from 0 to 100."""
+    """Return `quantile` of `q` percent, from 0 to 100.
+
+    The result has the shape of `q`, then that of `x` without `axis`.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+        ArgumentError: `q` is out of range.
+
+    >>> zyx.percentile(zyx.Tensor([1.0, 2.0, 3.0, 4.0, 5.0]), 25).item()
+    2.0
+    """
     return _quantiles(x, q, axis, method, "percentile", keepdims=keepdims, scale=100.0, skips=False)
 
 
 def nanquantile(
     x: Tensor, q: Levels, axis: AxisLike = None, *, keepdims: bool = False, method: str = "linear"
 ) -> Tensor:
-    """Return `quantile` of what is no NaN; NaN where all are."""
+    """Return `quantile` of what is no NaN; NaN where all are.
+
+    The result has the shape of `q`, then that of `x` without `axis`.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+        ArgumentError: `q` is out of range.
+
+    >>> zyx.nanquantile(zyx.Tensor([1.0, zyx.nan, 3.0]), 0.5).item()
+    2.0
+    """
     return _quantiles(x, q, axis, method, "nanquantile", keepdims=keepdims, scale=1.0, skips=True)
 
 
 def nanpercentile(
     x: Tensor, q: Levels, axis: AxisLike = None, *, keepdims: bool = False, method: str = "linear"
 ) -> Tensor:
-    """Return `percentile` of what is no NaN; NaN where all are."""
+    """Return `percentile` of what is no NaN; NaN where all are.
+
+    The result has the shape of `q`, then that of `x` without `axis`.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+        ArgumentError: `q` is out of range.
+
+    >>> zyx.nanpercentile(zyx.Tensor([1.0, zyx.nan, 3.0]), 50).item()
+    2.0
+    """
     return _quantiles(x, q, axis, method, "nanpercentile", keepdims=keepdims, scale=100.0, skips=True)
 
 
@@ -250,6 +369,13 @@ def nanmedian(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Te
     """Return the median along `axis` of what is no NaN, of an even number the mean of the two in the middle.
 
     So has NumPy it. PyTorch's is the lower of the two, which is ``nanquantile(x, 0.5, axis, method="lower")``.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+
+    >>> zyx.nanmedian(zyx.Tensor([1.0, zyx.nan, 3.0])).item()
+    2.0
     """
     return _quantiles(x, 0.5, axis, "linear", "nanmedian", keepdims=keepdims, scale=1.0, skips=True)
 

@@ -9,10 +9,10 @@ from zyx import dtype as dtypes
 from zyx.errors import ShapeError
 from zyx.functions import take_habits
 from zyx.functions.conv import check_fits, paddings
-from zyx.functions.movement import slide_windows, spread
+from zyx.functions.formulas import slide_windows
 from zyx.functions.operands import float_dtype, term_of, wrap
 from zyx.functions.term import Term
-from zyx.integers import as_integer, as_integers, is_several
+from zyx.integers import as_integer, as_integers, is_several, spread
 from zyx.ops import ReduceOp, identity
 
 if TYPE_CHECKING:
@@ -105,6 +105,9 @@ def max_pool(
 
     Raises:
         ShapeError: Sizes that do not fit.
+
+    >>> zyx.max_pool(zyx.Tensor([1.0, 3.0, 5.0, 7.0]), (2,)).tolist()
+    [3.0, 7.0]
     """
     term = term_of(x, "max_pool")
     window = _kernel_size(kernel_size, len(term.shape))
@@ -123,7 +126,14 @@ def max_pool1d(
     *,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Return `max_pool` over the last one axis."""
+    """Return `max_pool` over the last one axis.
+
+    Raises:
+        ShapeError: A window is larger than the input with its border.
+
+    >>> zyx.max_pool1d(zyx.Tensor([[[1.0, 3.0, 2.0, 4.0]]]), 2).tolist()
+    [[[3.0, 4.0]]]
+    """
     return max_pool(x, spread(kernel_size, 1, "kernel_size"), stride, padding, dilation, ceil_mode=ceil_mode)
 
 
@@ -136,7 +146,14 @@ def max_pool2d(
     *,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Return `max_pool` over the last two axes."""
+    """Return `max_pool` over the last two axes.
+
+    Raises:
+        ShapeError: A window is larger than the input with its border.
+
+    >>> zyx.max_pool2d(zyx.ones(1, 3, 8, 8), 2).shape
+    (1, 3, 4, 4)
+    """
     return max_pool(x, spread(kernel_size, 2, "kernel_size"), stride, padding, dilation, ceil_mode=ceil_mode)
 
 
@@ -149,7 +166,14 @@ def max_pool3d(
     *,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Return `max_pool` over the last three axes."""
+    """Return `max_pool` over the last three axes.
+
+    Raises:
+        ShapeError: A window is larger than the input with its border.
+
+    >>> zyx.max_pool3d(zyx.ones(1, 3, 4, 4, 4), 2).shape
+    (1, 3, 2, 2, 2)
+    """
     return max_pool(x, spread(kernel_size, 3, "kernel_size"), stride, padding, dilation, ceil_mode=ceil_mode)
 
 
@@ -162,7 +186,16 @@ def max_pool_with_indices(
     *,
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return `max_pool`, and the place of each result among the ``n1 * .. * nk``, int64, the first of equals."""
+    """Return `max_pool`, and the place of each result among the ``n1 * .. * nk``, int64, the first of equals.
+
+    Both have the shape of `max_pool`.
+
+    Raises:
+        ShapeError: A window is larger than the input with its border.
+
+    >>> [each.tolist() for each in zyx.max_pool_with_indices(zyx.Tensor([[1.0, 3.0, 7.0, 5.0]]), (2,))]
+    [[[3.0, 7.0]], [[1, 2]]]
+    """
     greatest = max_pool(x, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode)
     term = term_of(x, "max_pool")
     window = _kernel_size(kernel_size, len(term.shape))
@@ -208,6 +241,9 @@ def avg_pool(
 
     Raises:
         ShapeError: Sizes that do not fit.
+
+    >>> zyx.avg_pool(zyx.Tensor([1.0, 3.0, 5.0, 7.0]), (2,)).tolist()
+    [2.0, 6.0]
     """
     term = term_of(x, "avg_pool")
     dtype = float_dtype(term.dtype)
@@ -245,7 +281,14 @@ def avg_pool1d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """Return `avg_pool` over the last one axis."""
+    """Return `avg_pool` over the last one axis.
+
+    Raises:
+        ShapeError: A window is larger than the input with its border.
+
+    >>> zyx.avg_pool1d(zyx.Tensor([[1.0, 3.0, 5.0, 7.0]]), 2).tolist()
+    [[2.0, 6.0]]
+    """
     window = spread(kernel_size, 1, "kernel_size")
     options = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
     return avg_pool(x, window, stride, padding, **options, divisor_override=divisor_override)
@@ -261,7 +304,14 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """Return `avg_pool` over the last two axes."""
+    """Return `avg_pool` over the last two axes.
+
+    Raises:
+        ShapeError: A window is larger than the input with its border.
+
+    >>> zyx.avg_pool2d(zyx.ones(1, 3, 8, 8), 2).shape
+    (1, 3, 4, 4)
+    """
     window = spread(kernel_size, 2, "kernel_size")
     options = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
     return avg_pool(x, window, stride, padding, **options, divisor_override=divisor_override)
@@ -277,7 +327,14 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """Return `avg_pool` over the last three axes."""
+    """Return `avg_pool` over the last three axes.
+
+    Raises:
+        ShapeError: A window is larger than the input with its border.
+
+    >>> zyx.avg_pool3d(zyx.ones(1, 3, 4, 4, 4), 2).shape
+    (1, 3, 2, 2, 2)
+    """
     window = spread(kernel_size, 3, "kernel_size")
     options = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
     return avg_pool(x, window, stride, padding, **options, divisor_override=divisor_override)

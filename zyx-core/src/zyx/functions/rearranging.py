@@ -1,4 +1,4 @@
-"""Rows, columns and planes: joining, splitting, turning, putting in and taking out, under NumPy's names.
+"""Rows, columns and planes: splitting, turning, putting in and taking out, under NumPy's names.
 
 All is put together from `movement`, `joining` and `selection`, so that gradients are theirs.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
-from zyx.errors import ArgumentError, ShapeError
+from zyx.errors import ShapeError
 from zyx.functions import take_habits
 from zyx.functions.index_key import located
 from zyx.functions.joining import concat, meshgrid, pad, stack
@@ -27,110 +27,22 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Operand
 
 __all__ = [
-    "append", "apply_along_axis", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag",
-    "cartesian_prod", "column_stack", "combinations", "delete", "diag_embed", "diagflat", "dsplit", "dstack",
-    "fliplr", "flipud", "hsplit", "hstack", "insert", "kron", "rot90", "take_along_dim", "tensor_split", "vsplit",
-    "vstack",
+    "append", "apply_along_axis", "array_split", "cartesian_prod", "combinations", "delete", "diag_embed",
+    "diagflat", "dsplit", "fliplr", "flipud", "hsplit", "insert", "kron", "rot90", "take_along_dim", "tensor_split",
+    "vsplit",
 ]  # fmt: skip
-
-
-# ---- more axes
-
-
-def _each(given: tuple[Any, ...], grow: Any, what: str) -> Any:  # noqa: ANN401  # a tensor, or several
-    tensors = given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given
-    if not tensors:
-        raise ArgumentError(f"{what} takes at least one tensor")
-    found = tuple(grow(require(x, what)) for x in tensors)
-    return found[0] if len(given) == 1 and tensors is given else found
-
-
-def _of_rank_1(x: Tensor) -> Tensor:
-    return x if x.node.ndim else reshape(x, 1)
-
-
-def _of_rank_2(x: Tensor) -> Tensor:
-    return x if x.node.ndim > 1 else reshape(x, 1, -1 if x.node.ndim and x.node.shape[0] else x.size)
-
-
-def _of_rank_3(x: Tensor) -> Tensor:
-    shape = x.node.shape
-    return x if len(shape) > 2 else reshape(x, [(1, 1, 1), (1, *shape, 1), (*shape, 1)][len(shape)])
-
-
-def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:  # noqa: ANN401  # a tensor, or several
-    """Return each tensor with an axis if it has none; of one tensor it, of several or a list a tuple."""
-    return _each(tensors, _of_rank_1, "atleast_1d")
-
-
-def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:  # noqa: ANN401  # a tensor, or several
-    """Return each tensor with at least two axes, new ones in front; of one tensor it, of several or a list a tuple."""
-    return _each(tensors, _of_rank_2, "atleast_2d")
-
-
-def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:  # noqa: ANN401  # a tensor, or several
-    """Return each tensor with at least three axes: (N) becomes (1, N, 1), (M, N) becomes (M, N, 1)."""
-    return _each(tensors, _of_rank_3, "atleast_3d")
-
-
-# ---- joining
-
-
-def _listed(tensors: Sequence[Tensor], what: str) -> list[Tensor]:
-    if is_tensor(tensors) or not isinstance(tensors, list | tuple) or not tensors:
-        raise ArgumentError(f"{what} takes a list or tuple of tensors, at least one, not {type(tensors).__name__}")
-    return [require(x, what) for x in tensors]
-
-
-def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors joined along axis 1; those of rank 0 or 1 along axis 0.
-
-    Raises:
-        ArgumentError: No list of tensors.
-        ShapeError: Shapes that differ along another axis.
-    """
-    given = [_of_rank_1(x) for x in _listed(tensors, "hstack")]
-    return concat(given, 0 if given[0].node.ndim == 1 else 1)
-
-
-def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors joined along axis 0, each with at least two axes; raises as `hstack` does."""
-    return concat([_of_rank_2(x) for x in _listed(tensors, "vstack")], 0)
-
-
-def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors joined along axis 2, each with three axes as `atleast_3d` gives them; raises as `hstack` does."""
-    return concat([_of_rank_3(x) for x in _listed(tensors, "dstack")], 2)
-
-
-def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return vectors as the columns of a matrix, and matrices beside them; raises as `hstack` does."""
-    given = _listed(tensors, "column_stack")
-    return concat([x if x.node.ndim > 1 else reshape(x, x.size, 1) for x in given], 1)
-
-
-def block_diag(*tensors: Tensor) -> Tensor:
-    """Return the matrix with `tensors` along its diagonal and 0 elsewhere; vectors and numbers are rows.
-
-    Raises:
-        ShapeError: None are given, or one of rank 3 or more.
-    """
-    given = [_of_rank_2(require(x, "block_diag")) for x in tensors]
-    if not given or any(x.node.ndim > 2 for x in given):
-        raise ShapeError(f"block_diag takes matrices, at least one, not shapes {[x.node.shape for x in given]}")
-    width = sum(x.node.shape[1] for x in given)
-    rows, before = [], 0
-    for x in given:
-        own = x.node.shape[1]
-        rows.append(pad(x, ((0, 0), (before, width - before - own))))
-        before += own
-    return concat(rows, 0)
 
 
 def kron(x: Tensor, y: Tensor) -> Tensor:
     """Return the Kronecker product: each element of `x` times all of `y`, in the place of that element.
 
     ``out[i * m + k, ...] = x[i, ...] * y[k, ...]``; the one of fewer axes gets new ones in front.
+
+    Raises:
+        DTypeError: One is no tensor.
+
+    >>> zyx.kron(zyx.Tensor([1, 2]), zyx.Tensor([1, 10])).tolist()
+    [1, 10, 2, 20]
     """
     a, b = require(x, "kron"), require(y, "kron")
     ndim = max(a.node.ndim, b.node.ndim)
@@ -144,6 +56,9 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
     Raises:
         ShapeError: None are given, or one is no vector.
+
+    >>> zyx.cartesian_prod(zyx.Tensor([1, 2]), zyx.Tensor([3, 4])).tolist()
+    [[1, 3], [1, 4], [2, 3], [2, 4]]
     """
     given = [require(x, "cartesian_prod") for x in tensors]
     if not given or any(x.node.ndim != 1 for x in given):
@@ -158,6 +73,9 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
 
     Raises:
         ShapeError: `x` is no vector, or `r` is negative.
+
+    >>> zyx.combinations(zyx.Tensor([1, 2, 3])).tolist()
+    [[1, 2], [1, 3], [2, 3]]
     """
     import itertools
 
@@ -170,7 +88,16 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
 
 
 def append(x: Tensor, values: Operand | Sequence[Any], axis: int | None = None) -> Tensor:
-    """Return `x` with `values` behind it along `axis`; with None both are flattened first."""
+    """Return `x` with `values` behind it along `axis`; with None both are flattened first.
+
+    Raises:
+        ShapeError: Shapes that differ along another axis.
+        AxisError: `x` has no such axis.
+        DTypeError: `x` is no tensor, or `values` are no numbers.
+
+    >>> zyx.append(zyx.Tensor([1, 2]), zyx.Tensor([3])).tolist()
+    [1, 2, 3]
+    """
     base = require(x, "append")
     other = values if is_tensor(values) else wrap(base.runtime.upload(np.asarray(values), base.node.device), base)
     if axis is None:
@@ -185,6 +112,9 @@ def apply_along_axis(function: Callable[..., Tensor], axis: int, x: Tensor, *arg
 
     Raises:
         ShapeError: No lines.
+
+    >>> zyx.apply_along_axis(zyx.sum, 1, zyx.Tensor([[1, 2], [3, 4]])).tolist()
+    [3, 7]
     """
     from zyx.functions.mapping import vmap
 
@@ -209,6 +139,9 @@ def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[
 
     Raises:
         ShapeError: Fewer than 1 part.
+
+    >>> [part.tolist() for part in zyx.tensor_split(zyx.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
     """
     base = require(x, "tensor_split")
     axis = shapes.normalize_axis(axis, base.node.ndim)
@@ -226,7 +159,17 @@ def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[
 
 
 def array_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """Return `tensor_split`, by NumPy's name."""
+    """Return `tensor_split`, by NumPy's name.
+
+    The parts have the shape of `x` but for that axis.
+
+    Raises:
+        AxisError: `x` has no such axis.
+        ShapeError: Fewer than one part.
+
+    >>> [part.tolist() for part in zyx.array_split(zyx.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
+    """
     return tensor_split(x, parts, axis)
 
 
@@ -242,6 +185,9 @@ def hsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
 
     Raises:
         ShapeError: They would not be equal, or there is no axis.
+
+    >>> [part.shape for part in zyx.hsplit(zyx.ones(2, 4), 2)]
+    [(2, 2), (2, 2)]
     """
     ndim = require(x, "hsplit").node.ndim
     if not ndim:
@@ -250,14 +196,28 @@ def hsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
 
 
 def vsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Return parts of `x`, of two axes or more, along axis 0; raises as `hsplit` does."""
+    """Return parts of `x`, of two axes or more, along axis 0, as `hsplit` does along axis 1.
+
+    Raises:
+        ShapeError: Fewer axes, or an axis that does not make equal parts.
+
+    >>> [part.shape for part in zyx.vsplit(zyx.ones(4, 3), 2)]
+    [(2, 3), (2, 3)]
+    """
     if require(x, "vsplit").node.ndim < 2:
         raise ShapeError(f"vsplit takes at least two axes; the shape is {x.node.shape}")
     return _even(x, parts, 0, "vsplit")
 
 
 def dsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Return parts of `x`, of three axes or more, along axis 2; raises as `hsplit` does."""
+    """Return parts of `x`, of three axes or more, along axis 2, as `hsplit` does along axis 1.
+
+    Raises:
+        ShapeError: Fewer axes, or an axis that does not make equal parts.
+
+    >>> [part.shape for part in zyx.dsplit(zyx.ones(2, 3, 4), [1])]
+    [(2, 3, 1), (2, 3, 3)]
+    """
     if require(x, "dsplit").node.ndim < 3:
         raise ShapeError(f"dsplit takes at least three axes; the shape is {x.node.shape}")
     return _even(x, parts, 2, "dsplit")
@@ -267,12 +227,26 @@ def dsplit(x: Tensor, parts: int | Sequence[int]) -> tuple[Tensor, ...]:
 
 
 def fliplr(x: Tensor) -> Tensor:
-    """Return `x`, of two axes or more, in reverse order along axis 1."""
+    """Return `x`, of two axes or more, in reverse order along axis 1.
+
+    Raises:
+        AxisError: Fewer than two axes.
+
+    >>> zyx.fliplr(zyx.Tensor([[1, 2], [3, 4]])).tolist()
+    [[2, 1], [4, 3]]
+    """
     return flip(x, 1)
 
 
 def flipud(x: Tensor) -> Tensor:
-    """Return `x` in reverse order along axis 0."""
+    """Return `x` in reverse order along axis 0.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> zyx.flipud(zyx.Tensor([[1, 2], [3, 4]])).tolist()
+    [[3, 4], [1, 2]]
+    """
     return flip(x, 0)
 
 
@@ -281,6 +255,9 @@ def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 
     Raises:
         ShapeError: `axes` are not two different ones.
+
+    >>> zyx.rot90(zyx.Tensor([[1, 2], [3, 4]])).tolist()
+    [[2, 4], [1, 3]]
     """
     ndim = require(x, "rot90").node.ndim
     found = tuple(shapes.normalize_axis(axis, ndim) for axis in as_integers(axes, "axes"))
@@ -307,6 +284,9 @@ def delete(x: Tensor, places: int | slice | Sequence[int], axis: int | None = No
 
     Raises:
         IndexRangeError: A place outside.
+
+    >>> zyx.delete(zyx.Tensor([1, 2, 3]), 1).tolist()
+    [1, 3]
     """
     base, axis = _along(x, axis, "delete")
     size = base.node.shape[axis]
@@ -328,6 +308,9 @@ def insert(x: Tensor, places: int | Sequence[int], values: Operand, axis: int | 
     Raises:
         IndexRangeError: A place outside.
         ShapeError: `values` do not broadcast.
+
+    >>> zyx.insert(zyx.Tensor([1, 3]), 1, 2).tolist()
+    [1, 2, 3]
     """
     base, axis = _along(x, axis, "insert")
     shape = base.node.shape
@@ -380,6 +363,9 @@ def diag_embed(x: Tensor, offset: int = 0, axis1: int = -2, axis2: int = -1) -> 
 
     Raises:
         ShapeError: Rank 0, or twice the same axis.
+
+    >>> zyx.diag_embed(zyx.Tensor([1, 2])).tolist()
+    [[1, 0], [0, 2]]
     """
     base = require(x, "diag_embed")
     shape, offset = base.node.shape, as_integer(offset, "offset")
@@ -400,13 +386,30 @@ def diag_embed(x: Tensor, offset: int = 0, axis1: int = -2, axis2: int = -1) -> 
 
 
 def diagflat(x: Tensor, offset: int = 0) -> Tensor:
-    """Return the matrix with all elements of `x`, in row-major order, on a diagonal."""
+    """Return the matrix with all elements of `x`, in row-major order, on a diagonal.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+        IntegerError: `offset` is no integer.
+
+    >>> zyx.diagflat(zyx.Tensor([1, 2])).tolist()
+    [[1, 0], [0, 2]]
+    """
     base = require(x, "diagflat")
     return diag_embed(reshape(base, base.size), offset)
 
 
 def take_along_dim(x: Tensor, indices: Tensor, axis: int | None = None) -> Tensor:
-    """Return `take_along_axis`; without an axis both count as one axis."""
+    """Return `take_along_axis`; without an axis both count as one axis.
+
+    Raises:
+        AxisError: `x` has no such axis.
+        ShapeError: `x` and `indices` have different ranks.
+        DTypeError: Indices that are no integers.
+
+    >>> zyx.take_along_dim(zyx.Tensor([[3, 1], [2, 4]]), zyx.Tensor([[1], [0]]), 1).tolist()
+    [[1], [2]]
+    """
     if axis is None:
         base, index = require(x, "take_along_dim"), require(indices, "take_along_dim")
         return take_along_axis(reshape(base, base.size), reshape(index, index.size), 0)

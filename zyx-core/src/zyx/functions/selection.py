@@ -74,6 +74,9 @@ def take(x: Tensor, indices: IndexLike, axis: int | None = None) -> Tensor:
     Raises:
         DTypeError: Indices that are no integers.
         IndexRangeError: An index on the host lies outside.
+
+    >>> zyx.take(zyx.Tensor([10, 20, 30]), zyx.Tensor([2, 0]), axis=0).tolist()
+    [30, 10]
     """
     term = term_of(x, "take")
     if axis is None:
@@ -88,7 +91,14 @@ def take(x: Tensor, indices: IndexLike, axis: int | None = None) -> Tensor:
 
 
 def index_select(x: Tensor, axis: int, index: IndexLike) -> Tensor:
-    """Return `take` along `axis`, of an index of rank 1; of a number, along its axis 0, a number."""
+    """Return `take` along `axis`, of an index of rank 1; of a number, along its axis 0, a number.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.index_select(zyx.Tensor([[1, 2], [3, 4]]), 0, zyx.Tensor([1])).tolist()
+    [[3, 4]]
+    """
     if not require(x, "index_select").node.ndim and axis in (0, -1):
         found = take(x, index)
         return found.reshape(()) if found.node.ndim else found
@@ -101,6 +111,9 @@ def take_along_axis(x: Tensor, indices: Tensor, axis: int = -1) -> Tensor:
     Raises:
         ShapeError: Different ranks, or axes that do not broadcast.
         DTypeError: Indices that are no integers.
+
+    >>> zyx.take_along_axis(zyx.Tensor([[1, 2], [3, 4]]), zyx.Tensor([[1], [0]]), 1).tolist()
+    [[2], [3]]
     """
     term = term_of(x, "take_along_axis")
     axis = shapes.normalize_axis(axis, len(term.shape))
@@ -131,6 +144,9 @@ def gather(x: Tensor, axis: int, index: Tensor) -> Tensor:
     Raises:
         ShapeError: Different ranks, or an index larger than `x` on another axis.
         DTypeError: An index that is of no integers.
+
+    >>> zyx.gather(zyx.Tensor([[1, 2], [3, 4]]), 1, zyx.Tensor([[0], [1]])).tolist()
+    [[1], [4]]
     """
     term = term_of(x, "gather")
     if not term.shape and axis in (0, -1) and is_tensor(index) and index.node.ndim < 2:
@@ -175,6 +191,9 @@ def scatter(x: Tensor, axis: int, index: Tensor, source: Tensor | Scalar, reduce
     Raises:
         ShapeError: Shapes that do not fit, or an unknown `reduce`.
         DTypeError: An index that is of no integers.
+
+    >>> zyx.scatter(zyx.zeros(3), 0, zyx.Tensor([2]), zyx.Tensor([5.0])).tolist()
+    [0.0, 0.0, 5.0]
     """
     if reduce not in _REDUCTIONS:
         raise ShapeError(f"scatter: reduce is one of {', '.join(map(repr, _REDUCTIONS))}, not {reduce!r}")
@@ -215,6 +234,12 @@ def scatter_add(x: Tensor, axis: int, index: Tensor, source: Tensor | Scalar) ->
 
     On devices with many threads, sums of floats may differ in their last bits from run to run; the setting
     ``deterministic`` keeps them the same.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.scatter_add(zyx.zeros(2), 0, zyx.Tensor([0, 0]), zyx.Tensor([1.0, 2.0])).tolist()
+    [3.0, 0.0]
     """
     return scatter(x, axis, index, source, "sum")
 
@@ -235,6 +260,9 @@ def scatter_reduce(
     Raises:
         ShapeError: Shapes that do not fit, or an unknown `reduce`.
         DTypeError: An index that is of no integers.
+
+    >>> zyx.scatter_reduce(zyx.zeros(3), 0, zyx.Tensor([0, 2, 2]), zyx.Tensor([1.0, 2.0, 3.0]), "sum").tolist()
+    [1.0, 0.0, 5.0]
     """
     op = ReduceOp.SUM if reduce == "mean" else _REDUCTIONS.get(reduce)
     if op is None:
@@ -271,6 +299,9 @@ def put(x: Tensor, indices: IndexLike, values: Tensor | Scalar, accumulate: bool
     Raises:
         ShapeError: `values` is no number and has another shape than `indices`.
         IndexRangeError: An index on the host lies outside.
+
+    >>> zyx.put(zyx.zeros(4, dtype=zyx.int32), zyx.Tensor([0, 2]), zyx.Tensor([5, 7])).tolist()
+    [5, 0, 7, 0]
     """
     base = term_of(x, "put")
     flat = base.reshape((shapes.size_of(base.shape),))
@@ -289,6 +320,12 @@ def put_along_axis(x: Tensor, indices: Tensor, values: Tensor | Scalar, axis: in
     """Return `x` with ``values[i]`` at ``[i with i[axis] := indices[i]]``.
 
     On other axes `indices` broadcasts to `x`; of several values for one place the last stays.
+
+    Raises:
+        ShapeError: `indices` and `x` have other numbers of axes.
+
+    >>> zyx.put_along_axis(zyx.zeros(2, 2), zyx.Tensor([[1], [0]]), zyx.Tensor([[5.0], [7.0]]), axis=1).tolist()
+    [[0.0, 5.0], [7.0, 0.0]]
     """
     base = term_of(x, "put_along_axis")
     axis = shapes.normalize_axis(axis, len(base.shape))
@@ -313,6 +350,9 @@ def one_hot(x: Tensor, num_classes: int = -1, *, axis: int = -1, dtype: DTypeLik
 
     Raises:
         DTypeError: `x` is not of integers.
+
+    >>> zyx.one_hot(zyx.Tensor([0, 2]), 3).tolist()
+    [[1, 0, 0], [0, 0, 1]]
     """
     term = term_of(x, "one_hot")
     if not term.dtype.is_integer:
@@ -336,6 +376,9 @@ def nonzero(x: Tensor, *, as_tuple: bool = True) -> Any:  # noqa: ANN401  # a te
 
     Raises:
         ShapeError: Rank 0.
+
+    >>> [places.tolist() for places in zyx.nonzero(zyx.Tensor([0, 4, 5]))]
+    [[1, 2]]
     """
     tensor = require(x, "nonzero")
     if not tensor.node.ndim and as_tuple:
@@ -348,7 +391,14 @@ def nonzero(x: Tensor, *, as_tuple: bool = True) -> Any:  # noqa: ANN401  # a te
 
 
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """Return the elements of `x` where `mask` holds, as one axis; the two broadcast. Reads `mask`."""
+    """Return the elements of `x` where `mask` holds, as one axis; the two broadcast. Reads `mask`.
+
+    Raises:
+        ShapeError: The shapes of `x` and `mask` do not broadcast.
+
+    >>> zyx.masked_select(zyx.Tensor([1, 2, 3]), zyx.Tensor([True, False, True])).tolist()
+    [1, 3]
+    """
     base, chooser = require(x, "masked_select"), require(mask, "masked_select")
     shape = shapes.broadcast(base.node.shape, chooser.node.shape)
     holds = np.broadcast_to(chooser.numpy() != 0, shape)

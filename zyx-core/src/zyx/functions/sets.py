@@ -12,11 +12,11 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
-from zyx.errors import ArgumentError, ShapeError
+from zyx.errors import ArgumentError, DTypeError, ShapeError
 from zyx.functions import reduction, take_habits
-from zyx.functions.arithmetic import logical_not
 from zyx.functions.elementwise import isnan
 from zyx.functions.joining import concat
+from zyx.functions.logic import logical_not
 from zyx.functions.movement import moveaxis, reshape
 from zyx.functions.operands import is_tensor, require, wrap
 from zyx.functions.selection import masked_select, nonzero, take
@@ -53,6 +53,12 @@ def unique(
 
     Returns:
         The values, and behind them, in this order, what else is asked for, int64.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.unique(zyx.Tensor([3, 1, 3])).tolist()
+    [1, 3]
     """
     base = require(x, "unique")
     if axis is not None:
@@ -102,6 +108,12 @@ def unique_consecutive(
     """Return `x` without elements, or slices along `axis`, that equal the one before; PyTorch's name.
 
     Without an axis `x` counts as one. `return_inverse` and `return_counts` add what they say, int64.
+
+    Raises:
+        AxisError: `x` has no such axis.
+
+    >>> zyx.unique_consecutive(zyx.Tensor([1, 1, 2, 2, 1])).tolist()
+    [1, 2, 1]
     """
     base = require(x, "unique_consecutive")
     rows = reshape(base, base.size) if axis is None else moveaxis(base, axis, 0)
@@ -124,7 +136,18 @@ def unique_consecutive(
 
 
 def union1d(x: Tensor, y: Tensor) -> Tensor:
-    """Return the different values that are in `x` or in `y`, ascending."""
+    """Return the different values that are in `x` or in `y`, ascending.
+
+    The result is a vector.
+
+    Both may have any shape.
+
+    Raises:
+        DTypeError: One is no tensor.
+
+    >>> zyx.union1d(zyx.Tensor([1, 2]), zyx.Tensor([2, 3])).tolist()
+    [1, 2, 3]
+    """
     values: Tensor = unique(concat([require(x, "union1d"), require(y, "union1d")], None))
     return values
 
@@ -136,19 +159,48 @@ def _chosen(x: Tensor, y: Tensor, what: str, *, assume_unique: bool, inside: boo
 
 
 def intersect1d(x: Tensor, y: Tensor, assume_unique: bool = False) -> Tensor:
-    """Return the different values that are in both, ascending; `assume_unique` says that `x` has none twice."""
+    """Return the different values that are in both, ascending; `assume_unique` says that `x` has none twice.
+
+    The result is a vector.
+
+    Both may have any shape.
+
+    Raises:
+        DTypeError: One is no tensor.
+
+    >>> zyx.intersect1d(zyx.Tensor([1, 2]), zyx.Tensor([2, 3])).tolist()
+    [2]
+    """
     found = _chosen(x, y, "intersect1d", assume_unique=assume_unique, inside=True)
     values: Tensor = unique(found) if assume_unique else found
     return values
 
 
 def setdiff1d(x: Tensor, y: Tensor, assume_unique: bool = False) -> Tensor:
-    """Return the different values of `x` that are not in `y`, ascending; in their order with `assume_unique`."""
+    """Return the different values of `x` that are not in `y`, ascending; in their order with `assume_unique`.
+
+    Both may have any shape; the result is a vector.
+
+    Raises:
+        DTypeError: One is no tensor.
+
+    >>> zyx.setdiff1d(zyx.Tensor([3, 1, 2, 3]), zyx.Tensor([1])).tolist()
+    [2, 3]
+    """
     return _chosen(x, y, "setdiff1d", assume_unique=assume_unique, inside=False)
 
 
 def setxor1d(x: Tensor, y: Tensor) -> Tensor:
-    """Return the different values that are in one of both, ascending."""
+    """Return the different values that are in one of both, ascending.
+
+    Both may have any shape; the result is a vector.
+
+    Raises:
+        DTypeError: One is no tensor.
+
+    >>> zyx.setxor1d(zyx.Tensor([1, 2]), zyx.Tensor([2, 3])).tolist()
+    [1, 3]
+    """
     return union1d(setdiff1d(x, y), setdiff1d(y, x))
 
 
@@ -156,7 +208,14 @@ def setxor1d(x: Tensor, y: Tensor) -> Tensor:
 
 
 def argwhere(x: Tensor) -> Tensor:
-    """Return the places of elements that are not 0, a place a row, int64; reads."""
+    """Return the places of elements that are not 0, a place a row, int64; reads.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> zyx.argwhere(zyx.Tensor([0, 4, 5])).tolist()
+    [[1], [2]]
+    """
     found: Tensor = nonzero(x, as_tuple=False)
     return found
 
@@ -166,6 +225,9 @@ def ix_(*places: Tensor) -> tuple[Tensor, ...]:
 
     Raises:
         ShapeError: One is no vector.
+
+    >>> zyx.arange(9).reshape(3, 3)[zyx.ix_(zyx.Tensor([0, 2]), zyx.Tensor([0, 1]))].tolist()
+    [[0, 1], [6, 7]]
     """
     found = [require(x, "ix_") for x in places]
     found = [flatnonzero(x) if x.node.dtype.is_bool else x for x in found]
@@ -176,15 +238,34 @@ def ix_(*places: Tensor) -> tuple[Tensor, ...]:
 
 
 def flatnonzero(x: Tensor) -> Tensor:
-    """Return the places, int64, of elements that are not 0, in `x` as one axis; reads."""
+    """Return the places, int64, of elements that are not 0, in `x` as one axis; reads.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> zyx.flatnonzero(zyx.Tensor([[0, 5], [7, 0]])).tolist()
+    [1, 2]
+    """
     base = require(x, "flatnonzero")
     found: Tensor = nonzero(reshape(base, base.size))[0]
     return found
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Return the coordinates, an axis a tensor, of places in the row-major order of `shape`."""
+    """Return the coordinates, an axis a tensor, of places in the row-major order of `shape`.
+
+    Each has the shape of `indices`; places outside of `shape` wrap around.
+
+    Raises:
+        DTypeError: `indices` are not of integers.
+        ShapeError: A negative size.
+
+    >>> [each.tolist() for each in zyx.unravel_index(zyx.Tensor([2, 3]), (2, 3))]
+    [[0, 1], [2, 0]]
+    """
     base, sizes = require(indices, "unravel_index"), as_shape(shape)
+    if not base.node.dtype.is_integer:
+        raise DTypeError(f"unravel_index: places are integers, not {base.node.dtype}")
     found: list[Tensor] = []
     for size in reversed(sizes):
         found.append(base % size)
@@ -197,6 +278,9 @@ def ravel_multi_index(multi_index: Sequence[Tensor], shape: int | Sequence[int])
 
     Raises:
         ShapeError: Another number of axes.
+
+    >>> zyx.ravel_multi_index((zyx.Tensor([0, 1]), zyx.Tensor([2, 0])), (2, 3)).tolist()
+    [2, 3]
     """
     sizes, axes = as_shape(shape), list(multi_index)
     if len(axes) != len(sizes) or not axes:
@@ -213,6 +297,9 @@ def compress(condition: Tensor | Sequence[Any], x: Tensor, axis: int | None = No
     Raises:
         ShapeError: `condition` is no vector.
         IndexRangeError: It holds beyond the end.
+
+    >>> zyx.compress(zyx.Tensor([True, False, True]), zyx.Tensor([1, 2, 3])).tolist()
+    [1, 3]
     """
     base = require(x, "compress")
     holds = np.asarray(condition.numpy() if is_tensor(condition) else condition)
@@ -222,7 +309,14 @@ def compress(condition: Tensor | Sequence[Any], x: Tensor, axis: int | None = No
 
 
 def extract(condition: Tensor, x: Tensor) -> Tensor:
-    """Return the elements of `x`, as one axis, where `condition`, of the same shape, holds; it is read."""
+    """Return the elements of `x`, as one axis, where `condition`, of the same shape, holds; it is read.
+
+    Raises:
+        ShapeError: The shapes of `condition` and `x` do not broadcast.
+
+    >>> zyx.extract(zyx.Tensor([[True, False], [False, True]]), zyx.Tensor([[1, 2], [3, 4]])).tolist()
+    [1, 4]
+    """
     base, mask = require(x, "extract"), require(condition, "extract")
     return masked_select(base, logical_not(logical_not(mask)))
 
@@ -234,6 +328,9 @@ def choose(index: Tensor, choices: Sequence[Tensor] | Tensor) -> Tensor:
 
     Raises:
         ArgumentError: No choices.
+
+    >>> zyx.choose(zyx.Tensor([0, 1, 0]), [zyx.Tensor([1, 2, 3]), zyx.Tensor([10, 20, 30])]).tolist()
+    [1, 20, 3]
     """
     given = list(choices)
     if not given:
@@ -252,6 +349,10 @@ def select(conditions: Sequence[Tensor], choices: Sequence[Tensor], default: flo
 
     Raises:
         ArgumentError: No lists of one length.
+
+    >>> x = zyx.arange(4)
+    >>> zyx.select([x < 1, x > 2], [x - 10, x * 10]).tolist()
+    [-10, 0, 0, 30]
     """
     if is_tensor(conditions) or not isinstance(choices, list | tuple) or len(conditions) != len(choices):
         raise ArgumentError(

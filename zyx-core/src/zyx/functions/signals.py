@@ -1,4 +1,4 @@
-"""Sequences as samples of functions: convolution, interpolation, slopes, areas, polynomials; under NumPy's names.
+"""Sequences as samples of functions: convolution, interpolation, slopes, areas; under NumPy's names.
 
 Everything is put together from movement, products and sums, so that gradients are theirs.
 """
@@ -15,7 +15,7 @@ from zyx.functions import arithmetic, elementwise, take_habits
 from zyx.functions.choosing import where
 from zyx.functions.complex_numbers import conj
 from zyx.functions.cumulative import cumsum, diff
-from zyx.functions.joining import concat, pad, stack
+from zyx.functions.joining import concat, pad
 from zyx.functions.linalg import matmul
 from zyx.functions.movement import flip, narrow, reshape, windows
 from zyx.functions.operands import float_dtype, is_tensor, require, require_real, wrap
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from zyx.functions.operands import Operand
 
 __all__ = [
-    "convolve", "correlate", "cumulative_trapezoid", "ediff1d", "gradient", "inner", "interp", "matvec", "polyadd",
-    "polyder", "polyint", "polymul", "polysub", "polyval", "trapezoid", "unwrap", "vander", "vdot", "vecmat",
+    "convolve", "correlate", "cumulative_trapezoid", "ediff1d", "gradient", "inner", "interp", "matvec",
+    "trapezoid", "unwrap", "vdot", "vecmat",
 ]  # fmt: skip
 
 
@@ -43,6 +43,9 @@ def inner(x: Tensor, y: Tensor) -> Tensor:
 
     Raises:
         ShapeError: The last axes differ in size.
+
+    >>> zyx.inner(zyx.Tensor([1, 2]), zyx.Tensor([3, 4])).item()
+    11
     """
     a, b = require(x, "inner"), require(y, "inner")
     if not a.node.ndim or not b.node.ndim:
@@ -56,7 +59,14 @@ def inner(x: Tensor, y: Tensor) -> Tensor:
 
 
 def matvec(x: Tensor, y: Tensor) -> Tensor:
-    """Return the products of matrices, (..., M, N), and vectors, (..., N), whose other axes broadcast."""
+    """Return the products of matrices, (..., M, N), and vectors, (..., N), whose other axes broadcast.
+
+    Raises:
+        ShapeError: Too few axes, or sizes that do not fit.
+
+    >>> zyx.matvec(zyx.Tensor([[1, 2], [3, 4]]), zyx.Tensor([1, 1])).tolist()
+    [3, 7]
+    """
     a, b = require(x, "matvec"), require(y, "matvec")
     if a.node.ndim < 2 or not b.node.ndim:
         raise ShapeError(f"matvec takes (..., M, N) and (..., N), not {a.node.shape} and {b.node.shape}")
@@ -64,7 +74,14 @@ def matvec(x: Tensor, y: Tensor) -> Tensor:
 
 
 def vecmat(x: Tensor, y: Tensor) -> Tensor:
-    """Return the products of vectors, (..., M), conjugated, and matrices, (..., M, N); other axes broadcast."""
+    """Return the products of vectors, (..., M), conjugated, and matrices, (..., M, N); other axes broadcast.
+
+    Raises:
+        ShapeError: Too few axes, or sizes that do not fit.
+
+    >>> zyx.vecmat(zyx.Tensor([1, 1]), zyx.Tensor([[1, 2], [3, 4]])).tolist()
+    [4, 6]
+    """
     a, b = require(x, "vecmat"), require(y, "vecmat")
     if b.node.ndim < 2 or not a.node.ndim:
         raise ShapeError(f"vecmat takes (..., M) and (..., M, N), not {a.node.shape} and {b.node.shape}")
@@ -76,6 +93,9 @@ def vdot(x: Tensor, y: Tensor) -> Tensor:
 
     Raises:
         ShapeError: Other numbers of elements.
+
+    >>> zyx.vdot(zyx.Tensor([1, 2]), zyx.Tensor([3, 4])).item()
+    11
     """
     a, b = require(x, "vdot"), require(y, "vdot")
     if a.size != b.size:
@@ -128,13 +148,26 @@ def convolve(x: Tensor, y: Tensor, mode: str = "full") -> Tensor:
     Raises:
         ShapeError: No vectors, or an empty one.
         ArgumentError: An unknown mode.
+
+    >>> zyx.convolve(zyx.Tensor([1.0, 2.0]), zyx.Tensor([1.0, 1.0])).tolist()
+    [1.0, 3.0, 2.0]
     """
     long, short, first, length, _ = _overlapping(x, y, mode, "convolve")
     return _slid(long, short, first, length)
 
 
 def correlate(x: Tensor, y: Tensor, mode: str = "valid") -> Tensor:
-    """Return the correlation of two vectors: ``out[n] = sum over k of x[k + n] * conj(y[k])``; see `convolve`."""
+    """Return the correlation of two vectors: ``out[n] = sum over k of x[k + n] * conj(y[k])``; see `convolve`.
+
+    With N and M elements the result has N - M + 1 if `mode` is "valid".
+
+    Raises:
+        ShapeError: No vectors, or empty ones.
+        ArgumentError: Another `mode`.
+
+    >>> zyx.correlate(zyx.Tensor([1.0, 2.0, 3.0]), zyx.Tensor([1.0, 1.0])).tolist()
+    [3.0, 5.0]
+    """
     other = flip(conj(reshape(require(y, "correlate"), y.size)), 0)
     long, short, first, length, is_exchanged = _overlapping(x, other, mode, "correlate")
     if is_exchanged and mode == "same" and short.size % 2 == 0:
@@ -166,6 +199,9 @@ def interp(
     Raises:
         ShapeError: No points, or another number of values.
         ArgumentError: A period of 0.
+
+    >>> zyx.interp(zyx.Tensor([1.5]), zyx.Tensor([1.0, 2.0]), zyx.Tensor([10.0, 20.0])).tolist()
+    [15.0]
     """
     points, values, at = require(xp, "interp"), require(fp, "interp"), require(x, "interp")
     if points.node.ndim != 1 or points.node.shape != values.node.shape or not points.size:
@@ -212,6 +248,9 @@ def gradient(x: Tensor, *spacing: Any, axis: int | Sequence[int] | None = None, 
     Raises:
         ShapeError: Fewer than ``edge_order + 1`` samples along an axis, or coordinates of another number.
         ArgumentError: Another number of spacings, or another order.
+
+    >>> zyx.gradient(zyx.Tensor([1.0, 4.0, 9.0])).tolist()
+    [3.0, 4.0, 5.0]
     """
     base = require(x, "gradient")
     base = base.astype(float_dtype(base.node.dtype))
@@ -297,19 +336,39 @@ def trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -
 
     Raises:
         ShapeError: Another number of coordinates.
+
+    >>> zyx.trapezoid(zyx.Tensor([1.0, 2.0, 3.0])).item()
+    4.0
     """
     parts, place = _areas(y, x, dx, axis, "trapezoid")
     return parts.sum(axis=place)
 
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """Return the areas up to each sample but the first; see `trapezoid`. PyTorch's name."""
+    """Return the areas up to each sample but the first; see `trapezoid`. PyTorch's name.
+
+    The result has the shape of `y`, but for one element less along `axis`.
+
+    Raises:
+        AxisError: `y` has no such axis.
+        ShapeError: Another number of coordinates than samples.
+
+    >>> zyx.cumulative_trapezoid(zyx.Tensor([1.0, 3.0, 5.0])).tolist()
+    [2.0, 6.0]
+    """
     parts, place = _areas(y, x, dx, axis, "cumulative_trapezoid")
     return cumsum(parts, place)
 
 
 def ediff1d(x: Tensor, to_end: Operand | None = None, to_begin: Operand | None = None) -> Tensor:
-    """Return the differences of neighbours in `x` as one axis, between `to_begin` and `to_end`, if these are given."""
+    """Return the differences of neighbours in `x` as one axis, between `to_begin` and `to_end`, if these are given.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> zyx.ediff1d(zyx.Tensor([1, 4, 9])).tolist()
+    [3, 5]
+    """
     base = require(x, "ediff1d")
     flat = diff(reshape(base, base.size))
     zero = wrap(base.runtime.graph.const(0, flat.node.dtype, base.node.device), base)
@@ -328,6 +387,13 @@ def unwrap(x: Tensor, discont: float | None = None, axis: int = -1, *, period: f
         discont: What is apart less than this stays; at least half of `period`, which is what None takes.
         axis: Along which.
         period: After which it repeats.
+
+    Raises:
+        AxisError: `x` has no such axis.
+        DTypeError: `x` is no tensor, or complex.
+
+    >>> zyx.unwrap(zyx.Tensor([1, 2, 0, 1]), period=3).tolist()
+    [1, 2, 3, 4]
     """
     base = require(x, "unwrap")
     require_real(base.node.dtype, "unwrap")
@@ -346,96 +412,6 @@ def unwrap(x: Tensor, discont: float | None = None, axis: int = -1, *, period: f
         near = where((near == -half) & (steps > 0), half, near)
     change = where(elementwise.abs(steps) < (period / 2 if discont is None else discont), 0, near - steps)
     return concat([narrow(base, place, 0, 1), narrow(base, place, 1, size - 1) + cumsum(change, place)], place)
-
-
-# ---- polynomials: coefficients of the highest power first, as in NumPy
-
-
-def polyval(p: Tensor, x: Operand) -> Tensor:
-    """Return the polynomial with coefficients `p`, that of the highest power first, at `x`."""
-    factors = require(p, "polyval")
-    if factors.node.ndim != 1:
-        raise ShapeError(f"polyval: coefficients are one axis, not of shape {factors.node.shape}")
-    result: Any = x * 0 if is_tensor(x) else factors.sum() * 0
-    for i in range(factors.size):
-        result = result * x + factors[i]
-    found: Tensor = result
-    return found
-
-
-def _aligned(p: Tensor, q: Tensor, what: str) -> tuple[Tensor, Tensor]:
-    a, b = require(p, what), require(q, what)
-    if a.node.ndim > 1 or b.node.ndim > 1:
-        raise ShapeError(f"{what}: coefficients are one axis, not of shapes {a.node.shape} and {b.node.shape}")
-    a, b = reshape(a, a.size), reshape(b, b.size)
-    size = max(a.size, b.size)
-    return pad(a, ((size - a.size, 0),)), pad(b, ((size - b.size, 0),))
-
-
-def polyadd(p: Tensor, q: Tensor) -> Tensor:
-    """Return the coefficients of the sum of two polynomials, that of the highest power first."""
-    a, b = _aligned(p, q, "polyadd")
-    return a + b
-
-
-def polysub(p: Tensor, q: Tensor) -> Tensor:
-    """Return the coefficients of the difference of two polynomials, that of the highest power first."""
-    a, b = _aligned(p, q, "polysub")
-    return a - b
-
-
-def polymul(p: Tensor, q: Tensor) -> Tensor:
-    """Return the coefficients of the product of two polynomials, that of the highest power first."""
-    return convolve(p, q)
-
-
-def _powers(p: Tensor, first: int, count: int) -> Tensor:
-    """Return `count` powers, descending, of which the last is `first`."""
-    ramp = wrap(p.runtime.graph.iota((int(count),), 0, dtypes.int64, p.node.device), p)
-    return (count - 1 + first) - ramp
-
-
-def polyder(p: Tensor, m: int = 1) -> Tensor:
-    """Return the coefficients of the `m`-th derivative of a polynomial, that of the highest power first."""
-    found, m = require(p, "polyder"), as_integer(m, "m")
-    if m < 0:
-        raise ShapeError(f"polyder: m is at least 0, not {m}")
-    for _ in range(m):
-        found = found[:-1] * _powers(found, 1, found.size - 1) if found.size > 1 else found[:0]
-    return found
-
-
-def polyint(p: Tensor, m: int = 1, k: float = 0.0) -> Tensor:
-    """Return the coefficients of the `m`-th integral of a polynomial, with the constants `k`."""
-    found, m = require(p, "polyint"), as_integer(m, "m")
-    if m < 0:
-        raise ShapeError(f"polyint: m is at least 0, not {m}")
-    found = found.astype(float_dtype(found.node.dtype))
-    for _ in range(m):
-        constant = wrap(found.runtime.graph.const(k, found.node.dtype, found.node.device, (1,)), found)
-        found = concat([found / _powers(found, 1, found.size).astype(found.node.dtype), constant], 0)
-    return found
-
-
-def vander(x: Tensor, n: int | None = None, increasing: bool = False) -> Tensor:
-    """Return the powers of each element of a vector, an element a row: from the power `n` - 1 down to 0, or up.
-
-    Raises:
-        ShapeError: `x` is no vector, or `n` is negative.
-    """
-    base = require(x, "vander")
-    if base.node.ndim != 1:
-        raise ShapeError(f"vander takes one axis; the shape is {base.node.shape}")
-    count = base.size if n is None else as_integer(n, "n")
-    if count < 0:
-        raise ShapeError(f"vander: n is at least 0, not {count}")
-    if not count:
-        return reshape(base[:0], base.size, 0) if base.size else reshape(base, 0, 0)
-    column, columns = wrap(base.runtime.graph.const(1, base.node.dtype, base.node.device, base.node.shape), base), []
-    for _ in range(count):
-        columns.append(column)
-        column = column * base
-    return stack(columns if increasing else columns[::-1], 1)
 
 
 take_habits(globals())

@@ -88,6 +88,9 @@ def argsort(x: Tensor, axis: int = -1, *, descending: bool = False, stable: bool
 
     Raises:
         ShapeError: Rank 0.
+
+    >>> zyx.argsort(zyx.Tensor([3, 1, 2])).tolist()
+    [1, 2, 0]
     """
     term, place = _sortable(x, axis, "argsort")
     return wrap(sort_order(term, place, descending=descending).cast(dtypes.int64).node, x)
@@ -98,6 +101,9 @@ def sort(x: Tensor, axis: int = -1, *, descending: bool = False, stable: bool = 
 
     Raises:
         ShapeError: Rank 0.
+
+    >>> zyx.sort(zyx.Tensor([3, 1, 2])).tolist()
+    [1, 2, 3]
     """
     term, place = _sortable(x, axis, "sort")
     order = sort_order(term, place, descending=descending)
@@ -109,6 +115,10 @@ def topk(x: Tensor, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Te
 
     Raises:
         ShapeError: Fewer than `k` elements, or rank 0.
+
+    >>> values, places = zyx.topk(zyx.Tensor([3, 1, 2]), 2)
+    >>> values.tolist(), places.tolist()
+    ([3, 2], [0, 2])
     """
     term, place = _sortable(x, axis, "topk")
     k = as_integer(k, "k")
@@ -124,6 +134,9 @@ def median(x: Tensor, axis: int = -1, *, keepdims: bool = False) -> Tensor:
 
     Raises:
         ShapeError: Rank 0, or nothing along `axis`.
+
+    >>> zyx.median(zyx.Tensor([3.0, 1.0, 2.0])).item()
+    2.0
     """
     term, place = _sortable(x, axis, "median")
     size = term.shape[place]
@@ -151,6 +164,9 @@ def searchsorted(x: Tensor, values: Operand, *, side: str = "left", sorter: Tens
 
     Raises:
         ShapeError: `x` has another rank, or `side` is neither.
+
+    >>> zyx.searchsorted(zyx.Tensor([1, 3, 5]), zyx.Tensor([2, 5])).tolist()
+    [1, 2]
     """
     if side not in ("left", "right"):
         raise ShapeError(f'searchsorted: side is "left" or "right", not {side!r}')
@@ -188,6 +204,9 @@ def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
 
     Raises:
         DTypeError: Neither is a tensor, or they have no common dtype.
+
+    >>> zyx.isin(zyx.Tensor([1, 2, 3]), zyx.Tensor([2])).tolist()
+    [False, True, False]
     """
     like, dtype = first_tensor((x1, x2), "isin"), common_dtype((x1, x2), "isin")
     graph = like.runtime.graph
@@ -242,6 +261,13 @@ def unique_all(x: Tensor) -> UniqueAll:
     Complex numbers are in the order of their real parts, and where these are equal of their imaginary ones.
 
     How many there are is read, since it is the shape of the results; all else stays on the device.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> result = zyx.unique_all(zyx.Tensor([3, 1, 3]))
+    >>> result.values.tolist(), result.counts.tolist()
+    ([1, 3], [1, 2])
     """
     tensor = require(x, "unique_all")
     term = Term(tensor.runtime.graph, tensor.node)
@@ -291,19 +317,46 @@ def _lexicographic(flat: Term) -> Term:
 
 
 def unique_counts(x: Tensor) -> UniqueCounts:
-    """Return the different values of `x`, ascending, and how often each comes; each NaN differs from the others."""
+    """Return the different values of `x`, ascending, and how often each comes; each NaN differs from the others.
+
+    `x` has any shape; the two results are vectors of one length.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> values, counts = zyx.unique_counts(zyx.Tensor([3, 1, 3]))
+    >>> values.tolist(), counts.tolist()
+    ([1, 3], [1, 2])
+    """
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
 
 
 def unique_inverse(x: Tensor) -> UniqueInverse:
-    """Return the different values of `x` in ascending order, and which of them each element is."""
+    """Return the different values of `x` in ascending order, and which of them each element is.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> values, inverse = zyx.unique_inverse(zyx.Tensor([3, 1, 3]))
+    >>> values.tolist(), inverse.tolist()
+    ([1, 3], [1, 0, 1])
+    """
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
 def unique_values(x: Tensor) -> Tensor:
-    """Return the different values of `x` in ascending order; each NaN differs from the others."""
+    """Return the different values of `x` in ascending order; each NaN differs from the others.
+
+    `x` has any shape; the result is a vector.
+
+    Raises:
+        DTypeError: `x` is no tensor.
+
+    >>> zyx.unique_values(zyx.Tensor([3, 1, 3])).tolist()
+    [1, 3]
+    """
     return unique_all(x).values
 
 

@@ -1,11 +1,8 @@
-"""Averages, covariances, histograms, order statistics, and values by place, under NumPy's and PyTorch's names."""
+"""Averages, covariances and order statistics, under NumPy's and PyTorch's names."""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from zyx import dtype as dtypes
 from zyx import shape as shapes
@@ -16,9 +13,9 @@ from zyx.functions.complex_numbers import conj
 from zyx.functions.joining import concat
 from zyx.functions.linalg import matmul
 from zyx.functions.movement import diagonal, matrix_transpose, moveaxis, reshape
-from zyx.functions.operands import float_dtype, is_tensor, require, require_real, wrap
-from zyx.functions.selection import scatter, take_along_axis
-from zyx.functions.sorting import argsort, searchsorted, sort
+from zyx.functions.operands import float_dtype, require, wrap
+from zyx.functions.selection import take_along_axis
+from zyx.functions.sorting import argsort, sort
 from zyx.integers import as_integer
 from zyx.ops import ReduceOp
 
@@ -29,8 +26,8 @@ if TYPE_CHECKING:
     from zyx.functions.reduction import AxisLike
 
 __all__ = [
-    "amax", "amin", "argpartition", "average", "bincount", "bucketize", "corrcoef", "cov", "digitize", "histc",
-    "histogram", "histogram_bin_edges", "kthvalue", "lexsort", "mode", "msort", "partition", "ptp",
+    "amax", "amin", "argpartition", "average", "corrcoef", "cov", "kthvalue", "lexsort", "mode", "msort",
+    "partition", "ptp",
 ]  # fmt: skip
 
 
@@ -46,6 +43,9 @@ def average(x: Tensor, axis: AxisLike = None, weights: Tensor | None = None, *, 
 
     Raises:
         ShapeError: `weights` have another shape.
+
+    >>> zyx.average(zyx.Tensor([1.0, 3.0]), weights=zyx.Tensor([3.0, 1.0])).item()
+    1.5
     """
     base = require(x, "average")
     if weights is None:
@@ -65,17 +65,42 @@ def average(x: Tensor, axis: AxisLike = None, weights: Tensor | None = None, *, 
 
 
 def amax(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """Return the greatest element along `axis`; `max`, by a name that means values in every library."""
+    """Return the greatest element along `axis`; `max`, by a name that means values in every library.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+
+    >>> zyx.amax(zyx.Tensor([[1, 5], [7, 3]]), axis=1).tolist()
+    [5, 7]
+    """
     return reduction.extreme(x, ReduceOp.MAX, axis, "amax", keepdims=keepdims)
 
 
 def amin(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """Return the least element along `axis`; `min`, by a name that means values in every library."""
+    """Return the least element along `axis`; `min`, by a name that means values in every library.
+
+    Raises:
+        DTypeError: `x` is complex.
+        AxisError: `x` has no such axis.
+
+    >>> zyx.amin(zyx.Tensor([[1, 5], [7, 3]]), axis=1).tolist()
+    [1, 3]
+    """
     return reduction.extreme(x, ReduceOp.MIN, axis, "amin", keepdims=keepdims)
 
 
 def ptp(x: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
-    """Return how far the greatest element along `axis` is above the least; its name means peak to peak."""
+    """Return how far the greatest element along `axis` is above the least; its name means peak to peak.
+
+    Raises:
+        AxisError: `x` has no such axis.
+        ShapeError: There are no elements.
+        DTypeError: `x` is of bools, or complex.
+
+    >>> zyx.ptp(zyx.Tensor([1, 5, 3])).item()
+    4
+    """
     least, greatest = reduction.aminmax(x, axis, keepdims=keepdims)
     return greatest - least
 
@@ -91,6 +116,8 @@ def cov(
 ) -> Tensor:
     """Return the covariances of variables, (V, V); of one alone, its variance.
 
+    V and N are the numbers of variables and observations, sizes of axes.
+
     Args:
         x: (V, N), a variable a row and an observation a column; or (N), one variable.
         y: More variables, in the same form.
@@ -102,6 +129,9 @@ def cov(
     Raises:
         ShapeError: Rank 3 or more, or weights of another length.
         DTypeError: `fweights` are no integers.
+
+    >>> zyx.cov(zyx.Tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
     """
     rows = _variables(x, rowvar=rowvar)
     if y is not None:
@@ -140,7 +170,17 @@ def _variables(x: Tensor, *, rowvar: bool) -> Tensor:
 
 
 def corrcoef(x: Tensor, y: Tensor | None = None, rowvar: bool = True) -> Tensor:
-    """Return the correlations of variables, (V, V), from -1 to 1; of one alone, 1. See `cov`."""
+    """Return the correlations of variables, (V, V), from -1 to 1; of one alone, 1. See `cov`.
+
+    `x` and `y` have the shapes that `cov` takes.
+
+    Raises:
+        ShapeError: Rank 3 or more, or another number of observations.
+
+    >>> x = zyx.Tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
+    >>> [round(v, 4) for v in zyx.corrcoef(x)[0].tolist()]
+    [1.0, -1.0]
+    """
     found = cov(x, y, rowvar)
     if not found.node.ndim:
         return found / found
@@ -149,168 +189,19 @@ def corrcoef(x: Tensor, y: Tensor | None = None, rowvar: bool = True) -> Tensor:
     return scaled if scaled.node.dtype.is_complex else clip(scaled, -1.0, 1.0)
 
 
-# ---- counting
-
-
-def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """Return how often each of 0, 1, ... is in `x`, or the sum of the weights there; reads the greatest.
-
-    Raises:
-        ShapeError: `x` is no vector, `weights` have another shape, or `minlength` is negative.
-        DTypeError: `x` is not of integers.
-        ArgumentError: A negative number in `x`.
-    """
-    base = require(x, "bincount")
-    if base.node.ndim != 1:
-        raise ShapeError(f"bincount takes one axis; the shape is {base.node.shape}")
-    if not base.node.dtype.is_integer:
-        raise DTypeError(f"bincount takes integers, not {base.node.dtype}")
-    least = as_integer(minlength, "minlength")
-    if least < 0:
-        raise ShapeError(f"bincount: minlength is at least 0, not {least}")
-    if weights is not None and require(weights, "bincount").node.shape != base.node.shape:
-        raise ShapeError(f"bincount: weights of shape {weights.node.shape} for {base.node.shape}")
-    length = least
-    if base.size:
-        low, high = (int(each.item()) for each in reduction.aminmax(base))
-        if low < 0:
-            raise ArgumentError(f"bincount takes numbers of at least 0, not {low}")
-        length = max(length, high + 1)
-    dtype = dtypes.int64 if weights is None else float_dtype(weights.node.dtype)
-    return _counted(base, length, 1 if weights is None else weights.astype(dtype), dtype)
-
-
-def _counted(places: Tensor, length: int, amounts: Any, dtype: dtypes.DType) -> Tensor:  # noqa: ANN401
-    zeros = wrap(places.runtime.graph.const(0, dtype, places.node.device, (int(length),)), places)
-    return scatter(zeros, 0, places, amounts, "sum") if length else zeros
-
-
-def histogram_bin_edges(
-    x: Tensor, bins: int | Sequence[float] | Tensor = 10, range: Sequence[float] | None = None
-) -> Tensor:  # NumPy's name
-    """Return the `bins` + 1 edges of equal bins from the least to the greatest element, or over `range`; or `bins`
-    itself, if it is edges.
-
-    Raises:
-        ShapeError: Fewer than 1 bin.
-        IntegerError: `bins` is neither a number nor edges; NumPy's texts that choose a number are not there.
-        ArgumentError: `range` is no two ascending finite numbers.
-    """
-    return _edges(require(x, "histogram_bin_edges"), bins, range, "histogram_bin_edges")
-
-
-def _edges(x: Tensor, bins: Any, bounds: Sequence[float] | None, what: str) -> Tensor:  # noqa: ANN401
-    dtype = float_dtype(x.node.dtype)
-    require_real(dtype, what)
-    if is_tensor(bins) and bins.node.ndim:
-        return bins
-    if isinstance(bins, list | tuple | np.ndarray) and np.ndim(bins):
-        return wrap(x.runtime.upload(np.asarray(bins, dtype.numpy), x.node.device), x)
-    count = as_integer(bins, "bins")
-    if count < 1:
-        raise ShapeError(f"{what}: there is at least one bin, not {count}")
-    steps = np.arange(count + 1) / count
-    if bounds is None and x.size:
-        low, high = reduction.aminmax(x)
-        low, high = low.astype(dtype), high.astype(dtype)
-        is_one = low == high
-        low, high = where(is_one, low - 0.5, low), where(is_one, high + 0.5, high)
-        ramp = wrap(x.runtime.upload(steps.astype(dtypes.accumulator(dtype).numpy), x.node.device), x)
-        return where(ramp == 1.0, high, low + (high - low) * ramp)
-    first, last = (0.0, 1.0) if bounds is None else (float(bounds[0]), float(bounds[1]))
-    if not (math.isfinite(first) and math.isfinite(last)) or first > last:
-        raise ArgumentError(f"{what}: range is two finite numbers that ascend, not {bounds!r}")
-    if first == last:
-        first, last = first - 0.5, last + 0.5
-    edges = (first + (last - first) * steps).astype(dtype.numpy)
-    return wrap(x.runtime.upload(edges, x.node.device), x)
-
-
-def histogram(
-    x: Tensor,
-    bins: int | Sequence[float] | Tensor = 10,
-    range: Sequence[float] | None = None,  # NumPy's name
-    density: bool = False,
-    weights: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Return how many elements of `x` are in each bin, and the edges of the bins, one more.
-
-    Args:
-        x: Real numbers; they count as one axis. NaN, and what is outside, is in no bin.
-        bins: So many equal bins, or their edges, ascending. Each has its lower edge, and the last one both.
-        range: From where to where there are bins; None takes the least and the greatest element.
-        density: Whether the integral over all bins is 1.
-        weights: What each element counts, in the shape of `x`.
-
-    Returns:
-        Counts, int64, or floats if there are weights or `density`; edges, floats.
-
-    Raises:
-        ShapeError: Fewer than 1 bin, or weights of another shape.
-        ArgumentError: `range` is no two ascending finite numbers.
-    """
-    base = require(x, "histogram")
-    edges = _edges(base, bins, range, "histogram")
-    flat = reshape(base, base.size)
-    if weights is not None and require(weights, "histogram").node.shape != base.node.shape:
-        raise ShapeError(f"histogram: weights of shape {weights.node.shape} for {base.node.shape}")
-    count = edges.size - 1
-    wide = flat.astype(edges.node.dtype) if flat.node.dtype is not edges.node.dtype else flat
-    places = searchsorted(edges, wide, side="right") - 1
-    places = where(wide == edges[-1], count - 1, places)
-    inside = (wide >= edges[0]) & (wide <= edges[-1])
-    places = where(inside, places, count)
-    dtype = dtypes.int64 if weights is None else float_dtype(weights.node.dtype)
-    amounts: Any = 1 if weights is None else reshape(weights, base.size).astype(dtype)
-    found = _counted(places.astype(dtypes.int64), count + 1, amounts, dtype)[:count]
-    if density:
-        total = found.astype(edges.node.dtype)
-        found = total / (edges[1:] - edges[:-1]) / total.sum()
-    return found, edges
-
-
-def histc(x: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:  # PyTorch's names
-    """Return how many elements are in each of `bins` equal bins from `min` to `max`, in the dtype of `x`.
-
-    With both 0, from the least element to the greatest.
-    """
-    base = require(x, "histc")
-    counts, _ = histogram(base, bins, None if min == max == 0 else (min, max))
-    return counts.astype(base.node.dtype)
-
-
-def digitize(x: Tensor, bins: Tensor, right: bool = False) -> Tensor:
-    """Return in which bin each element is, int64: i where ``bins[i - 1] <= x < bins[i]``.
-
-    Args:
-        x: Any shape.
-        bins: A vector of edges that ascend, or that descend; the first and the last one are read to tell.
-        right: Whether a bin has its upper edge in place of its lower one.
-
-    Raises:
-        ShapeError: `bins` is no vector.
-    """
-    edges = require(bins, "digitize")
-    if edges.node.ndim != 1:
-        raise ShapeError(f"digitize: bins are one axis, not of shape {edges.node.shape}")
-    side = "left" if right else "right"
-    if edges.size > 1 and float(edges[0].item()) > float(edges[-1].item()):
-        return edges.size - searchsorted(edges.flip(0), x, side="right" if right else "left")
-    return searchsorted(edges, x, side=side)
-
-
-def bucketize(x: Tensor, boundaries: Tensor, *, right: bool = False) -> Tensor:
-    """Return PyTorch's ``bucketize``: i where ``boundaries[i - 1] < x <= boundaries[i]``; with `right` the lower edge
-    is in the bin, and not the upper one. So `right` says the opposite of that of `digitize`.
-    """
-    return searchsorted(require(boundaries, "bucketize"), x, side="right" if right else "left")
-
-
 # ---- order
 
 
 def msort(x: Tensor) -> Tensor:
-    """Return `x` in order along axis 0."""
+    """Return `x` in order along axis 0.
+
+    Raises:
+        AxisError: `x` has no axis.
+        DTypeError: `x` is no tensor, or complex.
+
+    >>> zyx.msort(zyx.Tensor([[3, 1], [2, 4]])).tolist()
+    [[2, 1], [3, 4]]
+    """
     return sort(x, 0)
 
 
@@ -328,13 +219,26 @@ def partition(x: Tensor, kth: int | Sequence[int], axis: int = -1) -> Tensor:
 
     Raises:
         ShapeError: `kth` is out of range.
+
+    >>> zyx.partition(zyx.Tensor([5, 1, 3]), 1)[1].item()
+    3
     """
     _kth(x, kth, axis, "partition")
     return sort(x, axis)
 
 
 def argpartition(x: Tensor, kth: int | Sequence[int], axis: int = -1) -> Tensor:
-    """Return the places, int64, that bring `x` into the order of `partition`."""
+    """Return the places, int64, that bring `x` into the order of `partition`.
+
+    The result has the shape of `x`.
+
+    Raises:
+        AxisError: `x` has no such axis.
+        ShapeError: `kth` lies outside the axis.
+
+    >>> zyx.argpartition(zyx.Tensor([5, 1, 3]), 0)[0].item()
+    1
+    """
     _kth(x, kth, axis, "argpartition")
     return argsort(x, axis)
 
@@ -342,8 +246,13 @@ def argpartition(x: Tensor, kth: int | Sequence[int], axis: int = -1) -> Tensor:
 def lexsort(keys: Sequence[Tensor] | Tensor, axis: int = -1) -> Tensor:
     """Return the places, int64, that sort by the last of `keys`, where it is equal by the one before, and so on.
 
+    `keys` are of one shape, which the result has, too.
+
     Raises:
         ArgumentError: No keys.
+
+    >>> zyx.lexsort((zyx.Tensor([3, 1, 2]), zyx.Tensor([1, 1, 0]))).tolist()
+    [2, 1, 0]
     """
     given = list(keys)
     if not given:
@@ -360,6 +269,9 @@ def kthvalue(x: Tensor, k: int, axis: int = -1, *, keepdims: bool = False) -> Va
 
     Raises:
         ShapeError: There are fewer, or `k` is below 1.
+
+    >>> [each.item() for each in zyx.kthvalue(zyx.Tensor([5, 1, 3]), 2)]
+    [3, 2]
     """
     base, k = require(x, "kthvalue"), as_integer(k, "k")
     if not base.node.ndim:
@@ -379,6 +291,9 @@ def mode(x: Tensor, axis: int = -1, *, keepdims: bool = False) -> ValuesIndices:
 
     Raises:
         ShapeError: No elements.
+
+    >>> [each.item() for each in zyx.mode(zyx.Tensor([3, 1, 3, 2]))]
+    [3, 2]
     """
     base = require(x, "mode")
     if not base.node.ndim:

@@ -1,8 +1,10 @@
 """Put kernels in the order they are launched in, and let independent ones share a launch.
 
 Kernels that only go over elements and rows (no product of matrices, scan or scatter) may share a launch with others
-of their kind that are ready at the same time. Those that nothing else in the plan waits for, such as the updates of
-an optimiser, are put off to the end, where all of them are ready.
+of their kind that are ready at the same time, as long as what they compute early, and what waits for its users already,
+fits into the device's caches: a matrix is best unpacked right before it is multiplied, and never all of a network's at
+once. Those that nothing else in the plan waits for, such as the updates of an optimiser, are put off to the end, where
+all of them are ready.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 #: Most kernels that share a launch, and most nodes they have together: their code is compiled as one.
 _MOST_PARTS: Final = 16
 _MOST_NODES: Final = 1200
+#: Bytes of results that may wait for their users where a device does not say what its caches hold.
+_MOST_WAITING: Final = 1 << 22
 #: Reductions over so many points take about as long as a launch.
 _SHORT_REDUCTION: Final = 1 << 20
 #: Points of a result that one thread combines in any case.
@@ -37,12 +41,17 @@ def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
     """Return `parts`, which are in an order in which they can run, as launches in an order in which they can run."""
     producer = {node: part for part in parts for node in part.stored}
     needs = {part: {producer[read] for read in part.reads if read in producer} for part in parts}
-    waited_for = set().union(*needs.values())
+    users: dict[Part, set[Part]] = {}
+    for part in parts:
+        for needed in needs[part]:
+            users.setdefault(needed, set()).add(part)
+    waiting_bytes = {part: _stored_bytes(part) for part in users}
     sharing = {part for part in parts if _may_share(part, info)}
-    last = [part for part in parts if part not in waited_for and part in sharing]
+    last = [part for part in parts if part not in users and part in sharing]
     put_off = set(last)
     early = [part for part in parts if part not in put_off]
     done: set[Part] = set()
+    ahead: list[Part] = []  # computed early, and not yet used by all that need it
     launches: list[list[Part]] = []
     for group in (early, last):
         waiting = dict.fromkeys(group)
@@ -52,7 +61,11 @@ def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
             if isinstance(first.root, n.Custom):
                 launch += [part for part in waiting if part is not first and _same_custom(part, first)]
             elif first in sharing:
-                launch += _companions(first, [part for part in waiting if part in sharing], needs, done, info)
+                ready = [part for part in waiting if part in sharing and part is not first and needs[part] <= done]
+                ahead = [part for part in ahead if not users[part] <= done]
+                room = max(info.cache_bytes, default=_MOST_WAITING) - sum(waiting_bytes[part] for part in ahead)
+                launch += _companions(first, ready, info, waiting_bytes, room)
+                ahead += [part for part in launch[1:] if part in users]
             for part in launch:
                 del waiting[part]
             launches.append(launch)
@@ -61,24 +74,28 @@ def arrange(parts: Sequence[Part], info: DeviceInfo) -> list[list[Part]]:
 
 
 def _companions(
-    first: Part, waiting: Iterable[Part], needs: Mapping[Part, set[Part]], done: set[Part], info: DeviceInfo
+    first: Part, ready: Iterable[Part], info: DeviceInfo, waiting_bytes: Mapping[Part, int], room: int
 ) -> list[Part]:
-    """Return parts that are ready and fit into the launch of `first`."""
+    """Return those of the parts that are ready that fit into the launch of `first`, and their results into `room`."""
     found: list[Part] = []
     nodes = len(first.region.views)
     params = len(first.stored) + len(first.reads)
-    for part in waiting:
+    for part in ready:
         if len(found) + 1 >= _MOST_PARTS:
             break
-        if part is first or not needs[part] <= done:
-            continue
         size = len(part.region.views)
         count = len(part.stored) + len(part.reads)
-        if nodes + size <= _MOST_NODES and params + count <= info.max_params:
+        held = waiting_bytes.get(part, 0)
+        if nodes + size <= _MOST_NODES and params + count <= info.max_params and held <= room:
             found.append(part)
             nodes += size
             params += count
+            room -= held
     return found
+
+
+def _stored_bytes(part: Part) -> int:
+    return sum(size_of(node.shape) * node.dtype.itemsize for node in part.stored)
 
 
 def _same_custom(part: Part, other: Part) -> bool:

@@ -17,10 +17,12 @@ from zyx.fusion.region import mask_needed, moved_view
 from zyx.fusion.starts import clamped_start
 from zyx.fusion.threefry import random_word
 from zyx.graph import node as n
-from zyx.graph.given import Box, Front, Number
+from zyx.graph.ends import Ends, ends_of
+from zyx.graph.given import Box, Front, Number, Packed
 from zyx.graph.places import is_distinct
 from zyx.ir import expr as e
 from zyx.ir.accesses import refers_to
+from zyx.ir.masks import conjunction, tests_of
 from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
 from zyx.ops import BinaryOp
 from zyx.shape import size_of, strides_of
@@ -28,6 +30,7 @@ from zyx.shape import size_of, strides_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from zyx.dtype import DType
     from zyx.fusion.partition import Part
     from zyx.fusion.region import Region
     from zyx.graph.node import Node
@@ -54,16 +57,18 @@ class _NestBuilder:
         self._pool = part.region.pool
         written = part.written
         boxes = [box for own in part.rows.values() for box in own]
-        buffers = [*written, *_given([*boxes, *part.reads])]
+        ends = (number for node in written for number in _ends(node))
+        buffers = [*written, *_given([*boxes, *part.reads]), *_strides(written), *filter(None, ends)]
         for node in buffers:
             old = part.in_place.get(node, node)
             if old not in params:
                 mutable = node in written
                 by_value = isinstance(node, Number)
-                length, is_front = size_of(node.shape), isinstance(node, Front)
+                length, is_front = size_of(node.shape), isinstance(node, Front | Packed)
                 params[old] = e.Param(len(params), node.dtype, length, mutable, by_value, is_front)
             params.setdefault(node, params[old])
         self._params = {node: params[node] for node in buffers}
+        self._count = 0
         self._statements: list[Statement] = []
         self._memo: dict[Key, Expr] = {}
         self._kept = self._values()
@@ -88,6 +93,9 @@ class _NestBuilder:
 
     def _store(self, node: Node, point: Sequence[Expr], value: Expr, mask: Expr | None) -> None:
         index = self._pool.flatten(point, node.shape)
+        if isinstance(node, Packed):
+            index = self._packed(node, tuple(point), self._params[node])
+        mask = self._pool.both(mask, self._in_front(_ends(node), point))
         places = [] if node in self._part.only_rows else [(self._params[node], index)]
         for box in self._part.rows.get(node, ()):
             places.append((self._params[box.data], self._row_index(box, tuple(point), node.shape)))
@@ -166,7 +174,7 @@ class _NestBuilder:
         if isinstance(node, Number):
             if node.most is None:
                 return pool.number(self._params[node])
-            return pool.convert(clamped_start(pool, self._params[node], node.most), node.dtype)
+            return pool.convert(self._number(node), node.dtype)
         if isinstance(node, Box):
             return self._of_box(node, point, mask)
         if node in self._region.inputs and not isinstance(node, n.Const | n.Iota):
@@ -225,7 +233,7 @@ class _NestBuilder:
             case n.Binary(op=op2):
                 result = pool.binary(op2, values[0], values[1])
             case n.Where():
-                result = pool.select(values[0], values[1], values[2])
+                result = self._where(values[0], values[1], values[2])
             case n.Cast():
                 result = pool.convert(values[0], node.dtype)
             case n.Bitcast():
@@ -234,10 +242,23 @@ class _NestBuilder:
                 return values[0]
         return self._keep(result) if node in self._kept else result
 
+    def _where(self, condition: Expr, x: Expr, y: Expr) -> Expr:
+        """Return `x` where a condition holds, else `y`: `x` alone if it is `y` wherever the condition fails."""
+        if isinstance(y, e.Literal) and not y.value:
+            tests = tests_of(x, y.value)
+            if tests and all(test in tests for test in conjunction(condition)):
+                return x
+        return self._pool.select(condition, x, y)
+
+    def _value(self, dtype: DType, ranges: tuple[e.Range, ...]) -> e.Value:
+        """Return a new value. Each nest counts its own, so that it is the same whenever it is built."""
+        self._count += 1
+        return e.Value(self._count - 1, dtype, ranges)
+
     def _keep(self, expr: Expr) -> Expr:
         """Return a reference to `expr` as a value of its own."""
         ranges = self._ranges(expr.free)
-        value = self._pool.value(expr.dtype, ranges)
+        value = self._value(expr.dtype, ranges)
         self._statements.append(Compute(value, expr, None, (), ranges))
         return self._pool.value_ref(value, tuple(self._pool.ref(range_) for range_ in ranges))
 
@@ -257,7 +278,7 @@ class _NestBuilder:
             return [key]
         body = self._memo[key]
         ranges = self._ranges(outer | (body.free & ~inner))
-        value = self._pool.value(node.dtype, ranges)
+        value = self._value(node.dtype, ranges)
         self._statements.append(Compute(value, body, node.op, tuple(reduced), (*ranges, *reduced)))
         return self._pool.value_ref(value, tuple(self._pool.ref(range_) for range_ in ranges), mask)
 
@@ -272,7 +293,7 @@ class _NestBuilder:
         for index in point:
             free |= index.free
         ranges = self._ranges(free)
-        value = self._pool.value(node.dtype, ranges)
+        value = self._value(node.dtype, ranges)
         order = (*(range_ for range_ in ranges if range_ is not along.range), along.range)
         self._statements.append(Scan(value, body, node.op, (along.range,), order))
         return self._pool.value_ref(value, tuple(self._pool.ref(range_) for range_ in ranges))
@@ -282,6 +303,9 @@ class _NestBuilder:
     def _of_box(self, box: Box, point: tuple[Expr, ...], mask: Expr | None) -> Expr:
         """Return an element of a box of a leaf. Wherever it begins, it lies within: kernels are checked for that."""
         pool = self._pool
+        if box.ends:
+            index = self._packed(box, point, self._params[box.data])
+            return pool.read(self._params[box.data], index, pool.both(mask, self._in_front(box.ends, point)))
         if box.skipped is not None:
             row = pool.divide(pool.flatten(point, box.shape), box.shape[-1])
             first = clamped_start(pool, self._params[box.skipped], size_of(box.shape[:-1]))
@@ -292,7 +316,7 @@ class _NestBuilder:
         most = (
             size_of(box.data.shape) - 1 - sum((size - 1) * step for size, step in zip(box.shape, strides, strict=True))
         )
-        first = clamped_start(pool, self._params[box.start], most, box.unit)
+        first = self._start(box, most)
         index = pool.affine([(first, 1), *zip(point, strides, strict=True)])
         return pool.read(self._params[box.data], index, mask)
 
@@ -300,7 +324,7 @@ class _NestBuilder:
         """Return where an element lies of what a step of a loop reads or writes, which has the elements of `shape`."""
         pool, param = self._pool, self._params[box.data]
         if not box.strides:
-            first = clamped_start(pool, self._params[box.start], param.length - size_of(shape), box.unit)
+            first = self._start(box, param.length - size_of(shape))
             return pool.add(first, pool.flatten(point, shape))
         extra = len(shape) - len(box.shape)  # what is stored may have axes of one point in front
         if shape[max(extra, 0) :] != box.shape:
@@ -308,7 +332,7 @@ class _NestBuilder:
         point, shape, count = point[extra:], box.shape, len(box.strides)
         inner = size_of(shape[count:])
         most = param.length - inner
-        terms = [clamped_start(pool, self._params[box.start], most, box.unit)]
+        terms = [self._start(box, most)]
         for index, size, number in zip(point, shape, box.strides, strict=False):
             if size > 1:
                 given = self._params[number]
@@ -318,6 +342,33 @@ class _NestBuilder:
                 terms.append(pool.within(product, most + 1))
         terms.append(pool.flatten(point[count:], shape[count:]))
         return pool.within(pool.affine([(term, 1) for term in terms]), param.length)
+
+    def _start(self, box: Box, most: int) -> Expr:
+        assert box.start is not None
+        return clamped_start(self._pool, self._params[box.start], most, box.unit)
+
+    def _in_front(self, ends: Ends, point: Sequence[Expr]) -> Expr | None:
+        """Return whether a point is in front of ends."""
+        pool = self._pool
+        inside: Expr | None = None
+        for index, end in zip(point, ends, strict=bool(ends)):
+            if end is not None:
+                inside = pool.both(inside, pool.non_negative(pool.affine([(self._number(end), 1), (index, -1)], -1)))
+        return inside
+
+    def _packed(self, node: Box | Packed, point: tuple[Expr, ...], param: e.Param) -> Expr:
+        """Return where an element lies of what has as many places as numbers say."""
+        pool, shape, count = self._pool, node.shape, len(node.strides)
+        terms = [pool.flatten(point[count:], shape[count:])]
+        for index, stride in zip(point, node.strides, strict=False):
+            product = pool.binary(BinaryOp.MUL, *(pool.convert(x, stride.dtype) for x in (index, self._number(stride))))
+            terms.append(pool.convert(product, e.INDEX))
+        return pool.within(pool.affine([(term, 1) for term in terms]), param.length)
+
+    def _number(self, number: Number) -> Expr:
+        """Return a number as an index; it is a place among others, or how many there are."""
+        assert number.most is not None
+        return clamped_start(self._pool, self._params[number], number.most)
 
     def _position(self, index: Expr, size: int) -> tuple[Expr, Expr | None]:
         """Return (position, mask) of an index read from memory: negative ones count from the end."""
@@ -383,3 +434,14 @@ def _given(reads: Iterable[Node]) -> Iterator[Node]:
             yield from node.given
         elif not isinstance(node, n.Const | n.Iota):
             yield node
+
+
+def _strides(written: Iterable[Node]) -> Iterator[Node]:
+    for node in written:
+        if isinstance(node, Packed):
+            yield from node.strides
+
+
+def _ends(node: Node) -> Ends:
+    """Return up to where a node is to be stored."""
+    return node.ends if isinstance(node, Packed) else ends_of(node)

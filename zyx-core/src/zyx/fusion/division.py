@@ -1,11 +1,11 @@
-"""Divide launches that a device refuses in every schedule.
+"""What of a graph is stored other than by rule: what was found by measuring, and where a device refuses a launch.
 
-    p0 = sum(exp(x - max(x)))       takes an array of exp(x) a thread, more than there is
-                              =>    max, exp and sum by themselves: none of them keeps anything
+Launches that a device refuses in every schedule are divided:
 
-1. Kernels that share a launch get launches of their own.
-2. What a kernel computes though it could be stored, such as reductions that others need, is stored.
-3. What is one expression is stored half way.
+    p0 = sum(exp(x - max(x)))  =>  max, exp and sum by themselves: none of them keeps an array of exp(x) a thread
+
+Kernels that share a launch get launches of their own; then what a kernel computes though it could be stored, such as
+reductions that others need, is stored; then what is one expression is stored half way.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ class Division:
 
     Attributes:
         apart: Nodes that no kernel is to take in.
+        recomputed: Nodes that are not to be stored because of what they cost.
+        served: Hand-written kernels that are a library's where they would not be, or the other way round.
     """
 
-    def __init__(self) -> None:
-        self.apart: set[Node] = set()
+    def __init__(self, apart: set[Node], recomputed: set[Node], served: set[Node]) -> None:
+        self.apart, self.recomputed, self.served = apart, recomputed, served
         self._alone: set[Node] = set()
 
     def launches(self, launches: Sequence[Sequence[Part]]) -> list[Sequence[Part]]:

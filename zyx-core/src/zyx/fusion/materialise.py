@@ -31,13 +31,13 @@ from zyx.ops import BinaryOp, ReduceOp
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from zyx.graph.node import Node
 
 _ALWAYS = (n.Contiguous, n.ToDevice, n.Custom, n.Scatter, n.Scan, n.Reduce)
+#: What costs so many operations an element, and is repeated so often, is computed once.
 _EXPANSION: Final = 4
-_EXPANDED_COST: Final = 4
 #: Rows of pieces of fewer elements are put together for products of so many numbers, if each is used so often; and
 #: what lies in memory is rounded for them.
 _LEAST_PIECE: Final = 64
@@ -45,14 +45,27 @@ _LEAST_PRODUCTS: Final = 1 << 20
 _LEAST_USES: Final = 64
 
 
-def choose_materialised(order: Sequence[Node], outputs: Sequence[Node]) -> set[Node]:
-    """Return the nodes to keep among `order`, which is topological; nodes with storage and leaves are not."""
-    kept = {node for node in outputs if not is_source(node)}
-    kept.update(node for node in order if isinstance(node, _ALWAYS) and not is_source(node))
+def is_always_kept(node: Node) -> bool:
+    """Whether `node` is kept whatever it costs to compute it again."""
+    return isinstance(node, _ALWAYS)
+
+
+def choose_materialised(order: Sequence[Node], outputs: Sequence[Node], recomputed: Collection[Node] = ()) -> set[Node]:
+    """Return the nodes to keep among `order`, which is topological; nodes with storage and leaves are not.
+
+    Args:
+        order: All nodes that `outputs` need.
+        outputs: What is asked for.
+        recomputed: What is not to be kept because of what it costs.
+    """
+    kept = {node for node in order if not is_source(node) and is_always_kept(node)}
+    must = {node for node in outputs if not is_source(node)}
     for node in order:
         if isinstance(node, n.Custom) and node.storage is None:
-            kept.update(source for source in node.sources if not _is_buffer(source))
-        elif isinstance(node, n.Expand) and node.storage is None:
+            must.update(source for source in node.sources if not _is_buffer(source))
+    kept.update(must)
+    for node in order:
+        if isinstance(node, n.Expand) and node.storage is None:
             _keep_expanded(node, kept)
         else:
             for operand in contraction_operands(node) or ():
@@ -61,7 +74,7 @@ def choose_materialised(order: Sequence[Node], outputs: Sequence[Node]) -> set[N
     kept.update(_rounded(order, outputs))
     keep_repeated(order, kept)
     kept.update(row_summaries(order, kept))
-    return kept
+    return kept - {node for node in recomputed if node not in must and not is_always_kept(node)}
 
 
 def _rounded(order: Sequence[Node], outputs: Sequence[Node]) -> set[Node]:
@@ -168,7 +181,7 @@ def _keep_expanded(node: Node, kept: set[Node]) -> None:
     while isinstance(source, MOVEMENT) and source.storage is None:
         source = source.sources[0]
     factor = size_of(node.shape) // max(1, size_of(node.sources[0].shape))
-    if not is_source(source) and factor >= _EXPANSION and own_cost(source) >= _EXPANDED_COST:
+    if not is_source(source) and min(factor, own_cost(source)) >= _EXPANSION:
         kept.add(source)
 
 

@@ -1,8 +1,8 @@
-"""How movement nodes map a point of their result to a point of their source."""
+"""How movement nodes map a point of their result to a point of their source, and the other way round."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from zyx.graph import node as n
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from zyx.ir.expr import Expr
     from zyx.ir.pool import Pool
     from zyx.shape import Shape
+
+#: Movement whose result has each element of its source at one place at most.
+Move: TypeAlias = n.Reshape | n.Shrink | n.Flip
 
 MOVEMENT = (n.Reshape, n.Expand, n.Permute, n.Pad, n.Shrink, n.Flip, n.Slide, n.Unslide)
 
@@ -92,3 +95,34 @@ def runs_along(node: Node, axis: int) -> bool:
         (node,) = node.sources
     inner = [index for index, size in zip(point, node.shape, strict=True) if size > 1]
     return bool(inner) and inner[-1].free == ranges[axis].bit
+
+
+class RootRanges(NamedTuple):
+    """The ranges of a kernel that are those of a node in it, by the sizes of its axes.
+
+    `path` is the movement from the node to the root, from the root on.
+    """
+
+    sizes: Shape
+    path: tuple[Move, ...]
+
+
+def point_of_root(pool: Pool, ranges: RootRanges, point: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], Expr | None]:
+    """Return where the root of a kernel has the element of the node at `point`, and where it has it at all."""
+    mask: Expr | None = None
+    for node in reversed(ranges.path):
+        (source,) = node.sources
+        match node:
+            case n.Reshape():
+                point = reshape_point(pool, source.shape, node.shape, point)
+            case n.Shrink(bounds=bounds):
+                point = tuple(pool.shift(at, -start) for at, (start, _) in zip(point, bounds, strict=True))
+                for at, size, (start, _), whole in zip(point, node.shape, bounds, source.shape, strict=True):
+                    mask = pool.both(mask, pool.non_negative(at) if start else None)
+                    mask = pool.both(mask, pool.less(at, size) if start + size < whole else None)
+            case n.Flip(axes=axes):
+                point = tuple(
+                    pool.affine(((at, -1),), node.shape[axis] - 1) if axis in axes else at
+                    for axis, at in enumerate(point)
+                )
+    return point, mask

@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.fusion.cost import STORE_COST, inline_cost
 from zyx.fusion.materialise import before_rounding, choose_materialised, contraction_operands, row_summaries
+from zyx.fusion.movement import Move, RootRanges
 from zyx.fusion.params import nodes_to_keep_apart
 from zyx.fusion.region import Region, follow, is_turned
-from zyx.fusion.scans import may_be_followed, ranges_of_scan
+from zyx.fusion.scans import may_be_followed
 from zyx.fusion.stages import rows_of, rows_wanted
 from zyx.graph import node as n
 from zyx.ir import expr as e
@@ -44,12 +45,16 @@ if TYPE_CHECKING:
     from zyx.graph.given import Box
     from zyx.graph.node import Node
 
+    Nodes = Collection[Node]
+
 #: A kernel of fewer element operations than this runs on one group whatever its shape.
 SMALL_WORK: Final = 1 << 14
 #: A group may run over a row of so many points a thread even where rows are too few to keep a device busy: the launch
 #: that this saves takes as long.
 _POINTS_OF_A_THREAD: Final = 4
 
+#: Nodes that are looked at to find one whose ranges a kernel has.
+_MOST_LOOKED_AT: Final = 64
 #: A kernel of more nodes than this takes no others in.
 _MOST_NODES: Final = 256
 
@@ -89,7 +94,7 @@ class Part:
 
 
 def partition(
-    order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo, by_themselves: Collection[Node] = ()
+    order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo, by_themselves: Nodes = (), recomputed: Nodes = ()
 ) -> list[Part]:
     """Return the kernels that compute `outputs`, in an order in which they can run.
 
@@ -98,10 +103,11 @@ def partition(
         outputs: Nodes to store.
         info: The device.
         by_themselves: Nodes that no kernel is to take in.
+        recomputed: Nodes that are not to be stored because of what they cost.
     """
-    apart: set[Node] = set(by_themselves)
+    kept, apart = choose_materialised(order, outputs, recomputed), set(by_themselves)
     while True:
-        partitioner = _Partitioner(order, outputs, info, apart)
+        partitioner = _Partitioner(order, outputs, info, kept, apart)
         parts = partitioner.run()
         more = {node for part in parts for node in partitioner.too_much(part)} - apart
         if not more:
@@ -110,12 +116,14 @@ def partition(
 
 
 class _Partitioner:
-    def __init__(self, order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo, apart: set[Node]) -> None:
+    def __init__(
+        self, order: Sequence[Node], outputs: Sequence[Node], info: DeviceInfo, kept: set[Node], apart: set[Node]
+    ) -> None:
         self._order = order
         self._info = info
         self._apart = apart
         self._position = {node: number for number, node in enumerate(order)}
-        self._kept = choose_materialised(order, outputs) | apart
+        self._kept = kept | apart
         self._summaries = row_summaries(order, self._kept)
         self._wanted = set(outputs)
         self._users = self._users_of_kept()
@@ -194,7 +202,7 @@ class _Partitioner:
             self._members[root].append(node)
             return False
 
-        return follow(root, Pool(), self._position, stop, ranges_of_scan(root, self._info, self._kept))
+        return follow(root, Pool(), self._position, stop, _ranges_of_root(root, self._info, self._kept))
 
     def _would_circle(self, root: Node, node: Node) -> bool:
         """Whether a kernel that needs `node`, other than that of `root`, is needed by that of `root`."""
@@ -358,3 +366,42 @@ def _ranges_of(point: Sequence[e.Expr]) -> int | None:
             reach = factor * range_.size
             ranges |= range_.bit
     return ranges
+
+
+def _ranges_of_root(root: Node, info: DeviceInfo, kept: Collection[Node]) -> RootRanges | None:
+    """Return the ranges of a kernel whose `root` is made of a node of another shape, which then needs no quotients.
+
+    That is a scan of blocks or backwards, or a product of groups of matrices. None if there is none, or what is `kept`,
+    and may be another kernel, lies in between.
+    """
+    stack: list[tuple[Node, tuple[Move, ...]]] = [(root, ())]
+    for _ in range(_MOST_LOOKED_AT):
+        if not stack:
+            break
+        node, path = stack.pop()
+        is_apart = node is not root and node in kept and not isinstance(before_rounding(node), n.Scan | n.Reduce)
+        if node.storage is not None or is_apart:
+            continue
+        match node:
+            case n.Scan() if path and may_be_followed(node, info) and all(isinstance(move, n.Flip) for move in path):
+                return RootRanges(node.shape, path)
+            case n.Binary(sources=(n.Expand(), n.Scan() as scan)) if path and scan.storage is None:
+                return RootRanges(node.shape, path)
+            case n.Reduce() if _is_split(node, root, path):
+                return RootRanges(node.shape, path)
+            case n.Unary() | n.Binary() | n.Where() | n.Cast() | n.Bitcast():
+                stack += [(source, path) for source in reversed(node.sources)]
+            case n.Contiguous() if node is root:
+                stack.append((node.sources[0], path))
+            case n.Reshape() | n.Shrink() | n.Flip():
+                stack.append((node.sources[0], (*path, node)))
+            case _:
+                pass
+    return None
+
+
+def _is_split(node: n.Reduce, root: Node, path: Sequence[Move]) -> bool:
+    """Whether a product of matrices has other axes than the root, which has their elements in the same order."""
+    sizes, of_root = ([size for size in shape if size > 1] for shape in (node.shape, root.shape))
+    is_other = sizes != of_root and all(isinstance(move, n.Reshape) for move in path)
+    return is_other and contraction_operands(node) is not None

@@ -35,7 +35,9 @@ from zyx.fusion.scattering import Helpers, in_parallel
 from zyx.fusion.stages import in_stages
 from zyx.fusion.windows import sum_of_windows
 from zyx.graph import node as n
+from zyx.graph.ends import carry_ends
 from zyx.graph.given import Box, Number
+from zyx.graph.lines import carry_line
 from zyx.graph.rebuild import rebuild
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.shape import size_of
@@ -127,6 +129,8 @@ def prepare(
             length = 0
         elif length > _LONGEST_CHAIN:
             current, length = graph.contiguous(current), 0
+        carry_line(node, current)
+        carry_ends(node, current)
         new[node] = current
         chain[current] = length
     return [_with_buffer(graph, new[_same_elements(node, users)]) for node in outputs]

@@ -12,15 +12,14 @@ import heapq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from zyx.fusion.movement import MOVEMENT, source_point
-from zyx.fusion.scans import point_of_root
+from zyx.fusion.movement import MOVEMENT, point_of_root, source_point
 from zyx.graph import node as n
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from zyx.fusion.scans import ScanRanges
+    from zyx.fusion.movement import RootRanges
     from zyx.graph.node import Node
     from zyx.ir.expr import Expr, Range
     from zyx.ir.pool import Pool
@@ -52,8 +51,8 @@ class Region:
     Attributes:
         root: The node whose elements the outermost ranges count.
         pool: Makes the expressions.
-        root_ranges: One for each axis of the root that is longer than 1; if they were made for a scan, one for each
-            such axis of it, with numbers below 0.
+        root_ranges: One for each axis of the root that is longer than 1; if they are those of another node, one for
+            each such axis of it, with numbers below 0.
         all_ranges: These, and those that reductions run over.
         views: For each node of the region, and each it reads, its views.
         order: These nodes, each behind all that need it.
@@ -130,7 +129,7 @@ def follow(
     pool: Pool,
     position: Mapping[Node, int],
     stop: Callable[[Region, Node], bool],
-    scan: ScanRanges | None = None,
+    ranges: RootRanges | None = None,
 ) -> Region:
     """Return the region of `root`.
 
@@ -140,9 +139,9 @@ def follow(
         position: Place of every node in a topological order.
         stop: Asked for every materialised node when all its views are known: True to read its buffer, False to
             compute it.
-        scan: The ranges that it has because of a scan.
+        ranges: Those that it has because of another node.
     """
-    region = region_at(root, pool) if scan is None else _region_of_scan(root, pool, scan)
+    region = region_at(root, pool) if ranges is None else _region_over(root, pool, ranges)
     queue = [-position[root]]
     by_position = {position[root]: root}
     while queue:
@@ -175,14 +174,16 @@ def region_at(root: Node, pool: Pool) -> Region:
     return region
 
 
-def _region_of_scan(root: Node, pool: Pool, scan: ScanRanges) -> Region:
-    """Return the region of `root` with its own view only: the elements of a scan, where the root has them."""
+def _region_over(root: Node, pool: Pool, ranges: RootRanges) -> Region:
+    """Return the region of `root` with its own view only: the elements of another node, where the root has them."""
     region = Region(root, pool)
-    for axis, size in enumerate(scan.sizes):
+    for axis, size in enumerate(ranges.sizes):
         if size > 1:
-            region.root_ranges[axis - len(scan.sizes)] = region.new_range(size)
-    at = (region.root_ranges.get(axis) for axis in range(-len(scan.sizes), 0))
-    point, region.root_mask = point_of_root(pool, scan, tuple(pool.index(0) if r is None else pool.ref(r) for r in at))
+            region.root_ranges[axis - len(ranges.sizes)] = region.new_range(size)
+    at = (region.root_ranges.get(axis) for axis in range(-len(ranges.sizes), 0))
+    point, region.root_mask = point_of_root(
+        pool, ranges, tuple(pool.index(0) if r is None else pool.ref(r) for r in at)
+    )
     around = sum(range_.bit for range_ in region.root_ranges.values())
     region.views[root] = {View(point, region.root_mask, around, 0): None}
     return region

@@ -10,28 +10,22 @@ waits. What is added after the last element to make all blocks equally long is b
 anything.
 
 The kernel of the blocks has a range for the blocks and one for the elements of each, while what it stores has one axis
-for both. So its ranges are made for the scan, and what is stored is found from there (`ranges_of_scan`).
+for both; see `zyx.fusion.partition`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from zyx.dtype import accumulator
-from zyx.fusion.movement import reshape_point
-from zyx.graph import node as n
 from zyx.ops import ReduceOp, identity
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from zyx.backend.info import DeviceInfo
     from zyx.graph import Graph
+    from zyx.graph import node as n
     from zyx.graph.node import Node
-    from zyx.ir.expr import Expr
-    from zyx.ir.pool import Pool
-    from zyx.shape import Shape
 
 #: Scans of fewer elements than this, all together, are done in one go.
 _SPLIT_SIZE: Final = 1 << 16
@@ -52,10 +46,6 @@ _LANE_BLOCK: Final = 4096
 _NARROWEST_BYTES: Final = 16
 #: Columns for each lane of vectors along them.
 _COLUMNS_OF_A_LANE: Final = 1
-#: Movement whose result has each element of its source at one place at most.
-_Move: TypeAlias = n.Reshape | n.Shrink | n.Flip
-#: Nodes that are looked at to find a scan.
-_MOST_NODES: Final = 64
 
 
 def split_scan(graph: Graph, node: n.Scan, info: DeviceInfo) -> Node:
@@ -119,65 +109,3 @@ def may_be_followed(node: n.Scan, info: DeviceInfo) -> bool:
     """
     columns = size_of(node.shape[node.axis + 1 :])
     return info.max_group_threads > 1 or columns >= _COLUMNS_OF_A_LANE * info.lanes(node.dtype)
-
-
-class ScanRanges(NamedTuple):
-    """The ranges of a kernel, made for a scan in it.
-
-    Attributes:
-        sizes: Of the axes of the scan.
-        path: The movement from the scan to the root, from the root on.
-    """
-
-    sizes: Shape
-    path: tuple[_Move, ...]
-
-
-def ranges_of_scan(root: Node, info: DeviceInfo, kept: Collection[Node]) -> ScanRanges | None:
-    """Return the ranges that a kernel should have where `root` is made of a scan that lies in memory in another shape.
-
-    That is a scan of blocks, or one that goes backwards. None if there is no such scan, or one of the nodes that
-    are `kept`, and may be those of other kernels, lies between it and the root.
-    """
-    stack: list[tuple[Node, tuple[_Move, ...]]] = [(root, ())]
-    for _ in range(_MOST_NODES):
-        if not stack:
-            break
-        node, path = stack.pop()
-        if node.storage is not None or (node is not root and node in kept and not isinstance(node, n.Scan)):
-            continue
-        match node:
-            case n.Scan() if path and may_be_followed(node, info) and all(isinstance(move, n.Flip) for move in path):
-                return ScanRanges(node.shape, path)
-            case n.Binary(sources=(n.Expand(), n.Scan() as scan)) if path and scan.storage is None:
-                return ScanRanges(node.shape, path)
-            case n.Unary() | n.Binary() | n.Where() | n.Cast() | n.Bitcast():
-                stack += [(source, path) for source in reversed(node.sources)]
-            case n.Contiguous() if node is root:
-                stack.append((node.sources[0], path))
-            case n.Reshape() | n.Shrink() | n.Flip():
-                stack.append((node.sources[0], (*path, node)))
-            case _:
-                pass
-    return None
-
-
-def point_of_root(pool: Pool, ranges: ScanRanges, point: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], Expr | None]:
-    """Return where the root of a kernel has the element of a scan at `point`, and where it has it at all."""
-    mask: Expr | None = None
-    for node in reversed(ranges.path):
-        (source,) = node.sources
-        match node:
-            case n.Reshape():
-                point = reshape_point(pool, source.shape, node.shape, point)
-            case n.Shrink(bounds=bounds):
-                point = tuple(pool.shift(at, -start) for at, (start, _) in zip(point, bounds, strict=True))
-                for at, size, (start, _), whole in zip(point, node.shape, bounds, source.shape, strict=True):
-                    mask = pool.both(mask, pool.non_negative(at) if start else None)
-                    mask = pool.both(mask, pool.less(at, size) if start + size < whole else None)
-            case n.Flip(axes=axes):
-                point = tuple(
-                    pool.affine(((at, -1),), node.shape[axis] - 1) if axis in axes else at
-                    for axis, at in enumerate(point)
-                )
-    return point, mask

@@ -18,8 +18,8 @@ for each kind of node, given that it holds for the sources:
 
 For all other kinds it holds only where nothing varies.
 
-Leaves and results may lie in memory as those of the shorter graph do, `packed`: without the gaps that the longer shape
-has. Then leaves are read at places that follow from the lengths, nowhere else, and results are put in front so.
+Leaves and results lie in memory as those of the shorter graph do, without the gaps that the longer shape has: leaves
+are read at places that follow from the lengths, nowhere else, and results are stored so.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from zyx import dtype as dtypes
 from zyx import ops
 from zyx.graph import Graph
 from zyx.graph import node as n
-from zyx.graph.given import Front, Number
+from zyx.graph.ends import note_ends
+from zyx.graph.given import Box, Front, Number, Packed
 from zyx.graph.outline import Dims, Length, by_node
 from zyx.graph.rebuild import rebuild
 from zyx.ops import BinaryOp
@@ -60,7 +61,7 @@ class Longer:
 
     Attributes:
         outputs: What is asked for.
-        leaves: In place of its leaves, in their order; `Front` where they are packed and vary.
+        leaves: In place of its leaves, in their order; `Front` where they vary.
         lengths: The lengths that it is given, with the numbers in the graph that are their values.
         constants: The numbers in place of constants, by the constant.
     """
@@ -77,8 +78,6 @@ def longer(
     sizes: Sequence[Length],
     bound: int | Sequence[int],
     varying: Collection[Node] = (),
-    *,
-    is_packed: bool = False,
 ) -> Longer:
     """Return the graph of length `bound` which has the values of all shorter ones.
 
@@ -88,22 +87,17 @@ def longer(
         sizes: Its sizes, as `zyx.graph.outline` counts them.
         bound: The greatest length, or those of several.
         varying: Constants that numbers are to take the place of.
-        is_packed: Whether leaves and results lie as those of the shorter graph do. No leaf is read behind its end; of
-            a result, what is behind is undefined.
 
     Raises:
         NoPrefixError: A node has no rule for what varies.
         ShapeError: There is no graph of that length.
     """
-    return _Longer((bound,) if isinstance(bound, int) else tuple(bound), varying, is_packed).build(
-        outputs, order, sizes
-    )
+    return _Longer((bound,) if isinstance(bound, int) else tuple(bound), varying).build(outputs, order, sizes)
 
 
 class _Longer:
-    def __init__(self, bound: tuple[int, ...], varying: Collection[Node], is_packed: bool) -> None:
+    def __init__(self, bound: tuple[int, ...], varying: Collection[Node]) -> None:
         self._graph = Graph()
-        self._is_packed = is_packed
         self._bound = bound
         self._varying = varying
         self._new: dict[Node, Node] = {}
@@ -112,6 +106,8 @@ class _Longer:
 
     def build(self, outputs: Sequence[Node], order: Sequence[Node], sizes: Sequence[Length]) -> Longer:
         for node, dims, pairs in by_node(sizes, order):
+            if node.dtype.is_complex:  # strides and ends are those of parts, which are computed with
+                raise NoPrefixError(f"{node!r} is of complex numbers")
             if any(size.shrinks for size in dims):
                 raise NoPrefixError(f"{node!r} shrinks where others grow")
             self._dims[node] = dims
@@ -121,6 +117,8 @@ class _Longer:
             self._new[node] = self._node(node, dims, pairs)
             if self._new[node].shape != self._at(dims):
                 raise NoPrefixError(f"{node!r} does not follow the length")
+            if any(size.varies for size in dims) and self._new[node].sources:
+                note_ends(self._new[node], self._lie(dims, node.device)[1])
         self._made.outputs.extend(self._output(node) for node in outputs)
         return self._made
 
@@ -129,28 +127,36 @@ class _Longer:
 
     def _leaf(self, node: Node, dims: Dims) -> Node:
         graph, shape = self._graph, self._at(dims)
-        if not self._is_packed or not any(size.varies for size in dims):
+        if not any(size.varies for size in dims):
             self._made.leaves.append(graph.leaf(shape, node.dtype, node.device))
             return self._made.leaves[-1]
         front = Front((math.prod(shape),), node.dtype, node.device, ())
         self._made.leaves.append(front)
-        coordinates = [graph.iota(shape, axis, dtypes.int32, node.device) for axis in range(len(shape))]
-        index = self._together(coordinates, self._given(dims, shape, node.device))
-        first = graph.const(0, dtypes.int32, node.device, shape)
-        for axis, size in enumerate(dims):
-            if size.varies:
-                index = graph.where(self._below(index, axis, size), index, first)  # which is always there
-        return graph.reshape(graph.gather(front, graph.reshape(index, front.shape), 0), shape)
+        strides, ends = self._lie(dims, node.device)
+        return Box(shape, node.dtype, node.device, front, None, strides, ends=ends)
 
     def _output(self, node: Node) -> Node:
         dims, new = self._dims[node], self._new[node]
-        if not self._is_packed or not any(size.varies for size in _plain(dims)[1:]):
+        if not any(size.varies for size in dims):
             return new
-        total = (math.prod(new.shape),)
-        place = self._graph.iota(total, 0, dtypes.int32, node.device)
-        coordinates = self._apart(place, self._given(dims, total, node.device))
-        index = self._together(coordinates, self._given(self._fixed(new.shape), total, node.device))
-        return self._graph.gather(self._graph.reshape(new, total), index, 0)
+        if isinstance(new, n.Contiguous):  # it is in a buffer of its own
+            (new,) = new.sources
+        return Packed(new, *self._lie(dims, node.device))
+
+    def _lie(self, dims: Dims, device: str) -> tuple[tuple[Number, ...], tuple[Number | None, ...]]:
+        """Return the numbers of how far apart places along the first axes are, and of how many there are along each."""
+        ends = tuple(self._size(size, device) if size.varies else None for size in dims)
+        strides, stride = [], Length(0, 1)
+        for size in reversed(dims[1:]):
+            stride *= size
+            strides.append(stride)
+        return tuple(self._size(stride, device) for stride in reversed(strides) if stride.varies), ends
+
+    def _size(self, size: Length, device: str) -> Number:
+        """Return the number of what is a size, or a product of sizes: none of them shrinks where others grow."""
+        number = self._number(size, device)
+        number.most = size.at(*self._bound)
+        return number
 
     def _node(self, node: Node, dims: Dims, pairs: tuple[tuple[Length, Length], ...]) -> Node:
         graph, shape = self._graph, self._at(dims)
@@ -334,10 +340,15 @@ class _Longer:
         """Return the value of a length, over a shape."""
         if not length.varies:
             return self._graph.const(length.at(*self._bound), dtypes.int32, device, shape)
+        return self._everywhere(self._number(length, device), shape)
+
+    def _number(self, length: Length, device: str) -> Number:
+        """Return the number in the graph that is the value of a length that varies."""
         number = self._made.lengths.get(length)
         if number is None:
-            number = self._made.lengths[length] = Number((), dtypes.int32, device, ())
-        return self._everywhere(number, shape)
+            most = None if length.shrinks else length.at(*self._bound)
+            number = self._made.lengths[length] = Number((), dtypes.int32, device, (), most=most)
+        return number
 
     def _everywhere(self, number: Number, shape: Shape) -> Node:
         return self._graph.expand(self._graph.reshape(number, (1,) * len(shape)), shape)

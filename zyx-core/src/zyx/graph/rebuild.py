@@ -10,6 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.graph import node as n
+from zyx.graph.ends import carry_ends
+from zyx.graph.given import Packed
+from zyx.graph.lines import carry_line
 from zyx.graph.making import is_merged
 
 if TYPE_CHECKING:
@@ -23,6 +26,13 @@ def rebuild(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
     """Return `node` over `sources`, which are like its own; itself if they are, and `graph` merges it with none."""
     if all(a is b for a, b in zip(sources, node.sources, strict=True)) and not (graph.merges and is_merged(node)):
         return node
+    made = _rebuilt(graph, node, sources)
+    carry_line(node, made)
+    carry_ends(node, made)
+    return made
+
+
+def _rebuilt(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
     match node:
         case n.Reshape():
             return graph.reshape(sources[0], node.shape)
@@ -71,6 +81,8 @@ def rebuild(graph: Graph, node: Node, sources: Sequence[Node]) -> Node:
             )
         case n.RandomBits(offset=offset):
             return graph.random_bits(sources[0], node.shape, node.dtype, offset)
+        case Packed(strides=strides, ends=ends):
+            return Packed(sources[0], strides, ends)
         case n.Contiguous():
             return graph.contiguous(sources[0])
         case n.ToDevice():

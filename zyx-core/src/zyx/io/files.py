@@ -36,7 +36,13 @@ _SUFFIX = ".safetensors"
 
 @runtime_checkable
 class SupportsStateDict(Protocol):
-    """What has tensors by name: modules and optimisers."""
+    """What has tensors by name: modules and optimisers.
+
+    Shapes are those of its parameters.
+
+    >>> isinstance(zyx.nn.Linear(2, 3), zyx.io.SupportsStateDict)
+    True
+    """
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return them."""
@@ -44,6 +50,8 @@ class SupportsStateDict(Protocol):
 
 def load(path: str | os.PathLike[str], names: Collection[str] | None = None, device: str | None = None) -> Any:  # noqa: ANN401  # what the reader of the format returns
     """Return what is in a file of any format that is known, without reading values; see the module.
+
+    Tensors have the shapes and dtypes that the file says.
 
     The format is found by what is in the file, not by its name: safetensors, also several with an index, npz and GGUF
     give tensors by name, npy one tensor, checkpoints of PyTorch what was saved, and ONNX a network, a function of its
@@ -60,6 +68,12 @@ def load(path: str | os.PathLike[str], names: Collection[str] | None = None, dev
             the tensor and what is wrong. Or one of `names` is not in it.
         PackageMissingError: It is ONNX, and the package for that is not installed.
         TransferError: The file cannot be read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.save(f"{folder}/x.safetensors", {"x": zyx.arange(3)})
+    ...     zyx.load(f"{folder}/x.safetensors")["x"].tolist()
+    [0, 1, 2]
     """
     found = format_of(path)
     match found:
@@ -91,6 +105,12 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         FormatError: The file is not well formed, or of a format that has no such thing.
         TransferError: It cannot be read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.save(f"{folder}/x.safetensors", {"x": zyx.arange(3)}, {"epoch": "7"})
+    ...     zyx.io.read_metadata(f"{folder}/x.safetensors")
+    {'epoch': '7'}
     """
     found = format_of(path)
     match found:
@@ -109,6 +129,8 @@ def save(
 ) -> None:
     """Write tensors to a file; it is replaced as a whole when everything is written, and left alone if that fails.
 
+    Shapes and dtypes are kept.
+
     A file that is there keeps its mode, and a symbolic link stays one: what it leads to is replaced.
 
     Args:
@@ -120,6 +142,12 @@ def save(
         FormatError: Another kind of file, or a name that the format reserves.
         DTypeError: Something that is no tensor and no array, or without names.
         TransferError: The file cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.save(f"{folder}/x.safetensors", {"x": zyx.arange(3)}, {"epoch": "7"})
+    ...     zyx.io.read_metadata(f"{folder}/x.safetensors")
+    {'epoch': '7'}
     """
     if Path(path).suffix != _SUFFIX:
         raise FormatError(
@@ -149,5 +177,11 @@ def from_file(
     Raises:
         FormatError: Without a shape: the bytes are no whole number of elements.
         TransferError: There is no such file, or it is too short.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = pathlib.Path(folder, "x").write_bytes(bytes([1, 0, 2, 0]))
+    ...     zyx.io.from_file(f"{folder}/x", "uint16").tolist()
+    [1, 2]
     """
     return Tensor.from_file(path, dtype, shape, offset, device)

@@ -52,6 +52,8 @@ def load_gguf(
 ) -> dict[str, Any]:
     """Return the tensors in a file by name, in the order of the file, without reading their values; see `zyx.io.load`.
 
+    Tensors have the shapes that the file says.
+
     Args:
         path: The file. It must stay as it is until the values were used.
         names: Which tensors to return; None means all.
@@ -63,6 +65,12 @@ def load_gguf(
         FormatError: The file is not well formed, one of `names` is missing, or a tensor has a type that is not read.
         TransferError: The file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.io.save_gguf(f"{folder}/x.gguf", {"x": zyx.arange(3.0)})
+    ...     zyx.io.load_gguf(f"{folder}/x.gguf")["x"].tolist()
+    [0.0, 1.0, 2.0]
     """
     check_host(path)
     runtime = current()
@@ -111,6 +119,12 @@ def save_gguf(
         DTypeError: No tensor, of a dtype that the format lacks, such as bool, or metadata of another kind.
         FormatError: Too many axes, a name that is not text, or an alignment that is no power of two.
         TransferError: The file cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.io.save_gguf(f"{folder}/x.gguf", {"x": zyx.arange(3.0)})
+    ...     zyx.io.load_gguf(f"{folder}/x.gguf")["x"].tolist()
+    [0.0, 1.0, 2.0]
     """
     if not isinstance(tensors, Mapping):
         raise DTypeError(f"tensors are saved by name, as a dict, not a {type(tensors).__name__}")

@@ -49,11 +49,19 @@ _MOST_HEADER_BYTES: Final = 10_240
 def load_npy(path: str | os.PathLike[str], device: str | None = None) -> Tensor:
     """Return the array in an npy file, without reading its values. The file must stay as it is until they were used.
 
+    The result has the shape and dtype that the file says.
+
     Raises:
         FormatError: The file is not well formed, or its dtype is one that we have not; arrays of Python objects are
             refused.
         TransferError: The file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.io.save_npy(f"{folder}/x.npy", zyx.arange(3))
+    ...     zyx.io.load_npy(f"{folder}/x.npy").tolist()
+    [0, 1, 2]
     """
     check_host(path)
     disk = file_of(current(), path)
@@ -75,6 +83,8 @@ def load_npz(
 ) -> dict[str, Tensor]:
     """Return the arrays in an npz file by name, without reading the values of those that are stored as they are.
 
+    Arrays have the shapes and dtypes that the file says.
+
     Args:
         path: The file. It must stay as it is until the values were used.
         names: Which arrays to return; None means all.
@@ -87,6 +97,12 @@ def load_npz(
             allowed, or an array has a dtype that we have not; arrays of Python objects are refused.
         TransferError: The file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.io.save_npz(f"{folder}/x.npz", {"x": zyx.arange(3)})
+    ...     zyx.io.load_npz(f"{folder}/x.npz")["x"].tolist()
+    [0, 1, 2]
     """
     check_host(path)
     disk = file_of(current(), path)
@@ -139,9 +155,17 @@ def describe_npz(path: str | os.PathLike[str]) -> dict[str, Entry]:
 def save_npy(path: str | os.PathLike[str], array: object) -> None:
     """Write a tensor or an array to an npy file, which is replaced as a whole as `zyx.io.save` does.
 
+    Its shape and dtype are kept.
+
     Raises:
         DTypeError: No tensor and no array, or of a dtype that NumPy's files lack, such as bfloat16.
         TransferError: The file cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.io.save_npy(f"{folder}/x.npy", zyx.arange(3))
+    ...     zyx.io.load_npy(f"{folder}/x.npy").tolist()
+    [0, 1, 2]
     """
     values = _array("the array", array)
     with replacing(path) as temporary, temporary.open("wb") as file:
@@ -151,10 +175,18 @@ def save_npy(path: str | os.PathLike[str], array: object) -> None:
 def save_npz(path: str | os.PathLike[str], arrays: Mapping[str, object]) -> None:
     """Write tensors or arrays by name to an npz file, stored as they are, so that they can be loaded lazily.
 
+    Shapes and dtypes are kept.
+
     Raises:
         DTypeError: No tensor and no array, of a dtype that NumPy's files lack, or a name that is no text.
         FormatError: A name that an archive cannot have.
         TransferError: The file cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.io.save_npz(f"{folder}/x.npz", {"x": zyx.arange(3)})
+    ...     zyx.io.load_npz(f"{folder}/x.npz")["x"].tolist()
+    [0, 1, 2]
     """
     if not isinstance(arrays, Mapping):
         raise DTypeError(f"arrays are saved by name, as a dict, not a {type(arrays).__name__}")

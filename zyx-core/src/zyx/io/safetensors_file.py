@@ -33,12 +33,20 @@ def load_safetensors(
 ) -> dict[str, Tensor]:
     """Return the tensors in a file by name, in the order of the file, without reading their values; see `zyx.io.load`.
 
+    Tensors have the shapes and dtypes that the file says.
+
     Numbers of 8 bits, such as F8_E4M3, are given as float32.
 
     Raises:
         FormatError: The file is not well formed, a tensor has a dtype that we have not, or one of `names` is missing.
         TransferError: The file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first; the file does not.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.io.save_safetensors(f"{folder}/x.safetensors", {"x": zyx.arange(3)})
+    ...     zyx.io.load_safetensors(f"{folder}/x.safetensors")["x"].tolist()
+    [0, 1, 2]
     """
     if sys.byteorder != "little":
         raise UnsupportedError(f"{path} holds little-endian numbers, which this machine does not compute with")
@@ -70,11 +78,19 @@ def save_safetensors(
 ) -> None:
     """Write tensors or arrays to a file; see `zyx.io.save`.
 
+    Shapes and dtypes are kept.
+
     Raises:
         DTypeError: Something that is no tensor and no array, complex128, a name that is no text, or metadata that are
             no texts.
         FormatError: A name that the format reserves, or a text that has no UTF-8. Nothing is computed then.
         TransferError: The file cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.io.save_safetensors(f"{folder}/x.safetensors", {"x": zyx.arange(3)})
+    ...     zyx.io.load_safetensors(f"{folder}/x.safetensors")["x"].tolist()
+    [0, 1, 2]
     """
     if not isinstance(tensors, Mapping):
         raise DTypeError(

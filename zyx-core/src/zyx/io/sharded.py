@@ -29,6 +29,8 @@ def load_sharded(
 ) -> dict[str, Tensor]:
     """Return the tensors of all files of an index by name, in its order, without reading their values.
 
+    Shapes and dtypes are those of the files.
+
     Args:
         path: The index, such as ``model.safetensors.index.json``. Its files lie in the same folder.
         names: Which tensors to return; None means all. Files that have none of them are not looked at.
@@ -39,6 +41,14 @@ def load_sharded(
             another folder.
         TransferError: A file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first.
+
+    >>> import json, pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zyx.save(f"{folder}/a.safetensors", {"x": zyx.arange(3)})
+    ...     index = pathlib.Path(folder, "model.safetensors.index.json")
+    ...     _ = index.write_text(json.dumps({"weight_map": {"x": "a.safetensors"}}))
+    ...     zyx.io.load_sharded(index)["x"].tolist()
+    [0, 1, 2]
     """
     places = read_index(path)
     missing = [name for name in names or () if name not in places]

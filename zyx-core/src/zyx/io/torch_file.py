@@ -90,6 +90,13 @@ def load_torch(path: str | os.PathLike[str], names: Collection[str] | None = Non
             text names: the pickle in it is never run. Also TorchScript, and files older than PyTorch 1.6.
         TransferError: The file cannot be read.
         UnsupportedError: This machine stores numbers most significant byte first.
+
+    >>> import pickle, tempfile, zipfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with zipfile.ZipFile(f"{folder}/x.pt", "w") as file:
+    ...         file.writestr("x/data.pkl", pickle.dumps({"epoch": 7}, protocol=2))
+    ...     zyx.io.load_torch(f"{folder}/x.pt")
+    {'epoch': 7}
     """
     check_host(path)
     disk = file_of(current(), path)

@@ -130,9 +130,9 @@ class Builder:
         """Return the position on a grid axis."""
         return self.add(k.Index(axis, number, size, Type(dtype)))
 
-    def loop(self, size: int, dtype: DType = dtypes.int64) -> ValueId:
+    def loop(self, size: int, dtype: DType = dtypes.int64, end: ValueId | None = None) -> ValueId:
         """Open a loop and return its variable."""
-        return self.add(k.Loop(size, Type(dtype)))
+        return self.add(k.Loop(size, Type(dtype), end))
 
     def end_loop(self) -> None:
         """Close the innermost loop."""

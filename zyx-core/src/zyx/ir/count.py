@@ -81,9 +81,10 @@ class _Counting:
         regions: list[tuple[int, int]] = []  # what was before each open region: loop iterations, number of conditions
         for op in self.ops:
             match op:
-                case k.Loop(size=size):
+                case k.Loop(size=size, end=end):
                     regions.append((runs, len(self.conditions)))
                     runs *= size
+                    self.is_exact = self.is_exact and end is None
                 case k.If(condition=condition):
                     regions.append((runs, len(self.conditions)))
                     self.conditions.append(condition)

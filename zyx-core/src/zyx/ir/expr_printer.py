@@ -17,10 +17,31 @@ _INFIX = {
 }  # fmt: skip
 
 
+#: How deep an expression is shown at most.
+_DEEPEST = 60
+
+
 def show(expr: Expr, limit: int = 4000) -> str:
-    """Return `expr` as text; what is deeper than `limit` characters allow is cut with an ellipsis."""
-    text = _show(expr, 60)
+    """Return `expr` as text; what is deeper than `limit` operations or characters allow is cut with an ellipsis.
+
+    What an expression has in common with itself is written each time: the whole may be as long as two to its depth.
+    """
+    counts: dict[tuple[Expr, int], int] = {}
+    depth = 1
+    while depth < _DEEPEST and _count(expr, depth + 1, counts) <= limit:
+        depth += 1
+    text = _show(expr, depth)
     return text if len(text) <= limit else text[:limit] + " ..."
+
+
+def _count(expr: Expr, depth: int, counts: dict[tuple[Expr, int], int]) -> int:
+    """Return how many operations are written out down to some depth."""
+    if depth == 0:
+        return 1
+    found = counts.get((expr, depth))
+    if found is None:
+        found = counts[expr, depth] = 1 + sum(_count(child, depth - 1, counts) for child in e.children(expr))
+    return found
 
 
 def _show(expr: Expr, depth: int) -> str:

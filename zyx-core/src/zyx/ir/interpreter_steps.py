@@ -129,7 +129,18 @@ def _loop(number: ValueId, op: k.Loop, body: Region) -> Step:
             machine.values[number] = iteration
             run_region(body, machine, active)
 
-    return step
+    def step_to_end(machine: Machine, active: Array | None) -> None:
+        assert op.end is not None
+        end = machine.values[op.end]
+        for iteration in iterations[: max(int(end.max()), 0)]:
+            machine.values[number] = iteration
+            running = iteration < end
+            if len(end) == 1:
+                run_region(body, machine, active)
+            elif (running := running if active is None else running & active).any():
+                run_region(body, machine, running)
+
+    return step if op.end is None else step_to_end
 
 
 def _branch(op: k.If, body: Region) -> Step:

@@ -142,10 +142,14 @@ class Index:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Loop:
-    """Run the region up to the matching `EndLoop` for the values 0 to `size` - 1 in turn; the result is that value."""
+    """Run the region up to the matching `EndLoop` for the values 0 to `size` - 1 in turn; the result is that value.
+
+    Where there is an `end`, of the same type, values from it on are left out.
+    """
 
     size: int
     type: Type
+    end: ValueId | None = None
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -427,7 +431,7 @@ _OPERANDS: Final[dict[type[Op], Callable[[Any], tuple[ValueId, ...]]]] = {
     Variable: _none,
     Const: _none,
     Index: _none,
-    Loop: _none,
+    Loop: lambda op: () if op.end is None else (op.end,),
     EndLoop: _none,
     If: lambda op: (op.condition,),
     EndIf: _none,

@@ -146,8 +146,9 @@ def _index(reader: _Reader, text: str) -> Op:
 
 
 def _loop(reader: _Reader, text: str) -> Op:
-    found = _match(r"loop < (\d+) : (\w+)", text, "loop < SIZE : TYPE")
-    return k.Loop(int(found[1]), _type(found[2]))
+    pattern = r"loop < (\d+)(?: , %(\w+))? : (\w+)"
+    found = _match(pattern, text, "loop < SIZE : TYPE, maybe with , %END before the colon")
+    return k.Loop(int(found[1]), _type(found[3]), None if found[2] is None else reader.value(found[2]))
 
 
 def _load(reader: _Reader, text: str) -> Op:

@@ -125,7 +125,7 @@ _PRINT: Final[dict[type[Op], Callable[[Any], str]]] = {
     k.Variable: lambda op: f"variable {op.type} {op.name}",
     k.Const: _const,
     k.Index: _index,
-    k.Loop: lambda op: f"loop < {op.size} : {op.type}",
+    k.Loop: lambda op: f"loop < {op.size}{'' if op.end is None else f', %{op.end}'} : {op.type}",
     k.EndLoop: lambda op: "endloop",
     k.If: lambda op: f"if %{op.condition}",
     k.EndIf: lambda op: "endif",

@@ -24,6 +24,7 @@ def _mask(mask: ValueId | None, new: Sequence[ValueId]) -> ValueId | None:
 
 # A table instead of a match: dispatch is a third of the cost of lowering a kernel of thousands of operations.
 _REMAP: Final[dict[type, Callable[[Any, Sequence[ValueId]], Op]]] = {
+    k.Loop: lambda o, n: o if o.end is None else k.Loop(o.size, o.type, n[o.end]),
     k.If: lambda o, n: k.If(n[o.condition]),
     k.Load: lambda o, n: k.Load(n[o.source], n[o.index], o.type, _mask(o.mask, n)),
     k.Store: lambda o, n: k.Store(n[o.target], n[o.index], n[o.value], _mask(o.mask, n), o.streaming),

@@ -101,6 +101,12 @@ def renumber(op: Op, renamed: Sequence[ValueId]) -> Op:
     return op if function is None else function(op, renamed)
 
 
+def _loop(op: k.Loop, renamed: Sequence[ValueId]) -> Op:
+    if op.end is None or renamed[op.end] == op.end:
+        return op
+    return k.Loop(op.size, op.type, renamed[op.end])
+
+
 def _if(op: k.If, renamed: Sequence[ValueId]) -> Op:
     condition = renamed[op.condition]
     return op if condition == op.condition else k.If(condition)
@@ -185,6 +191,7 @@ def _wmma(op: k.Wmma, renamed: Sequence[ValueId]) -> Op:
 
 # The operations that have operands.
 _RENUMBER: Final[dict[type[Op], Callable[[Any, Sequence[ValueId]], Op]]] = {
+    k.Loop: _loop,
     k.If: _if,
     k.Load: _load,
     k.Store: _store,

@@ -27,8 +27,8 @@ def check_participation(kernel: Kernel) -> Iterator[Fault]:
                 varying.add(number)
             case k.If(condition=condition):
                 regions.append(condition in varying)
-            case k.Loop():
-                regions.append(False)
+            case k.Loop(end=end):
+                regions.append(end in varying)
             case k.EndIf() | k.EndLoop():
                 regions.pop()
             case k.Barrier() | k.Swap() | k.Wmma():

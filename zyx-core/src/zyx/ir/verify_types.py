@@ -63,6 +63,8 @@ def _index(op: k.Index, ops: Sequence[Op]) -> Findings:
 
 def _loop(op: k.Loop, ops: Sequence[Op]) -> Findings:
     yield from _counter(op.type, op.size, 0)
+    if op.end is not None and _type(ops, op.end) != op.type:
+        yield 7, f"the end of a loop is a {op.type} as its values are, not a {_type(ops, op.end)}"
 
 
 def _counter(type_: Type, size: int, least: int) -> Findings:

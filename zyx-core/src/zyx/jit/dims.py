@@ -45,6 +45,10 @@ class Dim:
         name: What errors call it.
         min: The least length.
         max: The greatest length; None if there is none.
+
+    >>> total = zyx.jit(lambda x: x.sum(), lengths={"x": {0: zyx.Dim("n", 1, 64)}})
+    >>> total(zyx.ones(3)).item(), total(zyx.ones(5)).item()
+    (3.0, 5.0)
     """
 
     __slots__ = ("max", "min", "name")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from zyx.errors import BackendError, DeviceLostError
 from zyx.graph.making import computed_leaf
 from zyx.jit.checks import check_result, check_states, check_unchanged
+from zyx.jit.exact_key import about_class
 from zyx.jit.numbers import StandIn
-from zyx.jit.structure import containers_in, put_together
+from zyx.jit.structure import containers_in, put_together, values_in
 from zyx.modes import is_grad_enabled
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
+from zyx.runtime.lazy import Unread, read_unread
 from zyx.runtime.leaves import TRACED, has_history, ways_of
-from zyx.runtime.ownership import is_ours, is_sole_owner
+from zyx.runtime.ownership import shared_of
 from zyx.runtime.plan import Single
 from zyx.runtime.tracing import SupportsTraceKey
 from zyx.shape import VaryingSize
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from zyx.dtype import Scalar
     from zyx.graph.node import Leaf, Node
     from zyx.jit.numbers import Numbers
-    from zyx.runtime.plan import Plan
+    from zyx.runtime.plan import Plan, Slice
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.tracing import Tracing
 
@@ -64,7 +67,7 @@ class Entry:
         numbers: The numbers in `args` and `kwargs`, if the trace is to be for others as well.
 
     Raises:
-        LookedAt: It cannot, since the function looks at some of them.
+        LookedAt: The function looks at some of these.
     """
 
     #: Makes the leaf for a node of the trace; for those of many lengths, in the shape that it has in this run.
@@ -82,7 +85,11 @@ class Entry:
     ) -> None:
         self._runtime = runtime
         with runtime.traced_by(tracing):
-            put_together((args, kwargs), SupportsTraceKey, tracing.depends_on)
+            for value in values_in((args, kwargs)):
+                # The class first: tensors look far and wide for an attribute that they do not have.
+                kind: Any = type(value)
+                if about_class(kind).has_trace_key and isinstance(value, SupportsTraceKey):
+                    tracing.depends_on(value)
             traced_args, traced_kwargs = put_together((args, kwargs), Handle, tracing.argument)
             if numbers is not None:
                 traced_args, traced_kwargs = put_together((traced_args, traced_kwargs), (float, int), numbers.stand_in)
@@ -105,7 +112,12 @@ class Entry:
         """Make a plan of what the function did; nobody may change what it captured meanwhile."""
         self._watched = [(_weakly(watched), watched.trace_key) for watched in tracing.watched.values()]
         captured = tracing.captured
-        self._captured = [(weakref.ref(handle), leaf) for handle, leaf in captured.values()]
+        # Equal ones are one: hundreds of them are looked at in each run, after kernels that have emptied the caches.
+        kinds = [(leaf.shape, leaf.dtype, leaf.device) for _, leaf in captured.values()]
+        same = dict(zip(kinds, kinds, strict=True))
+        self._captured = [
+            (weakref.ref(handle), *same[kind]) for (handle, _), kind in zip(captured.values(), kinds, strict=True)
+        ]
         #: Whether gradients are kept of these, at the last look: that changes where those of a backward() go.
         self._changes = self._runtime.observers.changes
         self._wanted = [number in self._runtime.observers.wanted for number in captured]
@@ -133,6 +145,7 @@ class Entry:
             self._given[leaf] = len(self._given)
         for use in self._uses:
             self._given[use.leaf] = len(self._given)
+        self._returned = frozenset(returned)
         self._constants = [buffer for _, buffer in tracing.constants]
         wanted = dict.fromkeys(
             [*returned, *(node for _, node in self._states), *(node for _, node in self._given_anew)]
@@ -204,7 +217,22 @@ class Entry:
             for node, old in self._given_over.items()
             if node in donations and self._number.get(node) == self._given[old]
         ]
+        #: Arguments that keep their nodes where nobody follows these: values are stored over theirs. And all the rest.
+        self._stays: list[int] = []
+        self._number_beside, self._given_beside = self._number, self._given_anew
+        if self._leaf_of is computed_leaf:
+            assigned = Counter([node for _, node in (*self._states, *self._given_anew)])
+            kept = {*self._returned, *self._without_history}
+            staying = {
+                node: position
+                for position, node in self._given_anew
+                if position in self._overwritten_arguments and assigned[node] == 1 and node not in kept
+            }
+            self._stays = [*staying.values()]
+            self._number_beside = {node: number for node, number in self._number.items() if node not in staying}
+            self._given_beside = [(position, node) for position, node in self._given_anew if node not in staying]
         self._written = {first + place for place in self._overwritten}.union(self._overwritten_arguments)
+        self._outputs: Sequence[Slice] = self._plan.outputs
         self._temporaries: list[Buffer] | None = None
         if self._plan.temporaries:
             runtime.spares.add(self)
@@ -250,12 +278,12 @@ class Entry:
     def found_tensors(self) -> list[Handle] | None:
         """Return the tensors that were found outside, if all are there and of their shapes, dtypes and devices."""
         outside: list[Handle] = []
-        for reference, leaf in self._captured:
+        for reference, shape, dtype, device in self._captured:
             handle = reference()
             if handle is None:
                 return None
             node = handle._node
-            if node.shape != leaf.shape or node.dtype is not leaf.dtype or node.device != leaf.device:
+            if node.shape != shape or node.dtype is not dtype or node.device != device:
                 return None
             outside.append(handle)
         for other in self._others:
@@ -316,10 +344,7 @@ class Entry:
         `numbers` are the floats and ints among the arguments, where the trace is for all of these.
         """
         runtime = self._runtime
-        shared: list[int] = []  # arguments that are to be stored over, but belong to others as well
-        for place in self._overwritten_arguments:
-            if not _may_be_stored_over(tensors[place]):
-                shared.append(place)
+        shared = shared_of(tensors, over) if (over := self._overwritten_arguments) else over
         leaves: list[Buffer] = []
         for handle in tensors:
             node = handle._node
@@ -362,7 +387,14 @@ class Entry:
                 runtime.lose(error)
             raise
         new: dict[Node, Leaf] = {}
-        for node, number in self._number.items():
+        computed_anew, given_anew = self._number, self._given_anew
+        observers = runtime.observers
+        if self._stays and not shared and not (observers.references or observers.leaves or observers.pasts):
+            computed_anew, given_anew = self._number_beside, self._given_beside
+            for place in self._stays:
+                leaf: Leaf = tensors[place]._node  # type: ignore[assignment]  # only over leaves is anything stored
+                leaf.history_lost, leaf.history = True, None
+        for node, number in computed_anew.items():
             new[node] = self._leaf_of(node, buffers[number])
         for node in self._without_history:
             new[node].history = TRACED
@@ -376,7 +408,7 @@ class Entry:
             results = put_together(
                 result, _Result, lambda part: part.kind.of(self._value(part.node, new, given), runtime)
             )
-        for position, node in self._given_anew:
+        for position, node in given_anew:
             runtime.assign(tensors[position], self._value(node, new, given), is_fresh=True)
         for reference, node in self._states:
             state = reference()
@@ -392,12 +424,11 @@ class Entry:
     def _queue(self, buffers: list[Buffer | Scalar]) -> None:
         """Queue the plan on the buffers of a run, of which those of the inputs are there."""
         runtime, plan = self._runtime, self._plan
-        outputs = plan.allocate(runtime.memory, plan.outputs)
+        outputs = plan.allocate(runtime.memory, self._outputs)
         temporaries = self._temporaries
         if temporaries is None or (temporaries and _have_failed(temporaries)):
             temporaries = self._temporaries = plan.allocate(runtime.memory, plan.temporaries)
-        buffers += outputs
-        buffers += temporaries
+        buffers += [*outputs, *temporaries]
         plan.queue(buffers, runtime.trace)
 
     def _buffers_of_outside(self, outside: Sequence[Handle], arguments: Sequence[Buffer]) -> list[Buffer]:
@@ -407,9 +438,11 @@ class Entry:
         """
         runtime = self._runtime
         written = self._overwritten
-        shared = [place for place in written if not _may_be_stored_over(outside[place])] if written else written
+        shared = shared_of(outside, written) if written else written
         buffers: list[Buffer] = []
         for handle in outside:
+            if type(handle._node.storage) is Unread:
+                read_unread(runtime, [other._node for other in outside])
             node = handle._node
             storage = node.storage
             buffers.append(self._storage(handle) if type(storage) is not Buffer or node.sources else storage)
@@ -447,13 +480,6 @@ class Entry:
         plan = getattr(self, "_plan", None)  # none if the function was refused
         if plan is not None:
             self._runtime.discard(plan)
-
-
-def _may_be_stored_over(handle: Handle) -> bool:
-    """Whether the values of `handle` are in memory that belongs to it alone, and is ours."""
-    if not is_sole_owner(handle) or handle._node.sources:  # how it was computed may be kept, with the values
-        return False
-    return is_ours(handle._node.storage)
 
 
 def _weakly(thing: SupportsTraceKey) -> Callable[[], SupportsTraceKey | None]:

@@ -80,6 +80,7 @@ class Followed:
         """Return the lengths that give these sizes, None if there are none."""
         lengths = [(sizes[place] - offset) // factor for place, factor, offset in self._places]
         lengths.append(0)
-        if [lengths[number] * factor + offset for number, factor, offset in self._terms] != [*sizes]:
-            return None
+        for size, (number, factor, offset) in zip(sizes, self._terms, strict=True):
+            if lengths[number] * factor + offset != size:
+                return None
         return tuple(lengths[:-1])

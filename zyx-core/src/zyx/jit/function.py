@@ -210,7 +210,7 @@ class _Alike:
 
 def sizes_of(shapes: Sequence[Shape], numbers: Sequence[float], sized: frozenset[int]) -> tuple[int, ...]:
     """Return the sizes of tensors, and the numbers at the places `sized` behind them."""
-    return (*sum(shapes, ()), *[int(numbers[place]) for place in sorted(sized)])
+    return (*sum(shapes, ()), *(map(int, [numbers[place] for place in sorted(sized)]) if sized else ()))
 
 
 class Jit(Generic[P, R]):
@@ -227,6 +227,7 @@ class Jit(Generic[P, R]):
 
         check_function(function)
         self._wrapped = function
+        self._name: str = getattr(function, "__qualname__", "a function")
         self._static = (static,) if isinstance(static, str) else tuple(static)
         self._static_places = None
         if self._static:
@@ -354,10 +355,6 @@ class Jit(Generic[P, R]):
                 pattern.looked_at = frozenset(range(len(numbers)))
             shared = pattern.shared_key(numbers)
             alike.learn(pattern.sized)
-
-    @property
-    def _name(self) -> str:
-        return getattr(self, "__qualname__", "a function")
 
     def _alike_to(self, like: _Key) -> _Alike:
         """Return what is known of calls that differ in numbers and sizes alone."""
@@ -487,11 +484,13 @@ def jit(
             call on. Of a parameter that is given several tensors, the axis of each is declared.
 
     Raises:
-        DimError: A Dim contradicts another one. When called: a length is not within its bounds, or axes of one Dim
-            have other lengths.
+        DimError: Dims that contradict. When called: a length out of its bounds, or axes of one Dim that differ.
         TraceError: `function` is a generator, an async function, or cannot be called, or has no such parameter. When
             called: it reads the values of a tensor, is given a NumPy array or an iterator, changes a list or dict that
             is an argument, or returns an iterator or tensors in objects that are not looked into.
+
+    >>> zyx.jit(lambda x: x * 2)(zyx.Tensor([1.0, 2.0])).tolist()
+    [2.0, 4.0]
     """
     if function is None:
         return functools.partial(Jit, static=static, lengths=lengths)

@@ -4,9 +4,9 @@
     def normalized(x): return x - x.mean(0)
 
     normalized(x) of x[20, 3], of x[31, 3]      a trace each
-    normalized(x) of x[25, 3]                   a trace for x[n, 3], and a plan for x[32, 3], given n = 25
+    normalized(x) of x[25, 3]                   a trace for x[n, 3], and a plan for x[128, 3], given n = 25
     normalized(x) of x[27, 3]                   the same plan, given 27
-    normalized(x) of x[50, 3]                   the same trace, and a plan for x[64, 3]
+    normalized(x) of x[150, 3]                  the same trace, and a plan for x[256, 3]
 
 So do ints among the arguments that the function looks at, as it does at sizes:
 
@@ -22,10 +22,10 @@ All sizes that vary have to follow one length, or two (`zyx.jit.follow`). What a
 and how it is known which those are, says `zyx.jit.sizes`; how it is run, `zyx.jit.lengthy`.
 
 Where it is declared which sizes vary (`zyx.jit.dims`), that is so from the first call on, and at no length there is
-another trace because it is run often.
+another trace because it is run in succession.
 
-Where there is no such trace or plan, a length has a trace of its own, as has one that is run many times in succession,
-or very often. ``ZYX_DEBUG=plan`` says why.
+Where there is no such trace or plan, a length has a trace of its own, as has one that is run many times in succession.
+``ZYX_DEBUG=plan`` says why.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ class _Way:
         if bounded is None:
             return None
         self._served += 1
-        self.way.ran(lengths)
+        self.way.ran(lengths, bounded.points)
         numbers: list[Any] = [*call.numbers, lengths]
         try:
             return bounded.run(call.tensors, outside, numbers), Served(bounded, numbers, self.way)
@@ -355,5 +355,5 @@ class Served(NamedTuple):
         outside = self.bounded.found(tensors)
         if outside is None:
             return None
-        self.way.ran(self.numbers[-1])  # type: ignore[arg-type]  # the length
+        self.way.ran(self.numbers[-1], self.bounded.points)  # type: ignore[arg-type]  # the length
         return (self.bounded.run(tensors, outside, self.numbers),)

@@ -1,6 +1,6 @@
 """A trace for many lengths, and its plans for greatest ones, which are run on less.
 
-    a trace of x[n, 3]      a plan for x[32, 3], for n up to 32; one for x[64, 3], when n is more for the first time
+    a trace of x[n, 3]      a plan for x[128, 3], for n up to 128; one for x[256, 3], when n is more for the first time
 
 How a plan for a greatest length is run on less says `zyx.runtime.bounded`; what its graph is, `zyx.graph.prefix`.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from zyx.errors import ZyxError
 from zyx.graph import node as n
 from zyx.graph.making import computed_leaf
 from zyx.graph.prefix import NoPrefixError, longer
@@ -17,9 +16,8 @@ from zyx.graph.walk import topological
 from zyx.jit.entry import Entry
 from zyx.jit.exact_key import float_key
 from zyx.jit.sizes import size_of
-from zyx.runtime.bounded import Front, host_copies_in
 from zyx.runtime.devices import GROUP
-from zyx.runtime.lengths import bounds_of
+from zyx.runtime.lengths import bounds_of, points_of
 from zyx.shape import VaryingSize
 from zyx.shape import size_of as elements_of
 
@@ -32,16 +30,11 @@ if TYPE_CHECKING:
     from zyx.jit.sizes import Extent
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.handle import Handle
+    from zyx.runtime.plan import Slice
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.tracing import Tracing
     from zyx.shape import Shape
 
-#: Elements of a node at the greatest length, and of what is copied. More than for single tensors, of which there are
-#: thousands: to compile what a function computes takes a second, as much as some hundreds of runs over these.
-_MOST_POINTS: Final = 1 << 26
-_MOST_COPIED: Final = 1 << 20
-#: The same where it was declared that lengths vary: who says so wants nothing compiled later, as long as there is room.
-_MOST_DECLARED: Final = 1 << 28
 #: Lengths of which is remembered how a plan is run on them.
 _MOST_LENGTHS: Final = 1024
 
@@ -75,16 +68,12 @@ class _AtLength(NamedTuple):
 
     Attributes:
         numbers: What it is given: sizes, and constants.
-        leaves: Those of the leaves that are longer there, and are to be copied.
-        results: Those of the results, by their buffers.
-        nbytes: Of the results that are cut off, by their buffers.
+        outputs: Those of the plan, as long as the results are.
         shapes: Those of what varies.
     """
 
     numbers: Sequence[Scalar]
-    leaves: Sequence[Front]
-    results: Sequence[Front]
-    nbytes: Sequence[tuple[int, int]]
+    outputs: Sequence[Slice]
     shapes: dict[Node, Shape]
 
 
@@ -132,8 +121,9 @@ class Lengthy(Entry):
 
     def at(self, lengths: tuple[int, ...], tensors: Sequence[Handle]) -> Bounded | None:
         """Return what runs the trace at some lengths, None if nothing does."""
-        pairs = zip(lengths, self.extent.least, strict=True)
-        kind = tuple([1 << (max(least, length) - 1).bit_length() for length, least in pairs])
+        kind: tuple[int, ...] = ()
+        for length, least in zip(lengths, self.extent.least, strict=True):
+            kind += (1 << (max(least, length) - 1).bit_length(),)
         if kind not in self._bounded:
             self._bounded[kind] = self._made(lengths, tensors)
         return self._bounded[kind]
@@ -141,46 +131,46 @@ class Lengthy(Entry):
     def _made(self, lengths: tuple[int, ...], tensors: Sequence[Handle]) -> Bounded | None:
         runtime = self._runtime
         most = self.extent.most
-        limits = (_MOST_DECLARED, _MOST_DECLARED) if most else (_MOST_POINTS, _MOST_COPIED)
-        bounds = bounds_of(self._sizes, self._computed, self._order, lengths, *limits, most, self.extent.least)
+        bounds = bounds_of(self._sizes, self._computed, self._order, lengths, most, self.extent.least)
         try:
             if bounds is None:
                 raise NoPrefixError("so many elements are better computed alone")
-            return Bounded(self, bounds, is_packed=self._is_packed(tensors))
-        except (NoPrefixError, ZyxError) as error:
+            self._check_devices(tensors)
+            return Bounded(self, bounds)
+        except Exception as error:  # noqa: BLE001  # it is there for speed only, and there is another trace
             runtime.trace.unbounded(max(bounds or lengths), error, "trace")
             return None
 
-    def _is_packed(self, tensors: Sequence[Handle]) -> bool:
-        """Whether the host does not copy arguments and results."""
+    def _check_devices(self, tensors: Sequence[Handle]) -> None:
+        """Raise if what it runs on takes no arrays of other lengths."""
         runtime = self._runtime
         names = {node.device for node in self._order}
         if any(GROUP in name for name in names):
             raise NoPrefixError("it may run on several devices")
         devices = [runtime.device(name) for name in names]
-        pool = devices[0].memory_pool
-        if any(device.memory_pool is not pool for device in devices):
+        if any(device.memory_pool is not devices[0].memory_pool for device in devices):
             raise NoPrefixError("it runs on several devices")
         for tensor in tensors:
             self._storage(tensor)
-        if host_copies_in(pool, [tensor._node for tensor in tensors]):
-            return False
         if not all(device.takes_fronts for device in devices):
             raise NoPrefixError(f"launches on {devices[0].name} take all of an array")
-        return True
 
 
 class Bounded(Entry):
-    """A plan of a trace, for lengths up to greatest ones."""
+    """A plan of a trace, for lengths up to greatest ones.
 
-    def __init__(self, trace: Lengthy, bounds: tuple[int, ...], *, is_packed: bool) -> None:
+    Attributes:
+        points: How many points a run goes over.
+    """
+
+    def __init__(self, trace: Lengthy, bounds: tuple[int, ...]) -> None:
         self.__dict__.update(trace.__dict__)
         self._varying = [(node, _dims_of(node)) for node in trace.varying]
-        self._is_packed = is_packed
-        made = longer(trace._computed, trace._order, trace._sizes, bounds, is_packed=is_packed)
+        made = longer(trace._computed, trace._order, trace._sizes, bounds)
         leaves = [node for node in trace._order if type(node) is n.Leaf or node.storage is not None]
         new_of = dict(zip(leaves, made.leaves, strict=True)) | dict(zip(trace._computed, made.outputs, strict=True))
         self._lengths = [*made.lengths]
+        self.points = points_of(trace._sizes, trace._order, bounds)
         donations = {
             new_of[node]: new_of[old] for node, old in trace._donations.items() if node in new_of and old in new_of
         }
@@ -188,16 +178,13 @@ class Bounded(Entry):
         self._make_plan(made.outputs, given, donations)
         self._constants_given = self._numbers
         self._single = self._plain = None
-        self._pool = self._runtime.device(self._computed[0].device).memory_pool
         # Of results in one buffer, which have the same elements in the same order, one is enough.
-        self._leaves, self._results = (
-            [
-                (number, node, new_of[node].shape, node.dtype.itemsize)
-                for number, node in {number: node for node, number in places.items()}.items()
-                if node in trace.varying and node in new_of
-            ]
-            for places in (self._given, self._number)
-        )
+        results = {number: node for node, number in self._number.items()}
+        self._results = [
+            (number, node, node.dtype.itemsize)
+            for number, node in results.items()
+            if node in trace.varying and node in new_of
+        ]
         self._known: dict[tuple[int, ...], _AtLength] = {}
         self._now: _AtLength | None = None
         self._at_lengths: tuple[int, ...] = ()
@@ -213,18 +200,8 @@ class Bounded(Entry):
         self._now = now
         self._at_lengths = lengths
         self._numbers = now.numbers
+        self._outputs = now.outputs
         return super().run(tensors, outside, numbers)
-
-    def _queue(self, buffers: list[Buffer | Scalar]) -> None:
-        memory, now = self._runtime.memory, self._now
-        assert now is not None
-        for front in now.leaves:
-            buffers[front.place] = front.spread(buffers[front.place], memory)  # type: ignore[arg-type]  # no number
-        super()._queue(buffers)
-        for front in now.results:
-            buffers[front.place] = front.gathered(buffers[front.place], memory)  # type: ignore[arg-type]
-        for number, nbytes in now.nbytes:
-            buffers[number].nbytes = nbytes  # type: ignore[union-attr]
 
     def _leaf_of(self, node: Node, storage: object) -> Leaf:
         assert self._now is not None
@@ -240,21 +217,15 @@ class Bounded(Entry):
 
     def _at(self, lengths: tuple[int, ...]) -> _AtLength:
         """Return how the plan is run at some lengths."""
-        shapes = {node: _at(dims, lengths) for node, dims in self._varying}
+        shapes: dict[Node, Shape] = {}
+        for node, dims in self._varying:
+            shapes[node] = _at(dims, lengths)
         numbers: list[Scalar] = [size.at(*lengths) for size in self._lengths]
         numbers += self._constants_given
-        if self._is_packed:
-            nbytes = [(number, elements_of(shapes[node]) * itemsize) for number, node, _, itemsize in self._results]
-            return _AtLength(numbers, (), (), nbytes, shapes)
-        leaves, results = [
-            [
-                Front(number, self._pool, shapes[node], longer_shape, itemsize)
-                for number, node, longer_shape, itemsize in places
-                if longer_shape != shapes[node]
-            ]
-            for places in (self._leaves, self._results)
-        ]
-        return _AtLength(numbers, leaves, results, (), shapes)
+        nbytes: list[tuple[int, int]] = []
+        for number, node, itemsize in self._results:
+            nbytes.append((number, elements_of(shapes[node]) * itemsize))  # a call for each length less
+        return _AtLength(numbers, self._plan.sized(nbytes) if nbytes else self._plan.outputs, shapes)
 
 
 def key_of(number: float) -> Hashable:

@@ -13,6 +13,7 @@ from zyx.shape import size_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zyx.backend.library import Problem
     from zyx.dtype import DType
     from zyx.graph import Graph
     from zyx.graph.node import Node
@@ -28,11 +29,13 @@ class CustomKernel:
         kernel: The kernel, verified.
         outputs: Shape and dtype of each output.
         gradient: From the graph, the node and the gradient at it to the gradients at the inputs; None if it has none.
+        problem: What it computes, if a library may do so in its place: given the inputs, then the output.
     """
 
     kernel: Kernel
     outputs: tuple[tuple[Shape, DType], ...]
     gradient: Callable[[Graph, Node, Node], Sequence[Node | None]] | None = field(default=None, compare=False)
+    problem: Problem | None = None
 
     def __post_init__(self) -> None:
         verify(self.kernel)

@@ -8,7 +8,7 @@ Matrices are the last two axes; whatever is in front is a batch. All are lazy, w
 gradients of any order, of complex matrices as `zyx.grad` has them; ``a^H`` is the adjoint of a, the conjugate of its
 transpose. Products and norms are computed on the device. Decompositions and what needs one are computed by the host, by
 NumPy's LAPACK in its dtypes, float32, float64, complex64 and complex128: their inputs are copied to the host, and the
-results to the device, which a plan shows (``ZYX_DEBUG=plan``), and ``zyx explain`` as bound by the host. What LAPACK
+results to the device, which a plan shows (``ZYX_DEBUG=plan``), and ``zyx profile`` as bound by the host. What LAPACK
 refuses, such as the inverse of a singular matrix, is a `zyx.errors.LinAlgError` when the values are read.
 """
 

@@ -48,14 +48,27 @@ __all__ = [
 
 
 class QRResult(NamedTuple):
-    """``x = Q @ R``: Q has orthonormal columns, R is upper triangular."""
+    """``x = Q @ R``: Q has orthonormal columns, R is upper triangular.
+
+    Of matrices (..., M, N) with K the lesser of both, the shapes are (..., M, K) and (..., K, N); of the complete
+    factors (..., M, M) and (..., M, N).
+
+    >>> zyx.linalg.qr(zyx.ones(4, 3)).R.shape
+    (3, 3)
+    """
 
     Q: Tensor
     R: Tensor
 
 
 class SVDResult(NamedTuple):
-    """``x = U @ diag(S) @ Vh``: columns of U and rows of Vh are orthonormal, S is not negative, greatest first."""
+    """``x = U @ diag(S) @ Vh``: columns of U and rows of Vh are orthonormal, S is not negative, greatest first.
+
+    Of matrices (..., M, N) with K the lesser of both, S has the shape (..., K).
+
+    >>> [round(v, 4) for v in zyx.linalg.svd(zyx.Tensor([[0.0, 3.0], [2.0, 0.0]])).S.tolist()]
+    [3.0, 2.0]
+    """
 
     U: Tensor
     S: Tensor
@@ -63,7 +76,13 @@ class SVDResult(NamedTuple):
 
 
 class LUResult(NamedTuple):
-    """``x = P @ L @ U``: P permutes rows, L is lower triangular with 1 on its diagonal, U is upper triangular."""
+    """``x = P @ L @ U``: P permutes rows, L is lower triangular with 1 on its diagonal, U is upper triangular.
+
+    Of matrices (..., M, N) with K the lesser of M and N, the shapes are (..., M, M), (..., M, K) and (..., K, N).
+
+    >>> zyx.linalg.lu(zyx.eye(2)).L.tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
 
     P: Tensor
     L: Tensor
@@ -87,6 +106,9 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
         LinAlgError: When the values are read: a matrix is not positive definite.
+
+    >>> zyx.linalg.cholesky(zyx.Tensor([[4.0, 0.0], [0.0, 9.0]])).tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
     """
     a = as_term(matrices(x, "cholesky", square=True))
     factor = _cholesky(a)
@@ -125,6 +147,10 @@ def qr(x: Tensor, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRR
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes, or another mode.
         GradientError: For a gradient of the complete mode if M > N: the columns of Q that are added are not unique.
+
+    >>> q, r = zyx.linalg.qr(zyx.ones(3, 2))
+    >>> q.shape, r.shape
+    ((3, 2), (2, 2))
     """
     a = as_term(matrices(x, "qr"))
     if mode not in ("reduced", "complete"):
@@ -206,6 +232,10 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
         ShapeError: Fewer than two axes.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
         GradientError: For a gradient of U or Vh, if these have more than K vectors.
+
+    >>> u, s, vh = zyx.linalg.svd(zyx.ones(3, 2), full_matrices=False)
+    >>> u.shape, s.shape, vh.shape
+    ((3, 2), (2,), (2, 2))
     """
     a = as_term(matrices(x, "svd"))
     return SVDResult(*tensors(_svd(a, is_flag(full_matrices, "svd", "full_matrices")), x))
@@ -256,6 +286,9 @@ def svdvals(x: Tensor, /) -> Tensor:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+
+    >>> zyx.linalg.svdvals(zyx.Tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
+    [4.0, 2.0]
     """
     return wrap(singular_values(as_term(matrices(x, "svdvals"))).node, x)
 
@@ -288,6 +321,11 @@ def lu(x: Tensor, /) -> LUResult:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes.
         GradientError: For a gradient of matrices that are not square.
+
+    >>> a = zyx.Tensor([[1.0, 2.0], [4.0, 6.0]])
+    >>> p, l, u = zyx.linalg.lu(a)
+    >>> zyx.allclose(p @ l @ u, a)
+    True
     """
     return LUResult(*tensors(_lu(as_term(matrices(x, "lu"))), x))
 

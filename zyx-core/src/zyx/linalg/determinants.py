@@ -33,6 +33,9 @@ class SlogdetResult(NamedTuple):
     Attributes:
         sign: 1, -1, or 0 of singular matrices; of complex ones any number of magnitude 1, or 0.
         logabsdet: Logarithm of the magnitude; minus infinity of singular matrices.
+
+    >>> zyx.linalg.slogdet(zyx.eye(3)).logabsdet.item()
+    0.0
     """
 
     sign: Tensor
@@ -70,6 +73,9 @@ def det(x: Tensor, /) -> Tensor:
     Raises:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
+
+    >>> zyx.linalg.det(zyx.Tensor([[2.0, 0.0], [0.0, 4.0]])).item()
+    8.0
     """
     return wrap(_determinant(as_term(matrices(x, "det", square=True))).node, x)
 
@@ -83,6 +89,10 @@ def slogdet(x: Tensor, /) -> SlogdetResult:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
         LinAlgError: When a gradient at a singular matrix is read.
+
+    >>> sign, logarithm = zyx.linalg.slogdet(zyx.Tensor([[0.0, 1.0], [1.0, 0.0]]))
+    >>> sign.item(), logarithm.item()
+    (-1.0, 0.0)
     """
     return SlogdetResult(*tensors(_slogdet(as_term(matrices(x, "slogdet", square=True))), x))
 

@@ -32,14 +32,26 @@ __all__ = ["EigResult", "EighResult", "eig", "eigh", "eigvals", "eigvalsh"]
 
 
 class EighResult(NamedTuple):
-    """Eigenvalues, least first, and eigenvectors, the columns, in the same order."""
+    """Eigenvalues, least first, and eigenvectors, the columns, in the same order.
+
+    Of matrices (..., M, M) the shapes are (..., M) and (..., M, M).
+
+    >>> [round(v, 4) for v in zyx.linalg.eigh(zyx.Tensor([[5.0, 0.0], [0.0, 2.0]])).eigenvalues.tolist()]
+    [2.0, 5.0]
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class EigResult(NamedTuple):
-    """Eigenvalues, in no order, and eigenvectors, the columns, each of length 1, in the same order; all are complex."""
+    """Eigenvalues, in no order, and eigenvectors, the columns, each of length 1, in the same order; all are complex.
+
+    Of matrices (..., M, M) the shapes are (..., M) and (..., M, M).
+
+    >>> zyx.linalg.eig(zyx.Tensor([[5.0, 0.0], [0.0, 2.0]])).eigenvectors.shape
+    (2, 2)
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -60,6 +72,10 @@ def eigh(x: Tensor, /, *, upper: bool = False) -> EighResult:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+
+    >>> values, vectors = zyx.linalg.eigh(zyx.Tensor([[2.0, 0.0], [0.0, 1.0]]))
+    >>> values.tolist()
+    [1.0, 2.0]
     """
     return EighResult(*tensors(_eigh(_triangle(as_term(matrices(x, "eigh", square=True)), upper)), x))
 
@@ -90,6 +106,9 @@ def eigvalsh(x: Tensor, /, *, upper: bool = False) -> Tensor:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+
+    >>> [round(v, 4) for v in zyx.linalg.eigvalsh(zyx.Tensor([[2.0, 1.0], [1.0, 2.0]])).tolist()]
+    [1.0, 3.0]
     """
 
     def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:
@@ -117,6 +136,9 @@ def eig(x: Tensor, /) -> EigResult:
         ShapeError: Not square.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN; or, of a gradient, eigenvectors are
             equal.
+
+    >>> zyx.linalg.eig(zyx.Tensor([[0.0, -1.0], [1.0, 0.0]])).eigenvalues.shape
+    (2,)
     """
     return EigResult(*tensors(_eig(as_term(matrices(x, "eig", square=True))), x))
 
@@ -156,6 +178,9 @@ def eigvals(x: Tensor, /) -> Tensor:
         ShapeError: Not square.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN; or, of a gradient, eigenvectors are
             equal.
+
+    >>> sorted(round(abs(v), 4) for v in zyx.linalg.eigvals(zyx.Tensor([[2.0, 1.0], [0.0, 3.0]])).tolist())
+    [2.0, 3.0]
     """
 
     def gradient(sources: tuple[Term, ...], output: int, g: Term) -> tuple[Term]:

@@ -12,7 +12,8 @@ from zyx.functions.joining import concat
 from zyx.functions.linalg import matmul
 from zyx.functions.movement import matrix_transpose, reshape
 from zyx.functions.operands import float_dtype, require, wrap
-from zyx.functions.signals import convolve, vander
+from zyx.functions.polynomials import vander
+from zyx.functions.signals import convolve
 from zyx.integers import as_integer
 from zyx.linalg.determinants import slogdet
 from zyx.linalg.eigenvalues import eigvals
@@ -43,6 +44,9 @@ def polyfit(x: Tensor, y: Tensor, deg: int, rcond: float | None = None, w: Tenso
 
     Raises:
         ShapeError: Other shapes, no points, or a negative degree.
+
+    >>> [round(v, 4) for v in zyx.polyfit(zyx.Tensor([0.0, 1.0, 2.0]), zyx.Tensor([1.0, 3.0, 5.0]), 1).tolist()]
+    [2.0, 1.0]
     """
     points, values, deg = require(x, "polyfit"), require(y, "polyfit"), as_integer(deg, "deg")
     if (
@@ -75,6 +79,9 @@ def roots(p: Tensor) -> Tensor:
 
     Raises:
         ShapeError: `p` is no vector.
+
+    >>> sorted(round(abs(v), 4) for v in zyx.roots(zyx.Tensor([1.0, -3.0, 2.0])).tolist())
+    [1.0, 2.0]
     """
     base = require(p, "roots")
     if base.node.ndim != 1:
@@ -101,6 +108,12 @@ def poly(zeros: Tensor) -> Tensor:
     """Return the coefficients, that of the highest power first, of the polynomial that is 0 at each of `zeros`.
 
     Of a square matrix it is the characteristic polynomial.
+
+    Raises:
+        ShapeError: Neither a vector nor a square matrix.
+
+    >>> zyx.poly(zyx.Tensor([1.0, 2.0])).tolist()
+    [1.0, -3.0, 2.0]
     """
     base = require(zeros, "poly")
     if base.node.ndim == 2 and base.node.shape[0] == base.node.shape[1]:
@@ -116,7 +129,14 @@ def poly(zeros: Tensor) -> Tensor:
 
 
 def logdet(x: Tensor) -> Tensor:
-    """Return the logarithm of the determinants of matrices; NaN of negative ones."""
+    """Return the logarithm of the determinants of matrices; NaN of negative ones.
+
+    Raises:
+        ShapeError: The matrices are not square.
+
+    >>> round(zyx.logdet(zyx.Tensor([[2.0, 0.0], [0.0, 3.0]])).item(), 4)
+    1.7918
+    """
     sign, logarithm = slogdet(x)
     if sign.node.dtype.is_complex:
         return sign.log() + logarithm
@@ -124,8 +144,19 @@ def logdet(x: Tensor) -> Tensor:
 
 
 def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
-    """Return the inverse of the matrix of whose `zyx.linalg.cholesky` this is the triangle."""
+    """Return the inverse of the matrix of whose `zyx.linalg.cholesky` this is the triangle.
+
+    Raises:
+        ShapeError: No square matrix.
+        DTypeError: Not of floats or complex numbers.
+        LinAlgError: It is singular.
+
+    >>> zyx.cholesky_inverse(zyx.Tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
+    [[0.25, 0.0], [0.0, 0.0625]]
+    """
     outer = require(factor, "cholesky_inverse")
+    if outer.node.ndim < 2 or outer.node.shape[-1] != outer.node.shape[-2]:
+        raise ShapeError(f"cholesky_inverse takes square matrices, not shape {outer.node.shape}")
     turned = matrix_transpose(outer).conj()
     return inv(matmul(turned, outer) if upper else matmul(outer, turned))
 
@@ -135,6 +166,9 @@ def chain_matmul(*matrices: Tensor | Sequence[Tensor]) -> Tensor:
 
     Raises:
         ShapeError: None are given, or sizes that do not fit.
+
+    >>> zyx.chain_matmul(zyx.ones(2, 8), zyx.ones(8, 3), zyx.ones(3, 5)).shape
+    (2, 5)
     """
     given = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], list | tuple) else list(matrices)
     tensors = [require(x, "chain_matmul") for x in given]

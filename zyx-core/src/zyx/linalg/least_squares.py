@@ -47,6 +47,9 @@ class LstsqResult(NamedTuple):
         residuals: ``(..., K)``, sums of squares of the magnitudes of what is left.
         rank: ``(...)``, int64.
         singular_values: ``(..., min(M, N))``, greatest first.
+
+    >>> zyx.linalg.lstsq(zyx.eye(3), zyx.ones(3)).rank.item()
+    3
     """
 
     solution: Tensor
@@ -135,6 +138,9 @@ def matrix_rank(
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes, or `rtol` does not broadcast.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+
+    >>> zyx.linalg.matrix_rank(zyx.eye(3)).item()
+    3
     """
     a = as_term(matrices(x, "matrix_rank", square=hermitian))
     return wrap(counted(singular_values(a), _either(a, rtol, atol, x, "matrix_rank")).node, x)
@@ -159,6 +165,9 @@ def pinv(
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Fewer than two axes, or `rtol` does not broadcast.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+
+    >>> zyx.linalg.pinv(zyx.ones(3, 2)).shape
+    (2, 3)
     """
     a = as_term(matrices(x, "pinv", square=hermitian))
     return wrap(_pseudo_inverse(a, _either(a, rtol, atol, x, "pinv")).node, x)
@@ -178,6 +187,10 @@ def lstsq(x1: Operand, x2: Operand, /, *, rtol: float | Tensor | None = None) ->
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Another number of rows, or the axes in front do not broadcast.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+
+    >>> x = zyx.Tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    >>> [round(v, 4) for v in zyx.linalg.lstsq(x, zyx.Tensor([1.0, 3.0, 5.0])).solution.tolist()]
+    [1.0, 2.0]
     """
     like, a, b = pair(x1, x2, "lstsq")
     check_matrices(a.shape, "lstsq", name="x1")

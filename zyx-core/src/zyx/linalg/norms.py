@@ -10,9 +10,10 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.complex_numbers import magnitude
+from zyx.functions.linalg import norm
 from zyx.functions.movement import moveaxis
 from zyx.functions.operands import require, wrap
-from zyx.functions.reduction import drop_axes, norm
+from zyx.functions.reduction import drop_axes
 from zyx.linalg.decompositions import singular_values
 from zyx.linalg.matrices import HAVE_LAPACK, as_term, check_matrices, is_flag
 from zyx.ops import ReduceOp
@@ -48,6 +49,9 @@ def matrix_norm(
         DTypeError: No float or complex dtype, or another one than singular values are computed in.
         ShapeError: Fewer than two axes, another `ord`, or the greatest or least is asked for of nothing.
         LinAlgError: When the values are read: LAPACK does not converge, as of NaN.
+
+    >>> zyx.linalg.matrix_norm(zyx.Tensor([[3.0, 0.0], [0.0, 4.0]])).item()
+    5.0
     """
     tensor = _floats(x, "matrix_norm")
     check_matrices(tensor.node.shape, "matrix_norm")
@@ -114,6 +118,9 @@ def vector_norm(
     Raises:
         DTypeError: No float or complex dtype, or `ord` is no number.
         ShapeError: No such axis, or the greatest or least magnitude of none is asked for.
+
+    >>> zyx.linalg.vector_norm(zyx.Tensor([3.0, 4.0])).item()
+    5.0
     """
     tensor = _floats(x, "vector_norm")
     order = _order(ord)

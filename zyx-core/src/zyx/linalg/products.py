@@ -51,6 +51,9 @@ def outer(x1: Operand, x2: Operand, /) -> Tensor:
     Raises:
         DTypeError: No common dtype.
         ShapeError: Not one axis each.
+
+    >>> zyx.linalg.outer(zyx.Tensor([1, 2]), zyx.Tensor([3, 4])).tolist()
+    [[3, 4], [6, 8]]
     """
     common_dtype((x1, x2), "outer")
     for name, x in (("x1", x1), ("x2", x2)):
@@ -66,6 +69,9 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> T
     Raises:
         DTypeError: `offset` is no integer.
         ShapeError: Fewer than two axes.
+
+    >>> zyx.linalg.trace(zyx.Tensor([[1, 2], [3, 4]])).item()
+    5
     """
     check_matrices(require(x, "trace").node.shape, "trace")
     return products.trace(x, integer(offset, "trace", "offset"), dtype=dtype)
@@ -77,6 +83,9 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     Raises:
         DTypeError: `offset` is no integer.
         ShapeError: Fewer than two axes.
+
+    >>> zyx.linalg.diagonal(zyx.Tensor([[1, 2], [3, 4]])).tolist()
+    [1, 4]
     """
     check_matrices(require(x, "diagonal").node.shape, "diagonal")
     return movement.diagonal(x, integer(offset, "diagonal", "offset"))
@@ -93,6 +102,9 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
         DTypeError: `n` is no integer, or `x` has no inverse for its dtype.
         ShapeError: Not square.
         LinAlgError: When the values are read: a matrix is singular, and `n` negative.
+
+    >>> zyx.linalg.matrix_power(zyx.Tensor([[1.0, 1.0], [0.0, 1.0]]), 3).tolist()
+    [[1.0, 3.0], [0.0, 1.0]]
     """
     check_matrices(require(x, "matrix_power").node.shape, "matrix_power", square=True)
     power = integer(n, "matrix_power", "n")
@@ -113,6 +125,9 @@ def expm(x: Tensor, /) -> Tensor:
     Raises:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
+
+    >>> zyx.linalg.expm(zyx.zeros(2, 2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
     return wrap(_expm(as_term(matrices(x, "expm", square=True))).node, x)
 

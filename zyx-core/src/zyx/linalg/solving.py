@@ -71,6 +71,9 @@ def solve(x1: Operand, x2: Operand, /) -> Tensor:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: `x1` is not square, `x2` has another number of rows, or the axes in front do not broadcast.
         LinAlgError: When the values are read: a matrix is singular.
+
+    >>> zyx.linalg.solve(zyx.Tensor([[2.0, 0.0], [0.0, 4.0]]), zyx.Tensor([2.0, 2.0])).tolist()
+    [1.0, 0.5]
     """
     like, a, b = pair(x1, x2, "solve")
     check_matrices(a.shape, "solve", square=True, name="x1")
@@ -110,6 +113,9 @@ def inv(x: Tensor, /) -> Tensor:
         DTypeError: Another dtype than LAPACK has.
         ShapeError: Not square.
         LinAlgError: When the values are read: a matrix is singular.
+
+    >>> zyx.linalg.inv(zyx.Tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
     """
     return wrap(inverse(as_term(matrices(x, "inv", square=True))).node, x)
 
@@ -130,6 +136,9 @@ def solve_triangular(
         DTypeError: Another dtype than LAPACK has.
         ShapeError: As of `solve`.
         LinAlgError: When the values are read: there is a 0 on a diagonal.
+
+    >>> zyx.linalg.solve_triangular(zyx.Tensor([[2.0, 0.0], [1.0, 1.0]]), zyx.Tensor([[2.0], [3.0]])).tolist()
+    [[1.0], [2.0]]
     """
     like, a, b = pair(x1, x2, "solve_triangular")
     check_matrices(a.shape, "solve_triangular", square=True, name="x1")
@@ -168,6 +177,11 @@ def cholesky_solve(x1: Operand, x2: Operand, /, *, upper: bool = False) -> Tenso
         DTypeError: Another dtype than LAPACK has.
         ShapeError: As of `solve`.
         LinAlgError: When the values are read: there is a 0 on a diagonal.
+
+    >>> a = zyx.Tensor([[4.0, 2.0], [2.0, 5.0]])
+    >>> x = zyx.linalg.cholesky_solve(zyx.linalg.cholesky(a), zyx.Tensor([[6.0], [7.0]]))
+    >>> zyx.allclose(x, zyx.ones(2, 1), atol=1e-5)
+    True
     """
     like, a, b = pair(x1, x2, "cholesky_solve")
     check_matrices(a.shape, "cholesky_solve", square=True, name="x1")

@@ -17,6 +17,7 @@ next ones. A scan adds what is above its block to each value.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ from zyx.ir.accesses import combined_ranges
 from zyx.ir.kernel import Memory, Type, ValueId
 from zyx.ir.nest import Compute, Kind, Scan
 from zyx.lowering.combine_threads import ThreadCombination
+from zyx.lowering.lane_groups import GroupSums
+from zyx.lowering.lane_pairs import emit_paired, pairs_lanes
 from zyx.lowering.multiply import RESULTS, Multiplication
 from zyx.lowering.scan_threads import ThreadScan
 from zyx.lowering.storage import InArray
@@ -94,6 +97,7 @@ class Accumulation:
         self._thread_scan = ThreadScan(writer)
         self._states: dict[e.Value, _Registers | _Memory] = {}
         self._starts: dict[Loop | Statement, list[Compute | Scan]] = {}
+        self._group_sums: dict[Statement, GroupSums] = {}
         for statement, path in writer.tree.paths.items():
             combined = combined_ranges(statement)
             if combined and isinstance(statement, Compute | Scan):
@@ -262,6 +266,12 @@ class Accumulation:
 
     def _item(self, statement: Compute | Scan, point: Env) -> ValueId:
         (fixed,) = self._writer.substitute(statement, [statement.expr], point)
+        group = self._writer.group(statement)
+        if group is not None:
+            sums = self._group_sums.get(statement) or GroupSums(self._emitter, group)
+            return self._group_sums.setdefault(statement, sums).emit(fixed)
+        if pairs_lanes(self._emitter, statement):
+            return emit_paired(self._emitter, fixed)
         return self._emitter.emit_wide(fixed)
 
     def _combine(self, statement: Compute | Scan, x: ValueId, y: ValueId) -> ValueId:
@@ -283,12 +293,13 @@ class Accumulation:
             count = _count(self._accumulators(statement))
             matrix = isinstance(statement, Compute) and statement.matrix is not None
             along = isinstance(statement, Scan) and vector in combined
-            type_ = RESULTS if matrix else Type(value.dtype, 1 if along else self._emitter.lanes)
+            lanes = 1 if along else self._emitter.lanes // (1 + pairs_lanes(self._emitter, statement))
+            type_ = RESULTS if matrix else Type(value.dtype, lanes)
             define = k.Define(Memory.REGISTER, value.dtype, count, True, type_.lanes)
             above = tuple(self._builder.array(define) for _ in range(levels))
             return _Registers(self._builder.array(define), type_, count, above)
         kept = [r for r in self._writer.unrolled(statement) if r not in combined]
-        lanes = [] if vector is None or vector in combined else [vector]
+        along_lanes = [] if vector is None or vector in combined else [vector]
         if isinstance(statement, Compute):
             place = self._writer.storage[value]
             assert isinstance(place, InArray)
@@ -299,10 +310,10 @@ class Accumulation:
                 )
             result = self._writer.arrays[value]
             if not levels:
-                return _Memory(result, place, (*moving, *kept, *lanes))
+                return _Memory(result, place, (*moving, *kept, *along_lanes))
             array, *others = (self._writer.scratch(value.dtype, place.length) for _ in range(levels))
-            return _Memory(array, place, (*moving, *kept, *lanes), (*others, result))
-        place = InArray((*moving, *kept, *lanes), False, ())
+            return _Memory(array, place, (*moving, *kept, *along_lanes), (*others, result))
+        place = InArray((*moving, *kept, *along_lanes), False, ())
         array, *others = (self._writer.scratch(value.dtype, place.length) for _ in range(levels + 1))
         base = self._writer.scratch(value.dtype, place.length) if levels else None
         return _Memory(array, place, place.dims, tuple(others), base)
@@ -486,7 +497,4 @@ class Accumulation:
 
 
 def _count(ranges: Sequence[e.Range]) -> int:
-    count = 1
-    for range_ in ranges:
-        count *= range_.size
-    return count
+    return math.prod(range_.size for range_ in ranges)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.ir.accesses import combined_ranges
 from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.ir.parts import divisor_among, even_length
 from zyx.lowering.storage import InArray
 from zyx.ops import ReduceOp
 
@@ -125,13 +126,8 @@ class BlockChoice:
         for depth in reversed(range(start, stop)):
             loop = path[depth]
             if loop.range.size > 1 and chain * loop.range.size > 2 * terms:
-                length = _block_length(loop.range.size - self.is_peeled(loop), max(1, terms // chain))
+                points, most = loop.range.size - self.is_peeled(loop), max(1, terms // chain)
+                length = divisor_among(points, range(most, most // 2, -1)) or even_length(points, most)
                 return loop, tuple(outer.range for outer in path[start:depth]), length
             chain *= loop.range.size
         return None
-
-
-def _block_length(points: int, most: int) -> int:
-    """Return a number of points up to `most` that divides all of them, or else leaves blocks of about one size."""
-    divisor = next((length for length in range(most, most // 2, -1) if points % length == 0), None)
-    return divisor or -(-points // -(-points // most))

@@ -188,9 +188,8 @@ class Emitter:
         found = self.builder.find(key)
         if found is not None:
             return found
-        items = tuple(
-            self.constant(lane, e.INDEX if dtype is self.index_dtype else dtype) for lane in range(self.lanes)
-        )
+        kind = e.INDEX if dtype is self.index_dtype else dtype
+        items = tuple(self.constant(lane, kind) for lane in range(self.lanes))
         return self.builder.remember(key, self._add(k.Vectorize(items, Type(dtype, self.lanes))))
 
     # ---- index arithmetic
@@ -287,7 +286,7 @@ class Emitter:
         is_same = mask is None or not self.is_vector(mask)
         if split is not None and is_same and self._is_short(split[1]) and self.has_vectors(array):
             return self._load_by_steps(array, dtype, *split, mask, depth)
-        if split is None and self._is_always_inside(array, index):
+        if split is None and self._is_always_inside(array, index, mask):
             return self._load_looked_up(array, dtype, index, mask, depth)
         items = []
         for lane in range(self.lanes):
@@ -300,7 +299,7 @@ class Emitter:
                 items.append(self._load(array, Type(dtype), fixed[0], lane_mask, depth))
         return self._add(k.Vectorize(tuple(items), Type(dtype, self.lanes)), *items)
 
-    def _is_always_inside(self, array: ValueId, index: e.Expr) -> bool:
+    def _is_always_inside(self, array: ValueId, index: e.Expr, mask: e.Expr | None) -> bool:
         """Whether `index` has a position that was read and clamped, and lies in `array` also where a mask is false."""
         define = self.builder.ops[array]
         assert isinstance(define, k.Define)
@@ -309,6 +308,7 @@ class Emitter:
             index.low >= 0
             and index.high < define.length
             and define.memory is k.Memory.GLOBAL
+            and not (define.is_front and mask is not None)  # which says what a launch gives
             and all(isinstance(term, e.RangeRef) or _is_clamped(term) for term in terms if self.is_vector(term))
         )
 

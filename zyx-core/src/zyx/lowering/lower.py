@@ -26,6 +26,7 @@ from zyx.ir.nest import Kind, params_of
 from zyx.ir.rebuild import pad_range
 from zyx.lowering.cases import find_cases
 from zyx.lowering.emit import Emitter
+from zyx.lowering.ends import end_of
 from zyx.lowering.rules import check_kinds
 from zyx.lowering.scopes import ScopedBuilder
 from zyx.lowering.statements import StatementWriter
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from zyx.ir.kernel import ValueId
     from zyx.ir.nest import Nest, Statement
     from zyx.lowering.cases import Case
+    from zyx.lowering.ends import End
     from zyx.lowering.thread_axes import Axis
     from zyx.lowering.tree import Item
 
@@ -50,19 +52,19 @@ if TYPE_CHECKING:
 _LARGEST_BODY: Final = 512
 
 
-def lower(nest: Nest, name: str) -> Kernel:
-    """Return the kernel of one nest; its params are the nest's, see `params_of`.
+def lower(nest: Nest, name: str, *, with_ends: bool = True) -> Kernel:
+    """Return the kernel of one nest; its params are the nest's, see `params_of`, and `with_ends` as below.
 
     Raises:
         ScheduleError: The kinds of the ranges do not go together.
     """
-    return lower_together([nest], name)
+    return lower_together([nest], name, with_ends=with_ends)
 
 
-def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
+def lower_together(nests: Sequence[Nest], name: str, *, with_ends: bool = True) -> Kernel:
     """Return one kernel that runs independent nests side by side: its groups are those of all of them.
 
-    Its params are those of the nests, see `params_of`.
+    Its params are those of the nests, see `params_of`. `with_ends` says that its loops may have ends.
 
     Raises:
         ScheduleError: The kinds of the ranges do not go together.
@@ -74,14 +76,14 @@ def lower_together(nests: Sequence[Nest], name: str) -> Kernel:
     params = {param: builder.param(_param(param)) for param in params_of(nests)}
     index = dtypes.int64  # `narrow_indices` makes int32 of what fits
     if len(nests) == 1:
-        _NestWriter(nests[0], builder, params, index).write()
+        _NestWriter(nests[0], builder, params, index, with_ends=with_ends).write()
         return builder.finish(name)
     counts = [_group_count(nest) for nest in nests]
     total = builder.add(k.Index(k.Axis.GROUP, 0, sum(counts), Type(index)))
     thread = builder.add(k.Index(k.Axis.LOCAL, 0, threads, Type(index))) if threads else None
     start = 0
     for nest, count in zip(nests, counts, strict=True):
-        writer = _NestWriter(nest, builder, params, index)
+        writer = _NestWriter(nest, builder, params, index, with_ends=with_ends)
         first = builder.add(k.Const(start, Type(index)), 0)
         last = builder.add(k.Const(start + count - 1, Type(index)), 0)
         above = builder.add(k.Binary(BinaryOp.LE, first, total, Type(dtypes.bool_)))
@@ -138,8 +140,12 @@ def _group_count(nest: Nest) -> int:
 class _NestWriter:
     """Writes one nest into a builder."""
 
-    def __init__(self, nest: Nest, builder: ScopedBuilder, params: Mapping[Param, ValueId], index: DType) -> None:
+    def __init__(
+        self, nest: Nest, builder: ScopedBuilder, params: Mapping[Param, ValueId], index: DType, *, with_ends: bool
+    ) -> None:
         self._nest = nest
+        self._with_ends = with_ends
+        self._around = sum(range_.bit for range_ in nest.grid)  # what is known in the loop that is being written
         self._builder = builder
         self._index = index
         self._tree = build_tree(nest)
@@ -236,22 +242,33 @@ class _NestWriter:
         self._statements.before(loop, env)
         range_ = loop.range
         pool = self._nest.pool
+        end = end_of(pool, self._tree, loop, env, ~self._around) if self._with_ends and range_.size > 1 else None
         if range_.size == 1:
             self._body(loop, env)
         elif loop in self._writer.blocks.lengths:
-            self._blocks(loop, self._writer.blocks.lengths[loop], env)
+            self._blocks(loop, self._writer.blocks.lengths[loop], env, end)
         elif range_ in self._nest.peeled and self._is_tested(range_, statements_in(loop), env):
             for first, count in self._stretches(loop, range_.size - 1, env) or [(0, range_.size - 1)]:
-                self._points(loop, pool.index(first), count, env)
+                self._points(loop, pool.index(first), count, env, end)
             self._body(loop, {**env, range_: pool.index(range_.size - 1)})
         elif stretches := self._stretches(loop, range_.size, env):
             for first, count in stretches:
-                self._points(loop, pool.index(first), count, env)
+                self._points(loop, pool.index(first), count, env, end)
         else:
-            self._emitter.bind(range_, self._builder.open(k.Loop(range_.size, Type(self._index))))
-            self._body(loop, env)
-            self._builder.close()
+            self._open(range_, range_.size, end and end.at)
+            self._body(loop, env, end)
+            self._close(range_)
         self._statements.after(loop, env)
+
+    def _open(self, range_: Range, count: int, end: Expr | None = None) -> None:
+        """Open a loop, over so many points, that binds a range."""
+        last = None if end is None else self._emitter.emit(end)
+        self._emitter.bind(range_, self._builder.open(k.Loop(count, Type(self._index), last)))
+        self._around |= range_.bit
+
+    def _close(self, range_: Range) -> None:
+        self._builder.close()
+        self._around &= ~range_.bit
 
     def _stretches(self, loop: Loop, points: int, env: dict[Range, Expr]) -> list[tuple[int, int]]:
         """Return stretches (first, count) of an innermost loop in which masks hold or fail as a whole, and the rest.
@@ -267,7 +284,7 @@ class _NestWriter:
             edges.update((min(first, points), min(last + 1, points)))
         return [(first, stop - first) for first, stop in itertools.pairwise(sorted(edges))] if len(edges) > 2 else []
 
-    def _blocks(self, loop: Loop, length: int, env: dict[Range, Expr]) -> None:
+    def _blocks(self, loop: Loop, length: int, env: dict[Range, Expr], end: End | None) -> None:
         """Write a loop block by block; what is left over is the last block, with the point that is written apart."""
         pool = self._nest.pool
         is_peeled = self._writer.blocks.is_peeled(loop)
@@ -275,34 +292,37 @@ class _NestWriter:
         if count:
             block = pool.range(count)
             if count > 1:
-                self._emitter.bind(block, self._builder.open(k.Loop(count, Type(self._index))))
+                self._open(block, count, end and pool.divide(pool.shift(end.at, length - 1), length))
             number = pool.ref(block)
             self._statements.before_block(loop, env)
-            self._points(loop, pool.scale(number, length), length, env)
+            self._points(loop, pool.scale(number, length), length, env, end)
             self._statements.after_block(loop, number, env)
             if count > 1:
-                self._builder.close()
+                self._close(block)
         if rest or is_peeled:
             self._statements.before_block(loop, env)
             if rest:
-                self._points(loop, pool.index(count * length), rest, env)
+                self._points(loop, pool.index(count * length), rest, env, end)
             if is_peeled:
                 self._body(loop, {**env, loop.range: pool.index(loop.range.size - 1)})
             self._statements.after_block(loop, pool.index(count), env)
 
-    def _points(self, loop: Loop, first: Expr, count: int, env: dict[Range, Expr]) -> None:
+    def _points(self, loop: Loop, first: Expr, count: int, env: dict[Range, Expr], end: End | None) -> None:
         """Write `count` points of a loop from `first` on.
 
         Also as a loop if there is one: what it loads of arrays is not what is there at the next point.
         """
         pool = self._nest.pool
         inner = pool.range(count)
-        self._emitter.bind(inner, self._builder.open(k.Loop(count, Type(self._index))))
-        self._body(loop, {**env, loop.range: pool.add(first, pool.ref(inner))})
-        self._builder.close()
+        self._open(inner, count, end and pool.affine([(end.at, 1), (first, -1)]))
+        self._body(loop, {**env, loop.range: pool.add(first, pool.ref(inner))}, end)
+        self._close(inner)
 
-    def _body(self, loop: Loop, env: dict[Range, Expr]) -> None:
+    def _body(self, loop: Loop, env: dict[Range, Expr], end: End | None = None) -> None:
         self._writer.loop_depths[loop] = self._builder.depth
+        known = self._writer.known
+        if end is not None and end.known:
+            self._writer.known = known.union(self._nest.pool.substitute([*end.known], env))
         cases = self._cases(loop, env)
         bool_ = Type(dtypes.bool_)
         others: ValueId | None = None
@@ -316,6 +336,7 @@ class _NestWriter:
         else:
             self._branch(others, loop, env, None)
         del self._writer.loop_depths[loop]
+        self._writer.known = known
 
     def _branch(self, condition: ValueId, loop: Loop, env: dict[Range, Expr], case: Case | None) -> None:
         """Write the body of a loop once more, for where `condition` holds."""
@@ -341,7 +362,7 @@ class _NestWriter:
         if size > _LARGEST_BODY:
             return []
         pool = self._nest.pool
-        roots = [root for statement in statements for root in pool.substitute(roots_of(statement), env)]
+        roots = [root for s in statements for root in self._writer.assume(pool.substitute(roots_of(s), env))]
         written_out = functools.reduce(operator.or_, (range_.bit for range_ in ranges))
         return find_cases(pool, roots, written_out, of_lanes=of_lanes)
 

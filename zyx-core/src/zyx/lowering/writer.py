@@ -10,7 +10,9 @@ from zyx.ir import expr as e
 from zyx.ir import kernel as k
 from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.kernel import Memory, Type, ValueId
+from zyx.ir.lane_sums import written_out_group
 from zyx.ir.nest import Kind
+from zyx.ir.rebuild import transform
 from zyx.lowering.blocks import BlockChoice
 from zyx.lowering.storage import InArray, InRegisters
 from zyx.lowering.thread_axes import thread_axes
@@ -41,6 +43,7 @@ class Writer:
         loop_depths: Depth of the region inside each loop that is being written.
         blocks: Which loops are cut into blocks.
         case: What is known of masks in the branch that is being written.
+        known: Masks that hold in the loops that are being written.
     """
 
     def __init__(
@@ -62,7 +65,9 @@ class Writer:
         self.base_depth = 0
         self.loop_depths: dict[Loop, int] = {}
         self.case: Case | None = None
+        self.known: frozenset[e.Expr] = frozenset()
         self.arrays: dict[e.Value, ValueId] = {}
+        self._groups: dict[Statement, e.Range | None] = {}
         self._turned: dict[Statement, list[tuple[e.Read, e.Range]]] = {}
         self._known: dict[tuple[e.Value, tuple[int, ...]], ValueId] = {}
         self.blocks: Final = BlockChoice(nest, tree, storage)
@@ -87,8 +92,15 @@ class Writer:
         self.emitter.vector = found[0] if found else None
 
     def unrolled(self, statement: Statement) -> list[e.Range]:
-        """Return the ranges that `statement` is written out for."""
-        return [r for r in statement.order if self.nest.kind(r) in (Kind.UNROLL, Kind.REPEAT)]
+        """Return the ranges that `statement` is written out for: not that of bytes which are summed in groups."""
+        group = self.group(statement)
+        return [r for r in statement.order if self.nest.kind(r) in (Kind.UNROLL, Kind.REPEAT) and r is not group]
+
+    def group(self, statement: Statement) -> e.Range | None:
+        """Return the range of the bytes in each lane, if `statement` sums groups of them."""
+        if statement not in self._groups:
+            self._groups[statement] = None if self.thread_axes else written_out_group(self.nest, statement)
+        return self._groups[statement]
 
     def substitute(self, statement: Statement, roots: list[e.Expr], point: Env) -> list[e.Expr]:
         """Return the expressions of `statement` at a point of its unrolled ranges."""
@@ -107,8 +119,20 @@ class Writer:
 
     def at(self, roots: list[e.Expr], point: Env) -> list[e.Expr]:
         """Return expressions at a point, with what the branch that is being written knows of masks."""
-        roots = self.pool.substitute(roots, point)
+        roots = self.assume(self.pool.substitute(roots, point))
         return roots if self.case is None else self.case.assume(self.pool, roots)
+
+    def assume(self, roots: Sequence[e.Expr]) -> list[e.Expr]:
+        """Return expressions without the masks that hold in all loops that are being written."""
+        if not self.known:
+            return [*roots]
+        memo: dict[e.Expr, e.Expr] = {}
+        true, known = self.pool.true, self.known
+
+        def change(expr: e.Expr) -> e.Expr:
+            return true if expr in known else expr
+
+        return [transform(self.pool, root, change, memo) for root in roots]
 
     def _turned_reads(self, statement: Statement, vector: e.Range) -> list[tuple[e.Read, e.Range]]:
         """Return the reads that lie side by side along an unrolled range of the vectors' length, not along them.

@@ -49,6 +49,7 @@ from zyx.nn.dropping import AlphaDropout, Dropout1d, Dropout2d, Dropout3d, Featu
 from zyx.nn.embedding import Embedding, EmbeddingBag
 from zyx.nn.folding import ChannelShuffle, Fold, PixelShuffle, PixelUnshuffle, Unfold
 from zyx.nn.functional_call import functional_call
+from zyx.nn.layer_table import summary
 from zyx.nn.lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
@@ -318,6 +319,7 @@ __all__ = [
     "functional", "functional_call",
     "init",
     "quantize",
+    "summary",
     "utils",
 ]  # fmt: skip
 

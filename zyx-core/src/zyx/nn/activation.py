@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from zyx.dtype import float32
 from zyx.functions import activations
-from zyx.functions.elementwise import tanh
 from zyx.functions.operands import require
+from zyx.functions.transcendental import tanh
 from zyx.integers import as_given, as_index
 from zyx.nn import initial
 from zyx.nn.module import Module
@@ -18,84 +18,192 @@ if TYPE_CHECKING:
 
 
 class ReLU(Module):
-    """`zyx.relu`."""
+    """`zyx.relu`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.ReLU()(zyx.Tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.relu(x)
 
 
 class ReLU6(Module):
-    """`zyx.relu6`."""
+    """`zyx.relu6`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.ReLU6()(zyx.Tensor([-1.0, 3.0, 8.0])).tolist()
+    [0.0, 3.0, 6.0]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.relu6(x)
 
 
 class SELU(Module):
-    """`zyx.selu`."""
+    """`zyx.selu`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> [round(v, 4) for v in zyx.nn.SELU()(zyx.Tensor([0.0, 1.0])).tolist()]
+    [0.0, 1.0507]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.selu(x)
 
 
 class Sigmoid(Module):
-    """`zyx.sigmoid`."""
+    """`zyx.sigmoid`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.Sigmoid()(zyx.zeros(1)).tolist()
+    [0.5]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.sigmoid(x)
 
 
 class Hardsigmoid(Module):
-    """`zyx.hardsigmoid`."""
+    """`zyx.hardsigmoid`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.Hardsigmoid()(zyx.Tensor([-3.0, 0.0, 3.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.hardsigmoid(x)
 
 
 class SiLU(Module):
-    """`zyx.silu`, also called Swish."""
+    """`zyx.silu`, also called Swish.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> [round(v, 4) for v in zyx.nn.SiLU()(zyx.Tensor([-1.0, 0.0, 1.0])).tolist()]
+    [-0.2689, 0.0, 0.7311]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.silu(x)
 
 
 class Hardswish(Module):
-    """`zyx.hardswish`."""
+    """`zyx.hardswish`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.Hardswish()(zyx.Tensor([-1.5, 3.0])).tolist()
+    [-0.375, 3.0]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.hardswish(x)
 
 
 class Mish(Module):
-    """`zyx.mish`."""
+    """`zyx.mish`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> [round(v, 4) for v in zyx.nn.Mish()(zyx.Tensor([0.0, 1.0])).tolist()]
+    [0.0, 0.8651]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.mish(x)
 
 
 class Softsign(Module):
-    """`zyx.softsign`."""
+    """`zyx.softsign`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.Softsign()(zyx.Tensor([-1.0, 3.0])).tolist()
+    [-0.5, 0.75]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.softsign(x)
 
 
 class LogSigmoid(Module):
-    """`zyx.logsigmoid`."""
+    """`zyx.logsigmoid`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> [round(v, 4) for v in zyx.nn.LogSigmoid()(zyx.Tensor([0.0, 2.0])).tolist()]
+    [-0.6931, -0.1269]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.logsigmoid(x)
 
 
 class Tanh(Module):
-    """`zyx.tanh`."""
+    """`zyx.tanh`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is no tensor.
+
+    >>> zyx.nn.Tanh()(zyx.zeros(1)).tolist()
+    [0.0]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return tanh(x)
 
 
 class GELU(Module):
-    """`zyx.gelu`."""
+    """`zyx.gelu`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex, or `approximate` is neither "none" nor "tanh".
+
+    >>> [round(v, 4) for v in zyx.nn.GELU()(zyx.Tensor([-1.0, 0.0, 1.0])).tolist()]
+    [-0.1587, 0.0, 0.8413]
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         self.approximate = approximate
@@ -108,7 +216,16 @@ class GELU(Module):
 
 
 class LeakyReLU(Module):
-    """`zyx.leaky_relu`."""
+    """`zyx.leaky_relu`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.LeakyReLU(0.5)(zyx.Tensor([-2.0, 2.0])).tolist()
+    [-1.0, 2.0]
+    """
 
     def __init__(self, negative_slope: float = 0.01) -> None:
         self.negative_slope = negative_slope
@@ -121,7 +238,14 @@ class LeakyReLU(Module):
 
 
 class PReLU(Module):
-    """`zyx.prelu` with slopes that are trained: one, or one for each channel of ``(N, C, ...)``."""
+    """`zyx.prelu` with slopes that are trained: one, or one for each channel of ``(N, C, ...)``.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.PReLU()(zyx.Tensor([-4.0, 2.0])).tolist()
+    [-1.0, 2.0]
+    """
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, dtype: DTypeLike = float32, device: str | None = None
@@ -138,7 +262,16 @@ class PReLU(Module):
 
 
 class ELU(Module):
-    """`zyx.elu`."""
+    """`zyx.elu`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> [round(v, 4) for v in zyx.nn.ELU(alpha=2.0)(zyx.Tensor([-1.0, 3.0])).tolist()]
+    [-1.2642, 3.0]
+    """
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
@@ -151,7 +284,16 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """`zyx.celu`."""
+    """`zyx.celu`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> [round(v, 4) for v in zyx.nn.CELU(alpha=2.0)(zyx.Tensor([-1.0, 3.0])).tolist()]
+    [-0.7869, 3.0]
+    """
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
@@ -164,7 +306,16 @@ class CELU(Module):
 
 
 class Hardtanh(Module):
-    """`zyx.hardtanh`."""
+    """`zyx.hardtanh`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.Hardtanh(-2.0, 2.0)(zyx.Tensor([-5.0, 1.0, 5.0])).tolist()
+    [-2.0, 1.0, 2.0]
+    """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
         self.min_val, self.max_val = min_val, max_val
@@ -177,7 +328,16 @@ class Hardtanh(Module):
 
 
 class Softplus(Module):
-    """`zyx.softplus`."""
+    """`zyx.softplus`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> [round(v, 4) for v in zyx.nn.Softplus()(zyx.Tensor([0.0, 1.0])).tolist()]
+    [0.6931, 1.3133]
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         self.beta, self.threshold = beta, threshold
@@ -200,21 +360,51 @@ class _AlongAxis(Module):
 
 
 class Softmax(_AlongAxis):
-    """`zyx.softmax`."""
+    """`zyx.softmax`.
+
+    Probabilities along `axis`; the result has the shape of the input.
+
+    Raises:
+        AxisError: When called: the input has no such axis.
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.Softmax(-1)(zyx.zeros(1, 2)).tolist()
+    [[0.5, 0.5]]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.softmax(x, self.axis)
 
 
 class LogSoftmax(_AlongAxis):
-    """`zyx.log_softmax`."""
+    """`zyx.log_softmax`.
+
+    Logarithms of probabilities whose sum along `axis` is 1, of the shape of the input.
+
+    Raises:
+        AxisError: When called: the input has no such axis.
+        DTypeError: When called: the input is complex.
+
+    >>> [round(v, 4) for v in zyx.nn.LogSoftmax(-1)(zyx.zeros(2)).tolist()]
+    [-0.6931, -0.6931]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.log_softmax(x, self.axis)
 
 
 class Softmin(_AlongAxis):
-    """`zyx.softmin`."""
+    """`zyx.softmin`.
+
+    Probabilities along `axis`, the greater the smaller the element is; of the shape of the input.
+
+    Raises:
+        AxisError: When called: the input has no such axis.
+        DTypeError: When called: the input is complex.
+
+    >>> [round(v, 4) for v in zyx.nn.Softmin(-1)(zyx.Tensor([1.0, 1.0, 50.0])).tolist()]
+    [0.5, 0.5, 0.0]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return activations.softmin(x, self.axis)

@@ -43,6 +43,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     All groups are computed for all examples, so that shapes do not depend on targets: the loss is that of PyTorch, what
     is saved are the features of rare classes.
+
+    Raises:
+        ShapeError: `cutoffs` do not ascend, or are no classes.
+
+    >>> zyx.nn.AdaptiveLogSoftmaxWithLoss(4, 6, [2])(zyx.ones(3, 4), zyx.Tensor([0, 1, 5])).output.shape
+    (3,)
     """
 
     def __init__(

@@ -29,6 +29,14 @@ class MultiheadAttention(Module):
     Vaswani et al., "Attention is all you need", 2017. Names and meanings are PyTorch's; in particular masks of bools
     tell here which keys are *not* seen. Weights begin by Glorot's uniform formula, biases as 0, those of `add_bias_kv`
     normally distributed with Glorot's deviation.
+
+    Raises:
+        ShapeError: The width does not fall into as many heads.
+
+    >>> x = zyx.ones(2, 5, 8)
+    >>> values, weights = zyx.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
+    >>> values.shape
+    (2, 5, 8)
     """
 
     def __init__(

@@ -26,6 +26,12 @@ class BatchNorm(Module):
         running_mean: ``(num_features,)``, a buffer; None if they are not tracked.
         running_var: Likewise, of variances divided by n - 1.
         num_batches_tracked: How many batches they are of.
+
+    Raises:
+        ShapeError: When called: other channels.
+
+    >>> zyx.nn.BatchNorm(3)(zyx.ones(4, 3, 5)).shape
+    (4, 3, 5)
     """
 
     ranks: ClassVar[tuple[int, ...]] = ()
@@ -119,36 +125,78 @@ class _InstanceNorm(BatchNorm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalisation of ``(N, C, L)`` or ``(C, L)``."""
+    """Instance normalisation of ``(N, C, L)`` or ``(C, L)``.
+
+    Raises:
+        ShapeError: When called: another rank, or other channels.
+
+    >>> zyx.nn.InstanceNorm1d(3)(zyx.ones(2, 3, 4)).shape
+    (2, 3, 4)
+    """
 
     ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Instance normalisation of ``(N, C, H, W)`` or ``(C, H, W)``."""
+    """Instance normalisation of ``(N, C, H, W)`` or ``(C, H, W)``.
+
+    Raises:
+        ShapeError: When called: another rank, or other channels.
+
+    >>> zyx.nn.InstanceNorm2d(3)(zyx.ones(2, 3, 4, 4)).shape
+    (2, 3, 4, 4)
+    """
 
     ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalisation of ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
+    """Instance normalisation of ``(N, C, D, H, W)`` or ``(C, D, H, W)``.
+
+    Raises:
+        ShapeError: When called: another rank, or other channels.
+
+    >>> zyx.nn.InstanceNorm3d(3)(zyx.ones(2, 3, 4, 4, 4)).shape
+    (2, 3, 4, 4, 4)
+    """
 
     ranks = (4, 5)
 
 
 class BatchNorm1d(BatchNorm):
-    """`BatchNorm` of ``(N, C)`` and ``(N, C, L)``."""
+    """`BatchNorm` of ``(N, C)`` and ``(N, C, L)``.
+
+    Raises:
+        ShapeError: When called: another rank, or other channels.
+
+    >>> zyx.nn.BatchNorm1d(3)(zyx.ones(4, 3)).shape
+    (4, 3)
+    """
 
     ranks = (2, 3)
 
 
 class BatchNorm2d(BatchNorm):
-    """`BatchNorm` of ``(N, C, H, W)``."""
+    """`BatchNorm` of ``(N, C, H, W)``.
+
+    Raises:
+        ShapeError: When called: another rank, or other channels.
+
+    >>> zyx.nn.BatchNorm2d(3)(zyx.ones(2, 3, 4, 4)).shape
+    (2, 3, 4, 4)
+    """
 
     ranks = (4,)
 
 
 class BatchNorm3d(BatchNorm):
-    """`BatchNorm` of ``(N, C, D, H, W)``."""
+    """`BatchNorm` of ``(N, C, D, H, W)``.
+
+    Raises:
+        ShapeError: When called: another rank, or other channels.
+
+    >>> zyx.nn.BatchNorm3d(3)(zyx.ones(2, 3, 4, 4, 4)).shape
+    (2, 3, 4, 4, 4)
+    """
 
     ranks = (5,)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 from zyx.dtype import float32
 from zyx.errors import ShapeError
 from zyx.functions.activations import relu
-from zyx.functions.elementwise import tanh
 from zyx.functions.joining import chunk
 from zyx.functions.operands import require
+from zyx.functions.transcendental import tanh
 from zyx.integers import as_index
 from zyx.modes import set_low_precision
 from zyx.nn import initial
@@ -112,7 +112,16 @@ class _Cell(Module):
 
 
 class RNNCell(_Cell):
-    """``tanh(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``, or relu in place of tanh."""
+    """``tanh(weight_ih @ x + bias_ih + weight_hh @ h + bias_hh)``, or relu in place of tanh.
+
+    From an input ``(N, input_size)`` and a state ``(N, hidden_size)`` to the next state.
+
+    Raises:
+        ShapeError: When called: the last axis of the input is not `input_size` long.
+
+    >>> zyx.nn.RNNCell(3, 4)(zyx.ones(2, 3)).shape
+    (2, 4)
+    """
 
     gates = 1
 
@@ -144,7 +153,15 @@ class RNNCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of an LSTM; see `lstm_step`."""
+    """One step of an LSTM; see `lstm_step`.
+
+    Raises:
+        ShapeError: When called: the last axis of the input is not `input_size` long.
+
+    >>> hidden, cell = zyx.nn.LSTMCell(3, 4)(zyx.ones(2, 3))
+    >>> hidden.shape
+    (2, 4)
+    """
 
     gates = 4
 
@@ -155,7 +172,16 @@ class LSTMCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """One step of a GRU; see `gru_step`."""
+    """One step of a GRU; see `gru_step`.
+
+    From an input ``(N, input_size)`` and a state ``(N, hidden_size)`` to the next state.
+
+    Raises:
+        ShapeError: When called: the last axis of the input is not `input_size` long.
+
+    >>> zyx.nn.GRUCell(3, 4)(zyx.ones(2, 3)).shape
+    (2, 4)
+    """
 
     gates = 3
 

@@ -11,16 +11,27 @@ from zyx.nn.module import Module
 
 
 class ModuleList(Module):
-    """A list of modules, called "0", "1", ..."""
+    """A list of modules, called "0", "1", ...
+
+    Raises:
+        DTypeError: A part is no module.
+
+    >>> len(zyx.nn.ModuleList([zyx.nn.ReLU(), zyx.nn.ReLU()]))
+    2
+    """
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         for position, module in enumerate(modules):
-            setattr(self, str(position), module)
+            setattr(self, str(position), self._part(module))
+
+    def _part(self, module: Any) -> Module:  # noqa: ANN401  # whatever was given
+        return _module(type(self), module)
 
     def append(self, module: Module) -> ModuleList:
         """Add a module at the end; return this list."""
+        part = self._part(module)
         self._changed()
-        setattr(self, str(len(self)), module)
+        setattr(self, str(len(self)), part)
         return self
 
     def extend(self, modules: Iterable[Module]) -> ModuleList:
@@ -54,7 +65,7 @@ class ModuleList(Module):
         return self.children()[index]
 
     def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, str(range(len(self))[index]), module)
+        setattr(self, str(range(len(self))[index]), self._part(module))
 
 
 class Sequential(ModuleList):
@@ -62,6 +73,13 @@ class Sequential(ModuleList):
 
     Members may also be functions of one tensor. ``Sequential(a, b)`` calls them "0" and "1";
     ``Sequential({"first": a, "second": b})`` calls them as it says.
+
+    Raises:
+        DTypeError: A part is neither a module nor a function.
+
+    >>> net = zyx.nn.Sequential(zyx.nn.Linear(3, 8), zyx.nn.ReLU(), zyx.nn.Linear(8, 2))
+    >>> net(zyx.ones(5, 3)).shape
+    (5, 2)
     """
 
     def __init__(self, *modules: Any) -> None:  # noqa: ANN401  # modules, functions, or one dict of them
@@ -72,7 +90,10 @@ class Sequential(ModuleList):
         )
         for name, module in named.items():
             _check_name(type(self), name)
-            setattr(self, name, module if isinstance(module, Module) else Function(module))
+            setattr(self, name, self._part(module))
+
+    def _part(self, module: Any) -> Module:  # noqa: ANN401  # a function, too
+        return module if isinstance(module, Module) else Function(module)
 
     def forward(self, x: Any) -> Any:  # noqa: ANN401  # what the modules take and return
         for module in self:
@@ -96,7 +117,15 @@ class Function(Module):
 
 
 class ModuleDict(Module):
-    """Modules by name."""
+    """Modules by name.
+
+    Raises:
+        DTypeError: A part is no module.
+        StateError: A name that every module has as an attribute.
+
+    >>> list(zyx.nn.ModuleDict({"a": zyx.nn.ReLU()}))
+    ['a']
+    """
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         for name, module in (modules or {}).items():
@@ -107,8 +136,9 @@ class ModuleDict(Module):
 
     def __setitem__(self, name: str, module: Module) -> None:
         _check_name(type(self), name)
+        part = _module(type(self), module)
         self._changed()
-        setattr(self, name, module)
+        setattr(self, name, part)
 
     def __delitem__(self, name: str) -> None:
         delattr(self, name)
@@ -133,6 +163,12 @@ class ModuleDict(Module):
     def items(self) -> list[tuple[str, Module]]:
         """Return names and modules."""
         return list(self.named_children())
+
+
+def _module(kind: type[Module], given: Any) -> Module:  # noqa: ANN401  # whatever was given
+    if not isinstance(given, Module):
+        raise DTypeError(f"a part of a {kind.__name__} is a module, not {type(given).__name__}")
+    return given
 
 
 def _check_name(kind: type[Module], name: str) -> None:

@@ -12,8 +12,7 @@ from zyx.dtype import float32
 from zyx.errors import ShapeError
 from zyx.functions.conv import conv, conv_transpose
 from zyx.functions.joining import pad
-from zyx.functions.movement import spread
-from zyx.integers import as_given, as_index, is_several
+from zyx.integers import as_given, as_index, is_several, spread
 from zyx.nn import initial
 from zyx.nn.module import Module
 
@@ -90,19 +89,40 @@ class _Convolution(Module):
 
 
 class Conv1d(_Convolution):
-    """``(N, in_channels, L)`` to ``(N, out_channels, L_out)``; see `zyx.conv`."""
+    """``(N, in_channels, L)`` to ``(N, out_channels, L_out)``; see `zyx.conv`.
+
+    Raises:
+        ShapeError: `groups` does not divide the channels. When called: other channels, or less than a window.
+
+    >>> zyx.nn.Conv1d(2, 4, 3)(zyx.ones(1, 2, 8)).shape
+    (1, 4, 6)
+    """
 
     ndim = 1
 
 
 class Conv2d(_Convolution):
-    """``(N, in_channels, H, W)`` to ``(N, out_channels, H_out, W_out)``; see `zyx.conv`."""
+    """``(N, in_channels, H, W)`` to ``(N, out_channels, H_out, W_out)``; see `zyx.conv`.
+
+    Raises:
+        ShapeError: `groups` does not divide the channels. When called: other channels, or less than a window.
+
+    >>> zyx.nn.Conv2d(3, 8, 3, padding=1)(zyx.ones(1, 3, 6, 6)).shape
+    (1, 8, 6, 6)
+    """
 
     ndim = 2
 
 
 class Conv3d(_Convolution):
-    """``(N, in_channels, D, H, W)`` to ``(N, out_channels, D_out, H_out, W_out)``; see `zyx.conv`."""
+    """``(N, in_channels, D, H, W)`` to ``(N, out_channels, D_out, H_out, W_out)``; see `zyx.conv`.
+
+    Raises:
+        ShapeError: `groups` does not divide the channels. When called: other channels, or less than a window.
+
+    >>> zyx.nn.Conv3d(1, 2, 3)(zyx.ones(1, 1, 4, 4, 4)).shape
+    (1, 2, 2, 2, 2)
+    """
 
     ndim = 3
 
@@ -166,19 +186,40 @@ class _TransposedConvolution(Module):
 
 
 class ConvTranspose1d(_TransposedConvolution):
-    """``(N, in_channels, L)`` to ``(N, out_channels, L_out)``; see `zyx.conv_transpose`."""
+    """``(N, in_channels, L)`` to ``(N, out_channels, L_out)``; see `zyx.conv_transpose`.
+
+    Raises:
+        ShapeError: `groups` does not divide the channels. When called: the input has other channels.
+
+    >>> zyx.nn.ConvTranspose1d(3, 2, 2, stride=2)(zyx.ones(1, 3, 4)).shape
+    (1, 2, 8)
+    """
 
     ndim = 1
 
 
 class ConvTranspose2d(_TransposedConvolution):
-    """``(N, in_channels, H, W)`` to ``(N, out_channels, H_out, W_out)``; see `zyx.conv_transpose`."""
+    """``(N, in_channels, H, W)`` to ``(N, out_channels, H_out, W_out)``; see `zyx.conv_transpose`.
+
+    Raises:
+        ShapeError: `groups` does not divide the channels. When called: the input has other channels.
+
+    >>> zyx.nn.ConvTranspose2d(3, 2, 2, stride=2)(zyx.ones(1, 3, 4, 4)).shape
+    (1, 2, 8, 8)
+    """
 
     ndim = 2
 
 
 class ConvTranspose3d(_TransposedConvolution):
-    """``(N, in_channels, D, H, W)`` to ``(N, out_channels, D_out, H_out, W_out)``; see `zyx.conv_transpose`."""
+    """``(N, in_channels, D, H, W)`` to ``(N, out_channels, D_out, H_out, W_out)``; see `zyx.conv_transpose`.
+
+    Raises:
+        ShapeError: `groups` does not divide the channels. When called: the input has other channels.
+
+    >>> zyx.nn.ConvTranspose3d(1, 2, 2, stride=2)(zyx.ones(1, 1, 2, 2, 2)).shape
+    (1, 2, 4, 4, 4)
+    """
 
     ndim = 3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.functions.reduction import cosine_similarity
+from zyx.functions.linalg import cosine_similarity
 from zyx.integers import as_given, as_index
 from zyx.nn.functional.distances import pairwise_distance
 from zyx.nn.functional.neighbours import local_response_norm
@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
 
 class CosineSimilarity(Module):
-    """`zyx.cosine_similarity`."""
+    """`zyx.cosine_similarity`.
+
+    Two inputs of one shape; the result lacks `axis`.
+
+    Raises:
+        ShapeError: When called: the shapes do not broadcast.
+
+    >>> zyx.nn.CosineSimilarity()(zyx.Tensor([[1.0, 0.0]]), zyx.Tensor([[0.0, 2.0]])).tolist()
+    [0.0]
+    """
 
     def __init__(self, axis: int = 1, eps: float = 1e-8) -> None:
         self.axis: int = as_given(axis, "axis")
@@ -26,7 +35,16 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """`zyx.nn.functional.pairwise_distance`."""
+    """`zyx.nn.functional.pairwise_distance`.
+
+    Two inputs of shape ``(N, D)`` give ``(N,)``, and ``(N, 1)`` with `keepdims`.
+
+    Raises:
+        ShapeError: When called: the shapes do not broadcast.
+
+    >>> [round(v, 4) for v in zyx.nn.PairwiseDistance()(zyx.Tensor([[3.0, 0.0]]), zyx.Tensor([[0.0, 4.0]])).tolist()]
+    [5.0]
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdims: bool = False) -> None:
         self.norm, self.eps, self.keepdims = p, eps, keepdims
@@ -36,7 +54,16 @@ class PairwiseDistance(Module):
 
 
 class LocalResponseNorm(Module):
-    """`zyx.nn.functional.local_response_norm`."""
+    """`zyx.nn.functional.local_response_norm`.
+
+    From ``(N, C, ...)`` to the same shape.
+
+    Raises:
+        ShapeError: When called: fewer axes than three, or a `size` below 1.
+
+    >>> zyx.nn.LocalResponseNorm(3)(zyx.ones(1, 4, 2, 2)).shape
+    (1, 4, 2, 2)
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         self.size, self.alpha, self.beta, self.k = as_index(size, "size"), alpha, beta, k

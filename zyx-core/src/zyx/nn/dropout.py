@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 
 class Dropout(Module):
-    """In training, each element is 0 with probability `p`, the others are times ``1 / (1 - p)``; else what is given."""
+    """In training, each element is 0 with probability `p`, the others are times ``1 / (1 - p)``; else what is given.
+
+    Raises:
+        ShapeError: `p` is not from 0 to 1.
+
+    >>> zyx.nn.Dropout(0.5).eval()(zyx.ones(3)).tolist()
+    [1.0, 1.0, 1.0]
+    """
 
     def __init__(self, p: float = 0.5) -> None:
         """Make the layer.
@@ -35,7 +42,14 @@ class Dropout(Module):
 
 
 class ChannelDropout(Dropout):
-    """`Dropout` of whole channels of ``(N, C, ...)``: PyTorch's Dropout1d, Dropout2d and Dropout3d."""
+    """`Dropout` of whole channels of ``(N, C, ...)``: PyTorch's Dropout1d, Dropout2d and Dropout3d.
+
+    Raises:
+        ShapeError: `p` is not from 0 to 1.
+
+    >>> zyx.nn.ChannelDropout(0.5).eval()(zyx.ones(1, 2, 3)).tolist()
+    [[[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         node = require(x, "ChannelDropout").node

@@ -25,6 +25,13 @@ class Embedding(Module):
     """Row ``indices[i]`` of a table of `num_embeddings` rows: indices of any shape to ``(*shape, embedding_dim)``.
 
     The rows begin normally distributed. Row `padding_idx`, if there is one, begins as 0 and gets no gradient.
+
+    Raises:
+        ShapeError: `padding_idx` is no row.
+        DTypeError: When called: indices are no integers.
+
+    >>> zyx.nn.Embedding(10, 4)(zyx.Tensor([[1, 2, 3]])).shape
+    (1, 3, 4)
     """
 
     def __init__(
@@ -67,6 +74,12 @@ class EmbeddingBag(Module):
 
     The rows begin normally distributed. Row `padding_idx`, if there is one, begins as 0, counts as absent and gets no
     gradient.
+
+    Raises:
+        ShapeError: When called: indices of one axis without offsets.
+
+    >>> zyx.nn.EmbeddingBag(10, 4)(zyx.Tensor([[1, 2], [3, 4]])).shape
+    (2, 4)
     """
 
     def __init__(

@@ -25,6 +25,16 @@ def derived(base: type[Layer], name: str, doc: str, **attributes: Any) -> type[L
     return cast("type[Layer]", types.new_class(name, (base,), exec_body=lambda body: body.update(own)))
 
 
+class _Sizes:
+    """In a docstring ``{shape:8}`` is the shape of one picture of 3 channels, 8 elements along each of its axes."""
+
+    def __init__(self, ndim: int) -> None:
+        self.ndim = ndim
+
+    def __format__(self, size: str) -> str:
+        return str((1, 3, *[int(size)] * self.ndim))
+
+
 def by_rank(
     base: type[Layer],
     name: str,
@@ -32,5 +42,10 @@ def by_rank(
     ranks: tuple[int, ...] = (1, 2, 3),
     **attributes: Any,  # noqa: ANN401
 ) -> Iterator[type[Layer]]:
-    """Return a subclass of `base` for each number of axes, its `ndim`; `name` and `doc` have a gap for that."""
-    return (derived(base, name.format(n), doc.format(AXES[n]), ndim=n, **attributes) for n in ranks)
+    """Return a subclass of `base` for each number of axes, its `ndim`; `name` and `doc` have a gap for that.
+
+    In `doc`, ``{name}`` is that of the class, and ``{shape:8}`` a shape of such inputs; see `_Sizes`.
+    """
+    for n in ranks:
+        own = name.format(n)
+        yield derived(base, own, doc.format(AXES[n], name=own, shape=_Sizes(n)), ndim=n, **attributes)

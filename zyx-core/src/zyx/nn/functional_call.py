@@ -42,6 +42,10 @@ def functional_call(
         StateError: A name that the module does not have, or with `strict`, one that is not given.
         ShapeError: A tensor of another shape.
         DTypeError: Something that is no tensor, or no module.
+
+    >>> layer = zyx.nn.Linear(2, 1, bias=False)
+    >>> zyx.nn.functional_call(layer, {"weight": zyx.ones(1, 2)}, zyx.Tensor([[3.0, 4.0]])).tolist()
+    [[7.0]]
     """
     if not isinstance(module, Module):
         raise DTypeError(f"functional_call takes a module, not {type(module).__name__}")

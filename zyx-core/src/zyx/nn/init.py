@@ -49,6 +49,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
     Raises:
         ArgumentError: Another nonlinearity, or a slope that is no number.
+
+    >>> round(zyx.nn.init.calculate_gain("relu"), 4)
+    1.4142
     """
     slope = 0.01 if param is None else param
     if isinstance(slope, bool) or not isinstance(slope, int | float):
@@ -66,17 +69,41 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Make all elements `val`."""
-    return _given(tensor, np.full(require(tensor, "constant_").node.shape, val))
+    """Make all elements `val`.
+
+    Raises:
+        DTypeError: `tensor` is no tensor, or `val` no number.
+
+    >>> zyx.nn.init.constant_(zyx.zeros(2), 0.5).tolist()
+    [0.5, 0.5]
+    """
+    values = np.full(require(tensor, "constant_").node.shape, val)
+    if values.dtype.kind not in "biufc":
+        raise DTypeError(f"constant_ takes a number, not {val!r}")
+    return _given(tensor, values)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Make all elements 0."""
+    """Make all elements 0.
+
+    Raises:
+        DTypeError: `tensor` is no tensor.
+
+    >>> zyx.nn.init.zeros_(zyx.ones(2)).tolist()
+    [0.0, 0.0]
+    """
     return constant_(tensor, 0.0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Make all elements 1."""
+    """Make all elements 1.
+
+    Raises:
+        DTypeError: `tensor` is no tensor.
+
+    >>> zyx.nn.init.ones_(zyx.zeros(2)).tolist()
+    [1.0, 1.0]
+    """
     return constant_(tensor, 1.0)
 
 
@@ -85,6 +112,9 @@ def eye_(tensor: Tensor) -> Tensor:
 
     Raises:
         ShapeError: No matrix.
+
+    >>> zyx.nn.init.eye_(zyx.zeros(2, 3)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
     shape = require(tensor, "eye_").node.shape
     if len(shape) != 2:
@@ -101,6 +131,9 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
     Raises:
         ShapeError: Another rank, or outputs that do not fall into `groups` parts.
+
+    >>> zyx.nn.init.dirac_(zyx.zeros(1, 1, 3)).tolist()
+    [[[0.0, 1.0, 0.0]]]
     """
     shape, groups = require(tensor, "dirac_").node.shape, as_index(groups, "groups")
     if not 3 <= len(shape) <= 5:
@@ -124,6 +157,10 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 
     Raises:
         ShapeError: `a` is above `b`.
+
+    >>> x = zyx.nn.init.uniform_(zyx.zeros(100), 2.0, 3.0)
+    >>> bool(((x >= 2) & (x < 3)).all())
+    True
     """
     if a > b:
         raise ShapeError(f"uniform_: a {a} is above b {b}")
@@ -138,6 +175,9 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
 
     Raises:
         ShapeError: `std` is negative.
+
+    >>> zyx.nn.init.normal_(zyx.zeros(2), mean=3.0, std=0.0).tolist()
+    [3.0, 3.0]
     """
     shape, dtype, device = _place(tensor, "normal_")
     return _assigned(tensor, random.normal(shape, mean=mean, std=std, dtype=dtype, device=device, generator=generator))
@@ -157,6 +197,9 @@ def trunc_normal_(
 
     Raises:
         ShapeError: `std` is not above 0, or `a` not below `b`.
+
+    >>> bool((zyx.abs(zyx.nn.init.trunc_normal_(zyx.zeros(100))) <= 2).all())
+    True
     """
     if not std > 0.0 or not a < b:
         raise ShapeError(f"trunc_normal_: std {std} is above 0, and a {a} below b {b}")
@@ -177,6 +220,9 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
 
     Raises:
         ShapeError: Fewer than two axes.
+
+    >>> bool((zyx.abs(zyx.nn.init.xavier_uniform_(zyx.zeros(4, 2))) <= 1).all())
+    True
     """
     bound = gain * math.sqrt(6.0 / max(sum(fans(require(tensor, "xavier_uniform_").node.shape)), 1))
     return uniform_(tensor, -bound, bound, generator)
@@ -187,6 +233,9 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
 
     Raises:
         ShapeError: Fewer than two axes.
+
+    >>> zyx.nn.init.xavier_normal_(zyx.zeros(4, 3)).shape
+    (4, 3)
     """
     std = gain * math.sqrt(2.0 / max(sum(fans(require(tensor, "xavier_normal_").node.shape)), 1))
     return normal_(tensor, 0.0, std, generator)
@@ -213,6 +262,9 @@ def kaiming_uniform_(
     Raises:
         ShapeError: Fewer than two axes.
         ArgumentError: Another mode or nonlinearity.
+
+    >>> bool((zyx.abs(zyx.nn.init.kaiming_uniform_(zyx.zeros(4, 6))) <= 1).all())
+    True
     """
     bound = math.sqrt(3.0) * _kaiming(tensor, a, mode, nonlinearity, "kaiming_uniform_")
     return uniform_(tensor, -bound, bound, generator)
@@ -230,6 +282,9 @@ def kaiming_normal_(
     Raises:
         ShapeError: Fewer than two axes.
         ArgumentError: Another mode or nonlinearity.
+
+    >>> zyx.nn.init.kaiming_normal_(zyx.zeros(4, 3)).shape
+    (4, 3)
     """
     return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity, "kaiming_normal_"), generator)
 
@@ -243,6 +298,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
 
     Raises:
         ShapeError: Fewer than two axes.
+
+    >>> x = zyx.nn.init.orthogonal_(zyx.zeros(2, 3))
+    >>> zyx.allclose(x @ x.T, zyx.eye(2), atol=1e-6)
+    True
     """
     from zyx.linalg import qr  # which no other of these functions needs
 
@@ -272,6 +331,9 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
 
     Raises:
         ShapeError: No matrix, or a share that is not 0 to 1.
+
+    >>> int((zyx.nn.init.sparse_(zyx.ones(4, 3), 0.5) == 0).sum())
+    6
     """
     shape, dtype, device = _place(tensor, "sparse_")
     if len(shape) != 2 or not 0.0 <= sparsity <= 1.0:

@@ -13,6 +13,7 @@ import numpy as np
 from zyx.dtype import as_dtype
 from zyx.nn.parameter import Parameter
 from zyx.runtime.runtime import current
+from zyx.shape import as_shape
 from zyx.tensor.random import normal, uniform
 from zyx.tensor.tensor import Tensor
 
@@ -48,11 +49,11 @@ def gaussian(std: float, shape: Shape, dtype: DTypeLike, device: str | None) -> 
 
 def constant(value: float, shape: Shape, dtype: DTypeLike, device: str | None) -> Parameter:
     """Return one value everywhere."""
-    return Parameter(np.full(shape, value, as_dtype(dtype).numpy), device=device)
+    return Parameter(np.full(as_shape(shape), value, as_dtype(dtype).numpy), device=device)
 
 
 def buffer(value: float, shape: Shape, dtype: DTypeLike, device: str | None) -> Tensor:
     """Return a tensor, not a parameter, of one value everywhere, in memory of its own."""
     runtime = current()
     place = runtime.default_device if device is None else runtime.device_name(device)
-    return Tensor.of(runtime.upload(np.full(shape, value, as_dtype(dtype).numpy), place), runtime)
+    return Tensor.of(runtime.upload(np.full(as_shape(shape), value, as_dtype(dtype).numpy), place), runtime)

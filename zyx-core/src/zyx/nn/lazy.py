@@ -79,22 +79,34 @@ class _LazyInstanceNorm(_Lazy):
         super().__init__(eps, momentum, affine, track_running_stats, dtype, device)
 
 
-def _lazy(becomes: type[Module], base: type[_Lazy] = _Lazy, what: str = "channels", place: int = 1) -> type[_Lazy]:
+def _lazy(
+    becomes: type[Module],
+    shape: tuple[int, ...],
+    given: str = "",
+    base: type[_Lazy] = _Lazy,
+    what: str = "channels",
+    place: int = 1,
+) -> type[_Lazy]:
+    """Return the lazy class. Its example makes a layer of what is `given`, of 4 outputs, for ones of `shape`."""
     name = becomes.__name__
-    doc = f"`{name}` of as many {what} as its first input has."
+    doc = (
+        f"`{name}` of as many {what} as its first input has; shapes are those of `{name}`.\n\n"
+        "Raises:\n    ShapeError: When called: the first input has no such axis.\n\n"
+        f">>> zyx.nn.Lazy{name}({given})(zyx.ones{shape}).shape\n{(shape[0], 4, *shape[2:]) if given else shape}\n"
+    )
     return derived(base, f"Lazy{name}", doc, becomes=becomes, place=place)
 
 
-LazyLinear = _lazy(Linear, what="features", place=-1)
-LazyConv1d = _lazy(convolution.Conv1d)
-LazyConv2d = _lazy(convolution.Conv2d)
-LazyConv3d = _lazy(convolution.Conv3d)
-LazyConvTranspose1d = _lazy(convolution.ConvTranspose1d)
-LazyConvTranspose2d = _lazy(convolution.ConvTranspose2d)
-LazyConvTranspose3d = _lazy(convolution.ConvTranspose3d)
-LazyBatchNorm1d = _lazy(batch_norm.BatchNorm1d)
-LazyBatchNorm2d = _lazy(batch_norm.BatchNorm2d)
-LazyBatchNorm3d = _lazy(batch_norm.BatchNorm3d)
-LazyInstanceNorm1d = _lazy(batch_norm.InstanceNorm1d, _LazyInstanceNorm)
-LazyInstanceNorm2d = _lazy(batch_norm.InstanceNorm2d, _LazyInstanceNorm)
-LazyInstanceNorm3d = _lazy(batch_norm.InstanceNorm3d, _LazyInstanceNorm)
+LazyLinear = _lazy(Linear, (2, 3), "4", what="features", place=-1)
+LazyConv1d = _lazy(convolution.Conv1d, (2, 3, 5), "4, 1")
+LazyConv2d = _lazy(convolution.Conv2d, (2, 3, 5, 5), "4, 1")
+LazyConv3d = _lazy(convolution.Conv3d, (2, 3, 5, 5, 5), "4, 1")
+LazyConvTranspose1d = _lazy(convolution.ConvTranspose1d, (2, 3, 5), "4, 1")
+LazyConvTranspose2d = _lazy(convolution.ConvTranspose2d, (2, 3, 5, 5), "4, 1")
+LazyConvTranspose3d = _lazy(convolution.ConvTranspose3d, (2, 3, 5, 5, 5), "4, 1")
+LazyBatchNorm1d = _lazy(batch_norm.BatchNorm1d, (2, 3, 5))
+LazyBatchNorm2d = _lazy(batch_norm.BatchNorm2d, (2, 3, 5, 5))
+LazyBatchNorm3d = _lazy(batch_norm.BatchNorm3d, (2, 3, 5, 5, 5))
+LazyInstanceNorm1d = _lazy(batch_norm.InstanceNorm1d, (2, 3, 5), base=_LazyInstanceNorm)
+LazyInstanceNorm2d = _lazy(batch_norm.InstanceNorm2d, (2, 3, 5, 5), base=_LazyInstanceNorm)
+LazyInstanceNorm3d = _lazy(batch_norm.InstanceNorm3d, (2, 3, 5, 5, 5), base=_LazyInstanceNorm)

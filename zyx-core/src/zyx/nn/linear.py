@@ -22,6 +22,12 @@ class Linear(Module):
     """``x @ weight.T + bias``: ``(..., in_features)`` to ``(..., out_features)``.
 
     Weights and biases begin within ``1 / sqrt(in_features)``.
+
+    Raises:
+        ShapeError: When called: the last axis of the input is not `in_features` long.
+
+    >>> zyx.nn.Linear(3, 4)(zyx.ones(2, 3)).shape
+    (2, 4)
     """
 
     def __init__(
@@ -48,6 +54,12 @@ class Bilinear(Module):
     """``sum over i, j of x[i] * weight[k, i, j] * y[j] + bias[k]``.
 
     Weights and biases begin within ``1 / sqrt(in1_features)``.
+
+    Raises:
+        ShapeError: When called: the last axes of the inputs are not `in1_features` and `in2_features` long.
+
+    >>> zyx.nn.Bilinear(2, 3, 4)(zyx.ones(5, 2), zyx.ones(5, 3)).shape
+    (5, 4)
     """
 
     def __init__(
@@ -74,14 +86,27 @@ class Bilinear(Module):
 
 
 class Identity(Module):
-    """What it is given."""
+    """What it is given.
+
+    From ``(N, ...)`` to the same shape: it is the input.
+
+    >>> zyx.nn.Identity()(zyx.ones(2)).tolist()
+    [1.0, 1.0]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return x
 
 
 class Flatten(Module):
-    """The axes `start_dim` to `end_dim` as one; by default all but the first."""
+    """The axes `start_dim` to `end_dim` as one; by default all but the first.
+
+    Raises:
+        AxisError: When called: the input has no such axis.
+
+    >>> zyx.nn.Flatten()(zyx.ones(2, 3, 4)).shape
+    (2, 12)
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim, self.end_dim = as_index(start_dim, "start_dim"), as_index(end_dim, "end_dim")
@@ -94,7 +119,14 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """The axis `dim` as several of `sizes`."""
+    """The axis `dim` as several of `sizes`.
+
+    Raises:
+        ShapeError: When called: the product of `sizes` is not the size of the axis.
+
+    >>> zyx.nn.Unflatten(1, (2, 3))(zyx.ones(4, 6)).shape
+    (4, 2, 3)
+    """
 
     def __init__(self, dim: int, sizes: Sequence[int]) -> None:
         self.dim, self.sizes = as_index(dim, "dim"), as_integers(sizes, "sizes")

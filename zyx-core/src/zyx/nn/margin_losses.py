@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
 
 class KLDivLoss(Module):
-    """`zyx.nn.functional.kl_div`."""
+    """`zyx.nn.functional.kl_div`.
+
+    Inputs are logarithms of probabilities; targets have the same shape.
+
+    Raises:
+        ShapeError: When called: the shapes differ, or `reduction` is none of "mean", "sum" and "none".
+
+    >>> round(zyx.nn.KLDivLoss(reduction="sum")(zyx.log(zyx.Tensor([0.5, 0.5])), zyx.Tensor([1.0, 0.0])).item(), 4)
+    0.6931
+    """
 
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         self.log_target, self.reduction = log_target, reduction
@@ -31,7 +40,16 @@ class KLDivLoss(Module):
 
 
 class MarginRankingLoss(Module):
-    """`zyx.nn.functional.margin_ranking_loss`."""
+    """`zyx.nn.functional.margin_ranking_loss`.
+
+    Both inputs and the target are of one shape.
+
+    Raises:
+        ShapeError: When called: the shapes differ.
+
+    >>> zyx.nn.MarginRankingLoss()(zyx.Tensor([1.0]), zyx.Tensor([3.0]), zyx.Tensor([1.0])).item()
+    2.0
+    """
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         self.margin, self.reduction = margin, reduction
@@ -41,7 +59,16 @@ class MarginRankingLoss(Module):
 
 
 class HingeEmbeddingLoss(Module):
-    """`zyx.nn.functional.hinge_embedding_loss`."""
+    """`zyx.nn.functional.hinge_embedding_loss`.
+
+    Inputs and targets are of one shape.
+
+    Raises:
+        ShapeError: When called: the shapes differ, or `reduction` is none of "mean", "sum" and "none".
+
+    >>> zyx.nn.HingeEmbeddingLoss()(zyx.Tensor([0.5, 0.25]), zyx.Tensor([1.0, -1.0])).item()
+    0.625
+    """
 
     def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
         self.margin, self.reduction = margin, reduction
@@ -51,7 +78,16 @@ class HingeEmbeddingLoss(Module):
 
 
 class SoftMarginLoss(Module):
-    """`zyx.nn.functional.soft_margin_loss`."""
+    """`zyx.nn.functional.soft_margin_loss`.
+
+    Inputs and targets are of one shape.
+
+    Raises:
+        ShapeError: When called: the shapes differ, or `reduction` is none of "mean", "sum" and "none".
+
+    >>> round(zyx.nn.SoftMarginLoss()(zyx.zeros(2), zyx.Tensor([1.0, -1.0])).item(), 4)
+    0.6931
+    """
 
     def __init__(self, reduction: str = "mean") -> None:
         self.reduction = reduction
@@ -61,7 +97,16 @@ class SoftMarginLoss(Module):
 
 
 class CosineEmbeddingLoss(Module):
-    """`zyx.nn.functional.cosine_embedding_loss`."""
+    """`zyx.nn.functional.cosine_embedding_loss`.
+
+    Inputs are ``(N, D)``, targets of shape ``(N,)``.
+
+    Raises:
+        ShapeError: When called: the shapes do not fit together.
+
+    >>> zyx.nn.CosineEmbeddingLoss()(zyx.Tensor([[1.0, 0.0]]), zyx.Tensor([[0.0, 2.0]]), zyx.Tensor([1.0])).item()
+    1.0
+    """
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         self.margin, self.reduction = margin, reduction
@@ -71,7 +116,16 @@ class CosineEmbeddingLoss(Module):
 
 
 class MultiMarginLoss(Module):
-    """`zyx.nn.functional.multi_margin_loss`."""
+    """`zyx.nn.functional.multi_margin_loss`.
+
+    Inputs are ``(N, C)``, targets are classes, of shape ``(N,)``.
+
+    Raises:
+        ShapeError: When called: the shapes do not fit together.
+
+    >>> zyx.nn.MultiMarginLoss()(zyx.Tensor([[0.5, 1.0]]), zyx.Tensor([1])).item()
+    0.25
+    """
 
     def __init__(self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean") -> None:
         self.p, self.margin, self.weight, self.reduction = as_index(p, "p"), margin, weight, reduction
@@ -83,7 +137,16 @@ class MultiMarginLoss(Module):
 
 
 class MultiLabelMarginLoss(Module):
-    """`zyx.nn.functional.multilabel_margin_loss`."""
+    """`zyx.nn.functional.multilabel_margin_loss`.
+
+    Inputs and targets are ``(N, C)``: classes in front, and -1 after the last one; of one shape.
+
+    Raises:
+        ShapeError: When called: the shapes differ.
+
+    >>> zyx.nn.MultiLabelMarginLoss()(zyx.Tensor([[0.5, 1.0]]), zyx.Tensor([[1, -1]])).item()
+    0.25
+    """
 
     def __init__(self, reduction: str = "mean") -> None:
         self.reduction = reduction
@@ -93,7 +156,16 @@ class MultiLabelMarginLoss(Module):
 
 
 class MultiLabelSoftMarginLoss(Module):
-    """`zyx.nn.functional.multilabel_soft_margin_loss`."""
+    """`zyx.nn.functional.multilabel_soft_margin_loss`.
+
+    Inputs and targets have the shape ``(N, C)``.
+
+    Raises:
+        ShapeError: When called: the shapes differ.
+
+    >>> round(zyx.nn.MultiLabelSoftMarginLoss()(zyx.zeros(1, 2), zyx.Tensor([[1.0, 0.0]])).item(), 4)
+    0.6931
+    """
 
     def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
         self.weight, self.reduction = weight, reduction
@@ -103,7 +175,16 @@ class MultiLabelSoftMarginLoss(Module):
 
 
 class PoissonNLLLoss(Module):
-    """`zyx.nn.functional.poisson_nll_loss`."""
+    """`zyx.nn.functional.poisson_nll_loss`.
+
+    Inputs and targets are of one shape.
+
+    Raises:
+        ShapeError: When called: the shapes do not broadcast, or `reduction` is none of "mean", "sum" and "none".
+
+    >>> zyx.nn.PoissonNLLLoss()(zyx.zeros(2), zyx.Tensor([1.0, 2.0])).item()
+    1.0
+    """
 
     def __init__(self, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> None:
         self.log_input, self.full, self.eps, self.reduction = log_input, full, eps, reduction
@@ -115,7 +196,16 @@ class PoissonNLLLoss(Module):
 
 
 class GaussianNLLLoss(Module):
-    """`zyx.nn.functional.gaussian_nll_loss`."""
+    """`zyx.nn.functional.gaussian_nll_loss`.
+
+    Inputs, targets and variances are of one shape.
+
+    Raises:
+        ShapeError: When called: the shapes do not fit together.
+
+    >>> zyx.nn.GaussianNLLLoss()(zyx.zeros(2), zyx.ones(2), zyx.ones(2)).item()
+    0.5
+    """
 
     def __init__(self, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         self.full, self.eps, self.reduction = full, eps, reduction
@@ -125,7 +215,16 @@ class GaussianNLLLoss(Module):
 
 
 class TripletMarginLoss(Module):
-    """`zyx.nn.functional.triplet_margin_loss`."""
+    """`zyx.nn.functional.triplet_margin_loss`.
+
+    Anchors, positives and negatives have the shape ``(N, D)``.
+
+    Raises:
+        ShapeError: When called: the shapes do not broadcast.
+
+    >>> zyx.nn.TripletMarginLoss()(zyx.zeros(1, 2), zyx.zeros(1, 2), zyx.zeros(1, 2)).item()
+    1.0
+    """
 
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: str = "mean"
@@ -146,7 +245,17 @@ class TripletMarginLoss(Module):
 
 
 class TripletMarginWithDistanceLoss(Module):
-    """`zyx.nn.functional.triplet_margin_with_distance_loss`."""
+    """`zyx.nn.functional.triplet_margin_with_distance_loss`.
+
+    Anchors, positives and negatives have the shape ``(N, D)``.
+
+    Raises:
+        ShapeError: When called: the shapes do not broadcast.
+
+    >>> far = zyx.nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: zyx.abs(x - y).sum(-1))
+    >>> far(zyx.zeros(1, 2), zyx.zeros(1, 2), zyx.ones(1, 2)).item()
+    0.0
+    """
 
     def __init__(
         self,
@@ -172,7 +281,17 @@ class TripletMarginWithDistanceLoss(Module):
 
 
 class CTCLoss(Module):
-    """`zyx.nn.functional.ctc_loss`."""
+    """`zyx.nn.functional.ctc_loss`.
+
+    Logarithms of probabilities are ``(T, N, C)``, targets of shape ``(N, S)``.
+
+    Raises:
+        DTypeError: When called: targets are no integers.
+
+    >>> scores = zyx.log_softmax(zyx.zeros(4, 1, 3), -1)
+    >>> round(zyx.nn.CTCLoss()(scores, zyx.Tensor([[1, 2]]), zyx.Tensor([4]), zyx.Tensor([2])).item(), 4)
+    0.8432
+    """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         self.blank, self.reduction, self.zero_infinity = as_index(blank, "blank"), reduction, zero_infinity
@@ -194,6 +313,12 @@ class LinearCrossEntropyLoss(Module):
 
     Of `out_features` ``(d1, .., dk)`` the layer gives ``num_classes * d1 * .. * dk`` numbers for ``(N, in_features)``,
     which are the logits ``(N, num_classes, d1, .., dk)`` of targets ``(N, d1, .., dk)``.
+
+    Raises:
+        ShapeError: When called: the last axis of the input is not `in_features` long.
+
+    >>> zyx.nn.LinearCrossEntropyLoss(3, 5)(zyx.ones(2, 3), zyx.Tensor([0, 4])).shape
+    ()
     """
 
     def __init__(

@@ -47,7 +47,21 @@ _M = TypeVar("_M")
 
 
 class Module:
-    """A part of a network; see the module. Subclasses define `forward`, and need not call ``super().__init__``."""
+    """A part of a network; see the module. Subclasses define `forward`, and need not call ``super().__init__``.
+
+    What shapes it takes and gives, the subclass says.
+
+    Raises:
+        NotImplementedError: When called: it defines no `forward`.
+
+    >>> class Scale(zyx.nn.Module):
+    ...     def __init__(self):
+    ...         self.factor = zyx.nn.Parameter(zyx.Tensor([2.0]))
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> Scale()(zyx.Tensor([3.0])).tolist()
+    [6.0]
+    """
 
     _training: bool = True
     _revision: int = 0
@@ -436,6 +450,12 @@ class Module:
 
     def __repr__(self) -> str:
         return self._text(())
+
+    def _repr_html_(self) -> str:
+        """Return a table of parameters and buffers, for notebooks."""
+        from zyx.nn.layer_table import tensor_table  # which needs this module
+
+        return tensor_table(self)
 
     def _text(self, path: tuple[Module, ...]) -> str:
         name, own = type(self).__name__, self.extra_repr()

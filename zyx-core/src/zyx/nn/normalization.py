@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 
 class LayerNorm(Module):
-    """Normalise over the last axes, which have sizes `normalized_shape`."""
+    """Normalise over the last axes, which have sizes `normalized_shape`.
+
+    Raises:
+        ShapeError: When called: the last axes of the input are not those that are normalised.
+
+    >>> zyx.nn.LayerNorm(4)(zyx.ones(2, 4)).shape
+    (2, 4)
+    """
 
     def __init__(
         self,
@@ -47,6 +54,12 @@ class RMSNorm(Module):
     """Divide by the root of the mean square over the last axes, which have sizes `normalized_shape`.
 
     `eps` None is the distance of 1 to the next number of the input's dtype.
+
+    Raises:
+        ShapeError: When called: the last axes of the input are not those that are normalised.
+
+    >>> zyx.nn.RMSNorm(4)(zyx.ones(2, 4)).shape
+    (2, 4)
     """
 
     def __init__(
@@ -68,7 +81,14 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalise ``(N, num_channels, ...)`` over groups of channels and all axes behind them, example by example."""
+    """Normalise ``(N, num_channels, ...)`` over groups of channels and all axes behind them, example by example.
+
+    Raises:
+        ShapeError: The channels do not fall into as many groups. When called: other channels.
+
+    >>> zyx.nn.GroupNorm(2, 4)(zyx.ones(1, 4, 3)).shape
+    (1, 4, 3)
+    """
 
     def __init__(
         self,
@@ -100,7 +120,14 @@ class GroupNorm(Module):
 
 
 class InstanceNorm(Module):
-    """Normalise each channel of each example of ``(N, num_features, ...)``, over one or more axes behind it."""
+    """Normalise each channel of each example of ``(N, num_features, ...)``, over one or more axes behind it.
+
+    Raises:
+        ShapeError: When called: other channels, where there are weights.
+
+    >>> zyx.nn.InstanceNorm(3)(zyx.ones(2, 3, 5)).shape
+    (2, 3, 5)
+    """
 
     def __init__(
         self,

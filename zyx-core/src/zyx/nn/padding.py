@@ -60,9 +60,10 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-_AROUND = "around the last {}."
+_RAISES = "Raises:\n    ShapeError: Another number of widths than two an axis. When called: fewer axes.\n"
+_AROUND = f"around the last {{}}.\n\n{_RAISES}\n>>> zyx.nn.{{name}}(1)(zyx.ones{{shape:8}}).shape\n{{shape:10}}\n"
 ConstantPad1d, ConstantPad2d, ConstantPad3d = by_rank(
-    _ConstantPad, "ConstantPad{}d", f"A border of one value, {_AROUND}"
+    _ConstantPad, "ConstantPad{}d", f"A border of one value, {_AROUND.replace('(1)', '(1, 0.5)')}"
 )
 ZeroPad1d, ZeroPad2d, ZeroPad3d = by_rank(_Pad, "ZeroPad{}d", f"A border of zeros, {_AROUND}")
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = by_rank(

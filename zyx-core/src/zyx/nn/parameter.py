@@ -29,6 +29,13 @@ class Parameter(Tensor):
     (Equal constants, such as two biases of zeros, are one node of a graph, at which no gradient could tell them apart;
     and random values that are not computed would be computed anew by whatever reads them.) What is computed from
     parameters is made of ordinary tensors.
+
+    Raises:
+        DTypeError: No numbers, or there is no such dtype.
+        NoDeviceError: There is no such device.
+
+    >>> zyx.nn.Parameter(zyx.ones(2)).requires_grad
+    True
     """
 
     __slots__ = ()

@@ -37,7 +37,16 @@ class _Parameters(Module):
 
 
 class ParameterList(_Parameters):
-    """A list of parameters, called "0", "1", ...; tensors become parameters."""
+    """A list of parameters, called "0", "1", ...; tensors become parameters.
+
+    Parameters have any shape.
+
+    Raises:
+        DTypeError: A value is no tensor.
+
+    >>> list(zyx.nn.ParameterList([zyx.ones(2), zyx.zeros(3)]).state_dict())
+    ['0', '1']
+    """
 
     def __init__(self, values: Iterable[Tensor] = ()) -> None:
         self.extend(values)
@@ -64,7 +73,16 @@ class ParameterList(_Parameters):
 
 
 class ParameterDict(_Parameters):
-    """Parameters by name; tensors become parameters."""
+    """Parameters by name; tensors become parameters.
+
+    Parameters have any shape.
+
+    Raises:
+        DTypeError: A value is no tensor.
+
+    >>> list(zyx.nn.ParameterDict({"scale": zyx.ones(2)}).state_dict())
+    ['scale']
+    """
 
     def __init__(self, parameters: Mapping[str, Tensor] | None = None) -> None:
         self.update(parameters or {})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from zyx.functions.movement import spread
 from zyx.functions.pooling import avg_pool, max_pool
-from zyx.integers import as_given, is_several
+from zyx.integers import as_given, is_several, spread
 from zyx.nn.functional.resizing import adaptive_avg_pool, interpolate
 from zyx.nn.module import Module
 
@@ -45,19 +44,40 @@ class _MaxPool(Module):
 
 
 class MaxPool1d(_MaxPool):
-    """The greatest of each window of ``(..., L)``."""
+    """The greatest of each window of ``(..., L)``.
+
+    Raises:
+        ShapeError: When called: a window is larger than the input with its border.
+
+    >>> zyx.nn.MaxPool1d(2)(zyx.ones(1, 3, 8)).shape
+    (1, 3, 4)
+    """
 
     ndim = 1
 
 
 class MaxPool2d(_MaxPool):
-    """The greatest of each window of ``(..., H, W)``."""
+    """The greatest of each window of ``(..., H, W)``.
+
+    Raises:
+        ShapeError: When called: a window is larger than the input with its border.
+
+    >>> zyx.nn.MaxPool2d(2)(zyx.ones(1, 3, 8, 8)).shape
+    (1, 3, 4, 4)
+    """
 
     ndim = 2
 
 
 class MaxPool3d(_MaxPool):
-    """The greatest of each window of ``(..., D, H, W)``."""
+    """The greatest of each window of ``(..., D, H, W)``.
+
+    Raises:
+        ShapeError: When called: a window is larger than the input with its border.
+
+    >>> zyx.nn.MaxPool3d(2)(zyx.ones(1, 3, 4, 4, 4)).shape
+    (1, 3, 2, 2, 2)
+    """
 
     ndim = 3
 
@@ -97,19 +117,40 @@ class _AvgPool(Module):
 
 
 class AvgPool1d(_AvgPool):
-    """The mean of each window of ``(..., L)``."""
+    """The mean of each window of ``(..., L)``.
+
+    Raises:
+        ShapeError: When called: a window is larger than the input with its border.
+
+    >>> zyx.nn.AvgPool1d(2)(zyx.ones(1, 3, 8)).shape
+    (1, 3, 4)
+    """
 
     ndim = 1
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window of ``(..., H, W)``."""
+    """The mean of each window of ``(..., H, W)``.
+
+    Raises:
+        ShapeError: When called: a window is larger than the input with its border.
+
+    >>> zyx.nn.AvgPool2d(2)(zyx.ones(1, 3, 8, 8)).shape
+    (1, 3, 4, 4)
+    """
 
     ndim = 2
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window of ``(..., D, H, W)``."""
+    """The mean of each window of ``(..., D, H, W)``.
+
+    Raises:
+        ShapeError: When called: a window is larger than the input with its border.
+
+    >>> zyx.nn.AvgPool3d(2)(zyx.ones(1, 3, 4, 4, 4)).shape
+    (1, 3, 2, 2, 2)
+    """
 
     ndim = 3
 
@@ -131,25 +172,53 @@ class _AdaptiveAvgPool(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Means of windows of ``(..., L)``."""
+    """Means of windows of ``(..., L)``.
+
+    Raises:
+        ShapeError: When called: a size below 1.
+
+    >>> zyx.nn.AdaptiveAvgPool1d(2)(zyx.ones(1, 3, 8)).shape
+    (1, 3, 2)
+    """
 
     ndim = 1
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """Means of windows of ``(..., H, W)``."""
+    """Means of windows of ``(..., H, W)``.
+
+    Raises:
+        ShapeError: When called: a size below 1.
+
+    >>> zyx.nn.AdaptiveAvgPool2d(1)(zyx.ones(1, 3, 8, 8)).shape
+    (1, 3, 1, 1)
+    """
 
     ndim = 2
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """Means of windows of ``(..., D, H, W)``."""
+    """Means of windows of ``(..., D, H, W)``.
+
+    Raises:
+        ShapeError: When called: a size below 1.
+
+    >>> zyx.nn.AdaptiveAvgPool3d(2)(zyx.ones(1, 3, 4, 4, 4)).shape
+    (1, 3, 2, 2, 2)
+    """
 
     ndim = 3
 
 
 class Upsample(Module):
-    """``(N, C, ...)`` at another size; see `zyx.nn.functional.interpolate`."""
+    """``(N, C, ...)`` at another size; see `zyx.nn.functional.interpolate`.
+
+    Raises:
+        ShapeError: When called: not one of `size` and `scale_factor` was given.
+
+    >>> zyx.nn.Upsample(scale_factor=2)(zyx.ones(1, 1, 2, 2)).shape
+    (1, 1, 4, 4)
+    """
 
     def __init__(
         self,

@@ -147,7 +147,15 @@ class _Recurrent(Module):
 
 
 class RNN(_Recurrent):
-    """`RNNCell` over sequences."""
+    """`RNNCell` over sequences.
+
+    Raises:
+        ShapeError: When called: another rank than 2 or 3, or a last axis that is not `input_size` long.
+
+    >>> values, state = zyx.nn.RNN(3, 4)(zyx.ones(5, 2, 3))
+    >>> values.shape, state.shape
+    ((5, 2, 4), (1, 2, 4))
+    """
 
     gates = 1
 
@@ -180,7 +188,15 @@ class RNN(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """`GRUCell` over sequences."""
+    """`GRUCell` over sequences.
+
+    Raises:
+        ShapeError: When called: another rank than 2 or 3, or a last axis that is not `input_size` long.
+
+    >>> values, state = zyx.nn.GRU(3, 4)(zyx.ones(5, 2, 3))
+    >>> values.shape, state.shape
+    ((5, 2, 4), (1, 2, 4))
+    """
 
     gates = 3
 
@@ -195,7 +211,15 @@ class GRU(_Recurrent):
 
 
 class LSTM(_Recurrent):
-    """`LSTMCell` over sequences."""
+    """`LSTMCell` over sequences.
+
+    Raises:
+        ShapeError: When called: another rank than 2 or 3, or a last axis that is not `input_size` long.
+
+    >>> values, state = zyx.nn.LSTM(3, 4)(zyx.ones(5, 2, 3))
+    >>> values.shape
+    (5, 2, 4)
+    """
 
     gates = 4
     states = 2

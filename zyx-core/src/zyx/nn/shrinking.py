@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 
 class GLU(Module):
-    """`zyx.nn.functional.glu`."""
+    """`zyx.nn.functional.glu`.
+
+    The result has half as many elements along `axis`.
+
+    Raises:
+        AxisError: When called: the input has no such axis.
+        ShapeError: When called: the size of that axis is odd.
+
+    >>> zyx.nn.GLU()(zyx.Tensor([[2.0, 4.0, 0.0, 0.0]])).tolist()
+    [[1.0, 2.0]]
+    """
 
     def __init__(self, axis: int = -1) -> None:
         self.axis: int = as_given(axis, "axis")
@@ -29,7 +39,16 @@ class GLU(Module):
 
 
 class Hardshrink(Module):
-    """`zyx.nn.functional.hardshrink`."""
+    """`zyx.nn.functional.hardshrink`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.Hardshrink()(zyx.Tensor([-1.0, 0.25, 2.0])).tolist()
+    [-1.0, 0.0, 2.0]
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         self.lambd = lambd
@@ -42,7 +61,16 @@ class Hardshrink(Module):
 
 
 class Softshrink(Module):
-    """`zyx.nn.functional.softshrink`."""
+    """`zyx.nn.functional.softshrink`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.Softshrink()(zyx.Tensor([-1.0, 0.25, 2.0])).tolist()
+    [-0.5, 0.0, 1.5]
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         self.lambd = lambd
@@ -55,14 +83,32 @@ class Softshrink(Module):
 
 
 class Tanhshrink(Module):
-    """`zyx.nn.functional.tanhshrink`."""
+    """`zyx.nn.functional.tanhshrink`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> [round(v, 4) for v in zyx.nn.Tanhshrink()(zyx.Tensor([0.0, 1.0])).tolist()]
+    [0.0, 0.2384]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         return shrinking.tanhshrink(x)
 
 
 class Threshold(Module):
-    """`zyx.nn.functional.threshold`."""
+    """`zyx.nn.functional.threshold`.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        DTypeError: When called: the input is complex.
+
+    >>> zyx.nn.Threshold(1.0, -9.0)(zyx.Tensor([0.5, 2.0])).tolist()
+    [-9.0, 2.0]
+    """
 
     def __init__(self, threshold: float, value: float) -> None:
         self.threshold, self.value = threshold, value
@@ -75,7 +121,16 @@ class Threshold(Module):
 
 
 class RReLU(Module):
-    """`zyx.nn.functional.rrelu`, with slopes drawn in training."""
+    """`zyx.nn.functional.rrelu`, with slopes drawn in training.
+
+    Elementwise; the result has the shape of the input.
+
+    Raises:
+        ShapeError: When called: `lower` is above `upper`.
+
+    >>> zyx.nn.RReLU(0.25, 0.75).eval()(zyx.Tensor([-2.0, 2.0])).tolist()
+    [-1.0, 2.0]
+    """
 
     def __init__(self, lower: float = 1.0 / 8.0, upper: float = 1.0 / 3.0) -> None:
         self.lower, self.upper = lower, upper
@@ -88,7 +143,14 @@ class RReLU(Module):
 
 
 class Softmax2d(Module):
-    """`zyx.softmax` over the channels of ``(N, C, H, W)`` or ``(C, H, W)``."""
+    """`zyx.softmax` over the channels of ``(N, C, H, W)`` or ``(C, H, W)``.
+
+    Raises:
+        ShapeError: When called: another rank than 3 or 4.
+
+    >>> zyx.nn.Softmax2d()(zyx.zeros(1, 4, 1, 2)).tolist()
+    [[[[0.25, 0.25]], [[0.25, 0.25]], [[0.25, 0.25]], [[0.25, 0.25]]]]
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         ndim = require(x, "Softmax2d").node.ndim

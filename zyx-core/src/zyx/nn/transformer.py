@@ -38,6 +38,12 @@ class PositionalEncoding(Module):
     """Add to each place sines and cosines of its number, then drop out.
 
     Element 2i of place p is ``sin(p / 10000 ** (2i / dim))``, element 2i + 1 the cosine. The table is not saved.
+
+    Raises:
+        ShapeError: When called: the input is longer than `max_len`.
+
+    >>> zyx.nn.PositionalEncoding(16, 4)(zyx.zeros(2, 5, 4)).shape
+    (2, 5, 4)
     """
 
     def __init__(
@@ -103,7 +109,14 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Attention of a sequence to itself, then two linear layers; each is added to what came in, and normalised."""
+    """Attention of a sequence to itself, then two linear layers; each is added to what came in, and normalised.
+
+    Raises:
+        ShapeError: The width does not fall into as many heads.
+
+    >>> zyx.nn.TransformerEncoderLayer(8, 2, 16)(zyx.ones(5, 1, 8)).shape
+    (5, 1, 8)
+    """
 
     def __init__(
         self,
@@ -171,7 +184,17 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Attention of a sequence to itself, then to another, then two linear layers."""
+    """Attention of a sequence to itself, then to another, then two linear layers.
+
+    With `batch_first` sequences are ``(N, length, d_model)``, else of shape ``(length, N, d_model)``.
+
+    Raises:
+        ShapeError: The width does not fall into as many heads.
+
+    >>> layer = zyx.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+    >>> layer(zyx.ones(2, 3, 8), zyx.ones(2, 5, 8)).shape
+    (2, 3, 8)
+    """
 
     def __init__(
         self,
@@ -234,11 +257,29 @@ class TransformerDecoderLayer(_Layer):
         return call(self.norm3, x + feed_forward(x))
 
 
+def _copies(layer: Module, num_layers: int) -> ModuleList:
+    count = as_index(num_layers, "num_layers")
+    if count < 0:
+        raise ShapeError(f"num_layers is at least 0, not {count}")
+    return ModuleList(copy.deepcopy(layer) for _ in range(count))
+
+
 class TransformerEncoder(Module):
-    """`num_layers` copies of a layer, one after the other, and a last normalisation; the copies begin alike."""
+    """`num_layers` copies of a layer, one after the other, and a last normalisation; the copies begin alike.
+
+    The result has the shape of the sequence that is encoded.
+
+    Raises:
+        ShapeError: `num_layers` is negative. When called: sizes that do not fit.
+        DTypeError: The layer is no module.
+
+    >>> layer = zyx.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> zyx.nn.TransformerEncoder(layer, 2)(zyx.ones(2, 5, 8)).shape
+    (2, 5, 8)
+    """
 
     def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None) -> None:
-        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(as_index(num_layers, "num_layers")))
+        self.layers = _copies(encoder_layer, num_layers)
         self.norm = norm
 
     def forward(
@@ -255,10 +296,21 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a layer, one after the other, and a last normalisation; the copies begin alike."""
+    """`num_layers` copies of a layer, one after the other, and a last normalisation; the copies begin alike.
+
+    The result has the shape of the sequence that is decoded.
+
+    Raises:
+        ShapeError: `num_layers` is negative. When called: sizes that do not fit.
+        DTypeError: The layer is no module.
+
+    >>> layer = zyx.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
+    >>> zyx.nn.TransformerDecoder(layer, 2)(zyx.ones(2, 3, 8), zyx.ones(2, 5, 8)).shape
+    (2, 3, 8)
+    """
 
     def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
-        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(as_index(num_layers, "num_layers")))
+        self.layers = _copies(decoder_layer, num_layers)
         self.norm = norm
 
     def forward(
@@ -283,6 +335,13 @@ class Transformer(Module):
     """An encoder of one sequence, and a decoder of another that looks at what it gives.
 
     Parameters with at least two axes begin by Glorot's uniform formula.
+
+    Raises:
+        ShapeError: The width does not fall into as many heads.
+
+    >>> network = zyx.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+    >>> network(zyx.ones(2, 5, 8), zyx.ones(2, 3, 8)).shape
+    (2, 3, 8)
     """
 
     def __init__(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zyx.errors import ShapeError
-from zyx.functions.movement import spread
-from zyx.integers import as_given, is_several
+from zyx.integers import as_given, is_several, spread
 from zyx.nn.families import by_rank
 from zyx.nn.functional import unpooling
 from zyx.nn.functional.resizing import interpolate
@@ -104,14 +103,33 @@ class _FractionalMaxPool(Module):
 
 
 AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = by_rank(
-    _AdaptiveMaxPool, "AdaptiveMaxPool{}d", "The greatest of as many windows as are wanted over the last {}."
+    _AdaptiveMaxPool,
+    "AdaptiveMaxPool{}d",
+    "The greatest of as many windows as are wanted over the last {}.\n\n"
+    "Raises:\n    ShapeError: When called: a size below 1.\n"
+    "\n>>> zyx.nn.{name}(2)(zyx.ones{shape:8}).shape\n{shape:2}\n",
 )
 MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = by_rank(
-    _MaxUnpool, "MaxUnpool{}d", "`zyx.nn.functional.max_unpool` over the last {}."
+    _MaxUnpool,
+    "MaxUnpool{}d",
+    "`zyx.nn.functional.max_unpool` over the last {}.\n\n"
+    "Raises:\n    ShapeError: When called: elements and places have other shapes.\n"
+    "\n>>> zyx.nn.{name}(2)(zyx.ones{shape:1}, zyx.zeros({shape:1}, dtype='int64')).shape\n{shape:2}\n",
 )
-LPPool1d, LPPool2d, LPPool3d = by_rank(_LPPool, "LPPool{}d", "The p-norm of each window over the last {}.")
+LPPool1d, LPPool2d, LPPool3d = by_rank(
+    _LPPool,
+    "LPPool{}d",
+    "The p-norm of each window over the last {}.\n\n"
+    "Raises:\n    ShapeError: When called: a window is larger than the input.\n"
+    "\n>>> zyx.nn.{name}(2.0, 2)(zyx.ones{shape:8}).shape\n{shape:4}\n",
+)
 FractionalMaxPool2d, FractionalMaxPool3d = by_rank(
-    _FractionalMaxPool, "FractionalMaxPool{}d", "The greatest of windows at random places over the last {}.", (2, 3)
+    _FractionalMaxPool,
+    "FractionalMaxPool{}d",
+    "The greatest of windows at random places over the last {}.\n\n"
+    "Raises:\n    ShapeError: Not one of `output_size` and `output_ratio`.\n"
+    "\n>>> zyx.nn.{name}(2, 3)(zyx.ones{shape:8}).shape\n{shape:3}\n",
+    (2, 3),
 )
 
 
@@ -133,14 +151,28 @@ class _Upsampling(Module):
 
 
 class UpsamplingNearest2d(_Upsampling):
-    """Each element of the new picture is the one at its place in the old."""
+    """Each element of the new picture is the one at its place in the old.
+
+    Raises:
+        ShapeError: When called: not one of `size` and `scale_factor` was given.
+
+    >>> zyx.nn.UpsamplingNearest2d(scale_factor=2)(zyx.Tensor([[[[1.0, 2.0]]]])).tolist()
+    [[[[1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 2.0, 2.0]]]]
+    """
 
     mode = "nearest"
     align_corners = None
 
 
 class UpsamplingBilinear2d(_Upsampling):
-    """Each element of the new picture weighs its neighbours in the old; the outermost lie on the border."""
+    """Each element of the new picture weighs its neighbours in the old; the outermost lie on the border.
+
+    Raises:
+        ShapeError: When called: not one of `size` and `scale_factor` was given.
+
+    >>> zyx.nn.UpsamplingBilinear2d(scale_factor=2)(zyx.ones(1, 1, 2, 3)).shape
+    (1, 1, 4, 6)
+    """
 
     mode = "bilinear"
     align_corners = True

@@ -17,7 +17,14 @@ __all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vecto
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """Return all parameters as one vector, ``(n,)``, each in row-major order. Gradients pass."""
+    """Return all parameters as one vector, ``(n,)``, each in row-major order. Gradients pass.
+
+    Raises:
+        ShapeError: No parameters.
+
+    >>> zyx.nn.utils.parameters_to_vector(zyx.nn.Linear(3, 2).parameters()).shape
+    (8,)
+    """
     return concat([parameter.reshape(-1) for parameter in parameters])
 
 
@@ -26,6 +33,11 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
     Raises:
         ShapeError: `vec` has another shape than all parameters together. Then nothing has changed.
+
+    >>> layer = zyx.nn.Linear(2, 1)
+    >>> zyx.nn.utils.vector_to_parameters(zyx.Tensor([1.0, 2.0, 3.0]), layer.parameters())
+    >>> (layer.weight.tolist(), layer.bias.tolist())
+    ([[1.0, 2.0]], [3.0])
     """
     listed = list(parameters)
     count = sum(parameter.numel() for parameter in listed)

@@ -15,7 +15,22 @@ if TYPE_CHECKING:
 
 
 class Adagrad(Optimizer):
-    """Steps divided by the root of the sum of squares. Duchi, Hazan and Singer, 2011."""
+    """Steps divided by the root of the sum of squares. Duchi, Hazan and Singer, 2011.
+
+    Parameters have any shape.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.Adagrad([w], lr=0.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.item():.4f}"
+    '0.5000'
+    """
 
     kept = ("sum",)
     lr_decay: float
@@ -67,7 +82,22 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Steps in the unit of the parameters: of the size of the latest ones. Zeiler, 2012."""
+    """Steps in the unit of the parameters: of the size of the latest ones. Zeiler, 2012.
+
+    Parameters have any shape.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.Adadelta([w], lr=1.0)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.item():.4f}"
+    '0.9968'
+    """
 
     kept = ("square_avg", "acc_delta")
     rho: float
@@ -106,7 +136,22 @@ class Adadelta(Optimizer):
 
 
 class Adamax(Optimizer):
-    """Adam with the greatest latest gradient in place of the root of the mean square. Kingma and Ba, 2014."""
+    """Adam with the greatest latest gradient in place of the root of the mean square. Kingma and Ba, 2014.
+
+    Parameters have any shape.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.Adamax([w], lr=0.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.item():.4f}"
+    '0.5000'
+    """
 
     kept = ("exp_avg", "exp_inf")
     betas: tuple[float, float]

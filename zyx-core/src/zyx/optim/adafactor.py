@@ -21,7 +21,21 @@ if TYPE_CHECKING:
 class Adafactor(Optimizer):
     """Steps divided by the root of a mean square that is put together of rows and columns.
 
+    Parameters have any shape.
+
     Shazeer and Stern, "Adafactor: adaptive learning rates with sublinear memory cost", 2018.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.Adafactor([w], lr=0.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.item():.4f}"
+    '0.5000'
     """
 
     kept = ("row_var", "col_var")

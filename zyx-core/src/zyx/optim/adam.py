@@ -19,7 +19,22 @@ if TYPE_CHECKING:
 
 
 class Adam(Optimizer):
-    """Steps along the mean gradient, divided by the root of the mean square. Kingma and Ba, 2014."""
+    """Steps along the mean gradient, divided by the root of the mean square. Kingma and Ba, 2014.
+
+    Parameters have any shape.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.Adam([w], lr=0.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.item():.2f}"
+    '0.50'
+    """
 
     betas: tuple[float, float]
     eps: float
@@ -78,7 +93,21 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """`Adam` whose weight decay works on the parameters themselves: ``param -= lr * weight_decay * param``.
 
+    Parameters have any shape.
+
     Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.AdamW([w], lr=0.5, weight_decay=0.0)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.item():.2f}"
+    '0.50'
     """
 
     decoupled_weight_decay = True

@@ -17,7 +17,22 @@ if TYPE_CHECKING:
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov's momentum. Dozat, "Incorporating Nesterov momentum into Adam", 2016."""
+    """Adam with Nesterov's momentum. Dozat, "Incorporating Nesterov momentum into Adam", 2016.
+
+    Parameters have any shape.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.NAdam([w], lr=0.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.item():.4f}"
+    '0.4718'
+    """
 
     kept = ("exp_avg", "exp_avg_sq", "mu_product")
     betas: tuple[float, float]
@@ -86,7 +101,21 @@ class NAdam(Optimizer):
 class RAdam(Optimizer):
     """Adam that divides by the root once its variance is bounded, which it allows for.
 
+    Parameters have any shape.
+
     Liu et al., "On the variance of the adaptive learning rate and beyond", 2019.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.RAdam([w], lr=0.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.item():.4f}"
+    '0.5000'
     """
 
     kept = ("exp_avg", "exp_avg_sq")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from zyx.errors import ShapeError
+from zyx.errors import ArgumentError, ShapeError
+
+if TYPE_CHECKING:
+    from zyx.optim.param_groups import ParamGroup
 
 #: By the name of a setting, or of one element of it: the least value, and what it is below, if anything.
 RANGES: Final[dict[str, tuple[float, float | None]]] = {
@@ -15,6 +18,7 @@ RANGES: Final[dict[str, tuple[float, float | None]]] = {
     "etas[0]": (1e-38, 1.0),
     "etas[1]": (1.0, None),
     "initial_accumulator_value": (0.0, None),
+    "lambd": (0.0, None),
     "lr_decay": (0.0, None),
     "momentum": (0.0, None),
     "momentum_decay": (0.0, None),
@@ -42,3 +46,11 @@ def check_range(name: str, value: float, least: float, below: float | None = Non
     if not value >= least or (below is not None and not value < below):
         limit = f"at least {least}" if below is None else f"from {least} to less than {below}"
         raise ShapeError(f"{name} is {limit}, not {value}")
+
+
+def groups_of(optimizer: Any, what: str) -> list[ParamGroup]:  # noqa: ANN401  # whatever was given
+    """Return the groups of an optimiser; raise `ArgumentError`, which names the scheduler `what`, if it is none."""
+    groups: list[ParamGroup] | None = getattr(optimizer, "param_groups", None)
+    if groups is None:
+        raise ArgumentError(f"{what} takes an optimiser, not {type(optimizer).__name__}; see zyx.optim for schedules")
+    return groups

@@ -22,6 +22,8 @@ def clip_grad_norm_by_group(
 ) -> tuple[list[Tensor | None], list[Tensor | None]]:
     """Scale the gradients of each parameter group such that the norm of the group is at most its bound.
 
+    Each bound is one for all gradients of a group, whose shapes stay.
+
     Args:
         optimizer: Whose groups.
         grads: In the order of its parameters, None among them.
@@ -34,6 +36,11 @@ def clip_grad_norm_by_group(
     Raises:
         GradientError: Another number of gradients than of parameters.
         ShapeError: Another number of bounds than of groups, or a negative one.
+
+    >>> optimizer = zyx.optim.SGD([zyx.zeros(2, requires_grad=True)], lr=0.1)
+    >>> found = zyx.optim.clip_grad_norm_by_group(optimizer, [zyx.Tensor([3.0, 4.0])], 2.5)
+    >>> [round(v, 4) for v in found[0][0].tolist()]
+    [1.5, 2.0]
     """
     listed, groups = list(grads), optimizer.param_groups
     bounds = [max_norms] * len(groups) if isinstance(max_norms, int | float) else list(max_norms)

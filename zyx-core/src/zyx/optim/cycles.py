@@ -13,7 +13,7 @@ from zyx.errors import ArgumentError, ShapeError
 from zyx.functions.arithmetic import minimum
 from zyx.functions.choosing import where
 from zyx.functions.selection import take
-from zyx.integers import as_index, as_integers
+from zyx.integers import as_integers
 from zyx.optim.phases import check_steps, half_cosine
 from zyx.optim.schedules import Schedule, power
 from zyx.tensor.creation import asarray
@@ -26,14 +26,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConstantLR(Schedule):
-    """`lr` times `factor` for `total_iters` steps, then `lr`."""
+    """`lr` times `factor` for `total_iters` steps, then `lr`.
+
+    Raises:
+        ShapeError: `total_iters` is below 1.
+
+    >>> rate = zyx.optim.ConstantLR(1.0, factor=0.5, total_iters=2)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 2)]
+    [0.5, 0.5, 1.0]
+    """
 
     lr: float
     factor: float = 1.0 / 3.0
     total_iters: int = 5
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "total_iters", as_index(self.total_iters, "total_iters"))
+        object.__setattr__(self, "total_iters", check_steps("total_iters", self.total_iters))
 
     def __call__(self, step: Tensor) -> Tensor:
         return where(step < self.total_iters, self.lr * self.factor, self.lr).astype(float32)
@@ -41,7 +49,15 @@ class ConstantLR(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class LinearLR(Schedule):
-    """`lr` times a factor that goes from `start_factor` to `end_factor` in `total_iters` steps."""
+    """`lr` times a factor that goes from `start_factor` to `end_factor` in `total_iters` steps.
+
+    Raises:
+        ShapeError: `total_iters` is below 1.
+
+    >>> rate = zyx.optim.LinearLR(1.0, start_factor=0.5, total_iters=2)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 2)]
+    [0.5, 0.75, 1.0]
+    """
 
     lr: float
     start_factor: float = 1.0 / 3.0
@@ -58,7 +74,15 @@ class LinearLR(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class PolynomialLR(Schedule):
-    """`lr` times ``(1 - step / total_iters) ** power``, then 0."""
+    """`lr` times ``(1 - step / total_iters) ** power``, then 0.
+
+    Raises:
+        ShapeError: `total_iters` is below 1.
+
+    >>> rate = zyx.optim.PolynomialLR(1.0, total_iters=4)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 4)]
+    [1.0, 0.75, 0.0]
+    """
 
     lr: float
     total_iters: int = 5
@@ -77,6 +101,13 @@ class MultiplicativeLR(Schedule):
     """`lr` times ``lr_lambda(1) * .. * lr_lambda(step)``; factors are Python's, and known for `total_steps` steps.
 
     PyTorch's goes on without an end: there the host computes each rate. Behind the last factor the rate stays.
+
+    Raises:
+        ShapeError: `total_steps` is below 1.
+
+    >>> rate = zyx.optim.MultiplicativeLR(1.0, lambda step: 0.5, total_steps=4)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 2)]
+    [1.0, 0.5, 0.25]
     """
 
     lr: float
@@ -97,6 +128,13 @@ class CosineAnnealingWarmRestarts(Schedule):
     """From `lr` down to `eta_min` along half a cosine, again and again; each time takes `T_mult` times as long.
 
     Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", 2016.
+
+    Raises:
+        ShapeError: `T_0` is below 1.
+
+    >>> rate = zyx.optim.CosineAnnealingWarmRestarts(1.0, T_0=2)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 2)]
+    [1.0, 0.5, 1.0]
     """
 
     lr: float
@@ -137,6 +175,14 @@ class CyclicLR(Schedule):
         gamma: See `mode`.
         scale_fn: What the height is multiplied by instead: of the number of the cycle, counted from 1, or of the step.
         scale_mode: Of which: "cycle" or "iterations".
+
+    Raises:
+        ShapeError: `step_size_up` is below 1.
+        ArgumentError: Another `mode` or `scale_mode`.
+
+    >>> rate = zyx.optim.CyclicLR(0.0, 1.0, step_size_up=2)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 2, 3)]
+    [0.0, 0.5, 1.0, 0.5]
     """
 
     base_lr: float
@@ -179,7 +225,16 @@ def check_modes(mode: str, scale_mode: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SequentialLR(Schedule):
-    """Schedules one after the other: each begins at its milestone, counting steps from there; the first at 0."""
+    """Schedules one after the other: each begins at its milestone, counting steps from there; the first at 0.
+
+    Raises:
+        ShapeError: Milestones that are not one fewer than schedules, or not ascending.
+
+    >>> up, down = zyx.optim.LinearLR(1.0, 0.5, 1.0, 2), zyx.optim.ExponentialLR(1.0, 0.5)
+    >>> rate = zyx.optim.SequentialLR([up, down], [2])
+    >>> [rate(zyx.Tensor(step)).item() for step in (0, 1, 2, 3)]
+    [0.5, 0.75, 1.0, 0.5]
+    """
 
     schedulers: Sequence[Schedule]
     milestones: Sequence[int]
@@ -202,7 +257,15 @@ class SequentialLR(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class ChainedScheduler(Schedule):
-    """The rate of the first schedule, times what each of the others makes of its own `lr`."""
+    """The rate of the first schedule, times what each of the others makes of its own `lr`.
+
+    Raises:
+        ArgumentError: No schedules, or one without an `lr` above 0 behind the first.
+
+    >>> rate = zyx.optim.ChainedScheduler([zyx.optim.ExponentialLR(1.0, 0.5), zyx.optim.ConstantLR(1.0, 0.5, 1)])
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 2)]
+    [0.5, 0.5, 0.25]
+    """
 
     schedulers: Sequence[Schedule]
 

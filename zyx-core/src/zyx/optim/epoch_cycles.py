@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from zyx.errors import ArgumentError, ShapeError
 from zyx.integers import as_integers
+from zyx.optim.check import groups_of
 from zyx.optim.cycles import check_modes
 from zyx.optim.epochs import LRScheduler
 from zyx.optim.phases import anneal, check_anneal, check_steps, one_cycle, steps_of
@@ -64,7 +65,7 @@ class _Cycle(LRScheduler):
 
     def _each(self, given: float | Sequence[float], name: str) -> list[float]:
         """Return a value for each group."""
-        count = len(self.optimizer.param_groups)
+        count = len(groups_of(self.optimizer, type(self).__name__))
         found = [float(given)] * count if isinstance(given, int | float) else [float(each) for each in given]
         if len(found) != count:
             raise ShapeError(f"{type(self).__name__}: {len(found)} {name} for {count} groups")
@@ -75,6 +76,17 @@ class OneCycleLR(_Cycle):
     """Up from ``max_lr / div_factor`` to `max_lr`, then down to ``max_lr / div_factor / final_div_factor``.
 
     The momentum goes from `max_momentum` to `base_momentum` and back meanwhile. See `zyx.optim.phases`.
+
+    Raises:
+        ArgumentError: No number of steps.
+        StateError: `cycle_momentum` with an optimiser that was made without momentum.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=10, cycle_momentum=False)
+    >>> for epoch in range(3):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.9505]
     """
 
     def __init__(
@@ -149,6 +161,17 @@ class CyclicLR(_Cycle):
 
     The momentum goes from `max_momentum` to `base_momentum` and back meanwhile. Smith, "Cyclical learning rates for
     training neural networks", 2015.
+
+    Raises:
+        ShapeError: `step_size_up` is below 1.
+        StateError: `cycle_momentum` with an optimiser that was made without momentum.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.CyclicLR(optimizer, 0.0, 1.0, step_size_up=4, cycle_momentum=False)
+    >>> for epoch in range(2):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.5]
     """
 
     def __init__(
@@ -233,13 +256,13 @@ class _Several(LRScheduler):
         self.schedulers = list(schedulers)
         if not self.schedulers:
             raise ArgumentError(f"{type(self).__name__} takes at least one scheduler")
-        optimizer = optimizer or self.schedulers[0].optimizer
+        wanted = optimizer or getattr(self.schedulers[0], "optimizer", None)
         for scheduler in self.schedulers:
-            if not isinstance(scheduler, LRScheduler) or scheduler.optimizer is not optimizer:
+            if not isinstance(scheduler, LRScheduler) or scheduler.optimizer is not wanted:
                 raise ArgumentError(
                     f"{type(self).__name__} takes schedulers of one optimiser, and {type(scheduler).__name__} is none"
                 )
-        return optimizer
+        return self.schedulers[0].optimizer
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that changes, as numbers, and those of each scheduler."""
@@ -261,7 +284,20 @@ class _Several(LRScheduler):
 
 
 class SequentialLR(_Several):
-    """Schedulers one after the other: each begins at its milestone, counting steps from there; the first at 0."""
+    """Schedulers one after the other: each begins at its milestone, counting steps from there; the first at 0.
+
+    Raises:
+        ArgumentError: No schedulers.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> constant = zyx.optim.lr_scheduler.ConstantLR(optimizer, 0.5, total_iters=1)
+    >>> halving = zyx.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    >>> scheduler = zyx.optim.lr_scheduler.SequentialLR(optimizer, [constant, halving], [1])
+    >>> for epoch in range(2):
+    ...     scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int], last_epoch: int = -1
@@ -295,7 +331,19 @@ class SequentialLR(_Several):
 
 
 class ChainedScheduler(_Several):
-    """Schedulers that all step: each from the rates that the ones before it have set."""
+    """Schedulers that all step: each from the rates that the ones before it have set.
+
+    Raises:
+        ArgumentError: No schedulers.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> constant = zyx.optim.lr_scheduler.ConstantLR(optimizer, 0.5, total_iters=1)
+    >>> halving = zyx.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    >>> scheduler = zyx.optim.lr_scheduler.ChainedScheduler([constant, halving])
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         """Take schedulers of one optimiser.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zyx.errors import ArgumentError, DTypeError
+from zyx.optim.check import groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,19 @@ class LRScheduler:
         optimizer: Whose rates.
         base_lrs: The rates of each group before it had a scheduler.
         last_epoch: How many calls of `step` there were.
+
+    Raises:
+        ArgumentError: No optimiser, or a `last_epoch` other than -1.
+        DTypeError: A learning rate that is no number.
+
+    >>> class Halving(zyx.optim.lr_scheduler.LRScheduler):
+    ...     def factor(self, epoch):
+    ...         return 0.5**epoch
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = Halving(optimizer)
+    >>> scheduler.step()
+    >>> optimizer.lr
+    0.5
     """
 
     floor: float = 0.0
@@ -30,14 +44,15 @@ class LRScheduler:
 
         Raises:
             DTypeError: A learning rate that is no number.
-            ArgumentError: A `last_epoch` other than -1.
+            ArgumentError: No optimiser, or a `last_epoch` other than -1.
         """
         if last_epoch != -1:
             raise ArgumentError(f"{type(self).__name__}: last_epoch is -1, not {last_epoch}; see load_state_dict")
+        groups = groups_of(optimizer, type(self).__name__)
         self.optimizer = optimizer
-        for group, rate in zip(optimizer.param_groups, self.get_last_lr(), strict=True):
+        for group, rate in zip(groups, self.get_last_lr(), strict=True):
             group.initial_lr = rate if group.initial_lr is None else group.initial_lr
-        self.base_lrs = [group.initial_lr or 0.0 for group in optimizer.param_groups]
+        self.base_lrs = [group.initial_lr or 0.0 for group in groups]
         self.begin(self.get_last_lr())
 
     def begin(self, rates: Sequence[float] | None = None) -> None:

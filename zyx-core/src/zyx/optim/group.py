@@ -18,9 +18,21 @@ if TYPE_CHECKING:
 class OptimizerGroup:
     """Optimisers with parameters of their own, stepped together: weights with decay and biases without, for example.
 
+    Parameters have any shape.
+
     Attributes:
         optimizers: The optimisers.
         params: The parameters of all of them, in order.
+
+    Raises:
+        GradientError: No optimisers, or two with a parameter in common.
+
+    >>> w, b = zyx.Tensor([1.0], requires_grad=True), zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.OptimizerGroup(zyx.optim.SGD([w], lr=0.5), zyx.optim.SGD([b], lr=0.25))
+    >>> (w + b).sum().backward()
+    >>> optimizer.step()
+    >>> w.item(), b.item()
+    (0.5, 0.75)
     """
 
     def __init__(self, *optimizers: Optimizer) -> None:

@@ -50,10 +50,29 @@ class _Way(NamedTuple):
 class LBFGS(Optimizer):
     """Steps by the latest `history_size` steps and changes of gradients. Liu and Nocedal, 1989.
 
+    Parameters have any shape.
+
     There is one group of parameters. As in PyTorch, one call of `step` makes up to `max_iter` iterations.
 
     Attributes:
         func_evals: How often closures were called.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+        ArgumentError: Another `line_search_fn`, or several groups of parameters.
+
+    >>> w = zyx.Tensor([3.0], requires_grad=True)
+    >>> optimizer = zyx.optim.LBFGS([w])
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = (w * w).sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> loss = optimizer.step(closure)
+    >>> f"{abs(w.item()):.4f}"
+    '0.0000'
     """
 
     max_iter: int

@@ -15,6 +15,8 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from zyx.errors import ArgumentError
+from zyx.integers import as_integers, is_several
+from zyx.optim.check import groups_of
 from zyx.optim.epoch_cycles import ChainedScheduler, CyclicLR, OneCycleLR, SequentialLR
 from zyx.optim.epochs import LRScheduler
 from zyx.optim.phases import check_steps
@@ -33,7 +35,18 @@ __all__ = [
 
 
 class StepLR(LRScheduler):
-    """Rates times `gamma` after every `step_size` epochs."""
+    """Rates times `gamma` after every `step_size` epochs.
+
+    Raises:
+        ShapeError: `step_size` is below 1.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)
+    >>> for epoch in range(2):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = check_steps("step_size", step_size), gamma
@@ -44,12 +57,24 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Rates times `gamma` after each number of epochs in `milestones`."""
+    """Rates times `gamma` after each number of epochs in `milestones`.
+
+    Raises:
+        IntegerError: A milestone is no integer.
+        ArgumentError: No optimiser, or a `last_epoch` other than -1.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.MultiStepLR(optimizer, [1, 3], gamma=0.5)
+    >>> for epoch in range(3):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones, self.gamma = sorted(milestones), gamma
+        self.milestones, self.gamma = sorted(as_integers(milestones, "milestones")), gamma
         super().__init__(optimizer, last_epoch)
 
     def factor(self, epoch: int) -> float:
@@ -57,7 +82,18 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Rates times `gamma` after every epoch."""
+    """Rates times `gamma` after every epoch.
+
+    Raises:
+        ArgumentError: A `last_epoch` other than -1.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> for epoch in range(2):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.25]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -68,7 +104,18 @@ class ExponentialLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Rates times `factor` for `total_iters` epochs, then as they were."""
+    """Rates times `factor` for `total_iters` epochs, then as they were.
+
+    Raises:
+        ShapeError: `total_iters` is below 1.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=4)
+    >>> for epoch in range(3):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3.0, total_iters: int = 5, last_epoch: int = -1
@@ -81,7 +128,18 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Rates times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs."""
+    """Rates times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs.
+
+    Raises:
+        ShapeError: `total_iters` is below 1.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=4)
+    >>> for epoch in range(2):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.75]
+    """
 
     def __init__(
         self,
@@ -101,7 +159,18 @@ class LinearLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Rates times ``(1 - epoch / total_iters) ** power``, then 0."""
+    """Rates times ``(1 - epoch / total_iters) ** power``, then 0.
+
+    Raises:
+        ShapeError: `total_iters` is below 1.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+    >>> for epoch in range(2):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = check_steps("total_iters", total_iters), power
@@ -119,6 +188,16 @@ class CosineAnnealingLR(LRScheduler):
     """Rates down to `eta_min` in `T_max` epochs along half a cosine, and up again in as many.
 
     Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", 2016.
+
+    Raises:
+        ShapeError: `T_max` is below 1.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+    >>> for epoch in range(2):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -131,7 +210,18 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Rates down to `eta_min` along half a cosine, again and again; each time takes `T_mult` times as long."""
+    """Rates down to `eta_min` along half a cosine, again and again; each time takes `T_mult` times as long.
+
+    Raises:
+        ShapeError: `T_0` is below 1.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=4)
+    >>> for epoch in range(2):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
@@ -151,7 +241,18 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class LambdaLR(LRScheduler):
-    """The first rates times what `lr_lambda`, one for all groups or one for each, returns for the epoch."""
+    """The first rates times what `lr_lambda`, one for all groups or one for each, returns for the epoch.
+
+    Raises:
+        ArgumentError: No function, or another number of functions than groups.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
+    >>> for epoch in range(2):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.25]
+    """
 
     def __init__(
         self,
@@ -159,8 +260,11 @@ class LambdaLR(LRScheduler):
         lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
         last_epoch: int = -1,
     ) -> None:
-        count = len(optimizer.param_groups)
-        self.lr_lambdas = [lr_lambda] * count if callable(lr_lambda) else list(lr_lambda)
+        count = len(groups_of(optimizer, type(self).__name__))
+        given = list(lr_lambda) if is_several(lr_lambda) else [lr_lambda] * count
+        self.lr_lambdas = [each for each in given if callable(each)]
+        if len(self.lr_lambdas) < len(given):
+            raise ArgumentError(f"{type(self).__name__}: lr_lambda is a function or several, not {lr_lambda!r}")
         if len(self.lr_lambdas) != count:
             raise ArgumentError(f"{type(self).__name__}: {len(self.lr_lambdas)} functions for {count} groups")
         super().__init__(optimizer, last_epoch)
@@ -173,7 +277,18 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """Rates times what `lr_lambda` returns for the epoch, after each."""
+    """Rates times what `lr_lambda` returns for the epoch, after each.
+
+    Raises:
+        ArgumentError: No function, or another number of functions than groups.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> for epoch in range(2):
+    ...     scheduler.step()
+    >>> [round(lr, 4) for lr in scheduler.get_last_lr()]
+    [0.25]
+    """
 
     def first(self, place: int, lr: float) -> float:
         return lr

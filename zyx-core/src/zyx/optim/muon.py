@@ -23,6 +23,18 @@ class Muon(Optimizer):
 
     Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024. The iteration is computed in
     float32, where PyTorch takes bfloat16. Give vectors, embeddings and the last layer to another optimiser.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A parameter that is no matrix, a negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.ones(2, 2, requires_grad=True)
+    >>> optimizer = zyx.optim.Muon([w], lr=0.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.sum().item():.4f}"
+    '3.1036'
     """
 
     kept = ("momentum_buffer",)

@@ -55,12 +55,24 @@ class Optimizer(ABC):
 
     A subclass says in `update` what one step does to one parameter, and in `state_names` what it keeps for each.
 
+    Parameters have any shape.
+
     Attributes:
         params: The parameters.
         names: What they are called in errors and saved state.
         step_count: How many steps were made: int64, on the device of the first parameter.
         state: For each name of `state_names`, one tensor a parameter.
         param_groups: The parameters with their learning rates and settings; see `zyx.optim.param_groups`.
+
+    Raises:
+        GradientError: No parameters, or one twice.
+        DTypeError: A parameter is no tensor of floats, or a learning rate no number.
+        ShapeError: A setting out of its range.
+
+    >>> w = zyx.ones(2, requires_grad=True)
+    >>> optimizer = zyx.optim.Adam([w], lr=0.5)
+    >>> isinstance(optimizer, zyx.optim.Optimizer), len(optimizer.params)
+    (True, 1)
     """
 
     settings: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ import numpy as np
 
 from zyx.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from zyx.functions.operands import is_tensor
+from zyx.optim.check import check_setting
 from zyx.optim.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -31,6 +32,15 @@ class ParamGroup(MutableMapping[str, Any]):
         own: The settings that it does not share with the optimiser.
         has_own_rate: Whether its learning rate is such a one, too.
         initial_lr: The learning rate before it had a scheduler; None while it has none.
+
+    Raises:
+        ArgumentError: When a setting is made: there is none of that name.
+        ShapeError: When a setting is made: it is out of its range.
+
+    >>> w, b = zyx.ones(2, requires_grad=True), zyx.ones(1, requires_grad=True)
+    >>> optimizer = zyx.optim.SGD([{"params": [w]}, {"params": [b], "lr": 0.25}], lr=0.5)
+    >>> [group["lr"] for group in optimizer.param_groups]
+    [0.5, 0.25]
     """
 
     def __init__(self, owner: Optimizer, positions: range, own: dict[str, Any], rate: Tensor) -> None:
@@ -49,6 +59,7 @@ class ParamGroup(MutableMapping[str, Any]):
 
         Raises:
             ShapeError: Below 0, or a tensor of several elements.
+            DTypeError: Neither a number, nor a tensor, nor a schedule.
         """
         owner = self._owner
         if isinstance(given, Schedule):
@@ -58,6 +69,8 @@ class ParamGroup(MutableMapping[str, Any]):
                 raise ShapeError(f"a learning rate is one number, not {given.dtype} of shape {given.shape}")
             owner._revision += 1
         else:
+            if not isinstance(given, float | int | np.number):
+                raise DTypeError(f"a learning rate is a number, a tensor or a schedule, not {given!r}")
             if not float(given) >= 0.0:
                 raise ShapeError(f"a learning rate is at least 0, not {given}")
             if not isinstance(self._lr, float | int):
@@ -95,6 +108,7 @@ class ParamGroup(MutableMapping[str, Any]):
             self.has_own_rate = True
             self.set_rate(value)
         elif name in self._owner.settings:
+            check_setting(name, value)
             self.own[name] = value
         else:
             raise ArgumentError(

@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from zyx.errors import ArgumentError, ShapeError
-from zyx.functions.elementwise import cos
+from zyx.functions.transcendental import cos
 from zyx.integers import as_index
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zyx.errors import ArgumentError, DTypeError, ShapeError
 from zyx.functions.operands import is_tensor
 from zyx.integers import as_index
-from zyx.optim.check import check_range
+from zyx.optim.check import check_range, groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,11 +24,23 @@ class ReduceLROnPlateau:
     It reads the measure, so it is no `Schedule`: call `step` outside of traced functions, once an epoch. Learning rates
     must be numbers.
 
+    A measure that is a tensor has one element.
+
     Attributes:
         best: The best measure so far.
         num_bad_epochs: How many calls since then.
         cooldown_counter: How many calls are left in which nothing counts.
         last_epoch: How many calls there were.
+
+    Raises:
+        ArgumentError: Another `mode` or `threshold_mode`.
+
+    >>> optimizer = zyx.optim.SGD([zyx.ones(2, requires_grad=True)], lr=1.0)
+    >>> scheduler = zyx.optim.ReduceLROnPlateau(optimizer, factor=0.5, patience=0)
+    >>> for loss in (3.0, 3.0):
+    ...     scheduler.step(loss)
+    >>> optimizer.lr
+    0.5
     """
 
     def __init__(
@@ -58,7 +70,7 @@ class ReduceLROnPlateau:
 
         Raises:
             ShapeError: `factor` is not below 1, or another number of `min_lr` than groups.
-            ArgumentError: An unknown mode.
+            ArgumentError: No optimiser, or an unknown mode.
         """
         check_range("factor", factor, 0.0, 1.0)
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
@@ -66,7 +78,7 @@ class ReduceLROnPlateau:
                 f'ReduceLROnPlateau: mode is "min" or "max" and threshold_mode "rel" or "abs", not {mode!r} and '
                 f"{threshold_mode!r}"
             )
-        groups = optimizer.param_groups
+        groups = groups_of(optimizer, "ReduceLROnPlateau")
         self.min_lrs = [min_lr] * len(groups) if isinstance(min_lr, int | float) else list(min_lr)
         if len(self.min_lrs) != len(groups):
             raise ShapeError(f"ReduceLROnPlateau: {len(self.min_lrs)} least rates for {len(groups)} groups")

@@ -16,8 +16,22 @@ if TYPE_CHECKING:
 class RMSprop(Optimizer):
     """Steps along the gradient, divided by the root of its mean square.
 
+    Parameters have any shape.
+
     Tieleman and Hinton, lecture 6.5 of "Neural networks for machine learning", 2012; centred as in Graves, "Generating
     sequences with recurrent neural networks", 2013.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.RMSprop([w], lr=0.05)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.item():.4f}"
+    '0.5000'
     """
 
     alpha: float

@@ -22,8 +22,9 @@ import numpy as np
 
 from zyx.errors import ArgumentError, GradientError
 from zyx.functions.choosing import where
-from zyx.functions.elementwise import isfinite, reciprocal
+from zyx.functions.elementwise import isfinite
 from zyx.functions.operands import is_tensor
+from zyx.functions.transcendental import reciprocal
 from zyx.optim.check import check_range
 from zyx.optim.optimizer import grads_of
 from zyx.runtime.runtime import current
@@ -39,9 +40,22 @@ if TYPE_CHECKING:
 class GradScaler:
     """Scales losses, and takes the scale out of gradients; see the module.
 
+    Losses and gradients have any shape, which stays.
+
     Attributes:
         step_count: How many steps were asked for, and updated after: int64.
         skipped_count: How many of them were left out.
+
+    Raises:
+        ArgumentError: A factor that is out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer, scaler = zyx.optim.SGD([w], lr=0.5), zyx.amp.GradScaler()
+    >>> scaler.scale(w.sum()).backward()
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> w.tolist()
+    [0.5]
     """
 
     def __init__(

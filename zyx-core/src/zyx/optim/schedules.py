@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
 
 class Schedule(ABC):
-    """A learning rate as a function of the number of steps made so far. Schedules are not changed once made."""
+    """A learning rate as a function of the number of steps made so far. Schedules are not changed once made.
+
+    The number of steps and the rate have the shape ().
+
+    >>> class Halving(zyx.optim.Schedule):
+    ...     def __call__(self, step):
+    ...         return 0.5**step
+    >>> Halving()(zyx.Tensor(2)).item()
+    0.25
+    """
 
     @abstractmethod
     def __call__(self, step: Tensor) -> Tensor:
@@ -39,7 +48,12 @@ class Schedule(ABC):
 
 @dataclass(frozen=True, slots=True)
 class LambdaLR(Schedule):
-    """`lr` times what `lr_lambda` returns for the number of steps, a tensor of one integer."""
+    """`lr` times what `lr_lambda` returns for the number of steps, a tensor of one integer.
+
+    >>> rate = zyx.optim.LambdaLR(1.0, lambda step: 1 / (step + 1))
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 3)]
+    [1.0, 0.5, 0.25]
+    """
 
     lr: float
     lr_lambda: Callable[[Tensor], Tensor]
@@ -50,7 +64,15 @@ class LambdaLR(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class StepLR(Schedule):
-    """`lr`, times `gamma` after every `step_size` steps."""
+    """`lr`, times `gamma` after every `step_size` steps.
+
+    Raises:
+        ShapeError: `step_size` is below 1.
+
+    >>> rate = zyx.optim.StepLR(1.0, 2, gamma=0.5)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 2, 4)]
+    [1.0, 1.0, 0.5, 0.25]
+    """
 
     lr: float
     step_size: int
@@ -65,7 +87,15 @@ class StepLR(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class MultiStepLR(Schedule):
-    """`lr`, times `gamma` after each number of steps in `milestones`."""
+    """`lr`, times `gamma` after each number of steps in `milestones`.
+
+    Raises:
+        IntegerError: A milestone is no integer.
+
+    >>> rate = zyx.optim.MultiStepLR(1.0, [1, 3], gamma=0.5)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 2, 3)]
+    [1.0, 0.5, 0.5, 0.25]
+    """
 
     lr: float
     milestones: tuple[int, ...]
@@ -81,7 +111,12 @@ class MultiStepLR(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class ExponentialLR(Schedule):
-    """`lr`, times `gamma` after every step."""
+    """`lr`, times `gamma` after every step.
+
+    >>> rate = zyx.optim.ExponentialLR(1.0, 0.5)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 2)]
+    [1.0, 0.5, 0.25]
+    """
 
     lr: float
     gamma: float
@@ -95,6 +130,13 @@ class CosineAnnealingLR(Schedule):
     """From `lr` down to `eta_min` in `T_max` steps, along half a cosine; then it stays there.
 
     Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", 2016.
+
+    Raises:
+        ShapeError: `T_max` is below 1.
+
+    >>> rate = zyx.optim.CosineAnnealingLR(1.0, T_max=2)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 2)]
+    [1.0, 0.5, 0.0]
     """
 
     lr: float
@@ -113,6 +155,13 @@ class LinearWarmup(Schedule):
     """From `start_factor` times the rate of another schedule (or number) up to all of it, in `warmup_steps` steps.
 
     The other schedule begins when the warm-up is over: its step 0 is step `warmup_steps`.
+
+    Raises:
+        ShapeError: `warmup_steps` is below 1.
+
+    >>> rate = zyx.optim.LinearWarmup(1.0, 4)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 1, 4)]
+    [0.0, 0.25, 1.0]
     """
 
     then: float | Schedule
@@ -146,6 +195,14 @@ class OneCycleLR(Schedule):
         three_phase: Whether the rate comes down to the first one in as many steps as it rose, and then to the last.
         epochs: See `total_steps`.
         steps_per_epoch: Likewise.
+
+    Raises:
+        ArgumentError: No number of steps, or another `anneal_strategy`.
+        ShapeError: `total_steps` is below 1.
+
+    >>> rate = zyx.optim.OneCycleLR(1.0, total_steps=10)
+    >>> [round(rate(zyx.Tensor(step)).item(), 4) for step in (0, 2, 9)]
+    [0.04, 1.0, 0.0]
     """
 
     max_lr: float

@@ -17,7 +17,21 @@ if TYPE_CHECKING:
 class SGD(Optimizer):
     """``param -= lr * gradient``, with momentum as in PyTorch.
 
+    Parameters have any shape.
+
     Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = zyx.optim.SGD([w], lr=0.5)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [0.0, 0.0]
     """
 
     momentum: float

@@ -15,7 +15,22 @@ if TYPE_CHECKING:
 
 
 class Rprop(Optimizer):
-    """Steps by the signs of gradients alone, of sizes that grow while a sign stays. Riedmiller and Braun, 1993."""
+    """Steps by the signs of gradients alone, of sizes that grow while a sign stays. Riedmiller and Braun, 1993.
+
+    Parameters have any shape.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.Rprop([w], lr=0.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.item():.4f}"
+    '0.5000'
+    """
 
     kept = ("prev", "step_size")
     etas: tuple[float, float]
@@ -55,7 +70,22 @@ class Rprop(Optimizer):
 
 
 class ASGD(Optimizer):
-    """Descent whose parameters are averaged along the way, as ``state["ax"]``. Polyak and Juditsky, 1992."""
+    """Descent whose parameters are averaged along the way, as ``state["ax"]``. Polyak and Juditsky, 1992.
+
+    Parameters have any shape.
+
+    Raises:
+        GradientError: No parameters.
+        DTypeError: A parameter is not of floats.
+        ShapeError: A negative learning rate, or another setting out of its range.
+
+    >>> w = zyx.Tensor([1.0], requires_grad=True)
+    >>> optimizer = zyx.optim.ASGD([w], lr=0.5)
+    >>> w.sum().backward()
+    >>> optimizer.step()
+    >>> f"{w.item():.4f}"
+    '0.4999'
+    """
 
     kept = ("eta", "mu", "ax")
     lambd: float

@@ -193,6 +193,10 @@ def _write(writer: Rewriter, ops: Sequence[Op], found: _Loop) -> None:
         else:
             writer.keep(op)
     one, two, last = (writer.const(value, dtype) for value in (1, 2, loop.size - 1))
+    if loop.end is not None:  # what there is one turn more of is not computed
+        end = writer.add(k.Binary(BinaryOp.SUB, writer.renamed[loop.end], one, loop.type))
+        last = writer.add(k.Binary(BinaryOp.MIN, last, end, loop.type))
+        last = writer.add(k.Binary(BinaryOp.MAX, last, writer.const(0, dtype), loop.type))
     following = writer.add(k.Binary(BinaryOp.ADD, number, one, loop.type))
     half, other = (writer.add(k.Binary(BinaryOp.MOD, value, two, loop.type)) for value in (number, following))
     names = [*writer.renamed[: found.start], writer.add(k.Binary(BinaryOp.MIN, following, last, loop.type))]

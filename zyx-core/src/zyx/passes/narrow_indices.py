@@ -96,8 +96,10 @@ class _Plan:
                 if kind is BinaryOp.SHL and not self._is_distance(y):
                     return False
                 return self._fits(x) and self._fits(y)
-            case k.Const() | k.Index() | k.Loop():
+            case k.Const() | k.Index():
                 return self.is_long(number) and self._fits(number)
+            case k.Loop(end=end):
+                return self.is_long(number) and self._fits(number) and (end is None or self._fits(end))
             case k.Unary() | k.Mad() | k.Vectorize() | k.Devectorize() | k.Shuffle() | k.Where():
                 long = [operand for operand in k.operands(op) if self.is_long(operand)]
                 return self.is_long(number) and self._fits(number) and all(map(self._fits, long))

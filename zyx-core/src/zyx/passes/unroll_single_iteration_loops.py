@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def unroll_single_iteration_loops(kernel: Kernel) -> Kernel:
     """Return `kernel` without loops of fewer than two iterations."""
-    if not any(isinstance(op, k.Loop) and op.size < 2 for op in kernel.ops):
+    if not any(isinstance(op, k.Loop) and op.size < 2 and (op.end is None or not op.size) for op in kernel.ops):
         return kernel
     rewriter = Rewriter()
     kept: list[bool] = []  # for each open region, whether its ends are
@@ -35,7 +35,7 @@ def unroll_single_iteration_loops(kernel: Kernel) -> Kernel:
                 pass
             case k.Loop(size=0):
                 absent = 1
-            case k.Loop(size=1):
+            case k.Loop(size=1, end=None):
                 kept.append(False)
                 return rewriter.const(0, op.type.dtype)
             case k.Loop() | k.If():

@@ -95,6 +95,7 @@ _RULES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "has_shuffle": _FLAG,
     "has_fma": _FLAG,
     "has_streaming": _FLAG,
+    "has_byte_products": _FLAG,
     "meets_in_branches": _FLAG,
     "wmma": (_are_products, "a tuple of three dimensions and a DType each"),
     "rates": (lambda value: value is None, "None, which it is until somebody calibrates the device"),

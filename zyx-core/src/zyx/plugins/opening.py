@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from zyx.backend.collectives import Collectives
 from zyx.backend.library import LibraryKernel
 from zyx.errors import BackendError, DeviceLostError, NoDeviceError, SettingsError, UnsupportedError
-from zyx.hookspecs import BackendConfig
+from zyx.hookspecs import BackendConfig, KernelPass
 from zyx.plugins import check
 from zyx.plugins.measured import kept_rates
 from zyx.plugins.state import KNOWN, BackendReport, BackendState, Step
@@ -17,12 +17,14 @@ from zyx.plugins.words import explain, shown, text_of
 from zyx.settings.paths import cache_directory, thread_count
 from zyx.settings.section import Nothing, backend_section
 
+RecordT = TypeVar("RecordT")
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from zyx.backend import Device, DeviceInfo, MemoryPool
-    from zyx.hookspecs import BackendInfo, KernelPass
+    from zyx.hookspecs import BackendInfo
     from zyx.plugins.border import Border
     from zyx.plugins.manager import Backend, PluginManager
 
@@ -46,7 +48,7 @@ class OpenedBackends:
         self.infos: Final[dict[str, DeviceInfo]] = {}
         self._pools_of: dict[str, list[MemoryPool]] = {}
         self._devices_of: dict[str, list[Device]] = {}
-        self._libraries: dict[str, tuple[LibraryKernel, ...]] = {}
+        self._known: dict[tuple[str, str], tuple[Any, ...]] = {}  # what hooks offer for a device
         self._compiles: dict[str, bool] = {}
         self._of_parent: list[object] = []  # must not die in the child of a fork: finalisers may call the driver
         self.open(_HOST)
@@ -127,14 +129,18 @@ class OpenedBackends:
 
     def library_kernels(self, device: Device) -> Sequence[LibraryKernel]:
         """Return what the backend of `device` offers, asked once; nothing if its hook raises."""
-        if device.name not in self._libraries:
-            result = self._extra(self.backend_of(device), "zyx_library_kernels", device=device)
+        return self._offered(device, "zyx_library_kernels", LibraryKernel)
+
+    def _offered(self, device: Device, hook: str, record: type[RecordT]) -> tuple[RecordT, ...]:
+        """Return what a hook offers for a device, asked once; what is no such record is left out and noted."""
+        if (device.name, hook) not in self._known:
+            result = self._extra(self.backend_of(device), hook, device=device)
             offered = tuple(result) if isinstance(result, list | tuple) else ()
-            for other in [item for item in offered if not isinstance(item, LibraryKernel)]:
-                text = f"zyx_library_kernels: an item of what it returns is not a LibraryKernel: {shown(other)}"
+            for other in [item for item in offered if not isinstance(item, record)]:
+                text = f"{hook}: an item of what it returns is not a {record.__name__}: {shown(other)}"
                 self.manager.load()[self.backend_of(device)].blame(text)
-            self._libraries[device.name] = tuple(item for item in offered if isinstance(item, LibraryKernel))
-        return self._libraries[device.name]
+            self._known[device.name, hook] = tuple(item for item in offered if isinstance(item, record))
+        return self._known[device.name, hook]
 
     def compiles(self, device: Device) -> bool:
         """Whether a device compiles the least of all kernels; why it does not is in the report of its backend.
@@ -159,9 +165,8 @@ class OpenedBackends:
         return self._compiles[device.name]
 
     def kernel_passes(self, device: Device) -> Sequence[KernelPass]:
-        """Return the schedule moves that the backend of `device` adds; nothing if its hook raises, which is noted."""
-        result = self._extra(self.backend_of(device), "zyx_kernel_passes", device=device)
-        return result if isinstance(result, list | tuple) else ()
+        """Return the schedule moves that the backend of `device` adds, asked once; nothing if its hook raises."""
+        return self._offered(device, "zyx_kernel_passes", KernelPass)
 
     def collectives(self, devices: Sequence[Device]) -> Collectives | None:
         """Return what combines buffers across `devices` of one backend; None if it has nothing, or its hook raises."""
@@ -190,7 +195,7 @@ class OpenedBackends:
                 backend.update(state=BackendState.INSTALLED, devices=())
         self.devices.clear()
         self.pools.clear()
-        self._libraries.clear()
+        self._known.clear()
         self._compiles.clear()
 
     def _open_one(self, name: str, border: Border) -> BackendReport | None:

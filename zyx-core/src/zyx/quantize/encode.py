@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from zyx.errors import DTypeError, FormatError
+from zyx.errors import DTypeError, FormatError, ShapeError
 from zyx.functions.operands import is_tensor
-from zyx.quantize.layouts import GGUF, layout_for
+from zyx.quantize.layouts import GGUF, INTERLEAVED, layout_for
 from zyx.quantize.packed import QuantizedTensor
 from zyx.tensor.tensor import Tensor
 
@@ -43,6 +43,10 @@ def quantize(x: Tensor, format: str) -> QuantizedTensor:  # the attribute of wha
     Raises:
         FormatError: Another format, rows that are no whole number of blocks, or numbers that there is no scale for.
         DTypeError: No tensor, or none of floats.
+        ShapeError: A format that has rows together, and another number of them.
+
+    >>> zyx.quantize.quantize(zyx.ones(4, 32), "Q8_0").shape
+    (4, 32)
     """
     if not is_tensor(x) or not x.dtype.is_float:
         raise DTypeError(f"quantize: floats are put into blocks, not {x.dtype if is_tensor(x) else type(x).__name__}")
@@ -51,6 +55,11 @@ def quantize(x: Tensor, format: str) -> QuantizedTensor:  # the attribute of wha
     if format.endswith("+"):
         return quantize(x, format[:-1]).aligned()
     layout = layout_for(format, x.shape[-1] if x.ndim else 1)
+    if layout.rows > 1:
+        found = quantize(x, format.removesuffix(INTERLEAVED)).interleaved()
+        if found.format != format:
+            raise ShapeError(f"quantize: {format} is of (n, width) where {layout.rows} divides n, not of {x.shape}")
+        return found
     values = x.numpy().astype(np.float32).reshape(-1, layout.count)
     bits = layout.low.bits + (layout.high.bits if layout.high else 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

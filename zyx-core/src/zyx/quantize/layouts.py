@@ -17,6 +17,9 @@ The first eight are those of ggml, and of GGUF files; "int8" and "int4" without 
 behind a name, as in "Q8_0+", is the same in blocks of a multiple of 4 bytes: some processors load from other places at
 less than half the speed.
 
+An "x8" behind a name, as in "Q4_1x8", is the same with the blocks of 8 rows together, for codes of 4 or 8 bits: each
+byte of scales lies beside those of the other rows, and of the codes each 4 bytes do. The rows are lanes of vectors.
+
 **Chunks.** A block is ``sections * parts`` chunks of `width` numbers, and chunk ``c = section * parts + part`` has the
 numbers from ``c * width`` on. The low bits of the chunks of a section share bytes: byte j of a section has number j of
 `part` 0, above it number j of a later part. High bits lie so, too, in rows of their own, or side by side.
@@ -28,6 +31,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from zyx.errors import FormatError
+
+#: Bytes of codes that lie side by side where rows are together: as many as are multiplied and added for one lane.
+WORD: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,10 @@ class Layout:
         pairs: Byte of the factors s and t of 6 bits, one of each for a chunk, if there are.
         factors: Byte of factors s, int8, for each 16 numbers, if there are.
         code: The number of the format in GGUF files, if there is.
+        rows: How many rows have their blocks together.
+
+    >>> zyx.quantize.layout_for("Q8_0", 64).width
+    32
     """
 
     name: str
@@ -80,6 +90,7 @@ class Layout:
     pairs: int | None = None
     factors: int | None = None
     code: int | None = None
+    rows: int = 1
 
     @property
     def count(self) -> int:
@@ -87,8 +98,20 @@ class Layout:
         return self.sections * self.parts * self.width
 
     @property
+    def has_one_scale(self) -> bool:
+        """Whether a block has one scale and at most one offset, for all of its numbers."""
+        return self.pairs is None and self.factors is None
+
+    @property
+    def may_interleave(self) -> bool:
+        """Whether there is the same format with the blocks of several rows together: one byte has all of a code."""
+        return self.has_one_scale and self.rows == 1 and not self.high and not self.width % WORD
+
+    @property
     def groups(self) -> tuple[int, int]:
         """A chunk as groups, and the numbers of one: with a factor of their own, or as many as registers have."""
+        if self.rows > 1:
+            return (self.width // WORD, WORD)
         return (self.width // 16, 16) if self.width in (32, 64) else (1, self.width)
 
 
@@ -113,6 +136,9 @@ GGUF: Final[dict[str, Layout]] = {
 
 #: Bytes that blocks with a "+" are a multiple of.
 ALIGNMENT: Final = 4
+#: Rows whose blocks are together in formats with an "x8", and what is behind the name.
+ROWS: Final = 8
+INTERLEAVED: Final = f"x{ROWS}"
 
 _WIDTHS: Final = {"int8": 8, "int4": 4}
 NAMES: Final = (*GGUF, *_WIDTHS, *(f"{family}/n" for family in _WIDTHS))
@@ -123,6 +149,9 @@ def layout_for(name: str, count: int) -> Layout:
 
     Raises:
         FormatError: No such format, or rows that are no whole number of blocks.
+
+    >>> zyx.quantize.layout_for("Q8_0", 64).nbytes
+    34
     """
     found = _layout(name) or _by_group(name, count)
     if count % found.count:
@@ -137,10 +166,9 @@ def layout_of(name: str, nbytes: int) -> Layout:
         FormatError: No such format, or rows that are no whole number of blocks.
     """
     found = _layout(name) or _by_group(name, max(nbytes - 4, 0) * 8 // _WIDTHS[name])
-    if nbytes % found.nbytes:
-        raise FormatError(
-            f"rows of {nbytes} bytes are no whole number of blocks of {found.nbytes} bytes, which {name} has"
-        )
+    block = found.nbytes * found.rows
+    if nbytes % block:
+        raise FormatError(f"rows of {nbytes} bytes are no whole number of blocks of {block} bytes, which {name} has")
     return found
 
 
@@ -153,6 +181,8 @@ def _layout(name: str) -> Layout | None:
     if isinstance(name, str):
         if found := GGUF.get(name):
             return found
+        if name.endswith(INTERLEAVED) and (base := _layout(name.removesuffix(INTERLEAVED))) and base.may_interleave:
+            return replace(base, name=name, code=None, rows=ROWS)
         if name.endswith("+") and (base := GGUF.get(name[:-1])):
             return replace(base, name=name, nbytes=-(-base.nbytes // ALIGNMENT) * ALIGNMENT, code=None)
         family, slash, size = name.partition("/")

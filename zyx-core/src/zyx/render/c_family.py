@@ -179,18 +179,22 @@ class CWriter(MemoryWriter):
         """Open a loop."""
         type_name, name, dtype = self.type_name(op.type), f"v{i}", op.type.dtype
         self.values[i] = (name,)
+        end = "" if op.end is None else self.values[op.end][0]
         if op.size <= dtype.max:
-            self.line(self.count(name, dtype, op.size))
+            self.line(self.count(name, dtype, op.size, *filter(None, [end])))
             self.depth += 1
             return
         # The counter would wrap around before it reached the end: count in a wider type.
-        self.line(self.count(f"n{i}", dtypes.int32 if dtype.bits < 32 else dtypes.int64, op.size))
+        wide = dtypes.int32 if dtype.bits < 32 else dtypes.int64
+        end = end and self.converted(self.element_name(wide), end)
+        self.line(self.count(f"n{i}", wide, op.size, *filter(None, [end])))
         self.depth += 1
         self.let(name, type_name, self.converted(type_name, f"n{i}"))
 
-    def count(self, name: str, dtype: DType, size: int) -> str:
-        """Return the head of a loop in which a variable of `dtype` counts from 0 to `size` - 1."""
-        return f"for ({self.element_name(dtype)} {name} = 0; {name} < {size}; ++{name}) {{"
+    def count(self, name: str, dtype: DType, size: int, end: str = "") -> str:
+        """Return the head of a loop in which a variable of `dtype` counts from 0 to `size` - 1, below `end` if any."""
+        below = f" && {name} < {end}" if end else ""
+        return f"for ({self.element_name(dtype)} {name} = 0; {name} < {size}{below}; ++{name}) {{"
 
     def open_if(self, i: int, op: k.If) -> None:
         """Open a region that runs under a condition."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx.autotune.store import Winner
     from zyx.backend import Device
     from zyx.ir.nest import Nest
 
@@ -25,6 +26,7 @@ class Attempt:
         device: To run them.
         schedule: Number of the schedule that they have.
         is_kept: Whether their kernel was found rendered on disk.
+        winner: What was found for them by measuring; None if nothing was, or it does not do.
         refused: Keys of the kernels that the device has refused, and what it said of the last one.
     """
 
@@ -33,5 +35,6 @@ class Attempt:
     device: Device
     schedule: int
     is_kept: bool = False
+    winner: Winner | None = None
     refused: tuple[Key, ...] = ()
     error: Exception | None = None

@@ -251,6 +251,10 @@ class Memory:
         """Count the peak from now on."""
         self.peak_bytes = self.live_bytes
 
+    def is_home_of(self, buffer: Buffer) -> bool:
+        """Whether `buffer` was allocated here, and comes back here."""
+        return buffer._retired is self._retired
+
     def allocate(self, pool: MemoryPool, nbytes: int) -> Buffer:
         """Return a buffer with undefined contents.
 
@@ -307,6 +311,8 @@ class Memory:
             if type(pool).synchronize is not MemoryPool.synchronize:
                 self.queued.add(pool)
         count.add(raw.nbytes)
+        if self.trace is not None and self.trace.profile is not None:
+            self.trace.profile.held(pool, raw, count.live_bytes)
         buffer = Buffer(pool, raw, raw.nbytes, self._retired)
         if event.complete_when_made:
             event.take()
@@ -335,6 +341,11 @@ class Memory:
             allocations=count.allocations,
         )
 
+    def live_by_pool(self) -> dict[MemoryPool, int]:
+        """Return the bytes in buffers now, by pool, after `reclaim`."""
+        self.reclaim()
+        return {pool: count.live_bytes for pool, count in self._counts.items()}
+
     def reclaim(self) -> None:
         """Give the buffers that died back to their pools."""
         retired = self._retired
@@ -362,6 +373,8 @@ class Memory:
         self._counts[pool].remove(raw.nbytes)
         if self.trace is not None:
             self.trace.deallocated(pool, raw.nbytes)
+            if self.trace.profile is not None:
+                self.trace.profile.freed(pool, raw, self._counts[pool].live_bytes)
 
     def _allocate_again(self, pool: MemoryPool, nbytes: int) -> tuple[PoolBuffer, Event]:
         """Ask once more, after everything that can be dropped was dropped."""

@@ -43,14 +43,21 @@ def handles_of(runtime: Runtime) -> list[Handle]:
 
 
 def close_under(runtime: Runtime) -> None:
-    """Wait, and close; tensors whose values lay in memory raise an error from now on, others are computed anew."""
+    """Wait, and close; tensors of `runtime` whose values lay in memory raise an error from now on, others are computed
+    anew.
+    """
     with runtime.lock:
         runtime.synchronize()
+        for spare in list(runtime.spares):  # what lies in memory for those who need it again is made again
+            spare.drop_spare()
         runtime.close()
         for each in gc.get_objects():
             if issubclass(type(each), n.Node):
                 storage = each.storage
+                buffer = storage.buffer if type(storage) is Unread else storage
+                if type(buffer) is not Buffer or not runtime.memory.is_home_of(buffer):
+                    continue
                 if type(storage) is Unread:
                     storage.buffer = None  # it is read again
-                elif type(storage) is Buffer:
+                else:
                     each.storage = Closed()

@@ -12,6 +12,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from zyx.autotune.store import Store, digest_with
 from zyx.backend.rendered import SupportsRendering
 from zyx.errors import BackendError, CompileError, UnsupportedError
 from zyx.ir.digest import digest_of_kernel, digest_of_nests
@@ -21,9 +22,11 @@ from zyx.runtime.kept import KeptKernels, Origin
 from zyx.runtime.plan import LaunchStep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
+    from typing import Any
 
+    from zyx.autotune.store import Winner
     from zyx.backend import Device, Program
     from zyx.backend.library import LibraryKernel, Problem
     from zyx.ir.kernel import Kernel
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from zyx.runtime.lowering import Lowering
     from zyx.runtime.plan import Plan
     from zyx.runtime.trace import Trace
+    from zyx.schedule.moves import Move
 
 
 #: Programs that are kept where no plan launches most of them. Each takes tens of kilobytes of the process.
@@ -64,22 +68,37 @@ class Compiler:
     Programs stay as long as a plan that was given to `hold` is alive and launches them, and from when they are asked
     for until the next one is. Of others, those that were asked for last are kept: `_MOST_PROGRAMS` in all.
 
-    Nests whose schedule fails, or is refused by the device, get the next simpler one of `zyx.schedule.fallback`. What
-    was rendered of kernels is kept on disk for the processes that come later, unless schedules or kernels are shown.
+    Nests for which a schedule was found by measuring get that; one that does not do is dropped. Nests whose schedule
+    fails, or is refused by the device, get the next simpler one of `zyx.schedule.fallback`. What was rendered of
+    kernels is kept on disk for the processes that come later, unless schedules or kernels are shown.
 
     Args:
         trace: Is told of what happens.
         kept: Rendered kernels on disk.
+        store: What was found by measuring.
+        tuned: Called with nests for which nothing was found, their name and device: it may look for something now.
+        others: What reads the moves of other packages that a device has.
 
     Attributes:
         compiled: Number of programs that were made.
         restored: Number of those that were made of what was kept on disk.
+        store: What was found by measuring.
     """
 
-    def __init__(self, trace: Trace, kept: KeptKernels | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        kept: KeptKernels | None = None,
+        store: Store | None = None,
+        tuned: Callable[[Sequence[Nest], str, Device], None] | None = None,
+        others: Callable[[Device], Mapping[str, Callable[[dict[str, Any]], Move]]] = lambda device: {},
+    ) -> None:
         self.compiled = 0
         self.restored = 0
         self.trace = trace
+        self.store = Store(None) if store is None else store
+        self._tuned = tuned
+        self._others = others
         self._kept = KeptKernels(None, 0) if kept is None else kept
         self._made: Lowering | None = None
         self._programs: OrderedDict[Key, _Known] = OrderedDict()  # by kernel, the one asked for last at the end
@@ -115,14 +134,39 @@ class Compiler:
         if kernel_key is not None:
             found = self._find(kernel_key)
             if found is not None:
-                self.trace.started(found.future, nests, device, self._schedules.get(nests_key, 0))
+                if self.trace.profile is not None:
+                    schedule = self._schedules.get(nests_key, 0)
+                    self.trace.started(found.future, nests, device, schedule, self.store.get(device, nests_key[1]))
                 return found.future
-        return self._start(Attempt(nests, name, device, self._schedules.get(nests_key, 0)), nests_key)
+        return self._start(self._attempt(nests, name, device, self.winner(nests, name, device)), nests_key)
+
+    def _attempt(self, nests: Sequence[Nest], name: str, device: Device, winner: Winner | None) -> Attempt:
+        """Return the first attempt at nests: by the schedule that was found for them, if one was."""
+        schedule = self._schedules.get((device.name, digest_of_nests(nests)), 0)
+        has_schedule = winner is not None and winner.schedules is not None
+        return Attempt(nests, name, device, schedule, winner=winner if has_schedule else None)
+
+    def winner(self, nests: Sequence[Nest], name: str, device: Device) -> Winner | None:
+        """Return what was found by measuring for nests that run side by side, or is found now; None if nothing was."""
+        digest = digest_of_nests(nests)
+        winner = self.store.get(device, digest)
+        if winner is None and self._tuned is not None:
+            self._tuned(nests, name, device)
+            winner = self.store.get(device, digest)
+        return winner
+
+    def found(self, nests: Sequence[Nest], device: Device) -> None:
+        """Take note that something was found for nests by measuring: they are compiled anew when asked for."""
+        key = (device.name, digest_of_nests(nests))
+        kernel_key = self._kernels.pop(key, None)
+        if kernel_key is not None and kernel_key in self._programs:
+            self._programs[kernel_key].nests.remove(key)
 
     def _start(self, attempt: Attempt, nests_key: Key) -> Future[Program]:
         """Return the future program of nests of which none is known."""
         device = attempt.device
-        restored = self._restored(nests_key, device) if attempt.error is None else None
+        origin = digest_with(nests_key[1], attempt.winner)
+        restored = self._restored(nests_key, device, origin) if attempt.error is None else None
         if restored is not None:
             known, schedule = restored
             attempt = replace(attempt, schedule=schedule, is_kept=True)
@@ -134,11 +178,11 @@ class Compiler:
                 kernel, attempt = lowering.lowered(lowering.simpler(attempt, attempt.error))
                 kernel_key = (device.name, digest_of_kernel(kernel))
             known = self._find(kernel_key) or self._compiling(kernel_key, kernel, device)
-            self._note(nests_key, kernel_key, known, attempt.schedule)
+            self._note(nests_key, kernel_key, known, attempt.schedule, digest_with(nests_key[1], attempt.winner))
         if attempt.schedule:
             self._schedules[nests_key] = attempt.schedule
         self._attempts[known.future] = attempt
-        self.trace.started(known.future, attempt.nests, device, attempt.schedule)
+        self.trace.started(known.future, attempt.nests, device, attempt.schedule, attempt.winner)
         return known.future
 
     def start_kernel(self, kernel: Kernel, device: Device) -> Future[Program]:
@@ -155,11 +199,14 @@ class Compiler:
             self._note(key, kernel_key, found, 0)
         return found.future
 
-    def _restored(self, key: Key, device: Device) -> tuple[_Known, int] | None:
-        """Return the program of what an earlier process rendered for nests, or a hand-written kernel; its schedule."""
+    def _restored(self, key: Key, device: Device, digest: bytes = b"") -> tuple[_Known, int] | None:
+        """Return the program of what an earlier process rendered for nests, or a hand-written kernel; its schedule.
+
+        `digest` is what it is kept by, if not by the key.
+        """
         if self.trace.makes_kernels:
             return None
-        origin = self._kept.origin(device, key[1])
+        origin = self._kept.origin(device, digest or key[1])
         if origin is None:
             return None
         kernel_key = (device.name, origin.kernel)
@@ -172,10 +219,10 @@ class Compiler:
         self._link(key, kernel_key, known)
         return known, origin.schedule
 
-    def _note(self, key: Key, kernel_key: Key, known: _Known, schedule: int) -> None:
-        """Note which kernel nests became, or a hand-written one, for this process and later ones."""
+    def _note(self, key: Key, kernel_key: Key, known: _Known, schedule: int, digest: bytes = b"") -> None:
+        """Note which kernel nests became, or a hand-written one, for this process and later ones; see `_restored`."""
         self._link(key, kernel_key, known)
-        self._background.submit(self._kept.note, known.device, key[1], Origin(kernel_key[1], schedule))
+        self._background.submit(self._kept.note, known.device, digest or key[1], Origin(kernel_key[1], schedule))
 
     def _link(self, key: Key, kernel_key: Key, known: _Known) -> None:
         if key not in known.nests:
@@ -236,6 +283,11 @@ class Compiler:
         self._attempts.clear()
         self._instead.clear()
 
+    def take_over(self, programs: Mapping[Program, tuple[Program, Sequence[int]]]) -> None:
+        """Have plans launch other programs; see `Plan.take_over`."""
+        for plan in list(self._plans):
+            plan.take_over(programs)
+
     def drop_unused(self) -> None:
         """Release all programs that no plan launches, nor one that is being made."""
         self._release_unused(0)
@@ -258,8 +310,8 @@ class Compiler:
 
     def kernel_of(self, nests: Sequence[Nest], name: str, device: Device) -> Kernel:
         """Return the kernel of nests that run side by side, as the device is given it."""
-        schedule = self._schedules.get((device.name, digest_of_nests(nests)), 0)
-        return self._lowering.lowered(Attempt(nests, name, device, schedule))[0]
+        winner = self.store.get(device, digest_of_nests(nests))
+        return self._lowering.lowered(self._attempt(nests, name, device, winner))[0]
 
     def simplified(self, kernel: Kernel, device: Device) -> Kernel:
         """Return a hand-written kernel after the passes that the device needs."""
@@ -271,8 +323,12 @@ class Compiler:
         if self._made is None:
             from zyx.runtime.lowering import Lowering
 
-            self._made = Lowering(self.trace)
+            self._made = Lowering(self.trace, self._others, self._refused)
         return self._made
+
+    def _refused(self, attempt: Attempt) -> None:
+        """Drop what was found for nests by measuring, since it does not do."""
+        self.store.drop(attempt.device, digest_of_nests(attempt.nests))
 
     def _compile(self, kernel: Kernel, device: Device, digest: bytes) -> Program:
         started = time.perf_counter()
@@ -354,6 +410,7 @@ class Compiler:
         self._kernels.clear()
         self._schedules.clear()
         self._finish()
+        self.store.close()
 
     def after_fork(self) -> None:
         """Start over in a child process, which does not have the threads."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.errors import InitializationError
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Memory
-from zyx.runtime.trace import TIMED, Trace
+from zyx.runtime.trace import LINES, TIMED, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from zyx.errors import DeviceLostError
     from zyx.plugins.opening import OpenedBackends
     from zyx.runtime.buffer import Buffer, MemoryUse
+    from zyx.runtime.lines import Lines
+    from zyx.runtime.observer import Observers
     from zyx.runtime.placement import DeviceLike, Placement
     from zyx.settings.record import Settings
 
@@ -38,7 +40,11 @@ class Devices:
         memory: Allocates buffers.
         lock: Held while the runtime is at work, but not while it waits for devices.
         lost_pools: The pools whose devices have all stopped answering.
+        observers: Who follows what becomes of handles.
+        lines: What notes the lines that operations are from, once that was asked for.
     """
+
+    observers: Observers
 
     def __init__(self, settings: Settings | Mapping[str, Any] | None) -> None:
         self.memory = Memory()
@@ -48,6 +54,7 @@ class Devices:
         self._opened: OpenedBackends | None = None
         self._default: str | None = None
         self._trace: Trace | None = None
+        self.lines: Lines | None = None
         self._placement: Placement | None = None
         self._device_count = 0
 
@@ -98,7 +105,7 @@ class Devices:
             else:
                 backends.manager.settings = settings
             self._default = None
-            self.trace.configured = int(settings.debug) | self.trace.configured & TIMED
+            self._configure(settings)
 
     def fixed_changes(self, settings: Settings) -> list[str]:
         """Return the keys that differ between `settings` and those in force, and that devices are opened with."""
@@ -115,8 +122,18 @@ class Devices:
     def trace(self) -> Trace:
         """Where debugging output goes."""
         if self._trace is None:
-            self._trace = self.memory.trace = Trace(self.settings.debug)
+            self._trace = self.memory.trace = Trace()
+            self._configure(self.settings)
         return self._trace
+
+    def _configure(self, settings: Settings) -> None:
+        """Show what settings say."""
+        self.trace.configured = int(settings.debug) | self.trace.configured & TIMED
+        self.trace.has_bars = settings.progress
+        if settings.debug & LINES:
+            from zyx.runtime.lines import follow_lines  # which few programs need
+
+            follow_lines(self)
 
     @property
     def default_device(self) -> str:

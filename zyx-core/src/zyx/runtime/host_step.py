@@ -35,12 +35,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class HostStep:
-    """Call `call` on what lies in the places `reads`, and store what it gives in the places `writes`."""
+    """Call `call` on what lies in `reads`, and store what it gives in `writes`, for `lines` of the program."""
 
     call: HostCall
     device: str
     reads: tuple[Place, ...]
     writes: tuple[Place, ...]
+    lines: tuple[str, ...] = ()
 
     @property
     def bytes_moved(self) -> int:
@@ -61,7 +62,7 @@ class HostStep:
             target = buffers[place.buffer]
             assert isinstance(target, Buffer)  # numbers are given, not made
             _write(np.ascontiguousarray(result, place.dtype.numpy), target)
-        trace.called(self, time.perf_counter() - started)
+        trace.called(self, time.perf_counter() - started, buffers)
 
 
 def _read(buffer: Buffer | Scalar, place: Place) -> Array:

@@ -2,8 +2,9 @@
 
 An entry is for a kernel, or for nests or a hand-written kernel which become one; and for all that the way from these to
 the text depends on: the device's record and dialect, and the code of core and of the backend, by the sizes and times of
-their files. Entries are pickled: the cache gives back only what was sealed with the user's key, as it does for machine
-code. Whatever is wrong with an entry, it is as if there was none.
+their files. Entries are MessagePack, data of declared types without code, and element types stand there by their names.
+The cache gives back only what was sealed with the user's key, since a text is compiled and run. Whatever is wrong with
+an entry, it is as if there was none.
 """
 
 from __future__ import annotations
@@ -12,20 +13,26 @@ import functools
 import importlib
 import logging
 import os
-import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import msgspec
 
 from zyx.backend.rendered import SupportsRendering, identity
+from zyx.dtype import DType, as_dtype
 from zyx.version import __version__
 
 if TYPE_CHECKING:
     from zyx.backend import Device
     from zyx.backend.cache import ProgramCache
 
+_T = TypeVar("_T")
+
 logger: Final = logging.getLogger("zyx")
 
 NAME: Final = "kernels"
+#: How entries are written; those of other versions are not found.
+_FORMAT: Final = "MessagePack 1"
 
 
 class Origin(NamedTuple):
@@ -38,6 +45,18 @@ class Origin(NamedTuple):
 
     kernel: bytes
     schedule: int
+
+
+class _About(NamedTuple):
+    """What is known of a device that renders.
+
+    Attributes:
+        identity: What its keys begin with.
+        decoder: Reads what it renders.
+    """
+
+    identity: str
+    decoder: msgspec.msgpack.Decoder[object]
 
 
 class KeptKernels:
@@ -54,55 +73,86 @@ class KeptKernels:
             from zyx.backend.disk_cache import DiskCache
 
             self._cache = DiskCache(directory, NAME, executable=True, max_bytes=max_bytes)
-        self._identities: dict[Device, str] = {}
+        self._devices: dict[Device, _About | None] = {}
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)
+        self._origins = msgspec.msgpack.Decoder(Origin)
 
     def origin(self, device: Device, digest: bytes) -> Origin | None:
         """Return what nests, or a hand-written kernel, with that digest become on `device`, if it is known."""
-        found = self._read(device, f"origin {digest.hex()}")
-        return found if isinstance(found, Origin) else None
+        about = self._about(device)
+        return None if about is None else self._read(device, f"{about.identity} origin {digest.hex()}", self._origins)
 
     def note(self, device: Device, digest: bytes, origin: Origin) -> None:
         """Keep what nests, or a hand-written kernel, with that digest become."""
-        self._write(device, f"origin {digest.hex()}", origin)
+        about = self._about(device)
+        if about is not None and self._cache is not None:
+            self._cache.put(f"{about.identity} origin {digest.hex()}", self._encoder.encode(origin))
 
     def rendered(self, device: Device, digest: bytes) -> object | None:
         """Return what `device` builds for the kernel with that digest, if it is kept."""
-        return self._read(device, f"kernel {digest.hex()}")
+        about = self._about(device)
+        return None if about is None else self._read(device, f"{about.identity} kernel {digest.hex()}", about.decoder)
 
     def keep(self, device: Device, digest: bytes, rendered: object) -> None:
-        """Keep a rendered kernel that `device` has built."""
-        self._write(device, f"kernel {digest.hex()}", rendered)
+        """Keep a rendered kernel that `device` has built; nothing of it any more, if it is not of the declared type."""
+        about = self._about(device)
+        if about is None or self._cache is None:
+            return
+        assert isinstance(device, SupportsRendering)  # or nothing were known about it
+        try:
+            if type(rendered) is not device.rendered_type:
+                raise TypeError(f"it is of {type(rendered)}, not of {device.rendered_type}")
+            value = self._encoder.encode(rendered)
+        except (TypeError, ValueError, OverflowError) as error:  # other values than fields of records can have
+            self._give_up(device, error)
+        else:
+            self._cache.put(f"{about.identity} kernel {digest.hex()}", value)
 
-    def _read(self, device: Device, what: str) -> object | None:
-        key = self._key(device, what)
-        value = self._cache.get(key) if self._cache is not None and key is not None else None
+    def _read(self, device: Device, key: str, decoder: msgspec.msgpack.Decoder[_T]) -> _T | None:
+        value = None if self._cache is None else self._cache.get(key)
         if value is None:
             return None
         try:
-            found: object = pickle.loads(value)
-        except Exception as error:  # noqa: BLE001  # whatever classes that changed raise
+            return decoder.decode(value)
+        except msgspec.DecodeError as error:
             logger.info("%s: what is kept of a kernel cannot be read: %s", device.name, error)
             return None
-        return found
 
-    def _write(self, device: Device, what: str, record: object) -> None:
-        key = self._key(device, what)
-        if self._cache is not None and key is not None:
-            self._cache.put(key, pickle.dumps(record, pickle.HIGHEST_PROTOCOL))
+    def _about(self, device: Device) -> _About | None:
+        """Return what is known of a device; None if it renders nothing, or if the code cannot be told apart."""
+        if device in self._devices or not isinstance(device, SupportsRendering) or self._cache is None:
+            return self._devices.get(device)
+        package = type(device).__module__.partition(".")[0]
+        core, backend = _code_of("zyx"), _code_of(package)
+        about = None
+        if core is not None and backend is not None:
+            parts = (_FORMAT, __version__, core, package, backend, type(device).__qualname__)
+            try:
+                decoder = msgspec.msgpack.Decoder(device.rendered_type, dec_hook=_decoded)
+            except Exception as error:  # noqa: BLE001  # of another package: no record, or names that it does not have
+                self._give_up(device, error)
+                return None
+            about = _About(identity(*parts, device.info, device.dialect), decoder)
+        self._devices[device] = about
+        return about
 
-    def _key(self, device: Device, what: str) -> str | None:
-        """Return the key of an entry; None for a device that renders nothing, or if the code cannot be told apart."""
-        known = self._identities.get(device)
-        if known is None:
-            if not isinstance(device, SupportsRendering):
-                return None
-            package = type(device).__module__.partition(".")[0]
-            core, backend = _code_of("zyx"), _code_of(package)
-            if core is None or backend is None:
-                return None
-            parts = (__version__, core, package, backend, type(device).__qualname__)
-            known = self._identities[device] = identity(*parts, device.info, device.dialect)
-        return f"{known} {what}"
+    def _give_up(self, device: Device, error: Exception) -> None:
+        logger.warning(
+            "%s: rendered kernels are not kept on disk, since they cannot be written: %s", device.name, error
+        )
+        self._devices[device] = None
+
+
+def _encoded(value: object) -> str:
+    if isinstance(value, DType):
+        return value.name
+    raise TypeError(f"{value!r} is no plain value")
+
+
+def _decoded(wanted: type, value: Any) -> DType:  # noqa: ANN401  # whatever the message has
+    if wanted is DType and isinstance(value, str):
+        return as_dtype(value)
+    raise TypeError(f"{value!r} is not of {wanted}")
 
 
 @functools.cache

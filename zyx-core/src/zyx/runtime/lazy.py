@@ -171,6 +171,27 @@ def read_slices_only(graph: Graph, outputs: Sequence[Node], order: Sequence[Node
     return [new[node] for node in outputs]
 
 
+def read_unread(runtime: Runtime, leaves: Sequence[Node]) -> None:
+    """Read what leaves have in files, and show on a terminal how far that is.
+
+    Raises:
+        AllocationError: No room.
+        TransferError: A file is gone, or another one than it was.
+    """
+    from zyx.plugins.describe import size
+
+    unread = [leaf for leaf in leaves if isinstance(leaf.storage, Unread) and leaf.storage.buffer is None]
+    sizes = [size_of(leaf.shape) * leaf.dtype.itemsize for leaf in unread]
+
+    def amount(done: float, total: float) -> str:
+        return f"{size(int(done))} of {size(int(total))}"
+
+    with runtime.trace.bar("reading files", sum(sizes), amount) as bar:
+        for leaf, nbytes in zip(unread, sizes, strict=True):
+            runtime.buffer_of(leaf)
+            bar.advance(nbytes)
+
+
 def _bytes_of(user: Node, leaf: Node) -> tuple[int, int] | None:
     """Return (start, size) of the bytes of `leaf` that `user` is a slice of, or None if it is something else."""
     if not isinstance(user, n.Shrink) or 0 in user.shape:

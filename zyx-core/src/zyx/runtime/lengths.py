@@ -1,15 +1,13 @@
 """Lengths that change from run to run: from the second one on, a plan for a greatest length serves all up to it.
 
     sum(x) of x[20]         a plan of its own
-    sum(x) of x[31]         the same structure with another length: a plan for x[32], given 31
+    sum(x) of x[31]         the same structure with another length: a plan for x[128], given 31
     sum(x) of x[25]         the same plan, given 25
-    sum(x) of x[33]         a plan for x[64], given 33
+    sum(x) of x[133]        a plan for x[256], given 133
 
-The longer graph is that of `zyx.graph.prefix`. In memory where the host may copy, operands are copied to the front of
-buffers of the greatest length, and results from there; elsewhere kernels read and write what is packed. This is for
-small values, of which compiling takes far longer than computing. What has no such graph has plans of its own, as has
-what has been run at one length several times in succession, that of a program whose length has settled, or many times
-in all.
+The longer graph is that of `zyx.graph.prefix`. What has no such graph has plans of its own, as has what has been run at
+one length several times in succession, that of a program whose length has settled, or so often, or over so many points,
+that compiling one takes no longer than that did.
 
 Which lengths get plans of their own is decided here alone: see `Lengths.bounded`.
 """
@@ -33,25 +31,28 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.graph.outline import Dims, Length
     from zyx.graph.prefix import Longer
-    from zyx.shape import Shape
 
-#: Structures that are remembered; of each, sets of sizes that nothing is known to follow, and ways of following.
+#: Structures that are remembered; of each, sets of sizes that nothing is known to follow, and ways of following: those
+#: of the same operations on rows of several widths, say. What was met last is remembered.
 _MOST: Final = 512
 _MOST_ALONE: Final = 4
-_MOST_WAYS: Final = 4
+_MOST_WAYS: Final = 16
 #: Graphs of more nodes take too long to look through.
 _MOST_NODES: Final = 2048
-#: The smallest greatest length; the others are its doubles.
-LEAST_BOUND: Final = 32
-#: Elements of a node at the greatest length: more take longer to compute than is worth it, and those read and written.
-_MOST_POINTS: Final = 1 << 22
-_MOST_COPIED: Final = 1 << 17
+#: The smallest greatest length; the others are its doubles. Lengths up to 4,096 take six plans, and loops end at the
+#: length wherever it is.
+LEAST_BOUND: Final = 128
+#: Elements at the greatest length of what is stored: between kernels there is room for all of them. 32 bits count them.
+_MOST_POINTS: Final = 1 << 28
+#: The kinds of nodes that are stored; others are computed where they are needed, or are no larger.
+_STORED: Final = (n.Leaf, n.Reduce, n.Scan, n.Sort, n.Gather, n.Scatter, n.Contiguous, n.Custom)
+#: Lengths of which the points are counted at a time.
+_MOST_COUNTED: Final = 4096
 #: Runs at one length in succession, after which it gets a plan of its own.
 _SETTLED: Final = 8
-#: Runs at one length in all, after which it gets one, too: what a longer plan takes for copies, and for elements that
-#: are not there, a tenth of a millisecond a run, is then what compiling takes. So many lengths at a time are counted.
-_WORTH: Final = 256
-_MOST_COUNTED: Final = 4096
+#: Points that all runs at one length go over, after which it gets one, too: a core takes as long for them as for
+#: compiling it, a few tenths of a second.
+_WORTH: Final = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +61,12 @@ class Served:
 
     Attributes:
         lengths: Those that it is given; behind them come the constants that have changed.
-        leaves: The shapes of its leaves.
-        outputs: Those of what is asked for.
     """
 
     lengths: tuple[Length, ...]
-    leaves: tuple[Shape, ...]
-    outputs: tuple[Shape, ...]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Way:
     """How the sizes of a structure follow one length.
 
@@ -83,7 +80,7 @@ class Way:
         latest: The length that was run last.
         in_succession: How often it was.
         settles: Whether lengths get plans of their own when they are run often.
-        runs: How often each length was that has no plan of its own.
+        points: How many points the runs at each length went over that has no plan of its own.
     """
 
     sizes: tuple[Length, ...]
@@ -95,20 +92,21 @@ class Way:
     latest: int | tuple[int, ...] = 0
     in_succession: int = 0
     settles: bool = True
-    runs: dict[int | tuple[int, ...], int] = field(default_factory=dict)
+    points: dict[int | tuple[int, ...], int] = field(default_factory=dict)
 
-    def ran(self, length: int | tuple[int, ...]) -> bool:
-        """Note a run; return whether the length has settled."""
+    def ran(self, length: int | tuple[int, ...], points: int) -> bool:
+        """Note a run over so many points; return whether the length has settled."""
         if not self.settles:
             return False
         self.in_succession = self.in_succession + 1 if length == self.latest else 1
         self.latest = length
-        if len(self.runs) >= _MOST_COUNTED:
-            self.runs.clear()
-        runs = self.runs[length] = self.runs.get(length, 0) + 1
-        if self.in_succession < _SETTLED and runs < _WORTH:
+        points += self.points.get(length, 0)
+        if self.in_succession < _SETTLED and points < _WORTH:
+            if len(self.points) >= _MOST_COUNTED:
+                self.points.clear()
+            self.points[length] = points
             return False
-        del self.runs[length]
+        self.points.pop(length, None)
         self.settled.add(length)
         return True
 
@@ -136,7 +134,7 @@ class Bounded:
         length: The length.
         bound: The greatest.
         nodes: All nodes of the shorter graph.
-        is_packed: Whether its leaves and results lie as those of the shorter graph do.
+        points: How many points a run goes over, at the greatest length.
     """
 
     key: Key
@@ -144,7 +142,7 @@ class Bounded:
     length: int
     bound: int
     nodes: Sequence[Node]
-    is_packed: bool
+    points: int
 
     @property
     def served(self) -> Served | None:
@@ -153,9 +151,8 @@ class Bounded:
 
     def make(self, outputs: Sequence[Node]) -> tuple[Longer, Served]:
         """Return the longer graph of `outputs`. Raises as `zyx.graph.prefix.longer` does."""
-        made = longer(outputs, self.nodes, self.way.sizes, self.bound, self._varying(), is_packed=self.is_packed)
-        shapes = (tuple(node.shape for node in nodes) for nodes in (made.leaves, made.outputs))
-        served = self.way.served[self.bound, self.way.changed] = Served(tuple(made.lengths), *shapes)
+        made = longer(outputs, self.nodes, self.way.sizes, self.bound, self._varying())
+        served = self.way.served[self.bound, self.way.changed] = Served(tuple(made.lengths))
         return made, served
 
     def values(self, served: Served) -> list[Scalar]:
@@ -172,16 +169,16 @@ class Lengths:
     def __init__(self) -> None:
         self._structures: OrderedDict[Hashable, _Structure] = OrderedDict()
 
-    def bounded(self, outputs: Sequence[Node], order: Sequence[Node], *, is_packed: bool) -> Bounded | None:
+    def bounded(self, outputs: Sequence[Node], order: Sequence[Node]) -> Bounded | None:
         """Return the longer graph to compute `outputs` by, or None if they are to have a plan of their own.
 
         That is so for the first length of a structure; where no single length makes all sizes what they are; for what
-        is large; for what was refused; and for lengths that have settled. `is_packed` is as `Bounded` has it.
+        takes longer to run than to compile; for what was refused; and for lengths that have settled.
         """
         found = outline(outputs, order) if len(order) <= _MOST_NODES else None
         if found is None:
             return None
-        kind, sizes = (found[0], is_packed), found[1]
+        kind, sizes = found
         structure = self._structures.get(kind)
         if structure is None:
             structure = self._structures[kind] = _Structure()
@@ -199,10 +196,13 @@ class Lengths:
         if bounds is None or bounds[0] in way.refused or length in way.settled:
             return None
         (bound,) = bounds
+        points = points_of(way.sizes, order, bounds)
+        if points >= _WORTH:
+            return None
         now = {place for place, (a, b) in enumerate(zip(way.constants, constants, strict=True)) if a != b}
         way.changed |= now
         fixed = tuple(value for place, value in enumerate(constants) if place not in way.changed)
-        return Bounded(Key((kind, way.sizes, bound, way.changed), fixed), way, length, bound, order, is_packed)
+        return Bounded(Key((kind, way.sizes, bound, way.changed), fixed), way, length, bound, order, points)
 
 
 def _way_of(
@@ -211,14 +211,16 @@ def _way_of(
     """Return how sizes follow a length, which is found out from others of the structure."""
     for way in structure.ways:
         if length_of(way.sizes, sizes) is not None:
+            structure.ways.remove(way)
+            structure.ways.append(way)
             return way
     for other, its_constants in structure.alone:
         lengths = lengths_between(other, sizes)
-        if lengths is not None and len(structure.ways) < _MOST_WAYS and _has_shapes(lengths, order):
-            structure.ways.append(Way(lengths, its_constants))
+        if lengths is not None and _has_shapes(lengths, order):
+            structure.ways = [*structure.ways, Way(lengths, its_constants)][-_MOST_WAYS:]
             return structure.ways[-1]
-    if len(structure.alone) < _MOST_ALONE and all(sizes != other for other, _ in structure.alone):
-        structure.alone.append((sizes, constants))
+    if all(sizes != other for other, _ in structure.alone):
+        structure.alone = [*structure.alone, (sizes, constants)][-_MOST_ALONE:]
     return None
 
 
@@ -232,15 +234,13 @@ def bounds_of(
     outputs: Sequence[Node],
     order: Sequence[Node],
     lengths: Sequence[int],
-    most_points: int = _MOST_POINTS,
-    most_copied: int = _MOST_COPIED,
     greatest: Sequence[int | None] = (),
     smallest: Sequence[int] = (LEAST_BOUND,),
 ) -> tuple[int, ...] | None:
     """Return the greatest lengths to plan for: the next powers of two, or as far as what is cut out goes.
 
     `greatest` are the greatest lengths that there are, as far as they are known; `smallest` the least to plan for.
-    None if a node has more than `most_points` elements at that, or what varies of leaves and results `most_copied`.
+    None if what is stored has more than `_MOST_POINTS` elements at that.
     """
     bounds = [1 << (max(least, length) - 1).bit_length() for length, least in zip(lengths, smallest, strict=True)]
     for number, known in enumerate(greatest):
@@ -257,11 +257,14 @@ def bounds_of(
                     (number,) = product
                     most = (size.terms.get((), 0) - stop.terms.get((), 0)) // factor
                     bounds[number] = min(bounds[number], most)
-    points = {node: math.prod(size.at(*bounds) for size in dims) for node, dims in dims_of.items()}
-    leaves = [node for node in order if node.storage is not None or type(node) is n.Leaf]
-    varying = [node for node in (*outputs, *leaves) if any(size.varies for size in dims_of[node])]
-    copied = sum(points[node] for node in varying)
-    return tuple(bounds) if max(points.values()) <= most_points and copied <= most_copied else None
+    stored = [node for node in order if node.storage is not None or isinstance(node, _STORED)]
+    points = (math.prod(size.at(*bounds) for size in dims_of[node]) for node in (*outputs, *stored))
+    return tuple(bounds) if max(points) <= _MOST_POINTS else None
+
+
+def points_of(sizes: Sequence[Length], order: Sequence[Node], lengths: Sequence[int]) -> int:
+    """Return the most elements that a node has at some lengths, about as many as are gone over."""
+    return max(math.prod(size.at(*lengths) for size in dims) for _, dims, _ in by_node(sizes, order))
 
 
 def _constants_of(order: Sequence[Node]) -> list[n.Const]:

@@ -8,27 +8,47 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zyx.autotune.written import read_moves
 from zyx.lowering.lower import lower_together
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule import fallback
+from zyx.schedule.moves import apply_moves
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from zyx.autotune.store import Winner
     from zyx.backend import Device
     from zyx.ir.kernel import Kernel
+    from zyx.ir.nest import Nest
     from zyx.runtime.attempt import Attempt
     from zyx.runtime.trace import Trace
+    from zyx.schedule.moves import Move
 
 
 class Lowering:
     """Makes kernels. Nests whose schedule fails get the next simpler one of `zyx.schedule.fallback`.
 
+    Args:
+        trace: Is told of what happens.
+        others: What reads the moves of other packages that a device has; see `zyx.autotune.written.read_moves`.
+        refused: Called with an attempt whose schedule, found by measuring, does not do.
+
     Attributes:
         scheduled: Number of kernels that were scheduled and lowered.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        others: Callable[[Device], Mapping[str, Callable[[dict[str, Any]], Move]]],
+        refused: Callable[[Attempt], None],
+    ) -> None:
         self.scheduled = 0
         self._trace = trace
+        self._others = others
+        self._refused = refused
 
     def lowered(self, attempt: Attempt) -> tuple[Kernel, Attempt]:
         """Return the kernel of the first schedule, from that of `attempt` on, that can be lowered; and the attempt."""
@@ -37,18 +57,33 @@ class Lowering:
             self.scheduled += 1
             try:
                 scheduled = []
-                for nest in nests:
-                    chosen, moves = fallback.SCHEDULES[attempt.schedule].choose(nest, device.info, len(nests) == 1)
+                for number, nest in enumerate(nests):
+                    if attempt.winner is not None:
+                        chosen, moves = self._found(nest, attempt.winner, number, device)
+                    else:
+                        chosen, moves = fallback.SCHEDULES[attempt.schedule].choose(nest, device.info, len(nests) == 1)
                     self._trace.scheduled(name, nest, chosen, moves)
                     scheduled.append(chosen)
-                return self.simplified(lower_together(scheduled, name), device), attempt
+                return self.simplified(
+                    lower_together(scheduled, name, with_ends=device.takes_loop_ends), device
+                ), attempt
             # Border to what is there for speed only: whatever it raises is no reason not to compute. The last schedule
             # has nothing of it, and what it raises is raised.
             except Exception as error:  # noqa: BLE001
                 attempt = self.simpler(attempt, error)
 
+    def _found(self, nest: Nest, winner: Winner, number: int, device: Device) -> tuple[Nest, list[Move]]:
+        """Return a nest by the schedule that was found for it, and the moves."""
+        assert winner.schedules is not None  # or it were no winner
+        moves = read_moves(winner.schedules[number], self._others(device))
+        return apply_moves(nest, moves), moves
+
     def simpler(self, attempt: Attempt, error: Exception) -> Attempt:
         """Return what to try after an attempt that ended in `error`, which is raised if there is nothing more."""
+        if attempt.winner is not None:
+            self._trace.fell_back(attempt.name, "the schedule that was measured", fallback.SCHEDULES[0].name, error)
+            self._refused(attempt)
+            return replace(attempt, winner=None)
         if attempt.schedule + 1 >= len(fallback.SCHEDULES):
             raise error
         tried, following = fallback.SCHEDULES[attempt.schedule : attempt.schedule + 2]

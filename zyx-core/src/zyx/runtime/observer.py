@@ -96,12 +96,19 @@ class Observers:
         self.lost: dict[weakref.ref[Node], str] = {}
         self.spent: dict[int, tuple[str, weakref.ref[Handle]]] = {}
         self.free: weakref.WeakSet[Node] = weakref.WeakSet()
+        self._bystanders = 0
         self._quiet: Observer | None = None
         self._quiet_blocks = 0
 
-    def add(self, observer: Observer) -> None:
-        """Tell `observer` from now on, for as long as it lives."""
+    def add(self, observer: Observer, *, is_following: bool = True) -> None:
+        """Tell `observer` from now on, for as long as it lives; one not following, until `drop_bystander`."""
         self.references.append(weakref.ref(observer, self.references.remove))
+        self._bystanders += not is_following
+
+    def drop_bystander(self, observer: Observer) -> None:
+        """Tell `observer`, which is not following, no more."""
+        self.references.remove(weakref.ref(observer))
+        self._bystanders -= 1
 
     def quieten(self, quiet: Observer) -> None:
         """Tell `quiet`, until `unquieten`: a block begins in which gradients are off, in whatever thread."""
@@ -119,7 +126,7 @@ class Observers:
     @property
     def are_following(self) -> bool:
         """Whether one of them may want values that handles had before."""
-        return len(self.references) > (self._quiet is not None)
+        return len(self.references) > (self._quiet is not None) + self._bystanders
 
     @property
     def are_recording(self) -> bool:

@@ -13,6 +13,8 @@ from zyx.graph import node as n
 from zyx.runtime.buffer import Buffer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from zyx.graph.node import Node
     from zyx.runtime.handle import Handle
 
@@ -26,9 +28,20 @@ KNOWN: Final = frozenset({n.Const, n.Iota})
 WRITTEN_TO: Final = frozenset({n.Scatter, n.Reshape})
 
 
-def is_sole_owner(handle: Handle) -> bool:
-    """Whether nothing but `handle` refers to its node, and nothing but that node to its storage."""
-    return _counts(handle) == _ALONE
+def shared_of(handles: Sequence[Handle], places: Iterable[int]) -> list[int]:
+    """Return those of `places` in `handles` at which values may not be stored over: not ours, or of others as well.
+
+    Values are of a handle alone where nothing else refers to its node, and nothing but that node to its storage. They
+    are not where it is known how the node was computed, which may be kept, with the values.
+    """
+    shared: list[int] = []
+    for place in places:
+        handle = handles[place]
+        if (sys.getrefcount(handle._node), sys.getrefcount(handle._node.storage)) != _ALONE or (
+            type(handle._node) is not n.Leaf or not is_ours(handle._node.storage)
+        ):
+            shared.append(place)
+    return shared
 
 
 def is_read(handle: Handle) -> bool:

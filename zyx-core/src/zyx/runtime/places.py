@@ -25,6 +25,7 @@ class Launched:
         stored: Those that it writes to.
         numbers: The nodes whose values it is given, behind the buffers.
         starts: Numbers that it is given behind these: where it reads.
+        lines: Of the program, what it computes.
     """
 
     device: Device
@@ -33,6 +34,7 @@ class Launched:
     stored: tuple[Node, ...]
     numbers: tuple[Node, ...]
     starts: tuple[int, ...]
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,13 @@ class Hosted:
         call: The function.
         device: Where its inputs and outputs lie.
         buffers: The nodes of its outputs, then of its inputs.
+        lines: Of the program.
     """
 
     call: HostCall
     device: Device
     buffers: tuple[Node, ...]
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,15 @@ A plan holds no buffers. It is made once for a structure of graph and run with a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import weakref
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture, SupportsEntry, SupportsQueue
 from zyx.errors import AllocationError, BackendError, DeviceLostError, locate
+from zyx.graph.lines import in_lines
 from zyx.modes import shown
 from zyx.runtime.buffer import Buffer, Pending, abandon, drain, settle, take_events
 from zyx.runtime.copying import copy_buffer
@@ -23,7 +25,7 @@ from zyx.runtime.host_step import HostStep
 from zyx.runtime.trace import SINGLE, TIMED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program, Queue
     from zyx.dtype import Scalar
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
 class LaunchStep:
     """Launch `program` on the buffers `args`, of which it writes to those in `written`, and on numbers.
 
-    Of these, the run has those in `given`; behind them come the `starts`, where the kernel reads.
+    Of these, the run has those in `given`; behind them come the `starts`, where the kernel reads. `lines` are those of
+    the program that it computes, as far as they are noted.
     """
 
     device: Device
@@ -45,6 +48,7 @@ class LaunchStep:
     written: tuple[int, ...]
     given: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class Plan:
     #: All steps as one launch: the only one there is, or that of a program which a device made of them.
     _whole: LaunchStep | None = None
     _is_refused: bool = False
+    _singles: list[weakref.ref[Single]] = field(default_factory=list)
 
     @property
     def launches(self) -> int:
@@ -125,7 +130,8 @@ class Plan:
         return buffers
 
     def _no_room(self, error: AllocationError) -> AllocationError:
-        return AllocationError(f"{error}; {self._needs()}")
+        lines = dict.fromkeys(line for step in self.steps if not isinstance(step, CopyStep) for line in step.lines)
+        return AllocationError(f"{error}; {self._needs()}{in_lines(tuple(lines))}")
 
     def _needs(self) -> str:
         """Say what one run needs."""
@@ -140,14 +146,34 @@ class Plan:
             needs.append(f"{results} bytes for results and {between} for what is between, on {names or pool.name}")
         return f"in all, {' and '.join(needs)}"
 
-    def run(self, leaves: Sequence[Buffer | Scalar], memory: Memory, trace: Trace) -> list[Buffer]:
+    def sized(self, nbytes: Iterable[tuple[int, int]]) -> list[Slice]:
+        """Return its outputs with other sizes: those of buffers by their numbers, of which inputs stay as they are."""
+        outputs = [*self.outputs]
+        for number, size in nbytes:
+            if number >= self.inputs:
+                outputs[number - self.inputs] = Slice(outputs[number - self.inputs].pool, size)
+        return outputs
+
+    def run(
+        self,
+        leaves: Sequence[Buffer | Scalar],
+        memory: Memory,
+        trace: Trace,
+        outputs: Sequence[Slice] | None = None,
+    ) -> list[Buffer]:
         """Queue the plan on the buffers of the leaves, or what they are given as, and return those of `results`.
+
+        Args:
+            leaves: They.
+            memory: Where buffers come from.
+            trace: Is told of launches.
+            outputs: Its outputs, with other sizes; see `sized`.
 
         Raises:
             BackendError: A step was refused. What was queued before it runs; nothing that it computes is kept.
             LinAlgError: The host found no result, likewise.
         """
-        buffers = [*leaves, *self.allocate(memory, self.outputs)]
+        buffers = [*leaves, *self.allocate(memory, self.outputs if outputs is None else outputs)]
         if self.temporaries:
             buffers += self.allocate(memory, self.temporaries)
         self.queue(buffers, trace)
@@ -194,7 +220,7 @@ class Plan:
                 assert isinstance(source, Buffer) and isinstance(target, Buffer)
                 started = trace.before_launch()
                 copy_buffer(source, target)
-                if trace.launches:
+                if trace.waits:
                     target.wait()
                     trace.copied(source.pool.name, target.pool.name, target.nbytes, started)
             elif isinstance(step, HostStep):
@@ -243,6 +269,25 @@ class Plan:
         self._whole = LaunchStep(device, program, buffers, moved, written, given)
         return True
 
+    def take_over(self, programs: Mapping[Program, tuple[Program, Sequence[int]]]) -> None:
+        """Launch other programs in place of some: each with the places of its arguments among those of the one before.
+
+        What was captured is captured anew.
+        """
+        steps = list(self.steps)
+        for number, step in enumerate(steps):
+            if isinstance(step, LaunchStep) and step.program in programs:
+                program, order = programs[step.program]
+                buffers = tuple(step.args[place] for place in order if place < len(step.args))
+                steps[number] = replace(step, program=program, args=buffers)
+        if steps != list(self.steps):
+            self.close()
+            self.steps = tuple(steps)
+            self._runs, self._is_refused = min(self._runs, 1), False
+            for known in self._singles:
+                if (single := known()) is not None:
+                    single.enter()
+
     def close(self) -> None:
         """Release what was captured."""
         whole, self._whole = self._whole, None
@@ -257,10 +302,17 @@ class Single:
         plan: The plan.
     """
 
-    __slots__ = ("_arrange", "_device", "_enter", "_nbytes", "_pool", "_put", "_queue", "plan")
+    __slots__ = ("__weakref__", "_arrange", "_device", "_enter", "_nbytes", "_pool", "_put", "_queue", "plan")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        plan._singles = [known for known in plan._singles if known() is not None]
+        plan._singles.append(weakref.ref(self))
+        self.enter()
+
+    def enter(self) -> None:
+        """Look for the short way into the program that the plan launches."""
+        plan = self.plan
         (step,), (output,) = plan.steps, plan.outputs
         assert isinstance(step, LaunchStep)
         self._pool, self._nbytes = output.pool, output.nbytes
@@ -388,6 +440,8 @@ def _launch(step: LaunchStep, buffers: Sequence[Any], trace: Trace | None = None
             settle(event, device.memory_pool, args, taken, [buffers[number] for number in step.written])
     except BackendError as error:
         locate(error, device.name)
+        if step.lines:
+            error.add_note(f"{step.program.name}{in_lines(step.lines)}")
         abandon(taken)
         raise
     except BaseException:

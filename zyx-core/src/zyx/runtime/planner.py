@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-import math
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from zyx.errors import AllocationError, ScheduleError, ShapeError, UnsupportedError, VerifyError
+from zyx.autotune.choice import Choice, digest_of_graph
+from zyx.errors import AllocationError, ScheduleError, UnsupportedError, VerifyError
 from zyx.fusion.arrange import arrange, donate, link_by_link
 from zyx.fusion.build import build_nest
 from zyx.fusion.division import Division
-from zyx.fusion.library import match_gemm, product_in
+from zyx.fusion.library import product_in
 from zyx.fusion.partition import partition
 from zyx.fusion.phases import in_phases
 from zyx.fusion.prepare import prepare, ways_of
@@ -20,12 +20,15 @@ from zyx.fusion.starts import Shared, share_kernels
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.host_call import HostCall
+from zyx.graph.lines import in_lines, lines_of
 from zyx.graph.loop import Loop
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
 from zyx.ir.nest import params_of
 from zyx.kernels.custom import CustomKernel
+from zyx.libraries.match import OF_NESTS, match_problem
 from zyx.runtime.compiler import REFUSALS
+from zyx.runtime.drawing import Drawn, Started, check_work, lines_of_parts, name_of
 from zyx.runtime.host_step import HostStep, Place
 from zyx.runtime.lengths import Lengths
 from zyx.runtime.looping import WrittenRows, steps_of
@@ -37,6 +40,7 @@ from zyx.shape import size_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from zyx.autotune.store import Winner
     from zyx.backend import Device, Program
     from zyx.fusion.partition import Part
     from zyx.graph.node import Node
@@ -46,46 +50,6 @@ if TYPE_CHECKING:
     from zyx.runtime.candidates import Candidates
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.places import Action
-
-#: Points of a statement: what takes a day on the fastest of devices. What is multiplied in memory stays far below.
-_MOST_POINTS: Final = 1 << 56
-
-
-@dataclass(frozen=True, slots=True)
-class _Started:
-    """The same, while it is being compiled."""
-
-    device: Device
-    program: Future[Program]
-    buffers: tuple[Node, ...]
-    stored: tuple[Node, ...]
-    numbers: tuple[Node, ...] = ()
-    starts: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """What a launch computes: parts that share it, as nests.
-
-    Attributes:
-        parts: The parts.
-        nests: Of each of them, or of what follows each other in several launches; none of a hand-written kernel.
-        node_of: The node of each buffer and number.
-    """
-
-    parts: Sequence[Part]
-    nests: Sequence[Nest]
-    node_of: Mapping[Param, Node]
-
-    @property
-    def is_in_phases(self) -> bool:
-        """Whether the nests are of several launches."""
-        return len(self.nests) > len(self.parts)
-
-    @property
-    def stored(self) -> tuple[Node, ...]:
-        """What it writes to."""
-        return tuple(node for part in self.parts for node in part.written)
 
 
 class Planner:
@@ -136,12 +100,34 @@ class Planner:
         self.compiler.hold(plan)
         return plan
 
+    def make_by(self, choice: Choice, outputs: Sequence[Node], leaves: Sequence[Node], device: Device) -> Plan:
+        """Return the plan of a graph that is prepared for `device`, by a choice of what it stores."""
+        making = _Making(self, {}, {}, choice)
+        plan = making._with_buffers(outputs, leaves, making._kernels(outputs, device, {}))
+        self.compiler.hold(plan)
+        return plan
+
+    def launches_by(
+        self, choice: Choice, order: Sequence[Node], outputs: Sequence[Node], device: Device
+    ) -> list[Drawn]:
+        """Return the launches of such a plan, none of which is compiled."""
+        making = _Making(self, {}, {}, choice)
+        launches = making._launches(order, outputs, device, Division(*choice.nodes(order)))
+        return [making._drawn(parts, device) for parts in launches]
+
 
 class _Making:
     """One plan being made."""
 
-    def __init__(self, planner: Planner, donations: Mapping[Node, Node], placed: Mapping[str, Device]) -> None:
+    def __init__(
+        self,
+        planner: Planner,
+        donations: Mapping[Node, Node],
+        placed: Mapping[str, Device],
+        choice: Choice | None = None,
+    ) -> None:
         self._graph = Graph()
+        self._choice = choice  # in place of what was found by measuring
         self._device_by_name = planner.device_of
         self._placed = placed
         self._compiler = planner.compiler
@@ -246,74 +232,106 @@ class _Making:
             BackendError: The device refuses a kernel that cannot be divided.
         """
         order = topological(outputs)
-        division = Division()
+        choice = self._chosen(order, outputs, device)
+        division = Division(*choice.nodes(order))
         is_shared = True
         while True:
-            launches = division.launches(arrange(self._parts(order, outputs, device, division.apart), device.info))
+            launches = self._launches(order, outputs, device, division)
             donated = donate(launches, dict(offers), set(outputs))
             if self._written is not None:
                 self._written.note(launches)
             current: Sequence[Part] = ()
-            started: list[tuple[Sequence[Part], _Started | Hosted | Launched]] = []
+            started: list[tuple[Sequence[Part], Started | Hosted | Launched]] = []
             kernels: list[Launched | Hosted] = []
             try:
-                drawn: list[_Drawn] = []
+                drawn: list[Drawn] = []
                 for current in launches:
                     drawn.append(self._drawn(current, device))
                 nests = [launch.nests for launch in drawn]
                 shared = share_kernels(nests) if is_shared else [Shared(own) for own in nests]
-                for launch, one in zip(drawn, shared, strict=True):
-                    current = launch.parts
-                    started += [(current, kernel) for kernel in self._started(launch, one, device)]
-                for current, kernel in started:  # noqa: B007  # for what is said of one that fails
-                    if not isinstance(kernel, _Started):
-                        kernels.append(kernel)
-                        continue
-                    program = self._compiler.result(kernel.program)
-                    numbers = kernel.numbers, kernel.starts
-                    kernels.append(Launched(device, program, kernel.buffers, kernel.stored, *numbers))
+                with self._compiler.trace.bar("compiling kernels", len(drawn)) as bar:
+                    for launch, one in zip(drawn, shared, strict=True):
+                        current = launch.parts
+                        started += [(current, kernel) for kernel in self._started(launch, one, device, division)]
+                        bar.advance(0.5)  # scheduling takes about as long as compiling
+                    for current, kernel in started:  # noqa: B007  # for what is said of one that fails
+                        bar.advance(0.5 * len(drawn) / len(started))
+                        if not isinstance(kernel, Started):
+                            kernels.append(kernel)
+                            continue
+                        program = self._compiler.result(kernel.program)
+                        numbers = kernel.numbers, kernel.starts, kernel.lines
+                        kernels.append(Launched(device, program, kernel.buffers, kernel.stored, *numbers))
             except Planner.refusals as error:
-                if is_shared and any(isinstance(kernel, _Started) and kernel.starts for _, kernel in started):
+                if choice:
+                    self._compiler.trace.chosen_otherwise(error)
+                    self._compiler.store.drop(device, digest_of_graph(order, outputs))
+                    choice = Choice()
+                    division = Division(*choice.nodes(order))
+                elif is_shared and any(isinstance(kernel, Started) and kernel.starts for _, kernel in started):
                     is_shared = False
                     self._compiler.trace.unshared(error)
                 elif division.divide(current, device.info):
-                    self._compiler.trace.divided(_name(current), error)
+                    self._compiler.trace.divided(name_of(current), error)
                 else:
+                    if lines := lines_of_parts(current):
+                        error.add_note(f"{name_of(current)}{in_lines(lines)}")
                     raise
                 continue
             self._donated.update(donated)
+            if self._written is None:
+                self._compiler.trace.drawn(order, outputs, device, kernels)
             return kernels
 
-    def _parts(
-        self, order: Sequence[Node], outputs: Sequence[Node], device: Device, by_themselves: set[Node]
-    ) -> list[Part]:
+    def _chosen(self, order: Sequence[Node], outputs: Sequence[Node], device: Device) -> Choice:
+        """Return what was found by measuring of what a graph stores; nothing of bodies of loops."""
+        if self._choice is not None:
+            return self._choice
+        store = self._compiler.store
+        if store.is_empty or self._written is not None or self._is_deterministic:
+            return Choice()
+        winner = store.get(device, digest_of_graph(order, outputs))
+        return (winner and winner.choice) or Choice()
+
+    def _launches(
+        self, order: Sequence[Node], outputs: Sequence[Node], device: Device, division: Division
+    ) -> list[Sequence[Part]]:
+        """Return the kernels that compute `outputs`, those together that share a launch."""
+        return division.launches(arrange(self._parts(order, outputs, device, division), device.info))
+
+    def _parts(self, order: Sequence[Node], outputs: Sequence[Node], device: Device, division: Division) -> list[Part]:
         """Return the kernels that compute `outputs`; large products are by themselves where they are a library's."""
-        parts = partition(order, outputs, device.info, by_themselves)
+        by_themselves, recomputed = division.apart, division.recomputed
+        parts = partition(order, outputs, device.info, by_themselves, recomputed)
         parts = [part for part in parts if not all(0 in node.shape for node in part.written)]  # what is there already
-        if not self._candidates.serves_products(device):
+        if self._candidates.serves(device).isdisjoint(OF_NESTS):
             return parts
         products = {part: node for part in parts if (node := product_in(part)) is not None}
-        apart = {node for part, node in products.items() if match_gemm(build_nest(part, {})) is None}
+        fused = {part for part, node in products.items() if node in recomputed}
+        apart = {
+            node for part, node in products.items() if part not in fused and match_problem(build_nest(part, {})) is None
+        }
         if not apart:
             return parts
-        alone = partition(order, outputs, device.info, apart | by_themselves)
+        alone = partition(order, outputs, device.info, apart | by_themselves, recomputed)
         taken = {part.root for part in alone if part.root in apart and self._is_library_s(part, device)}
         if taken == apart:
             return alone
-        return partition(order, outputs, device.info, taken | by_themselves) if taken else parts
+        return partition(order, outputs, device.info, taken | by_themselves, recomputed) if taken else parts
 
     def _is_library_s(self, part: Part, device: Device) -> bool:
-        nest = build_nest(part, {})
+        return self._library_program(build_nest(part, {}), name_of([part]), device) is not None
 
-        def generated() -> Program:
-            return self._compiler.result(self._compiler.start([nest], _name([part]), device))
+    def _library_program(self, nest: Nest, name: str, device: Device) -> tuple[Program, tuple[Param, ...], str] | None:
+        def winner(nests: Sequence[Nest]) -> Winner | None:
+            return self._compiler.winner(nests, name, device)
 
-        return self._candidates.library_program(nest, device, generated, self._compiler.prepared) is not None
+        return self._candidates.library_program(nest, device, winner, self._compiler.prepared)
 
-    def _drawn(self, parts: Sequence[Part], device: Device) -> _Drawn:
+    def _drawn(self, parts: Sequence[Part], device: Device) -> Drawn:
         """Return the nests of `parts`, which share a launch."""
         if isinstance(parts[0].root, n.Custom):
-            return _Drawn(parts, (), {})
+            return Drawn(parts, (), {})
         for part in parts:
             for node in part.stored:
                 self._slice(node)  # before anything is compiled that could not be launched
@@ -321,10 +339,10 @@ class _Making:
         params: dict[Node, Param] = {}
         for part in parts:
             nests.append(build_nest(part, params))
-            _check_work(nests[-1], part)
+            check_work(nests[-1], part)
         node_of = {param: node for node, param in reversed(params.items())}
         phases = in_phases(nests[0], device.info, deterministic=self._is_deterministic) if len(nests) == 1 else []
-        return _Drawn(parts, phases or nests, node_of)
+        return Drawn(parts, phases or nests, node_of)
 
     def _body(self, device: Device, outputs: Sequence[Node], written: WrittenRows) -> list[Launched]:
         """Return the launches of the body of a loop; what they store for each of its outputs is noted in `written`.
@@ -340,7 +358,9 @@ class _Making:
             raise UnsupportedError("what the host computes has no place in a loop")
         return found
 
-    def _started(self, drawn: _Drawn, shared: Shared, device: Device) -> Sequence[_Started | Hosted | Launched]:
+    def _started(
+        self, drawn: Drawn, shared: Shared, device: Device, division: Division
+    ) -> Sequence[Started | Hosted | Launched]:
         """Return what computes a launch: one kernel, or several that follow each other."""
         if not drawn.nests:
             root = drawn.parts[0].root
@@ -349,26 +369,24 @@ class _Making:
                 plan = functools.partial(self._body, device)
                 most_bytes = device.info.max_buffer_bytes if device.takes_fronts else 0
                 return steps_of(root.kernel, wanted, root.sources, plan, most_bytes=most_bytes)
-            return [self._custom(drawn.parts, device)]
-        name = _name(drawn.parts)
+            return [self._custom(drawn.parts, device, root in division.served)]
+        name = name_of(drawn.parts)
         if drawn.is_in_phases:
             return [
                 self._start([nest], its_name, device, drawn, shared)
                 for nest, its_name in zip(shared.nests, (f"{name}_base", name), strict=True)
             ]
-        generated = functools.cache(lambda: self._start(shared.nests, name, device, drawn, shared))
         if len(drawn.nests) == 1:
-            library = self._candidates.library_program(
-                drawn.nests[0], device, lambda: self._compiler.result(generated().program), self._compiler.prepared
-            )
+            library = self._library_program(drawn.nests[0], name, device)
             if library is not None:
                 program: Future[Program] = Future()
                 program.set_result(library[0])
+                self._compiler.trace.served(library[0], drawn.nests, device, *library[1:])
                 buffers = tuple(drawn.node_of[param] for param in library[1])
-                return [_Started(device, program, buffers, drawn.stored)]
-        return [generated()]
+                return [Started(device, program, buffers, drawn.stored, lines=lines_of_parts(drawn.parts))]
+        return [self._start(shared.nests, name, device, drawn, shared)]
 
-    def _start(self, nests: Sequence[Nest], name: str, device: Device, drawn: _Drawn, shared: Shared) -> _Started:
+    def _start(self, nests: Sequence[Nest], name: str, device: Device, drawn: Drawn, shared: Shared) -> Started:
         """Begin to compile the kernel of some nests."""
         params = params_of(nests)
         buffers, numbers = (
@@ -377,10 +395,13 @@ class _Making:
         )
         starts = tuple(shared.starts[param] for param in params if param in shared.starts)
         program = self._compiler.start(nests, name, device)
-        return _Started(device, program, buffers, drawn.stored, numbers, starts)
+        return Started(device, program, buffers, drawn.stored, numbers, starts, lines_of_parts(drawn.parts))
 
-    def _custom(self, parts: Sequence[Part], device: Device) -> _Started | Hosted:
-        """Return the launch of a hand-written kernel, or a call of the host; outputs that nobody needs have buffers."""
+    def _custom(self, parts: Sequence[Part], device: Device, is_other: bool) -> Started | Hosted:
+        """Return the launch of a hand-written kernel, or a call of the host; outputs that nobody needs have buffers.
+
+        `is_other` says whether a library's is taken in its place where it would not be, or the other way round.
+        """
         root = parts[0].root
         assert isinstance(root, n.Custom)
         custom = root.kernel
@@ -390,11 +411,18 @@ class _Making:
         for number, (shape, dtype) in enumerate(custom.outputs):
             stored.append(outputs.get(number) or self._graph.leaf(shape, dtype, root.device))
         if isinstance(custom, HostCall):
-            return Hosted(custom, device, (*stored, *root.sources))
+            return Hosted(custom, device, (*stored, *root.sources), lines_of([root]))
+        if custom.problem is not None:
+            prepared = self._compiler.prepared
+            served = self._candidates.program_instead(custom.problem, device, prepared, is_other=is_other)
+            if served is not None:
+                done: Future[Program] = Future()
+                done.set_result(served[0])
+                return Started(device, done, (*root.sources, *stored), tuple(stored), lines=lines_of([root]))
         program = self._customs.get((custom.kernel, device))
         if program is None:
             program = self._customs[custom.kernel, device] = self._compiler.start_kernel(custom.kernel, device)
-        return _Started(device, program, (*stored, *root.sources), tuple(stored))
+        return Started(device, program, (*stored, *root.sources), tuple(stored), lines=lines_of([root]))
 
     # ---- buffers
 
@@ -417,13 +445,15 @@ class _Making:
             elif isinstance(action, Hosted):
                 places = [Place(numbers[node], node.shape, node.dtype) for node in action.buffers]
                 count = len(action.call.outputs)
-                steps.append(HostStep(action.call, action.device.name, tuple(places[count:]), tuple(places[:count])))
+                reads, writes = tuple(places[count:]), tuple(places[:count])
+                steps.append(HostStep(action.call, action.device.name, reads, writes, action.lines))
             else:
                 args = tuple(numbers[node] for node in action.buffers)
                 moved = sum(size_of(node.shape) * node.dtype.itemsize for node in action.buffers)
                 written = tuple(numbers[node] for node in action.stored)
                 given = tuple(numbers[node] for node in action.numbers)
-                steps.append(LaunchStep(action.device, action.program, args, moved, written, given, action.starts))
+                more = action.starts, action.lines
+                steps.append(LaunchStep(action.device, action.program, args, moved, written, given, *more))
         return Plan(
             inputs=len(leaves),
             outputs=tuple(slices),
@@ -440,31 +470,3 @@ class _Making:
         if nbytes > limit:
             raise AllocationError(f"{node!r} takes {nbytes} bytes; a buffer of {device.name} has at most {limit}")
         return Slice(device.memory_pool, nbytes)
-
-
-def _check_work(nest: Nest, part: Part) -> None:
-    """Refuse what would take years, before anything is computed: kernels cannot be interrupted.
-
-    Raises:
-        ShapeError: A statement has too many points.
-    """
-    points = max(math.prod(range_.size for range_ in statement.order) for statement in nest.statements)
-    if points > _MOST_POINTS:
-        raise ShapeError(
-            f"computing {part.root!r} goes over {points} points, which would take years; at most {_MOST_POINTS} are "
-            "computed: combine elements before they are repeated, or take smaller shapes"
-        )
-
-
-def _name(parts: Sequence[Part]) -> str:
-    """Return an identifier that tells people what a kernel is about."""
-    part = parts[0]
-    kinds = dict.fromkeys(
-        node.op.value
-        for node in reversed(part.region.views)
-        if isinstance(node, n.Reduce | n.Scan) and node not in part.region.inputs
-    )
-    what = "_".join(kinds) or type(part.root).__name__.lower()
-    shape = "x".join(str(size) for size in part.root.shape)
-    count = f"{len(parts)}_" if len(parts) > 1 else ""
-    return f"{count}{what}_{shape}" if shape else f"{count}{what}"

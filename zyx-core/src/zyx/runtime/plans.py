@@ -8,17 +8,21 @@ from collections import OrderedDict, deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx.errors import DeviceLostError, ZyxError
+from zyx.errors import DeviceLostError, ScheduleError, ZyxError
 from zyx.graph.making import computed_leaf, is_merged
 from zyx.graph.node import Binary, Const
 from zyx.runtime.devices import Devices
 from zyx.runtime.signature import Key, signature, single
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
+    from zyx.autotune.store import Store
+    from zyx.autotune.tuner import Tuner
+    from zyx.backend import Device
     from zyx.dtype import Scalar
     from zyx.graph.node import Leaf, Node
+    from zyx.ir.nest import Nest
     from zyx.runtime.bounded import BoundedPlan
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.placement import Placed
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from zyx.runtime.planner import Planner
     from zyx.runtime.trace import Profiler
     from zyx.runtime.varying import Given
+    from zyx.schedule.moves import Move
     from zyx.settings.record import Settings
 
 _MAX_PLANS: Final = 512
@@ -40,6 +45,8 @@ class Plans(Devices):
         super().__init__(settings)
         self._compiler: Compiler | None = None
         self._planner: Planner | None = None
+        self._tuner: Tuner | None = None
+        self._overdue: set[str] = set()  # what did not come back: it is not called again
         self._plans: OrderedDict[Key, Plan | BoundedPlan] = OrderedDict()
         # Those of one operation again: by the shape, dtype and device of what it reads, and the key of `single`. Leaves
         # have what there is of their kind, so it is emptied when it goes.
@@ -51,8 +58,11 @@ class Plans(Devices):
             before = self.settings
             super().take_settings(settings)
             if (settings.autotune, settings.deterministic) != (before.autotune, before.deterministic):
-                self._drop_plans()
+                self.drop_plans()
                 self._planner = None
+                self._tuner = None
+                if self._compiler is not None and settings.autotune.save_to_disk != before.autotune.save_to_disk:
+                    self._compiler.store = self._new_store()
 
     def plan(
         self, outputs: Sequence[Node], leaves: Sequence[Node], donations: Mapping[Node, Node] | None = None
@@ -134,26 +144,23 @@ class Plans(Devices):
         self, nodes: Sequence[Node], leaves: Sequence[Node], order: Sequence[Node], key: Key
     ) -> BoundedPlan | None:
         """Return a plan for a greatest length that serves for `nodes`, if they differ in a length from others."""
-        from zyx.graph.prefix import NoPrefixError
-        from zyx.runtime.bounded import BoundedPlan, common_pool, fronts, host_copies_in, packed
+        from zyx.runtime.bounded import BoundedPlan, has_common_pool
+        from zyx.runtime.plan import Plan
+        from zyx.shape import size_of
 
         devices = {self.device(node.device) for node in nodes}
-        pool = common_pool(devices, leaves)
-        if pool is None:
+        if not has_common_pool(devices, leaves) or not all(device.takes_fronts for device in devices):
             return None
-        is_packed = not host_copies_in(pool, leaves)
-        if is_packed and not all(device.takes_fronts for device in devices):
-            return None
-        bounded = self.planner.lengths.bounded(nodes, order, is_packed=is_packed)
+        bounded = self.planner.lengths.bounded(nodes, order)
         if bounded is None:
             return None
         served, plan = bounded.served, self._plans.get(bounded.key)
-        if served is None or plan is None:
+        if served is None or not isinstance(plan, Plan):
             try:
                 made, served = bounded.make(nodes)
                 numbers = [*made.lengths.values(), *made.constants.values()]
                 plan = self._planned(made.outputs, [*made.leaves, *numbers], {}, {})
-            except (NoPrefixError, ZyxError) as error:
+            except Exception as error:  # noqa: BLE001  # it is there for speed only, and there is another plan
                 self.trace.unbounded(bounded.bound, error)
                 bounded.way.refused.add(bounded.bound)
                 return None
@@ -163,10 +170,9 @@ class Plans(Devices):
         return BoundedPlan(
             plan,
             bounded.values(served),
-            () if is_packed else fronts(leaves, served.leaves, pool),
-            () if is_packed else fronts(nodes, served.outputs, pool),
-            packed(nodes) if is_packed else (),
+            plan.sized(zip(plan.results, (size_of(node.shape) * node.dtype.itemsize for node in nodes), strict=True)),
             bounded.length,
+            bounded.points,
             bounded.way,
             functools.partial(self._plans.pop, key, None),
         )
@@ -215,7 +221,7 @@ class Plans(Devices):
 
         None if there is no such plan. `node` has no storage.
         """
-        found = single(node)
+        found = single(node) if self.lines is None else None
         if found is None:
             return None
         x, key, buffers = found
@@ -286,13 +292,15 @@ class Plans(Devices):
 
         trace = self.trace
         with self.lock:
+            self.drop_plans()
+            profile.begin(self.memory.live_by_pool())
             before, trace.profile = trace.profile, profile
             trace.configured |= TIMED
-            self._drop_plans()
         try:
             yield
         finally:
             with self.lock:
+                profile.end()
                 trace.profile = before
                 if before is None:
                     trace.configured &= ~TIMED
@@ -305,7 +313,7 @@ class Plans(Devices):
             from zyx.runtime.candidates import Candidates
             from zyx.runtime.planner import Planner
 
-            candidates = Candidates(settings.autotune, self.backends.library_kernels, self.memory, self.trace)
+            candidates = Candidates(settings.autotune, self.backends.library_kernels, self.compiler.store)
             self._planner = Planner(self.device, self.compiler, candidates, is_deterministic=settings.deterministic)
         return self._planner
 
@@ -319,10 +327,68 @@ class Plans(Devices):
             from zyx.settings.paths import cache_directory
 
             kept = KeptKernels(cache_directory(settings), settings.cache.max_bytes)
-            self._compiler = Compiler(self.trace, kept)
+            self._compiler = Compiler(self.trace, kept, self._new_store(), self._tuned, self._moves_of_others)
         return self._compiler
 
-    def _drop_plans(self) -> None:
+    def _new_store(self) -> Store:
+        """Return what was found by measuring."""
+        from zyx.autotune.store import Store
+        from zyx.settings.paths import cache_directory
+
+        return Store(cache_directory(self.settings) if self.settings.autotune.save_to_disk else None)
+
+    def _moves_of_others(self, device: Device) -> Mapping[str, Callable[[dict[str, Any]], Move]]:
+        """Return what reads the moves that the backend of a device adds."""
+        from zyx.autotune.passes import readers
+
+        return readers(self.backends.kernel_passes(device), self._guarded)
+
+    def _guarded(self, work: Callable[[], Any], what: str) -> Any:  # noqa: ANN401  # what the work returns
+        """Run the code of another package for as long as it may take; see `zyx.autotune.passes.Guard`."""
+        from zyx.plugins.border import Overdue
+
+        if what in self._overdue:
+            raise TimeoutError(f"{what} did not come back before, and is left aside")
+        with self.backends.manager.border() as border:
+            try:
+                return border.run(work, what)
+            except Overdue as error:
+                self._overdue.add(what)
+                raise TimeoutError(f"{error}; it is left aside") from error
+            except (KeyboardInterrupt, ZyxError):
+                raise
+            except BaseException as error:  # border: the code of another package
+                raise ScheduleError(f"{what}: {type(error).__name__}: {error}") from error
+
+    @property
+    def tuner(self) -> Tuner:
+        """Searches schedules by measuring."""
+        if self._tuner is None:
+            from zyx.autotune.tuner import Tuner
+
+            backends, compiler = self.backends, self.compiler
+            self._tuner = Tuner(
+                self.settings.autotune, compiler.store, backends.kernel_passes, backends.library_kernels,
+                compiler.prepared, self._guarded,
+            )  # fmt: skip
+        return self._tuner
+
+    def _tuned(self, nests: Sequence[Nest], name: str, device: Device) -> None:
+        """Search the launch of nests for which nothing was found, if the settings say so.
+
+        Numbers that it will be given are not known yet. Where it has some, nothing can be timed. What is fastest may be
+        another schedule in each run, which adds up in another order: nothing is searched where sums have one.
+        """
+        settings = self.settings.autotune
+        if (
+            settings.enabled
+            and not self.settings.deterministic
+            and not any(param.by_value for nest in nests for param in nest.params)
+        ):
+            self.trace.tuned(self.tuner.tune(nests, name, device, settings.time_budget_s))
+
+    def drop_plans(self) -> None:
+        """Forget all plans but those of traced functions."""
         self.release_discarded()
         for plan in self._plans.values():
             plan.close()

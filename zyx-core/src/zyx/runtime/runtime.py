@@ -19,7 +19,7 @@ from zyx.graph.live import LiveGraph
 from zyx.graph.making import computed_leaf
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
-from zyx.runtime.lazy import Unread, read_slices_only
+from zyx.runtime.lazy import Unread, read_slices_only, read_unread
 from zyx.runtime.observer import Observers
 from zyx.runtime.ownership import KNOWN, RARELY_COMPUTED, WRITTEN_TO, is_ours, source_with_same_layout, written_over
 from zyx.runtime.plans import Plans, of_parent
@@ -78,7 +78,7 @@ class Runtime(Plans):
         self._empty: dict[str, Buffer] = {}
         self._later: list[weakref.ref[Handle]] = []
         self.forked: weakref.WeakSet[lifetime.SupportsFork] = weakref.WeakSet()
-        self.memory.droppers += [self._drop_spares, self._drop_plans, self._drop_programs]
+        self.memory.droppers += [self._drop_spares, self.drop_plans, self._drop_programs]
         lifetime.begin(self)
 
     # ---- traces
@@ -148,7 +148,7 @@ class Runtime(Plans):
             try:
                 started = self.trace.before_launch()
                 buffer = self._uploaded(source, device)
-                if self.trace.launches:
+                if self.trace.waits:
                     buffer.wait()
                     self.trace.copied("an array", buffer.pool.name, buffer.nbytes, started)
             except DeviceLostError as error:
@@ -347,7 +347,10 @@ class Runtime(Plans):
             if type(leaf.storage) is Unread:
                 nodes = read_slices_only(self.graph, nodes, order)
                 key, leaves, order = signature(nodes)
+                read_unread(self, leaves)
                 break
+        if self.lines is not None:
+            key = self.lines.key(key, order)
         if self._placement is not None and self._placement.groups:
             attempt = functools.partial(self._run, nodes, leaves, order, key)
             return self.placement.run(order, nodes, self.trace, attempt)
@@ -433,7 +436,7 @@ class Runtime(Plans):
             if self._opened is not None:
                 self._opened.settle()
             self._waiting.end()
-            self._drop_plans()
+            self.drop_plans()
             if self._compiler is not None:
                 self._compiler.close()
             self._compiler = self._planner = None

@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Final, Protocol
 from zyx.modes import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
-    from zyx.backend import Argument, Device, Event, MemoryPool, Program
+    from zyx.autotune.store import Winner
+    from zyx.autotune.tuner import Tuned
+    from zyx.backend import Argument, Device, Event, MemoryPool, PoolBuffer, Program
+    from zyx.dtype import Scalar
+    from zyx.graph.node import Node
+    from zyx.ir.expr import Param
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
     from zyx.plugins.opening import OpenedBackends
     from zyx.plugins.state import BackendReport
+    from zyx.runtime.bars import Bar
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.host_step import HostStep
+    from zyx.runtime.places import Hosted, Launched
     from zyx.runtime.plan import LaunchStep, Plan, Step
     from zyx.schedule.moves import Move
 
@@ -31,9 +38,12 @@ LAUNCHES: Final = 32
 MEMORY: Final = 64
 COMPILE: Final = 128
 AUTOTUNE: Final = 256
+LINES: Final = 512
 #: No subject: launches are timed (`Profiler`), and so made one by one, as they are where they are shown.
 TIMED: Final = 1 << 20
 SINGLE: Final = LAUNCHES | TIMED
+#: Seconds after which work shows how far it is: what is over sooner needs no bar.
+_PATIENCE_S: Final = 1.0
 
 
 def _to_stderr(text: str) -> None:
@@ -41,17 +51,50 @@ def _to_stderr(text: str) -> None:
 
 
 class Profiler(Protocol):
-    """What times launches, and knows what their programs were made from; see `zyx.tune.profile`."""
+    """What times launches, and knows what their programs were made from; see `zyx.runtime.profile`."""
 
-    def started(self, future: Future[Program], nests: Sequence[Nest], device: Device, schedule: int) -> None:
-        """Note what a program is made from: nests by the schedule of that number."""
+    def begin(self, live: Mapping[MemoryPool, int]) -> None:
+        """Note that the stretch begins, and what tensors hold of each pool by then, in bytes."""
+
+    def end(self) -> None:
+        """Note that it is over."""
+
+    def started(
+        self, future: Future[Program], nests: Sequence[Nest], device: Device, schedule: int, winner: Winner | None
+    ) -> None:
+        """Note what a program is made from: nests by what was found for them, or else the schedule of that number."""
+
+    def served(
+        self, program: Program, nests: Sequence[Nest], device: Device, params: Sequence[Param], name: str
+    ) -> None:
+        """Note that a library's kernel, with params in that order, is taken for nests."""
+
+    def drawn(
+        self, order: Sequence[Node], outputs: Sequence[Node], device: Device, launches: Sequence[Launched | Hosted]
+    ) -> None:
+        """Note what computes a graph that is prepared for a device."""
 
     def launch(self, step: LaunchStep, args: Sequence[Argument], events: Sequence[Event]) -> Event:
         """Launch a step, and note its time; return its event."""
         ...
 
-    def called(self, step: HostStep, seconds: float) -> None:
-        """Note the time of a call of the host, with its copies."""
+    def called(self, step: HostStep, seconds: float, buffers: Sequence[Buffer | Scalar]) -> None:
+        """Note the time of a call of the host on the buffers of a run, with its copies."""
+
+    def copied(self, source: str, target: str, nbytes: int, started: float) -> None:
+        """Note a copy that is over, between places by name."""
+
+    def planned(self, plan: Plan, seconds: float) -> None:
+        """Note a new plan."""
+
+    def compiled(self, device: Device, program: Program, seconds: float, *, is_restored: bool) -> None:
+        """Note a program that was made, of a kernel or of what is kept on disk; threads that compile call it."""
+
+    def held(self, pool: MemoryPool, raw: PoolBuffer, live_bytes: int) -> None:
+        """Note memory that a tensor holds from now on, and what tensors hold of that pool with it."""
+
+    def freed(self, pool: MemoryPool, raw: PoolBuffer, live_bytes: int) -> None:
+        """Note memory that is given back, and what tensors hold of that pool without it."""
 
 
 class Trace:
@@ -61,11 +104,13 @@ class Trace:
         configured: The subjects to show where `zyx.debug` says nothing, by the numbers of `zyx.settings.debug.Debug`;
             and `TIMED`, while there is a profile.
         profile: What times launches, if anything does.
+        has_bars: Whether long work may show how far it is.
     """
 
     def __init__(self, configured: int = 0, write: Callable[[str], None] = _to_stderr) -> None:
         self.configured = int(configured)
         self.profile: Profiler | None = None
+        self.has_bars = False
         self._write: Final = write
         self._reported: dict[str, BackendReport] = {}
 
@@ -76,9 +121,9 @@ class Trace:
         return self.configured if scoped is None else scoped | self.configured & TIMED
 
     @property
-    def launches(self) -> bool:
-        """Whether every launch is waited for and shown; then nothing is run as captured."""
-        return bool(self.bits & LAUNCHES)
+    def waits(self) -> bool:
+        """Whether every launch and copy is waited for, and shown or timed; then nothing is run as captured."""
+        return bool(self.bits & SINGLE)
 
     @property
     def checks(self) -> bool:
@@ -94,6 +139,20 @@ class Trace:
     def plans(self) -> bool:
         """Whether plans are shown."""
         return bool(self.bits & PLAN)
+
+    def bar(
+        self,
+        what: str,
+        total: float,
+        amount: Callable[[float, float], str] | None = None,
+        *,
+        after_s: float | None = None,
+    ) -> Bar:
+        """Return a bar that shows how far some work is, on a terminal; see `zyx.runtime.bars.Bar`."""
+        from zyx.runtime.bars import Bar, counted
+
+        after_s = _PATIENCE_S if after_s is None else after_s
+        return Bar(what, total, amount or counted, after_s=after_s, is_on=self.has_bars)
 
     # ---- devices
 
@@ -132,6 +191,8 @@ class Trace:
 
     def planned(self, plan: Plan, seconds: float) -> None:
         """Show a new plan."""
+        if self.profile is not None:
+            self.profile.planned(plan, seconds)
         if self.bits & PLAN:
             size = sum(slice_.nbytes for slice_ in plan.temporaries)
             self._write(
@@ -161,13 +222,18 @@ class Trace:
 
     def fell_back(self, name: str, tried: str, following: str, error: Exception) -> None:
         """Show that a schedule did not do, and which one is tried next."""
-        if self.bits & (PLAN | SCHEDULE | IR):
+        if self.bits & (PLAN | SCHEDULE | IR | AUTOTUNE):
             self._write(f"kernel {name}: {tried}: {type(error).__name__}: {error}; next: {following}")
 
     def divided(self, name: str, error: Exception) -> None:
         """Show that the device takes a launch in no schedule, so that it is done in several."""
         if self.bits & (PLAN | SCHEDULE | IR):
             self._write(f"kernel {name}: {type(error).__name__}: {error}; next: done in parts")
+
+    def chosen_otherwise(self, error: Exception) -> None:
+        """Show that what was found by measuring of what a graph stores does not do."""
+        if self.bits & (PLAN | SCHEDULE | IR | AUTOTUNE):
+            self._write(f"what was measured: {type(error).__name__}: {error}; next: stored as the rules say")
 
     def unshared(self, error: Exception) -> None:
         """Show that a device refuses to be given where kernels read, which is a part of each then."""
@@ -203,12 +269,16 @@ class Trace:
 
     def compiled(self, device: Device, program: Program, seconds: float) -> None:
         """Show a compilation, the source, and the machine code where the device has it as text."""
+        if self.profile is not None:
+            self.profile.compiled(device, program, seconds, is_restored=False)
         if self.bits & COMPILE:
             self._write(f"compiled {program.name} for {device.name} in {seconds * 1e3:.1f} ms")
         self._source(device, program)
 
     def restored(self, device: Device, program: Program, seconds: float) -> None:
         """Show a program that was built of what is kept on disk, as `compiled` does."""
+        if self.profile is not None:
+            self.profile.compiled(device, program, seconds, is_restored=True)
         if self.bits & COMPILE:
             self._write(f"restored {program.name} for {device.name} in {seconds * 1e3:.1f} ms")
         self._source(device, program)
@@ -222,19 +292,36 @@ class Trace:
             if assembly:
                 self._write(assembly)
 
-    def measured(self, device: Device, name: str, seconds: float, generated: str, seconds_generated: float) -> None:
-        """Show how long a launch of a library's kernel takes, and one of the generated kernel beside it."""
+    def tuned(self, tuned: Tuned) -> None:
+        """Show what the search of a launch gave: what it took and takes, what is different, what was wrong."""
         if self.bits & AUTOTUNE:
-            faster = name if seconds < seconds_generated else generated
             self._write(
-                f"candidates on {device.name}: {name} {seconds * 1e6:.1f} us, "
-                f"{generated} {seconds_generated * 1e6:.1f} us; {faster} is taken"
+                f"tuned {tuned.kernel} on {tuned.device}: {tuned.before_s * 1e6:.1f} us, {tuned.seconds * 1e6:.1f} us "
+                f"by the best of {tuned.tried}; {tuned.why}"
             )
+            for how in tuned.wrong:
+                self._write(f"    wrong, and left aside: {how}")
 
-    def started(self, future: Future[Program], nests: Sequence[Nest], device: Device, schedule: int) -> None:
-        """Tell the profile what a program is made from: nests by the schedule of that number."""
+    def started(
+        self, future: Future[Program], nests: Sequence[Nest], device: Device, schedule: int, winner: Winner | None
+    ) -> None:
+        """Tell the profile what a program is made from; see `Profiler.started`."""
         if self.profile is not None:
-            self.profile.started(future, nests, device, schedule)
+            self.profile.started(future, nests, device, schedule, winner)
+
+    def served(
+        self, program: Program, nests: Sequence[Nest], device: Device, params: Sequence[Param], name: str
+    ) -> None:
+        """Tell the profile of which nests a library's kernel takes the place."""
+        if self.profile is not None:
+            self.profile.served(program, nests, device, params, name)
+
+    def drawn(
+        self, order: Sequence[Node], outputs: Sequence[Node], device: Device, launches: Sequence[Launched | Hosted]
+    ) -> None:
+        """Tell the profile what computes a graph that is prepared for a device."""
+        if self.profile is not None:
+            self.profile.drawn(order, outputs, device, launches)
 
     # ---- running them
 
@@ -245,13 +332,14 @@ class Trace:
         return step.device.launch(step.program, args, events)
 
     def before_launch(self) -> float:
-        """Return the time before a launch or a copy that is to be shown."""
-        return time.perf_counter() if self.bits & LAUNCHES else 0.0
+        """Return the time before a launch or a copy that is to be shown or timed."""
+        return time.perf_counter() if self.bits & SINGLE else 0.0
 
     def after_launch(self, step: LaunchStep, event: Event, started: float, buffers: Sequence[Buffer]) -> Event:
         """Wait for a launch, show its time, bytes and rate, and return an event in place of its own."""
         if not self.bits & LAUNCHES:
             return event
+        from zyx.graph.lines import in_lines
         from zyx.plugins.describe import rate
 
         pool = step.device.memory_pool
@@ -261,12 +349,14 @@ class Trace:
         read = sum(buffers[number].nbytes for number in step.args if number not in step.written)
         self._write(
             f"{step.device.name} {step.program.name}: {seconds * 1e6:.1f} us, reads {read} bytes, writes {written}, "
-            f"{rate((read + written) / seconds, 'B/s')}"
+            f"{rate((read + written) / seconds, 'B/s')}{in_lines(step.lines)}"
         )
         return pool.completed()
 
     def copied(self, source: str, target: str, nbytes: int, started: float) -> None:
         """Show a copy that is over, between places by name: its time, bytes and rate."""
+        if self.profile is not None and started:
+            self.profile.copied(source, target, nbytes, started)
         if self.bits & LAUNCHES:
             from zyx.plugins.describe import rate
 
@@ -274,10 +364,10 @@ class Trace:
             speed = rate(nbytes / seconds, "B/s")
             self._write(f"copy {source} -> {target}: {seconds * 1e6:.1f} us, {nbytes} bytes, {speed}")
 
-    def called(self, step: HostStep, seconds: float) -> None:
+    def called(self, step: HostStep, seconds: float, buffers: Sequence[Buffer | Scalar]) -> None:
         """Note a call of the host that is over, with its copies, in the profile if there is one, and show its time."""
         if self.profile is not None:
-            self.profile.called(step, seconds)
+            self.profile.called(step, seconds, buffers)
         if self.bits & LAUNCHES:
             self._write(f"{step.call!r} for {step.device}: {seconds * 1e6:.1f} us, copies {step.bytes_moved} bytes")
 
@@ -310,6 +400,7 @@ def _calls(plan: Plan) -> str:
 
 def _in_words(step: Step) -> str:
     """Return a line about a step of a plan, whose buffers have numbers."""
+    from zyx.graph.lines import in_lines
     from zyx.runtime.host_step import HostStep
     from zyx.runtime.plan import CopyStep
 
@@ -317,9 +408,12 @@ def _in_words(step: Step) -> str:
         return f"copy: buffer {step.source} -> buffer {step.target}"
     if isinstance(step, HostStep):
         read, written = (", ".join(str(place.buffer) for place in places) for places in (step.reads, step.writes))
-        return f"call {step.call!r} for {step.device}: {read} -> {written}; {step.bytes_moved} bytes"
+        return (
+            f"call {step.call!r} for {step.device}: {read} -> {written}; {step.bytes_moved} bytes{in_lines(step.lines)}"
+        )
     read = ", ".join(str(number) for number in step.args if number not in step.written)
     written = ", ".join(map(str, step.written))
     return (
-        f"launch {step.program.name} on {step.device.name}: {read or 'nothing'} -> {written}; {step.bytes_moved} bytes"
+        f"launch {step.program.name} on {step.device.name}: {read or 'nothing'} -> {written}; "
+        f"{step.bytes_moved} bytes{in_lines(step.lines)}"
     )

@@ -18,6 +18,7 @@ from zyx import dtype as dtypes
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.given import Box, Number
+from zyx.graph.lines import carry_line
 from zyx.graph.places import box_at, padded_at
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
@@ -100,6 +101,7 @@ class Given:
                 new[node] = graph.expand(graph.reshape(given, (1,) * node.ndim), node.shape)
             else:
                 new[node] = rebuild(graph, node, [new[source] for source in node.sources]) if node.sources else node
+            carry_line(node, new[node])
         return [new[node] for node in outputs], list(numbers.values())
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import ScheduleError
 from zyx.ir.accesses import below, combined_ranges, serial_ranges
 from zyx.ir.nest import Compute, Kind, Store
+from zyx.ir.parts import divisor_among
 from zyx.schedule.facts import operations
 from zyx.schedule.moves import Apart, Nested, Reorder, Stage
 from zyx.schedule.moves.ranges import find_statement, statement_labels
@@ -226,8 +227,8 @@ def share_out(plan: Plan, info: DeviceInfo, kept: Sequence[Range] = ()) -> None:
             count *= range_.size
             continue
         block = min(-(-GROUP_WORK // max(per_point, 1)), -(-range_.size // 2))
-        divisor = _divisor_near(range_.size, block)
-        outer, _ = plan.split(range_, divisor)
+        near = range(block, min(2 * block, range_.size) + 1)
+        outer, _ = plan.split(range_, divisor_among(range_.size, near) or block)
         plan.mark(outer, Kind.GROUP)
         count *= outer.size
         break
@@ -243,11 +244,3 @@ def parallel_ranges(statements: tuple[Statement, ...]) -> list[Range]:
             continue
         lead.append(range_)
     return lead
-
-
-def _divisor_near(size: int, wanted: int) -> int:
-    """Return a divisor of `size` within a factor of two above `wanted` if there is one, else `wanted`."""
-    for divisor in range(wanted, min(2 * wanted, size) + 1):
-        if size % divisor == 0:
-            return divisor
-    return wanted

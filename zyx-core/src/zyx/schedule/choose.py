@@ -2,19 +2,62 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from zyx.errors import ScheduleError
 from zyx.schedule.contraction import find_contraction
+from zyx.schedule.greatest import at_greatest
+from zyx.schedule.moves import apply_moves
 from zyx.schedule.plan import Plan, simplify_ranges
 from zyx.schedule.search import search
 from zyx.schedule.seeds.processors import seeds
 from zyx.schedule.seeds.products import product_seeds, product_variants
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from zyx.backend.info import DeviceInfo
     from zyx.ir.nest import Nest
     from zyx.schedule.moves import Move
+    from zyx.schedule.spec import Spec
+
+
+class Space(NamedTuple):
+    """The schedules that a nest could have.
+
+    Attributes:
+        plan: The nest, with simplified ranges.
+        seeds: Of every family, the likeliest first; made one by one.
+        variants: Returns what to look at beside the best of them.
+        most_threads: Threads that a group may have; 0 for as many as the device allows.
+    """
+
+    plan: Plan
+    seeds: Iterable[Spec | Plan]
+    variants: Callable[[Spec], Iterable[Spec]] | None = None
+    most_threads: int = 0
+
+
+def space_of(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> Space:
+    """Return the schedules that are looked at for a nest that is not scheduled; see `choose_schedule`."""
+    plan = Plan(nest)
+    simplify_ranges(plan)
+    return _space(plan, info, is_alone=is_alone)
+
+
+def _space(plan: Plan, info: DeviceInfo, *, is_alone: bool) -> Space:
+    found = find_contraction(plan.nest) if info.vector_bytes else None
+    if info.max_group_threads > 1:
+        from zyx.schedule.seeds.groups import THREADS, group_seeds
+
+        specs = group_seeds(plan.nest, found, info, is_alone=is_alone)
+        return Space(plan, specs, most_threads=0 if is_alone else THREADS)
+    if found is not None:
+        variants = partial(product_variants, plan.nest, found, info)
+        return Space(plan, product_seeds(plan.nest, found, info), variants)
+    return Space(plan, seeds(plan.nest, info))
 
 
 def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> tuple[Nest, list[Move]]:
@@ -27,15 +70,15 @@ def choose_schedule(nest: Nest, info: DeviceInfo, *, is_alone: bool = True) -> t
     """
     plan = Plan(nest)
     simplify_ranges(plan)
-    found = find_contraction(plan.nest) if info.vector_bytes else None
-    if info.max_group_threads > 1:
-        from zyx.schedule.seeds.groups import THREADS, group_seeds
-
-        search(
-            plan, info, group_seeds(plan.nest, found, info, is_alone=is_alone), most_threads=0 if is_alone else THREADS
-        )
-    elif found is not None:
-        search(plan, info, product_seeds(plan.nest, found, info), partial(product_variants, plan.nest, found, info))
-    else:
-        search(plan, info, seeds(plan.nest, info))
+    greatest = Plan(at_greatest(plan.nest))
+    if greatest.nest is not plan.nest:
+        _search(greatest, info, is_alone=is_alone)
+        with contextlib.suppress(ScheduleError):  # or some move needs to know that a mask holds
+            return apply_moves(plan.nest, greatest.moves), [*plan.moves, *greatest.moves]
+    _search(plan, info, is_alone=is_alone)
     return plan.nest, plan.moves
+
+
+def _search(plan: Plan, info: DeviceInfo, *, is_alone: bool) -> None:
+    space = _space(plan, info, is_alone=is_alone)
+    search(plan, info, space.seeds, space.variants, most_threads=space.most_threads)

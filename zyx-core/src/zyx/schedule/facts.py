@@ -22,13 +22,23 @@ _FUNCTION: Final = 100
 
 def lanes_of(statement: Statement, info: DeviceInfo) -> int:
     """Return the lanes of the widest dtype that a statement computes with; 1 if one of them has no vectors."""
+    return min((info.lanes(dtype) for dtype in _dtypes_of(statement)), default=1)
+
+
+def has_lanes(statement: Statement, lanes: int, info: DeviceInfo) -> bool:
+    """Whether there are vectors of so many lanes, though longer than registers, of all that a statement computes."""
+    found = (info.capabilities.get(dtype) for dtype in _dtypes_of(statement))
+    return all(capability is not None and lanes in capability.lanes for capability in found)
+
+
+def _dtypes_of(statement: Statement) -> set[DType]:
     dtypes: set[DType] = set()
     for expr in expressions_of(statement):
         if (expr.dtype is not e.INDEX and not expr.dtype.is_bool) or isinstance(expr, e.Read | e.Ref):
             dtypes.add(expr.dtype)
     if isinstance(statement, Store):
         dtypes.add(statement.param.dtype)
-    return min((info.lanes(dtype) for dtype in dtypes), default=1)
+    return dtypes
 
 
 def operations(statement: Statement) -> int:

@@ -19,6 +19,7 @@ class Debug(enum.IntFlag):
     MEMORY = 64  # allocations and deallocations, and what is free after them
     COMPILE = 128  # every compilation, with its time
     AUTOTUNE = 256  # the times of every vendor's kernel that was measured, and of the generated one beside it
+    LINES = 512  # in errors, plans, launches and profiles, the lines of the program that they are from
 
 
 NOTHING: Final = Debug(0)

@@ -27,6 +27,10 @@ class Devices(msgspec.Struct, frozen=True, kw_only=True):
         backends: The only backends to load; null means all that are installed.
         timeout_s: How long a backend's import, its opening, and each other hook may take before the rest goes on
             without it; 0 means as long as they like, in the thread that asks for a device.
+
+    >>> from zyx.settings.record import Devices
+    >>> Devices().timeout_s
+    20.0
     """
 
     default: str | None = None
@@ -36,19 +40,36 @@ class Devices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Autotune(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether what could compute the same is timed, and the faster one taken.
-
-    Schedules are chosen by the estimate, and not timed: what is timed is a vendor's kernel beside the generated one.
+    """How schedules and vendors' kernels are searched by measuring; see `zyx.autotune`.
 
     Attributes:
-        enabled: Whether to time.
-        n_launches: Timed launches of each candidate.
-        library_kernels: ``off``: generated kernels only. ``measure``: a vendor's kernel is taken where it is faster; if
-            `enabled` is false, where its backend says so, unmeasured. ``prefer``: it is taken where there is one.
+        enabled: Whether each launch for which nothing was found yet is searched before it is compiled. If not, a
+            program is searched where it says so (`zyx.tune`, ``zyx tune``). What was found is used in either case.
+        time_budget_s: How long the search of one launch may take, where `enabled`.
+        save_to_disk: Whether what was found is kept in the folder of the caches, for processes to come.
+        seed: Of the order in which schedules are looked at, and of the contents of buffers.
+        n_launches: Timed launches of each candidate; fewer of those that take longer than some milliseconds.
+        n_seeds: Schedules of all families that are timed first, those that are expected to take least.
+        n_added_per_step: Schedules next to the best so far that are timed in a step.
+        n_removed_per_step: Slowest schedules that are left aside after a step, as far as three are left.
+        n_total_opts: Schedules that are timed in all, of one launch.
+        library_kernels: ``off``: generated kernels only. ``measure``: a vendor's kernel is taken where it was measured
+            to be faster; where nothing was measured, if its backend says so. ``prefer``: it is taken if there is one.
+
+    >>> from zyx.settings.record import Autotune
+    >>> Autotune().n_launches
+    20
     """
 
     enabled: bool = False
+    time_budget_s: Seconds = 2.0
+    save_to_disk: bool = True
+    seed: Count = 0
     n_launches: Positive = 20
+    n_seeds: Count = 24
+    n_added_per_step: Positive = 8
+    n_removed_per_step: Count = 4
+    n_total_opts: Count = 400
     library_kernels: Literal["off", "measure", "prefer"] = "measure"
 
 
@@ -60,6 +81,10 @@ class Cache(msgspec.Struct, frozen=True, kw_only=True):
         directory: Where; null means the user's cache folder.
         max_bytes: Size above which the entries not used for longest are dropped.
         calibration: Whether devices have the rates that ``zyx calibrate`` has kept of them.
+
+    >>> from zyx.settings.record import Cache
+    >>> Cache().enabled
+    True
     """
 
     enabled: bool = True
@@ -75,6 +100,10 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
         file: The configuration file, read or not there; None if the system has no place for one.
         origins: What set each key that is not at its default, by the key's path: ``{"devices.default": "ZYX_DEVICE"}``.
         variables: Variables that start with ``ZYX_`` and are not core's; backends look theirs up here.
+
+    >>> from zyx.settings.record import Sources
+    >>> Sources().origins
+    {}
     """
 
     file: str | None = None
@@ -88,8 +117,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         devices: Which devices are used.
         debug: What is shown.
-        autotune: Whether vendors' kernels are timed beside generated ones.
+        autotune: How schedules and vendors' kernels are searched by measuring.
         cache: What is kept on disk.
+        progress: Whether long work shows on a terminal how far it is; elsewhere nothing is shown.
         threads: Host threads to use; null means one for each processor that this process may use.
         deterministic: Whether floats that are scattered to one place (``scatter_add``, gradients of embeddings and of
             indexing) are combined in one order, so that sums have the same bits in every run on one machine. If not,
@@ -99,12 +129,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         backends: The sections of backends by name, as they were given; `zyx.settings.section` checks them. The key
             ``enabled`` switches a backend on or off, any other is the backend's own.
         sources: Where all this came from.
+
+    >>> from zyx.settings.record import Settings
+    >>> Settings().progress
+    True
     """
 
     devices: Devices = Devices()
     debug: Debug = NOTHING
     autotune: Autotune = Autotune()
     cache: Cache = Cache()
+    progress: bool = True
     threads: Positive | None = None
     deterministic: bool = False
     backends: dict[str, dict[str, Any]] = {}

@@ -45,12 +45,26 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
 
 
 def is_autocast_enabled() -> bool:
-    """Return whether products are computed in a short type here."""
+    """Return whether products are computed in a short type here.
+
+    >>> with zyx.autocast("bfloat16"):
+    ...     print(zyx.amp.is_autocast_enabled())
+    True
+    """
     return low_precision() is not None
 
 
 class autocast:  # PyTorch's name
-    """Computes products in a short type in a ``with`` block, in this thread or task, or in a decorated function."""
+    """Computes products in a short type in a ``with`` block, in this thread or task, or in a decorated function.
+
+    Raises:
+        DTypeError: There is no such dtype.
+
+    >>> with zyx.autocast("bfloat16"):
+    ...     y = zyx.ones(2, 3) @ zyx.ones(3, 2)
+    >>> y.dtype.name
+    'bfloat16'
+    """
 
     def __init__(
         self,

@@ -26,6 +26,8 @@ def clip_grad_norm(
 ) -> tuple[list[Tensor | None], Tensor]:
     """Scale all gradients by one number, such that their norm, as of one long vector, is at most `max_norm`.
 
+    Gradients keep their shapes; the norm has none, ().
+
     Args:
         grads: Gradients, None among them.
         max_norm: At least 0.
@@ -37,6 +39,10 @@ def clip_grad_norm(
     Raises:
         GradientError: No gradients.
         ShapeError: A negative `max_norm`, or a `norm_type` not above 0.
+
+    >>> grads, norm = zyx.optim.clip_grad_norm([zyx.Tensor([3.0, 4.0])], 2.5)
+    >>> [round(v, 4) for v in grads[0].tolist()], norm.item()
+    ([1.5, 2.0], 5.0)
     """
     if not max_norm >= 0.0 or not norm_type > 0.0:
         raise ShapeError(f"clip_grad_norm: max_norm {max_norm} is at least 0, norm_type {norm_type} is above 0")
@@ -78,6 +84,9 @@ def clip_grad_value(grads: Sequence[Tensor | None], clip_value: float) -> list[T
 
     Raises:
         ShapeError: `clip_value` is negative.
+
+    >>> zyx.optim.clip_grad_value([zyx.Tensor([3.0, -4.0])], 3.5)[0].tolist()
+    [3.0, -3.5]
     """
     if not clip_value >= 0.0:
         raise ShapeError(f"clip_grad_value: clip_value is at least 0, not {clip_value}")
@@ -106,6 +115,12 @@ def clip_grad_norm_(
     Raises:
         GradientError: The norm is not finite, with `error_if_nonfinite`. Then nothing has changed.
         ShapeError: A negative `max_norm`, or a `norm_type` not above 0.
+
+    >>> w = zyx.Tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w / 2).sum().backward()
+    >>> norm = zyx.nn.utils.clip_grad_norm_([w], 1.0)
+    >>> norm.item(), [round(v, 4) for v in w.grad.tolist()]
+    (5.0, [0.6, 0.8])
     """
     with_grads = _with_grads(parameters)
     if not with_grads:
@@ -125,6 +140,12 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
 
     Raises:
         ShapeError: `clip_value` is negative.
+
+    >>> w = zyx.Tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w / 2).sum().backward()
+    >>> zyx.nn.utils.clip_grad_value_([w], 3.5)
+    >>> w.grad.tolist()
+    [3.0, 3.5]
     """
     with_grads = _with_grads(parameters)
     clipped = clip_grad_value([parameter.grad for parameter in with_grads], clip_value)

@@ -9,18 +9,20 @@ from zyx.dtype import as_dtype
 from zyx.functions.operands import require
 from zyx.modes import Undo, set_shown
 from zyx.runtime.runtime import current
+from zyx.runtime.trace import LINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.dtype import DTypeLike
     from zyx.runtime.buffer import MemoryUse
+    from zyx.runtime.profile import Profile
+    from zyx.runtime.tuning import Progress, Tuning
     from zyx.tensor.tensor import Tensor
-    from zyx.tune.profile import Profile
 
 __all__ = [
     "close", "debug", "empty_cache", "explain_plan", "memory_stats", "plot_dot_graph", "plot_dot_plan", "print_graph",
-    "profile", "realize_all", "supports_dtype",
+    "profile", "realize_all", "supports_dtype", "tune",
 ]  # fmt: skip
 
 
@@ -32,10 +34,13 @@ def debug(*subjects: str | int | Sequence[str]) -> Undo[int | None]:
         with zyx.debug("memory"): ...       for this block; then what was shown before
 
     The subjects are those of ``ZYX_DEBUG``: devices, plan, schedule, ir, source, launches, memory, compile, autotune,
-    all. It holds for this thread or task; threads that are started have what the configuration says.
+    lines, all. It holds for this thread or task; threads that are started have what the configuration says.
 
     Raises:
         SettingsError: There is no such subject; the text lists them.
+
+    >>> with zyx.debug("memory"):
+    ...     x = zyx.ones(2)
     """
     from zyx.errors import SettingsError
     from zyx.settings.debug import NOTHING, parse_debug
@@ -46,13 +51,21 @@ def debug(*subjects: str | int | Sequence[str]) -> Undo[int | None]:
             bits |= parse_debug(subject)
     except ValueError as error:
         raise SettingsError(f"zyx.debug: {error}") from None
-    return set_shown(int(bits))
+    if not bits & LINES:
+        return set_shown(int(bits))
+    from zyx.runtime.lines import follow_lines
+
+    return set_shown(int(bits), follow_lines(current()))
 
 
 def memory_stats() -> dict[str, MemoryUse]:
     """Return what tensors hold, by the name of the memory: each pool that is open, such as ``host`` or ``cuda:0``.
 
     Bytes of tensors that nobody can reach any more are not among the live ones.
+
+    >>> x = zyx.ones(2).realize()
+    >>> "host" in zyx.memory_stats()
+    True
     """
     return current().memory_stats()
 
@@ -61,6 +74,9 @@ def empty_cache() -> int:
     """Give memory that is kept for tensors to come back to the system; return how many bytes.
 
     What tensors hold stays. So do the buffers of traced functions (`zyx.jit`) for their own use.
+
+    >>> zyx.empty_cache() >= 0
+    True
     """
     return current().empty_cache()
 
@@ -71,6 +87,14 @@ def plot_dot_graph(*tensors: Tensor) -> str:
         pathlib.Path("graph.dot").write_text(zyx.plot_dot_graph(loss))     # dot -Tsvg graph.dot > graph.svg
 
     What has its values is a box, what has not an ellipse, and `tensors` have a double line.
+
+    Each is shown with its dtype and shape.
+
+    Raises:
+        DTypeError: One is no tensor.
+
+    >>> zyx.plot_dot_graph(zyx.ones(2) + 1).startswith("digraph")
+    True
     """
     from zyx.graph.dot import dot_of_graph
 
@@ -80,7 +104,7 @@ def plot_dot_graph(*tensors: Tensor) -> str:
 def explain_plan(*tensors: Tensor) -> dict[str, Any]:
     """Return how `tensors` will be computed together: the kernels and copies, in data that `json.dumps` takes.
 
-    Kernels are compiled, and nothing is run. The keys:
+    Kernels are compiled, and nothing is run. A notebook shows tables of it. The keys:
 
         inputs, results   tensors: buffer (its number), shape, dtype, device, bytes
         temporaries       memory in between: buffer, bytes, pool
@@ -92,9 +116,12 @@ def explain_plan(*tensors: Tensor) -> dict[str, Any]:
     Raises:
         BackendError: A kernel was refused.
         TraceError: A function is being traced.
+
+    >>> [step["kind"] for step in zyx.explain_plan(zyx.Tensor([1.0, 2.0]) * 3)["steps"]]
+    ['launch']
     """
     from zyx.errors import TraceError
-    from zyx.tune.explain import explain_plan
+    from zyx.runtime.explain import explain_plan
 
     runtime = current()
     if runtime.tracing is not None:
@@ -109,6 +136,11 @@ def realize_all() -> None:
 
     Raises:
         TraceError: A function is being traced.
+
+    >>> x = zyx.arange(3) + 1
+    >>> zyx.realize_all()
+    >>> x.tolist()
+    [1, 2, 3]
     """
     from zyx.errors import TraceError
     from zyx.runtime.closing import handles_of
@@ -127,6 +159,10 @@ def close() -> None:
 
     Raises:
         TraceError: A function is being traced.
+
+    >>> zyx.close()
+    >>> zyx.ones(2).tolist()
+    [1.0, 1.0]
     """
     from zyx.errors import TraceError
     from zyx.runtime.closing import close_under
@@ -143,6 +179,14 @@ def print_graph(*tensors: Tensor) -> None:
     %0: f32[4, 3] = leaf on c:0
     %1: f32[4, 3] = exp %0
     return %1
+
+    Raises:
+        DTypeError: One is no tensor.
+
+    >>> zyx.print_graph(zyx.Tensor([1.0], device="interpreter").exp())  # doctest: +ELLIPSIS
+    %0: f32[1] = ... on interpreter:0
+    %1: f32[1] = exp %0
+    return %1
     """
     from zyx.graph.printer import format_graph
 
@@ -157,6 +201,9 @@ def supports_dtype(dtype: DTypeLike, device: str | None = None) -> bool:
     Raises:
         NoDeviceError: There is no such device.
         DTypeError: There is no such dtype.
+
+    >>> zyx.supports_dtype("float32", "interpreter")
+    True
     """
     wanted, runtime = as_dtype(dtype), current()
     there = runtime.devices if device is None else [runtime.device(device)]
@@ -170,24 +217,80 @@ def profile(*, passes: bool = False) -> Iterator[Profile]:
         with zyx.profile() as kernels:
             step(x, y)
         print(kernels)                  a table, most time first; kernels.as_json() is the same as data
+        kernels.as_trace()              what happened when, to be written as JSON for Perfetto and other viewers
 
     Each kernel is launched by itself and waited for, so the block takes longer than without. What a traced function
-    compiled before the block has times, but nothing that is expected. ``zyx explain SCRIPT`` does this for a program.
+    compiled before the block has times, but nothing that is expected. ``zyx profile SCRIPT`` does this for a program.
 
     Args:
         passes: Whether to time the passes over kernels that are compiled in the block as well: ``profile.passes()``,
             and a second table in what is printed.
+
+    >>> with zyx.profile() as kernels:
+    ...     total = (zyx.arange(8) * 2).sum().item()
+    >>> total, len(kernels.as_json()) > 0
+    (56, True)
     """
     from zyx.passes.pipeline import observing
-    from zyx.tune.profile import Profile
+    from zyx.runtime.profile import Profile
 
     profile = Profile()
     with current().profiled(profile), observing(profile.passed if passes else None):
         yield profile
 
 
+@contextmanager
+def tune(seconds: float = 60.0, *, progress: Progress | None = None) -> Iterator[Tuning]:
+    """Search faster schedules for what is launched in a ``with`` block, when it is over.
+
+        with zyx.tune(seconds=60) as tuning:
+            step(x, y)                      once or a few times: launches are timed to see which matter
+        print(tuning)                       what each took and takes, and why; tuning.as_json() is the same as data
+
+    Schedules of every family and those next to the best are compiled and timed on buffers of their own; what computes
+    something else is left aside and named. What was found is used at once, by functions of `zyx.jit` that were traced
+    in the block, too, and kept on disk for later processes (``autotune.save_to_disk``). ``zyx tune SCRIPT`` does this
+    for a program, and lists, exports and forgets what was found. Kernels that were compiled before the block for traced
+    functions are not searched.
+
+    Args:
+        seconds: How long the search may take, beside the block itself; a little more where one candidate takes long.
+        progress: Called with the kernel's name, how many candidates were timed, how many times as fast the best of them
+            is, and the seconds left.
+
+    Raises:
+        InvalidArgumentError: `seconds` is not a positive number.
+        TraceError: A function is being traced.
+
+    >>> with zyx.tune(seconds=0.01):
+    ...     x = zyx.ones(2).tolist()
+    """
+    from zyx.errors import InvalidArgumentError, TraceError
+    from zyx.runtime.tuning import Recording, Tuning
+    from zyx.runtime.tuning import tune as searched
+
+    if not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
+        raise InvalidArgumentError(f"tune: seconds is a positive number, not {seconds!r}")
+    runtime = current()
+    if runtime.tracing is not None:
+        raise TraceError("tune: a function is being traced, whose launches come later; tune a call of it")
+    recording, tuning = Recording(), Tuning()
+    with runtime.profiled(recording):
+        yield tuning
+    searched(runtime, recording, float(seconds), tuning, progress or (lambda name, tried, gain, left: None))
+
+
 def plot_dot_plan(*tensors: Tensor) -> str:
-    """Return a drawing of `explain_plan` in the language DOT of Graphviz: boxes are buffers, ellipses kernels."""
-    from zyx.tune.explain import dot_of_plan
+    """Return a drawing of `explain_plan` in the language DOT of Graphviz: boxes are buffers, ellipses kernels.
+
+    Tensors of any shapes.
+
+    Raises:
+        DTypeError: One is no tensor.
+
+    >>> zyx.plot_dot_plan(zyx.ones(2) + 1).startswith("digraph")
+    True
+    """
+    from zyx.runtime.explain import dot_of_plan
 
     return dot_of_plan(explain_plan(*tensors))

@@ -60,6 +60,9 @@ def asarray(
         SharingError: `copy` is False, and `data` has to be copied or converted; the text says why.
         ShapeError: Nested sequences of different lengths.
         DTypeError: Values that are no numbers.
+
+    >>> zyx.asarray([[1, 2], [3, 4]]).shape
+    (2, 2)
     """
     target = None if dtype is None else as_dtype(dtype)
     if is_tensor(data):
@@ -79,7 +82,17 @@ def asarray(
 
 
 def from_numpy(array: Array, device: str | None = None) -> Tensor:
-    """Return a tensor with a copy of a NumPy array, of the same dtype."""
+    """Return a tensor with a copy of a NumPy array, of the same dtype.
+
+    The result has the shape of `array`.
+
+    Raises:
+        DTypeError: `array` is no NumPy array.
+
+    >>> import numpy as np
+    >>> zyx.from_numpy(np.array([[1, 2], [3, 4]])).shape
+    (2, 2)
+    """
     if not isinstance(array, np.ndarray):
         raise DTypeError(f"from_numpy takes a NumPy array, not {type(array).__name__}; see asarray")
     return Tensor(array, None, device)
@@ -87,6 +100,8 @@ def from_numpy(array: Array, device: str | None = None) -> Tensor:
 
 def from_dlpack(data: object, device: str | None = None, *, copy: bool | None = None) -> Tensor:
     """Return a tensor of an object with ``__dlpack__``.
+
+    The result has the shape of `data`.
 
     Values in host memory are copied to the device, unless `copy` is False: then a device that computes in host memory
     reads them where they are, as `asarray` says. Those on a device that shares its memory with other libraries stay
@@ -97,6 +112,10 @@ def from_dlpack(data: object, device: str | None = None, *, copy: bool | None = 
         SharingError: `copy` is False for what must be copied; or the data is on a device that no backend shares, or not
             contiguous there.
         DTypeError: It has no ``__dlpack__``, or a dtype that tensors lack.
+
+    >>> import numpy as np
+    >>> zyx.from_dlpack(np.arange(3)).tolist()
+    [0, 1, 2]
     """
     if is_tensor(data):
         return asarray(data, None, device, copy=copy)
@@ -130,9 +149,14 @@ def full(
 ) -> Tensor:
     """Return `fill_value` everywhere; without a dtype, in that of the number.
 
+    The result has the shape that is given.
+
     Raises:
         ShapeError: A size that is negative or no integer.
         DTypeError: `fill_value` is no number, or an integer that does not fit.
+
+    >>> zyx.full((2, 2), 7.0).tolist()
+    [[7.0, 7.0], [7.0, 7.0]]
     """
     if is_tensor(fill_value):
         fill_value = fill_value.item()
@@ -154,7 +178,14 @@ def zeros(
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """Return 0 everywhere: ``zeros(2, 3)``, ``zeros((2, 3))``, ``zeros((2, 3), dtype)`` or ``zeros(shape=(2, 3))``."""
+    """Return 0 everywhere: ``zeros(2, 3)``, ``zeros((2, 3))``, ``zeros((2, 3), dtype)`` or ``zeros(shape=(2, 3))``.
+
+    Raises:
+        ShapeError: A negative size.
+
+    >>> zyx.zeros(2, 3).tolist()
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
     return _filled(0, (shape, *more), dtype, device)
 
 
@@ -164,7 +195,14 @@ def ones(
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """Return 1 everywhere; the shape is given as to `zeros`."""
+    """Return 1 everywhere; the shape is given as to `zeros`.
+
+    Raises:
+        ShapeError: A negative size.
+
+    >>> zyx.ones((2, 2), dtype="int32").tolist()
+    [[1, 1], [1, 1]]
+    """
     return _filled(1, (shape, *more), dtype, device)
 
 
@@ -174,7 +212,14 @@ def empty(
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """Return any values, which are 0; the shape is given as to `zeros`."""
+    """Return any values, which are 0; the shape is given as to `zeros`.
+
+    Raises:
+        ShapeError: A negative size.
+
+    >>> zyx.empty(2, 3).shape
+    (2, 3)
+    """
     return _filled(0, (shape, *more), dtype, device)
 
 
@@ -192,23 +237,55 @@ def shape_of(given: Sequence[Any]) -> Shape:
 
 
 def full_like(x: Tensor, fill_value: Number, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return `fill_value` everywhere, in the shape, dtype and place of `x`."""
+    """Return `fill_value` everywhere, in the shape, dtype and place of `x`.
+
+    Raises:
+        DTypeError: `x` is no tensor, there is no such dtype, or `fill_value` does not fit it.
+        NoDeviceError: There is no such device.
+
+    >>> zyx.full_like(zyx.Tensor([1.0, 2.0]), 5).tolist()
+    [5.0, 5.0]
+    """
     node = require(x, "full_like").node
     return full(node.shape, fill_value, node.dtype if dtype is None else dtype, device or node.device)
 
 
 def zeros_like(x: Tensor, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return 0 everywhere, in the shape, dtype and place of `x`."""
+    """Return 0 everywhere, in the shape, dtype and place of `x`.
+
+    Raises:
+        DTypeError: `x` is no tensor, or there is no such dtype.
+        NoDeviceError: There is no such device.
+
+    >>> zyx.zeros_like(zyx.Tensor([1.0, 2.0])).tolist()
+    [0.0, 0.0]
+    """
     return full_like(x, 0, dtype, device)
 
 
 def ones_like(x: Tensor, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return 1 everywhere, in the shape, dtype and place of `x`."""
+    """Return 1 everywhere, in the shape, dtype and place of `x`.
+
+    Raises:
+        DTypeError: `x` is no tensor, or there is no such dtype.
+        NoDeviceError: There is no such device.
+
+    >>> zyx.ones_like(zyx.Tensor([[1, 2]])).tolist()
+    [[1, 1]]
+    """
     return full_like(x, 1, dtype, device)
 
 
 def empty_like(x: Tensor, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return any values, in the shape, dtype and place of `x`; they are 0."""
+    """Return any values, in the shape, dtype and place of `x`; they are 0.
+
+    Raises:
+        DTypeError: `x` is no tensor, or there is no such dtype.
+        NoDeviceError: There is no such device.
+
+    >>> zyx.empty_like(zyx.ones(2, 3)).shape
+    (2, 3)
+    """
     return zeros_like(x, dtype, device)
 
 
@@ -220,12 +297,17 @@ def arange(
 ) -> Tensor:
     """Return ``start, start + step, ...`` up to but without `stop`; with one number, ``0 .. start``.
 
+    The result is a vector.
+
     There are ``ceil((stop - start) / step)`` of them; each is computed by itself, so that errors do not add up.
     Without a dtype, integers give int64, and a float among the arguments float32.
 
     Raises:
         ShapeError: `step` is 0, or a bound is not finite.
         DTypeError: A bool dtype, or integers that do not fit.
+
+    >>> zyx.arange(2, 10, 3).tolist()
+    [2, 5, 8]
     """
     first, end = (0, start) if stop is None else (start, stop)
     if step == 0:
@@ -281,9 +363,14 @@ def linspace(
 ) -> Tensor:
     """Return `num` numbers at equal distances from `start` to `stop`, the last being `stop` unless `endpoint` is false.
 
+    The result is a vector.
+
     Raises:
         ShapeError: `num` is negative.
         DTypeError: A bool dtype.
+
+    >>> zyx.linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     count = as_index(num, "num")
     if count < 0:
@@ -307,7 +394,14 @@ def linspace(
 def eye(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """Return 1 on diagonal `k` of a matrix and 0 elsewhere; it is square unless `n_cols` is given."""
+    """Return 1 on diagonal `k` of a matrix and 0 elsewhere; it is square unless `n_cols` is given.
+
+    Raises:
+        ShapeError: A negative size.
+
+    >>> zyx.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     place = as_diagonal(k)
     return _by_diagonal(n_rows, n_cols, dtype, device, lambda distance: distance == place)
 
@@ -315,7 +409,14 @@ def eye(
 def tri(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """Return 1 on and below diagonal `k` of a matrix and 0 above; it is square unless `n_cols` is given."""
+    """Return 1 on and below diagonal `k` of a matrix and 0 above; it is square unless `n_cols` is given.
+
+    Raises:
+        ShapeError: A negative size.
+
+    >>> zyx.tri(2, 3).tolist()
+    [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
+    """
     bound = as_diagonal(k)
     return _by_diagonal(n_rows, n_cols, dtype, device, lambda distance: distance <= bound)
 

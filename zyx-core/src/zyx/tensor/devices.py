@@ -46,6 +46,11 @@ class device(str):
 
     Raises:
         NoDeviceError: On entering: there is no such device; the text lists those there are.
+
+    >>> with zyx.device("interpreter"):
+    ...     x = zyx.zeros(2)
+    >>> x.device
+    'interpreter:0'
     """
 
     __slots__ = ()
@@ -87,18 +92,41 @@ class device(str):
 _entered: ContextVar[tuple[AbstractContextManager[str], ...]] = ContextVar("_entered", default=())
 
 
+class _Names(list[str]):
+    """Names of devices, which notebooks show with what is known of each."""
+
+    def _repr_html_(self) -> str:
+        from zyx.plugins.describe import device_rows, html_table
+
+        return html_table(device_rows(current().backends, self))
+
+
 def devices() -> list[str]:
-    """Return the names of all devices that can be used, fastest first, the interpreter and then the dummy last."""
-    return [each.name for each in current().devices]
+    """Return the names of all devices that can be used, fastest first, the interpreter and then the dummy last.
+
+    A notebook shows a table: model, rates, free memory and driver of each.
+
+    >>> "interpreter" in [name.partition(":")[0] for name in zyx.devices()]
+    True
+    """
+    return _Names(each.name for each in current().devices)
 
 
 def default_device() -> str:
-    """Return the name of the device on which tensors are made where none is named."""
+    """Return the name of the device on which tensors are made where none is named.
+
+    >>> zyx.default_device() in zyx.devices()
+    True
+    """
     return current().default_device
 
 
 def explain_device() -> str:
-    """Return the name of the default device, and why it is that one, such as ``c:0, since it is the only device``."""
+    """Return the name of the default device, and why it is that one, such as ``c:0, since it is the only device``.
+
+    >>> zyx.explain_device().startswith(zyx.default_device())
+    True
+    """
     runtime = current()
     return f"{runtime.default_device}, since {runtime.reason_for_default}"
 
@@ -114,19 +142,29 @@ def device_info(name: str | None = None) -> DeviceInfo:
 
     Raises:
         NoDeviceError: There is no such device.
+
+    >>> zyx.device_info("interpreter").model
+    'zyx interpreter'
     """
     return current().device(name).info
 
 
 def backends() -> list[BackendReport]:
-    """Return what is known of each backend: whether it is ready, and if not, why and what to do. Opens all of them."""
+    """Return what is known of each backend: whether it is ready, and if not, why and what to do. Opens all of them.
+
+    >>> "host" in [report.name for report in zyx.backends()]
+    True
+    """
     runtime = current()
     runtime.backends.open_all()
     return list(runtime.backends.reports)
 
 
 def synchronize() -> None:
-    """Wait for all queued work on all devices. Errors of that work surface here."""
+    """Wait for all queued work on all devices. Errors of that work surface here.
+
+    >>> zyx.synchronize()
+    """
     current().synchronize()
 
 
@@ -136,8 +174,15 @@ def realize(*tensors: Tensor | Iterable[Any]) -> None:
     Tensors may stand in lists, tuples, sets, dicts (as values) and iterators, however deep: ``zyx.realize(loss,
     model.state_dict())``. None is passed over.
 
+    They may have any shapes.
+
     Raises:
         DTypeError: Something else stands there. Nothing is computed then.
+
+    >>> x = zyx.arange(3) + 1
+    >>> zyx.realize(x)
+    >>> x.tolist()
+    [1, 2, 3]
     """
     found = list(_tensors_in(tensors))
     if found:
@@ -210,6 +255,10 @@ def settings(given: Mapping[str, Any] | None = None, /, **sections: object) -> S
     Raises:
         SettingsError: There is no such key, it does not take the value, or it cannot change any more. Nothing has
             changed then.
+
+    >>> with zyx.settings(deterministic=True):
+    ...     print(zyx.settings().deterministic)
+    True
     """
     runtime = current()
     if given is None and not sections:

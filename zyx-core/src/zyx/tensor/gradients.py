@@ -77,6 +77,16 @@ def copied_to(x: Tensor, twin: Tensor, memo: dict[int, Any]) -> Tensor:
     return twin
 
 
+def copied(x: Tensor) -> Tensor:
+    """Return a tensor of the same values. These never change: assignment changes what a tensor stands for."""
+    return x.of(x.node, x.runtime)
+
+
+def deeply_copied(x: Tensor, memo: dict[int, Any]) -> Tensor:
+    """Return a tensor of the same values; if gradients of `x` are kept, a leaf of its own."""
+    return copied_to(x, copied(x), memo) if is_wanted(x) else copied(x)
+
+
 def copy_grad(x: Tensor, twin: Tensor) -> None:
     """Give `twin` a copy of the gradient of `x`, if that has one."""
     grad = grad_of(x)

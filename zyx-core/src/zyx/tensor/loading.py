@@ -24,6 +24,10 @@ class LoadReport:
         loaded: Taken over.
         missing: Wanted, but not saved.
         unexpected: Saved, but not wanted.
+
+    >>> layer = zyx.nn.Linear(2, 1)
+    >>> layer.load_state_dict({"weight": zyx.ones(1, 2)}, strict=False).missing
+    ('bias',)
     """
 
     loaded: tuple[str, ...]

@@ -71,6 +71,9 @@ def rand(
 
     Raises:
         DTypeError: Not a floating-point dtype.
+
+    >>> zyx.rand(2, 3).shape
+    (2, 3)
     """
     target = _float_dtype(dtype, "rand")
     (words,) = draw(shape_of(shape), _word(target), generator, device)
@@ -94,9 +97,15 @@ def uniform(
 ) -> Tensor:
     """Return floats drawn evenly from [`low`, `high`).
 
+    The result has the given shape.
+
     Raises:
         ShapeError: `low` is not below `high`.
         DTypeError: Not a floating-point dtype.
+
+    >>> x = zyx.uniform(100, low=2.0, high=3.0)
+    >>> bool(((x >= 2) & (x < 3)).all())
+    True
     """
     target = _float_dtype(dtype, "uniform")
     bottom, top = float(target.to_scalar(low)), float(target.to_scalar(high))
@@ -131,6 +140,9 @@ def normal(
     Raises:
         ShapeError: `std` is negative.
         DTypeError: Not a floating-point dtype.
+
+    >>> zyx.normal(0.0, 1.0, (2, 3)).shape
+    (2, 3)
     """
     if len(shape) == 3 and isinstance(shape[2], list | tuple):  # NumPy's and PyTorch's order
         mean, std, shape = shape[0], shape[1], tuple(shape[2])
@@ -184,7 +196,15 @@ def randn(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return floats drawn from the normal distribution of mean 0 and standard deviation 1; see `normal`."""
+    """Return floats drawn from the normal distribution of mean 0 and standard deviation 1; see `normal`.
+
+    Raises:
+        ShapeError: A negative size.
+        DTypeError: Not a floating-point dtype.
+
+    >>> zyx.randn(2, 3).shape
+    (2, 3)
+    """
     return normal(*shape, dtype=dtype, device=device, generator=generator)
 
 
@@ -207,6 +227,9 @@ def randint(
     Raises:
         ShapeError: The range is empty.
         DTypeError: Not an integer dtype, or one that does not hold the range.
+
+    >>> zyx.randint(0, 10, (4,)).shape
+    (4,)
     """
     if is_several(high):
         low, high, shape = 0, low, tuple(high)  # type: ignore[arg-type]  # it is several
@@ -233,6 +256,9 @@ def bernoulli(x: Tensor, *, generator: Generator | None = None) -> Tensor:
 
     Raises:
         DTypeError: `x` is not of floats.
+
+    >>> zyx.bernoulli(zyx.Tensor([0.0, 1.0])).tolist()
+    [0.0, 1.0]
     """
     term = term_of(x, "bernoulli")
     if not term.dtype.is_float:
@@ -255,6 +281,9 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, *, generator: Gene
     Raises:
         ShapeError: `p` is not 0 to 1.
         DTypeError: `x` is not of floats.
+
+    >>> zyx.dropout(zyx.ones(2), 0.5, training=False).tolist()
+    [1.0, 1.0]
     """
     if not 0.0 <= p <= 1.0:
         raise ShapeError(f"dropout: p is 0 to 1, not {p}")
@@ -273,7 +302,14 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, *, generator: Gene
 def rand_like(
     x: Tensor, *, dtype: DTypeLike | None = None, device: str | None = None, generator: Generator | None = None
 ) -> Tensor:
-    """Return `rand` in the shape, dtype and place of `x`."""
+    """Return `rand` in the shape, dtype and place of `x`.
+
+    Raises:
+        DTypeError: Not a floating-point dtype.
+
+    >>> zyx.rand_like(zyx.zeros(2, 3)).shape
+    (2, 3)
+    """
     node = require(x, "rand_like").node
     return rand(
         node.shape, dtype=node.dtype if dtype is None else dtype, device=device or node.device, generator=generator
@@ -283,7 +319,14 @@ def rand_like(
 def randn_like(
     x: Tensor, *, dtype: DTypeLike | None = None, device: str | None = None, generator: Generator | None = None
 ) -> Tensor:
-    """Return `randn` in the shape, dtype and place of `x`."""
+    """Return `randn` in the shape, dtype and place of `x`.
+
+    Raises:
+        DTypeError: Not a floating-point dtype.
+
+    >>> zyx.randn_like(zyx.zeros(2, 3)).shape
+    (2, 3)
+    """
     node = require(x, "randn_like").node
     return randn(
         node.shape, dtype=node.dtype if dtype is None else dtype, device=device or node.device, generator=generator
@@ -295,8 +338,13 @@ def randperm(
 ) -> Tensor:
     """Return the integers 0 .. `n` - 1 in random order: that in which random words are sorted.
 
+    The result is a vector.
+
     Raises:
         ShapeError: `n` is negative.
+
+    >>> sorted(zyx.randperm(4).tolist())
+    [0, 1, 2, 3]
     """
     n = shapes.as_size(n, "n")
     if n < 0:
@@ -322,6 +370,9 @@ def multinomial(x: Tensor, num_samples: int, *, replacement: bool = True, genera
     Raises:
         ShapeError: Another rank, or more samples than places without replacement.
         DTypeError: `x` is not of floats.
+
+    >>> zyx.multinomial(zyx.Tensor([0.0, 1.0]), 3, replacement=True).tolist()
+    [1, 1, 1]
     """
     term = term_of(x, "multinomial")
     if len(term.shape) not in (1, 2) or not shapes.size_of(term.shape):

@@ -9,7 +9,7 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.dtype import as_dtype
-from zyx.errors import ArgumentError, ShapeError
+from zyx.errors import ArgumentError, DTypeError, ShapeError
 from zyx.functions import take_habits
 from zyx.functions.operands import require
 from zyx.integers import as_integer
@@ -32,7 +32,7 @@ __all__ = [
 def _float(dtype: DTypeLike | None, what: str) -> dtypes.DType:
     target = dtypes.float32 if dtype is None else as_dtype(dtype)
     if not target.is_float:
-        raise ArgumentError(f"{what} makes floats, not {target}")
+        raise DTypeError(f"{what} makes floats, not {target}")
     return target
 
 
@@ -52,8 +52,13 @@ def logspace(
 ) -> Tensor:
     """Return `num` powers of `base`, whose exponents go evenly from `start` to `stop`.
 
+    A vector of `num` elements.
+
     Raises:
         ShapeError: A negative number.
+
+    >>> [round(v, 4) for v in zyx.logspace(0.0, 2.0, 3).tolist()]
+    [1.0, 10.0, 100.0]
     """
     count = as_integer(num, "num")
     if count < 0:
@@ -73,9 +78,14 @@ def geomspace(
 ) -> Tensor:
     """Return `num` numbers from `start` to `stop`, each the same multiple of the one before.
 
+    A vector of `num` elements.
+
     Raises:
         ShapeError: A negative number.
         ArgumentError: A bound is 0, or they have other signs.
+
+    >>> [round(v, 4) for v in zyx.geomspace(1.0, 100.0, 3).tolist()]
+    [1.0, 10.0, 100.0]
     """
     count = as_integer(num, "num")
     if count < 0:
@@ -87,7 +97,14 @@ def geomspace(
 
 
 def identity(n: int, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return the matrix (n, n) with 1 on the diagonal and 0 elsewhere."""
+    """Return the matrix (n, n) with 1 on the diagonal and 0 elsewhere.
+
+    Raises:
+        ShapeError: A negative size.
+
+    >>> zyx.identity(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     return creation.eye(n, dtype=dtype, device=device)
 
 
@@ -96,6 +113,13 @@ def indices(
 ) -> Any:  # noqa: ANN401  # a tensor, or several
     """Return the coordinates of the places of a grid: axis 0 tells of which axis; with `sparse` a tuple of tensors that
     broadcast to the grid.
+
+    Raises:
+        ShapeError: A negative size.
+        DTypeError: There is no such dtype.
+
+    >>> zyx.indices((2, 2))[0].tolist()
+    [[0, 0], [1, 1]]
     """
     sizes, target = as_shape(dimensions), as_dtype(dtype)
     lines = [
@@ -120,7 +144,14 @@ def fromfunction(
     dtype: DTypeLike = "float32",
     device: str | None = None,
 ) -> Any:  # noqa: ANN401  # what the function gives
-    """Return what `function` gives of the coordinates of a grid, a tensor an axis, each of the shape of the grid."""
+    """Return what `function` gives of the coordinates of a grid, a tensor an axis, each of the shape of the grid.
+
+    Raises:
+        ShapeError: A negative size.
+
+    >>> zyx.fromfunction(lambda i, j: i * 10 + j, (2, 3)).tolist()
+    [[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]]
+    """
     return function(*indices(shape, dtype, device=device), *args)
 
 
@@ -133,12 +164,26 @@ def _triangle(n: int, k: int, m: int | None, *, lower: bool, device: str | None)
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None, *, device: str | None = None) -> tuple[Tensor, Tensor]:
-    """Return the rows and the columns of the places on and below the `k`-th diagonal of a matrix (n, m or n)."""
+    """Return the rows and the columns of the places on and below the `k`-th diagonal of a matrix (n, m or n).
+
+    Raises:
+        ShapeError: A size is negative.
+
+    >>> [places.tolist() for places in zyx.tril_indices(2)]
+    [[0, 1, 1], [0, 0, 1]]
+    """
     return _triangle(n, k, m, lower=True, device=device)
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: str | None = None) -> tuple[Tensor, Tensor]:
-    """Return the rows and the columns of the places on and above the `k`-th diagonal of a matrix (n, m or n)."""
+    """Return the rows and the columns of the places on and above the `k`-th diagonal of a matrix (n, m or n).
+
+    Raises:
+        ShapeError: A size is negative.
+
+    >>> [places.tolist() for places in zyx.triu_indices(2)]
+    [[0, 0, 1], [0, 1, 1]]
+    """
     return _triangle(n, k, m, lower=False, device=device)
 
 
@@ -150,21 +195,44 @@ def _matrix(x: Tensor, what: str) -> tuple[int, int, str]:
 
 
 def tril_indices_from(x: Tensor, k: int = 0) -> tuple[Tensor, Tensor]:
-    """Return `tril_indices` of the shape of a matrix."""
+    """Return `tril_indices` of the shape of a matrix.
+
+    Raises:
+        ShapeError: `x` is no matrix.
+
+    >>> [places.tolist() for places in zyx.tril_indices_from(zyx.ones(2, 2))]
+    [[0, 1, 1], [0, 0, 1]]
+    """
     rows, columns, device = _matrix(x, "tril_indices_from")
     return tril_indices(rows, k, columns, device=device)
 
 
 def triu_indices_from(x: Tensor, k: int = 0) -> tuple[Tensor, Tensor]:
-    """Return `triu_indices` of the shape of a matrix."""
+    """Return `triu_indices` of the shape of a matrix.
+
+    Raises:
+        ShapeError: `x` is no matrix.
+
+    >>> [places.tolist() for places in zyx.triu_indices_from(zyx.ones(2, 2))]
+    [[0, 0, 1], [0, 1, 1]]
+    """
     rows, columns, device = _matrix(x, "triu_indices_from")
     return triu_indices(rows, k, columns, device=device)
 
 
 def diag_indices(n: int, ndim: int = 2, *, device: str | None = None) -> tuple[Tensor, ...]:
-    """Return the places of the diagonal of an array of `ndim` axes of size `n`."""
-    line = creation.arange(as_integer(n, "n"), dtype="int64", device=device)
-    return (line,) * as_integer(ndim, "ndim")
+    """Return the places of the diagonal of an array of `ndim` axes of size `n`.
+
+    Raises:
+        ShapeError: `n` or `ndim` is negative.
+
+    >>> [places.tolist() for places in zyx.diag_indices(3)]
+    [[0, 1, 2], [0, 1, 2]]
+    """
+    n, ndim = as_integer(n, "n"), as_integer(ndim, "ndim")
+    if n < 0 or ndim < 0:
+        raise ShapeError(f"diag_indices: n and ndim are at least 0, not {n} and {ndim}")
+    return (creation.arange(n, dtype="int64", device=device),) * ndim
 
 
 # ---- windows: symmetric ones under NumPy's names, and PyTorch's, which repeat unless `periodic` is false
@@ -194,17 +262,47 @@ def _length(n: int, name: str) -> int:
 
 
 def hanning(n: int, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return the Hann window of `n` points: ``0.5 - 0.5 cos(2 pi i / (n - 1))``."""
+    """Return the Hann window of `n` points: ``0.5 - 0.5 cos(2 pi i / (n - 1))``.
+
+    A vector of `n` elements.
+
+    Raises:
+        ShapeError: `n` is negative.
+        DTypeError: Not a floating-point dtype.
+
+    >>> [round(v, 4) for v in zyx.hanning(5).tolist()]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
     return _window("hanning", n, (0.5, 0.5), dtype, device, periodic=False)
 
 
 def hann_window(n: int, periodic: bool = True, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return the Hann window of `n` points; if `periodic`, of one more without the last."""
+    """Return the Hann window of `n` points; if `periodic`, of one more without the last.
+
+    A vector of `n` elements.
+
+    Raises:
+        ShapeError: `n` is negative.
+        DTypeError: Not a floating-point dtype.
+
+    >>> [round(v, 4) for v in zyx.hann_window(4).tolist()]
+    [0.0, 0.5, 1.0, 0.5]
+    """
     return _window("hann_window", n, (0.5, 0.5), dtype, device, periodic=periodic)
 
 
 def hamming(n: int, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return the Hamming window of `n` points: ``0.54 - 0.46 cos(2 pi i / (n - 1))``."""
+    """Return the Hamming window of `n` points: ``0.54 - 0.46 cos(2 pi i / (n - 1))``.
+
+    A vector of `n` elements.
+
+    Raises:
+        ShapeError: `n` is negative.
+        DTypeError: Not a floating-point dtype.
+
+    >>> [round(v, 4) for v in zyx.hamming(5).tolist()]
+    [0.08, 0.54, 1.0, 0.54, 0.08]
+    """
     return _window("hamming", n, (0.54, 0.46), dtype, device, periodic=False)
 
 
@@ -217,19 +315,49 @@ def hamming_window(
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """Return ``alpha - beta cos(2 pi i / (n - 1))``; if `periodic`, of one more point without the last."""
+    """Return ``alpha - beta cos(2 pi i / (n - 1))``; if `periodic`, of one more point without the last.
+
+    A vector of `n` elements.
+
+    Raises:
+        ShapeError: `n` is negative.
+        DTypeError: Not a floating-point dtype.
+
+    >>> [round(v, 4) for v in zyx.hamming_window(4).tolist()]
+    [0.08, 0.54, 1.0, 0.54]
+    """
     return _window("hamming_window", n, (alpha, beta), dtype, device, periodic=periodic)
 
 
 def blackman(n: int, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return the Blackman window of `n` points: ``0.42 - 0.5 cos(a) + 0.08 cos(2 a)`` with ``a = 2 pi i / (n - 1)``."""
+    """Return the Blackman window of `n` points: ``0.42 - 0.5 cos(a) + 0.08 cos(2 a)`` with ``a = 2 pi i / (n - 1)``.
+
+    A vector of `n` elements.
+
+    Raises:
+        ShapeError: `n` is negative.
+        DTypeError: Not a floating-point dtype.
+
+    >>> [round(v, 4) for v in zyx.blackman(5)[1:4].tolist()]
+    [0.34, 1.0, 0.34]
+    """
     return _window("blackman", n, (0.42, 0.5, 0.08), dtype, device, periodic=False)
 
 
 def blackman_window(
     n: int, periodic: bool = True, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """Return the Blackman window of `n` points; if `periodic`, of one more without the last."""
+    """Return the Blackman window of `n` points; if `periodic`, of one more without the last.
+
+    A vector of `n` elements.
+
+    Raises:
+        ShapeError: `n` is negative.
+        DTypeError: Not a floating-point dtype.
+
+    >>> [round(v, 4) for v in zyx.blackman_window(4)[1:].tolist()]
+    [0.34, 1.0, 0.34]
+    """
     return _window("blackman_window", n, (0.42, 0.5, 0.08), dtype, device, periodic=periodic)
 
 
@@ -239,20 +367,48 @@ def _of_one_more(make: Callable[[int], Any], n: int, name: str, *, periodic: boo
 
 
 def bartlett(n: int, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return the triangle of `n` points, from 0 to 1 and back to 0."""
+    """Return the triangle of `n` points, from 0 to 1 and back to 0.
+
+    A vector of `n` elements.
+
+    Raises:
+        ShapeError: `n` is negative.
+        DTypeError: Not a floating-point dtype.
+
+    >>> [round(v, 4) for v in zyx.bartlett(5).tolist()]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
     return _of_host(np.bartlett(_length(n, "bartlett")), _float(dtype, "bartlett"), device)
 
 
 def bartlett_window(
     n: int, periodic: bool = True, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """Return the triangle of `n` points; if `periodic`, of one more without the last."""
+    """Return the triangle of `n` points; if `periodic`, of one more without the last.
+
+    A vector of `n` elements.
+
+    Raises:
+        ShapeError: `n` is negative.
+        DTypeError: Not a floating-point dtype.
+
+    >>> [round(v, 4) for v in zyx.bartlett_window(4).tolist()]
+    [0.0, 0.5, 1.0, 0.5]
+    """
     values = _of_one_more(np.bartlett, n, "bartlett_window", periodic=periodic)
     return _of_host(values, _float(dtype, "bartlett_window"), device)
 
 
 def kaiser(n: int, beta: float, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return the Kaiser window of `n` points, with the Bessel function of order 0; `beta` is its shape."""
+    """Return the Kaiser window of `n` points, with the Bessel function of order 0; `beta` is its shape.
+
+    Raises:
+        ShapeError: `n` is negative.
+        DTypeError: Not a floating-point dtype.
+
+    >>> [round(v, 4) for v in zyx.kaiser(3, 2.0).tolist()]
+    [0.4387, 1.0, 0.4387]
+    """
     return _of_host(np.kaiser(_length(n, "kaiser"), beta), _float(dtype, "kaiser"), device)
 
 
@@ -264,7 +420,17 @@ def kaiser_window(
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """Return the Kaiser window of `n` points; if `periodic`, of one more without the last."""
+    """Return the Kaiser window of `n` points; if `periodic`, of one more without the last.
+
+    A vector of `n` elements.
+
+    Raises:
+        ShapeError: `n` is negative.
+        DTypeError: Not a floating-point dtype.
+
+    >>> [round(v, 4) for v in zyx.kaiser_window(4, beta=2.0).tolist()]
+    [0.4387, 0.8348, 1.0, 0.8348]
+    """
     values = _of_one_more(lambda count: np.kaiser(count, beta), n, "kaiser_window", periodic=periodic)
     return _of_host(values, _float(dtype, "kaiser_window"), device)
 

@@ -1,6 +1,6 @@
 """`Tensor`: what users hold. The class is a table: each method is a function of `zyx.functions`.
 
-    x.exp()          elementwise.exp(x)             zyx.exp(x)
+    x.exp()          transcendental.exp(x)          zyx.exp(x)
     x + y            arithmetic.add(x, y)           zyx.add(x, y)
     x[key]           indexing.getitem(x, key)
 
@@ -21,15 +21,16 @@ from zyx.functions import (
     complex_numbers,
     cumulative,
     elementwise,
-    index_assignment,
     indexing,
     info,
     joining,
     linalg,
+    logic,
     movement,
     reduction,
     selection,
     sorting,
+    transcendental,
 )
 from zyx.functions.ingest import node_from_data
 from zyx.ops import BinaryOp
@@ -50,9 +51,18 @@ if TYPE_CHECKING:
 class Tensor(Handle):
     """An array of numbers on a device, computed when needed.
 
-    ``Tensor(data)`` takes numbers, nested lists, NumPy arrays, other tensors, and objects with ``__array__`` or
-    ``__dlpack__``; Python's floats become float32, integers int64. `dtype` converts, `device` places; with
-    `requires_grad` the values are taken over, without their history, and gradients are kept (`backward`).
+    ``Tensor(data)`` has the shape of `data`: numbers, nested lists, NumPy arrays, tensors, and objects with
+    ``__array__`` or ``__dlpack__``. Python's floats become float32, integers int64. `dtype` converts, `device` places;
+    with `requires_grad` values are taken over without their history, and gradients are kept (`backward`).
+
+    Raises:
+        DTypeError: No numbers, numbers that do not fit the dtype, or there is no such dtype.
+        ShapeError: Lists of different lengths.
+        NoDeviceError: There is no such device.
+        GradientError: `requires_grad` of integers or bools.
+
+    >>> zyx.Tensor([[1, 2], [3, 4]]).shape
+    (2, 2)
     """
 
     __slots__ = ()
@@ -83,11 +93,7 @@ class Tensor(Handle):
 
     @classmethod
     def from_callback(
-        cls,
-        shape: int | Sequence[int],
-        dtype: DTypeLike,
-        read: Callable[[], object],
-        device: str | None = None,
+        cls, shape: int | Sequence[int], dtype: DTypeLike, read: Callable[[], object], device: str | None = None
     ) -> Self:
         """Return a tensor of what `read` gives once, when needed: bytes, or a contiguous array, in row-major order.
 
@@ -165,7 +171,7 @@ class Tensor(Handle):
 
     # ---- assignment and conversion
 
-    assign = index_assignment.assign
+    assign = indexing.assign
     astype = info.astype
     bitcast = info.bitcast
     numpy = convert.numpy
@@ -186,55 +192,55 @@ class Tensor(Handle):
     pow = arithmetic.pow
     maximum = arithmetic.maximum
     minimum = arithmetic.minimum
-    equal = arithmetic.equal
-    not_equal = arithmetic.not_equal
-    less = arithmetic.less
-    less_equal = arithmetic.less_equal
-    greater = arithmetic.greater
-    greater_equal = arithmetic.greater_equal
-    bitwise_and = arithmetic.bitwise_and
-    bitwise_or = arithmetic.bitwise_or
-    bitwise_xor = arithmetic.bitwise_xor
-    bitwise_left_shift = arithmetic.bitwise_left_shift
-    bitwise_right_shift = arithmetic.bitwise_right_shift
-    bitwise_invert = arithmetic.bitwise_invert
-    logical_and = arithmetic.logical_and
-    logical_or = arithmetic.logical_or
-    logical_xor = arithmetic.logical_xor
-    logical_not = arithmetic.logical_not
+    equal = logic.equal
+    not_equal = logic.not_equal
+    less = logic.less
+    less_equal = logic.less_equal
+    greater = logic.greater
+    greater_equal = logic.greater_equal
+    bitwise_and = logic.bitwise_and
+    bitwise_or = logic.bitwise_or
+    bitwise_xor = logic.bitwise_xor
+    bitwise_left_shift = logic.bitwise_left_shift
+    bitwise_right_shift = logic.bitwise_right_shift
+    bitwise_invert = logic.bitwise_invert
+    logical_and = logic.logical_and
+    logical_or = logic.logical_or
+    logical_xor = logic.logical_xor
+    logical_not = logic.logical_not
 
     # ---- elementwise
 
-    exp = elementwise.exp
-    exp2 = elementwise.exp2
-    expm1 = elementwise.expm1
-    log = elementwise.log
-    log2 = elementwise.log2
-    log10 = elementwise.log10
-    log1p = elementwise.log1p
-    sqrt = elementwise.sqrt
-    rsqrt = elementwise.rsqrt
-    reciprocal = elementwise.reciprocal
+    exp = transcendental.exp
+    exp2 = transcendental.exp2
+    expm1 = transcendental.expm1
+    log = transcendental.log
+    log2 = transcendental.log2
+    log10 = transcendental.log10
+    log1p = transcendental.log1p
+    sqrt = transcendental.sqrt
+    rsqrt = transcendental.rsqrt
+    reciprocal = transcendental.reciprocal
     square = elementwise.square
-    logaddexp = elementwise.logaddexp
-    sin = elementwise.sin
-    cos = elementwise.cos
-    tan = elementwise.tan
-    asin = elementwise.asin
-    acos = elementwise.acos
-    atan = elementwise.atan
-    atan2 = elementwise.atan2
-    sinh = elementwise.sinh
-    cosh = elementwise.cosh
-    tanh = elementwise.tanh
-    asinh = elementwise.asinh
-    acosh = elementwise.acosh
-    atanh = elementwise.atanh
+    logaddexp = transcendental.logaddexp
+    sin = transcendental.sin
+    cos = transcendental.cos
+    tan = transcendental.tan
+    asin = transcendental.asin
+    acos = transcendental.acos
+    atan = transcendental.atan
+    atan2 = transcendental.atan2
+    sinh = transcendental.sinh
+    cosh = transcendental.cosh
+    tanh = transcendental.tanh
+    asinh = transcendental.asinh
+    acosh = transcendental.acosh
+    atanh = transcendental.atanh
     hypot = elementwise.hypot
     deg2rad = elementwise.deg2rad
     rad2deg = elementwise.rad2deg
-    erf = elementwise.erf
-    erfinv = elementwise.erfinv
+    erf = transcendental.erf
+    erfinv = transcendental.erfinv
     abs = elementwise.abs
     negative = elementwise.negative
     positive = elementwise.positive
@@ -361,9 +367,9 @@ class Tensor(Handle):
     var_mean = reduction.var_mean
     std_mean = reduction.std_mean
     logsumexp = reduction.logsumexp
-    norm = reduction.norm
-    normalize = reduction.normalize
-    cosine_similarity = reduction.cosine_similarity
+    norm = linalg.norm
+    normalize = linalg.normalize
+    cosine_similarity = linalg.cosine_similarity
 
     # ---- cumulative
 
@@ -426,33 +432,33 @@ class Tensor(Handle):
     __rpow__ = arithmetic.reflected(arithmetic.pow)
     __matmul__ = arithmetic.forward(linalg.matmul)
     __rmatmul__ = arithmetic.reflected(linalg.matmul)
-    __and__ = arithmetic.forward(arithmetic.bitwise_and)
-    __rand__ = arithmetic.reflected(arithmetic.bitwise_and)
-    __or__ = arithmetic.forward(arithmetic.bitwise_or)
-    __ror__ = arithmetic.reflected(arithmetic.bitwise_or)
-    __xor__ = arithmetic.forward(arithmetic.bitwise_xor)
-    __rxor__ = arithmetic.reflected(arithmetic.bitwise_xor)
-    __lshift__ = arithmetic.forward(arithmetic.bitwise_left_shift)
-    __rlshift__ = arithmetic.reflected(arithmetic.bitwise_left_shift)
-    __rshift__ = arithmetic.forward(arithmetic.bitwise_right_shift)
-    __rrshift__ = arithmetic.reflected(arithmetic.bitwise_right_shift)
-    __lt__ = arithmetic.forward(arithmetic.less)
-    __le__ = arithmetic.forward(arithmetic.less_equal)
-    __gt__ = arithmetic.forward(arithmetic.greater)
-    __ge__ = arithmetic.forward(arithmetic.greater_equal)
-    __eq__ = arithmetic.comparison(arithmetic.equal)  # type: ignore[assignment]  # a tensor, not a bool
-    __ne__ = arithmetic.comparison(arithmetic.not_equal)  # type: ignore[assignment]  # a tensor, not a bool
+    __and__ = arithmetic.forward(logic.bitwise_and)
+    __rand__ = arithmetic.reflected(logic.bitwise_and)
+    __or__ = arithmetic.forward(logic.bitwise_or)
+    __ror__ = arithmetic.reflected(logic.bitwise_or)
+    __xor__ = arithmetic.forward(logic.bitwise_xor)
+    __rxor__ = arithmetic.reflected(logic.bitwise_xor)
+    __lshift__ = arithmetic.forward(logic.bitwise_left_shift)
+    __rlshift__ = arithmetic.reflected(logic.bitwise_left_shift)
+    __rshift__ = arithmetic.forward(logic.bitwise_right_shift)
+    __rrshift__ = arithmetic.reflected(logic.bitwise_right_shift)
+    __lt__ = arithmetic.forward(logic.less)
+    __le__ = arithmetic.forward(logic.less_equal)
+    __gt__ = arithmetic.forward(logic.greater)
+    __ge__ = arithmetic.forward(logic.greater_equal)
+    __eq__ = arithmetic.comparison(logic.equal)  # type: ignore[assignment]  # a tensor, not a bool
+    __ne__ = arithmetic.comparison(logic.not_equal)  # type: ignore[assignment]  # a tensor, not a bool
     __hash__ = object.__hash__
     __neg__ = elementwise.negative
     __pos__ = elementwise.positive
     __abs__ = elementwise.abs
-    __invert__ = arithmetic.bitwise_invert
+    __invert__ = logic.bitwise_invert
     __round__ = elementwise.round
 
     # ---- containers, numbers, other libraries
 
     __getitem__ = indexing.getitem
-    __setitem__ = index_assignment.setitem
+    __setitem__ = indexing.setitem
     __iter__ = indexing.iterate
     __bool__ = convert.to_bool
     __int__ = convert.to_int
@@ -466,6 +472,8 @@ class Tensor(Handle):
     __repr__ = convert.to_text
     __array_ufunc__ = convert.call_ufunc
     __array_function__ = convert.call_function
+    __copy__ = gradients.copied
+    __deepcopy__ = gradients.deeply_copied
 
     def __len__(self) -> int:
         """Return the size of the first axis."""
@@ -475,14 +483,7 @@ class Tensor(Handle):
 
     def __contains__(self, value: object) -> bool:
         """Tell whether an element equals `value`; reads."""
-        return convert.to_bool(reduction.any(arithmetic.equal(self, value)))  # type: ignore[arg-type]  # it is checked there
-
-    def __copy__(self) -> Tensor:
-        return self.of(self.node, self.runtime)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        copied = self.of(self.node, self.runtime)  # values never change; assignment changes what a handle stands for
-        return gradients.copied_to(self, copied, memo) if gradients.is_wanted(self) else copied
+        return convert.to_bool(reduction.any(logic.equal(self, value)))  # type: ignore[arg-type]  # it is checked there
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         values = convert.numpy(self)  # by value, to the default device

@@ -32,7 +32,16 @@ def glorot_uniform(
 ) -> Tensor:
     """Return weights drawn evenly within ``sqrt(6 / (fan_in + fan_out))`` of 0.
 
+    Of any shape: outputs, inputs, and the axes of a window.
+
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
+
+    Raises:
+        ShapeError: Fewer axes than two.
+        DTypeError: Not a floating-point dtype.
+
+    >>> bool((zyx.abs(zyx.glorot_uniform(4, 2)) <= 1).all())
+    True
     """
     sizes = shape_of(shape)
     inputs, outputs = fans(sizes)
@@ -50,6 +59,13 @@ def kaiming_uniform(
     """Return weights drawn evenly within ``sqrt(6 / ((1 + a**2) * fan_in))`` of 0, for a leaky ReLU of slope `a`.
 
     He et al., "Delving deep into rectifiers", 2015. `shape` is (outputs, inputs, window...).
+
+    Raises:
+        ShapeError: Fewer axes than two.
+        DTypeError: Not a floating-point dtype.
+
+    >>> bool((zyx.abs(zyx.kaiming_uniform(4, 6)) <= 1).all())
+    True
     """
     sizes = shape_of(shape)
     bound = math.sqrt(6.0 / ((1.0 + a * a) * max(fans(sizes)[0], 1)))
@@ -63,7 +79,15 @@ def kaiming_normal(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Return weights of standard deviation ``sqrt(2 / ((1 + a**2) * fan_in))``; see `kaiming_uniform`."""
+    """Return weights of standard deviation ``sqrt(2 / ((1 + a**2) * fan_in))``; see `kaiming_uniform`.
+
+    Raises:
+        ShapeError: Fewer axes than two.
+        DTypeError: Not a floating-point dtype.
+
+    >>> zyx.kaiming_normal(4, 3).shape
+    (4, 3)
+    """
     sizes = shape_of(shape)
     deviation = math.sqrt(2.0 / ((1.0 + a * a) * max(fans(sizes)[0], 1)))
     return normal(sizes, std=deviation, dtype=dtype, device=device, generator=generator)

@@ -275,10 +275,12 @@ class _Generator:
         """Write a loop or a branch."""
         b = self.b
         condition = None if self.chance(50) else self.value(k.Type(dtypes.bool_))
+        dtype = self.choose((dtypes.int64, dtypes.int32, dtypes.uint8))
+        end = self.value(k.Type(dtype)) if condition is None and self.chance(33) else None
         self.scopes.append([])
         self.places.append([])
         if condition is None:
-            self.new(b.loop(self.choose((2, 1, 3, 0)), self.choose((dtypes.int64, dtypes.int32, dtypes.uint8))))
+            self.new(b.loop(self.choose((2, 1, 3, 0)), dtype, end))
         else:
             b.open_if(condition)
         for _ in range(self.integer(1, 4)):

@@ -10,7 +10,7 @@ from zyx import dtype as dtypes
 from zyx.backend.limits import check_limits
 from zyx.errors import UnsupportedError
 from zyx.ir import interpreter
-from zyx.ir.kernel import Atomic, Define, Value
+from zyx.ir.kernel import Atomic, Define, Loop, Value
 from zyx.ir.verify import verify
 from zyx.passes.pipeline import run_passes, standard_passes
 
@@ -111,7 +111,7 @@ def expected(kernel: Kernel, args: Sequence[Array | Scalar]) -> list[Array]:
 
 
 def fits(kernel: Kernel, device: Device) -> bool:
-    """Whether a device claims the buffers, groups, threads, memory, atomics and lanes of a kernel."""
+    """Whether a device claims the buffers, groups, threads, memory, atomics, lanes and loops of a kernel."""
     info = device.info
     try:
         check_limits(kernel, info)
@@ -123,5 +123,7 @@ def fits(kernel: Kernel, device: Device) -> bool:
             assert isinstance(target, Define)  # what an atomic has for its target
             if op.op not in info.capabilities[target.dtype].atomic:
                 return False
+        elif isinstance(op, Loop) and op.end is not None and not device.takes_loop_ends:
+            return False
     vectors = {op.type for op in kernel.ops if isinstance(op, Value) and op.type.lanes > 1}
     return all(type_.lanes in lane_counts(device, type_.dtype) for type_ in vectors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from zyx.functions import activations, arithmetic, choosing, elementwise, selection
+from zyx.functions import activations, arithmetic, choosing, selection, transcendental
 from zyx.functions.reduction import argmax
 from zyx.io.onnx.registry import operator
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
     "Relu": activations.relu,
     "Sigmoid": activations.sigmoid,
-    "Tanh": elementwise.tanh,
+    "Tanh": transcendental.tanh,
     "Softsign": activations.softsign,
     "HardSwish": activations.hardswish,
     "Mish": activations.mish,
@@ -41,7 +41,7 @@ for _name, _function in _PLAIN.items():
 @operator("Softplus")
 def softplus(_: NodeCall, x: Tensor) -> Tensor:
     """Return ``log(1 + exp(x))``."""
-    return elementwise.logaddexp(x, 0.0).astype(x.dtype)
+    return transcendental.logaddexp(x, 0.0).astype(x.dtype)
 
 
 @operator("LeakyRelu")
@@ -73,7 +73,7 @@ def celu(node: NodeCall, x: Tensor) -> Tensor:
 @operator("Selu")
 def selu(node: NodeCall, x: Tensor) -> Tensor:
     """Scaled exponential below zero."""
-    below = elementwise.expm1(arithmetic.minimum(x, 0)) * node["alpha"]
+    below = transcendental.expm1(arithmetic.minimum(x, 0)) * node["alpha"]
     return choosing.where(x > 0, x, below).multiply(node["gamma"])
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zyx.functions import arithmetic, choosing, elementwise, special
+from zyx.functions import arithmetic, choosing, elementwise, logic, parts, transcendental
 from zyx.functions.operands import is_tensor
 from zyx.io.onnx.lengths import as_array, looked_at, varies
 from zyx.io.onnx.registry import operator
@@ -23,9 +23,9 @@ _BINARY: dict[str, tuple[Callable[..., Value], Callable[..., Value]]] = {
     "Add": (arithmetic.add, np.add),
     "Sub": (arithmetic.subtract, np.subtract),
     "Mul": (arithmetic.multiply, np.multiply),
-    "BitwiseAnd": (arithmetic.bitwise_and, np.bitwise_and),
-    "BitwiseOr": (arithmetic.bitwise_or, np.bitwise_or),
-    "BitwiseXor": (arithmetic.bitwise_xor, np.bitwise_xor),
+    "BitwiseAnd": (logic.bitwise_and, np.bitwise_and),
+    "BitwiseOr": (logic.bitwise_or, np.bitwise_or),
+    "BitwiseXor": (logic.bitwise_xor, np.bitwise_xor),
 }
 _UNARY: dict[str, tuple[Callable[..., Value], Callable[..., Value]]] = {
     "Neg": (elementwise.negative, np.negative),
@@ -34,22 +34,22 @@ _UNARY: dict[str, tuple[Callable[..., Value], Callable[..., Value]]] = {
     "Floor": (elementwise.floor, np.floor),
     "Ceil": (elementwise.ceil, np.ceil),
     "Round": (elementwise.round, np.round),
-    "Sqrt": (elementwise.sqrt, np.sqrt),
-    "Reciprocal": (elementwise.reciprocal, np.reciprocal),
-    "Exp": (elementwise.exp, np.exp),
-    "Log": (elementwise.log, np.log),
-    "BitwiseNot": (arithmetic.bitwise_invert, np.invert),
-    "Sin": (elementwise.sin, np.sin),
-    "Cos": (elementwise.cos, np.cos),
-    "Tan": (elementwise.tan, np.tan),
-    "Asin": (elementwise.asin, np.arcsin),
-    "Acos": (elementwise.acos, np.arccos),
-    "Atan": (elementwise.atan, np.arctan),
-    "Sinh": (elementwise.sinh, np.sinh),
-    "Cosh": (elementwise.cosh, np.cosh),
-    "Asinh": (elementwise.asinh, np.arcsinh),
-    "Acosh": (elementwise.acosh, np.arccosh),
-    "Atanh": (elementwise.atanh, np.arctanh),
+    "Sqrt": (transcendental.sqrt, np.sqrt),
+    "Reciprocal": (transcendental.reciprocal, np.reciprocal),
+    "Exp": (transcendental.exp, np.exp),
+    "Log": (transcendental.log, np.log),
+    "BitwiseNot": (logic.bitwise_invert, np.invert),
+    "Sin": (transcendental.sin, np.sin),
+    "Cos": (transcendental.cos, np.cos),
+    "Tan": (transcendental.tan, np.tan),
+    "Asin": (transcendental.asin, np.arcsin),
+    "Acos": (transcendental.acos, np.arccos),
+    "Atan": (transcendental.atan, np.arctan),
+    "Sinh": (transcendental.sinh, np.sinh),
+    "Cosh": (transcendental.cosh, np.cosh),
+    "Asinh": (transcendental.asinh, np.arcsinh),
+    "Acosh": (transcendental.acosh, np.arccosh),
+    "Atanh": (transcendental.atanh, np.arctanh),
 }
 
 
@@ -165,14 +165,14 @@ def bit_shift(node: NodeCall, x: Value, y: Value) -> Value:
     """Shift by bits; shifts by the width and more leave nothing."""
     left = node["direction"] == "LEFT"
     if is_tensor(x):
-        return (arithmetic.bitwise_left_shift if left else arithmetic.bitwise_right_shift)(x, y)
+        return (logic.bitwise_left_shift if left else logic.bitwise_right_shift)(x, y)
     return np.asarray((np.left_shift if left else np.right_shift)(x, y)).astype(x.dtype)
 
 
 @operator("Erf")
 def erf(_: NodeCall, x: Value) -> Value:
     """Return the error function."""
-    return elementwise.erf(x)
+    return transcendental.erf(x)
 
 
 @operator("IsNaN")
@@ -188,8 +188,8 @@ def is_inf(node: NodeCall, x: Value) -> Value:
     if positive and negative:
         return elementwise.isinf(x)
     if positive:
-        return special.isposinf(x)
-    return special.isneginf(x) if negative else elementwise.isinf(x) & False
+        return parts.isposinf(x)
+    return parts.isneginf(x) if negative else elementwise.isinf(x) & False
 
 
 @operator("Where", folds=True, sizes=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zyx.functions import arithmetic
+from zyx.functions import logic
 from zyx.functions.operands import is_tensor
 from zyx.io.onnx.arithmetic import aligned
 from zyx.io.onnx.registry import operator
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from zyx.io.onnx.values import Value
 
 _FUNCTIONS = {
-    "Less": (arithmetic.less, np.less),
-    "LessOrEqual": (arithmetic.less_equal, np.less_equal),
-    "Greater": (arithmetic.greater, np.greater),
-    "GreaterOrEqual": (arithmetic.greater_equal, np.greater_equal),
-    "And": (arithmetic.logical_and, np.logical_and),
-    "Or": (arithmetic.logical_or, np.logical_or),
-    "Xor": (arithmetic.logical_xor, np.logical_xor),
-    "Equal": (arithmetic.equal, np.equal),
+    "Less": (logic.less, np.less),
+    "LessOrEqual": (logic.less_equal, np.less_equal),
+    "Greater": (logic.greater, np.greater),
+    "GreaterOrEqual": (logic.greater_equal, np.greater_equal),
+    "And": (logic.logical_and, np.logical_and),
+    "Or": (logic.logical_or, np.logical_or),
+    "Xor": (logic.logical_xor, np.logical_xor),
+    "Equal": (logic.equal, np.equal),
 }
 
 
@@ -46,4 +46,4 @@ for _name, (_ours, _theirs) in _FUNCTIONS.items():
 @operator("Not", folds=True)
 def logical_not(_: NodeCall, x: Value) -> Value:
     """Negate truth values."""
-    return arithmetic.logical_not(x) if is_tensor(x) else np.logical_not(x)
+    return logic.logical_not(x) if is_tensor(x) else np.logical_not(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.functions import activations, elementwise, linalg, movement, reduction
+from zyx.functions import activations, linalg, movement, reduction, transcendental
 from zyx.io.onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def skip_layer_normalization(
     """Add two tensors, and normalise the last axis; the mean, the inverse deviation and the sum are outputs, too."""
     total = x + skip if bias is None else x + skip + bias
     variance, mean = reduction.var_mean(total, -1, keepdims=True)
-    inverse = elementwise.rsqrt(variance + node.get("epsilon", 1e-12))
+    inverse = transcendental.rsqrt(variance + node.get("epsilon", 1e-12))
     y = (total - mean) * inverse * scale
     y = y if shift is None else y + shift
     return (y, mean, inverse, total)[: max(len(node.outputs), 1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.functions import elementwise, joining, movement, reduction
+from zyx.functions import elementwise, joining, movement, reduction, transcendental
 from zyx.io.onnx.registry import operator
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def batch_normalization(
     if training:
         axes = (0, *range(2, x.ndim))
         used_mean, used_variance = reduction.mean(wide, axes), reduction.var(wide, axes)
-    factor = scale.astype(mean.dtype) * elementwise.rsqrt(used_variance + node["epsilon"])
+    factor = scale.astype(mean.dtype) * transcendental.rsqrt(used_variance + node["epsilon"])
     shifted = (wide - _by_channel(used_mean, x)) * _by_channel(factor, x)
     y = (shifted + _by_channel(bias.astype(mean.dtype), x)).astype(x.dtype)
     if not training or not node.gives(1):
@@ -42,7 +42,7 @@ def instance_normalization(node: NodeCall, x: Tensor, scale: Tensor, bias: Tenso
     """Normalise each channel of each sample."""
     axes = tuple(range(2, x.ndim))
     variance, mean = reduction.var_mean(x, axes, keepdims=True)
-    return (x - mean) * elementwise.rsqrt(variance + node["epsilon"]) * _by_channel(scale, x) + _by_channel(bias, x)
+    return (x - mean) * transcendental.rsqrt(variance + node["epsilon"]) * _by_channel(scale, x) + _by_channel(bias, x)
 
 
 @operator("LayerNormalization")
@@ -51,7 +51,7 @@ def layer_normalization(node: NodeCall, x: Tensor, scale: Tensor, bias: Tensor |
     axes = tuple(range(node["axis"] % x.ndim, x.ndim))
     wide = x.astype("float32") if node["stash_type"] == 1 and x.dtype != "float64" else x
     variance, mean = reduction.var_mean(wide, axes, keepdims=True)
-    inverse = elementwise.rsqrt(variance + node["epsilon"])
+    inverse = transcendental.rsqrt(variance + node["epsilon"])
     y = ((wide - mean) * inverse).astype(x.dtype) * scale
     y = y if bias is None else y + bias
     return (y, mean, inverse) if node.gives(1) or node.gives(2) else y
@@ -77,5 +77,5 @@ def lp_normalization(node: NodeCall, x: Tensor) -> Tensor:
     if node["p"] == 1:
         size = elementwise.abs(x).sum(axis=axis, keepdims=True)
     else:
-        size = elementwise.sqrt((x * x).sum(axis=axis, keepdims=True))
+        size = transcendental.sqrt((x * x).sum(axis=axis, keepdims=True))
     return x / where(size == 0, 1, size)

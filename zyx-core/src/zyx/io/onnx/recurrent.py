@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from zyx.errors import UnsupportedError
-from zyx.functions import activations, choosing, elementwise, joining, linalg, movement
+from zyx.functions import activations, choosing, joining, linalg, movement, transcendental
 from zyx.io.onnx.quantization import dynamic_product
 from zyx.io.onnx.registry import operator
 from zyx.tensor import creation
@@ -33,7 +33,7 @@ def _activation(name: str, alpha: float | None, beta: float | None) -> Callable[
         return default if value is None else value
 
     table: dict[str, Callable[[Tensor], Tensor]] = {
-        "tanh": elementwise.tanh,
+        "tanh": transcendental.tanh,
         "sigmoid": activations.sigmoid,
         "relu": activations.relu,
         "softsign": activations.softsign,
@@ -41,7 +41,7 @@ def _activation(name: str, alpha: float | None, beta: float | None) -> Callable[
         "affine": lambda x: x * either(alpha, 1.0) + either(beta, 0.0),
         "leakyrelu": lambda x: activations.leaky_relu(x, either(alpha, 0.01)),
         "thresholdedrelu": lambda x: choosing.where(x > either(alpha, 1.0), x, 0),
-        "scaledtanh": lambda x: elementwise.tanh(x * either(beta, 1.0)) * either(alpha, 1.0),
+        "scaledtanh": lambda x: transcendental.tanh(x * either(beta, 1.0)) * either(alpha, 1.0),
         "hardsigmoid": lambda x: choosing.clip(x * either(alpha, 0.2) + either(beta, 0.5), 0, 1),
         "elu": lambda x: activations.elu(x, either(alpha, 1.0)),
     }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from zyx.functions import cumulative, elementwise, movement, reduction
+from zyx.functions import cumulative, movement, reduction, transcendental
 from zyx.functions.operands import is_tensor
 from zyx.io.onnx.lengths import as_array, varies
 from zyx.io.onnx.registry import operator
@@ -56,11 +56,11 @@ def _square_sum(x: Value, axes: tuple[int, ...], keep: bool) -> Value:
 
 
 def _l2(x: Value, axes: tuple[int, ...], keep: bool) -> Value:
-    return elementwise.sqrt(_square_sum(x, axes, keep)).astype(x.dtype)
+    return transcendental.sqrt(_square_sum(x, axes, keep)).astype(x.dtype)
 
 
 def _log_sum(x: Value, axes: tuple[int, ...], keep: bool) -> Value:
-    return elementwise.log(_sum(x, axes, keep)).astype(x.dtype)
+    return transcendental.log(_sum(x, axes, keep)).astype(x.dtype)
 
 
 def _log_sum_exp(x: Value, axes: tuple[int, ...], keep: bool) -> Value:

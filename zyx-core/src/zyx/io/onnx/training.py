@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zyx.functions import elementwise
+from zyx.functions import transcendental
 from zyx.io.onnx.registry import operator
 from zyx.io.onnx.values import to_host
 
@@ -40,7 +40,7 @@ def _adagrad(
     slowed = rate / (1 + steps * node["decay_factor"])
     gradient = gradient + node["norm_coefficient"] * x
     squares = squares + gradient * gradient
-    return x - slowed * gradient / (elementwise.sqrt(squares) + node["epsilon"]), squares
+    return x - slowed * gradient / (transcendental.sqrt(squares) + node["epsilon"]), squares
 
 
 def _momentum(
@@ -64,7 +64,7 @@ def _adam(
     second = beta * second + (1 - beta) * gradient * gradient
     if steps > 0:
         rate = rate * ((1 - beta**steps) ** 0.5 / (1 - alpha**steps))
-    stepped = x - rate * first / (elementwise.sqrt(second) + node["epsilon"])
+    stepped = x - rate * first / (transcendental.sqrt(second) + node["epsilon"])
     return (1 - node["norm_coefficient_post"]) * stepped, first, second
 
 

@@ -27,8 +27,7 @@ _WIDEST: Final = 128
 #: Elements that a thread copies at a time: rows have whole pieces.
 _PIECE: Final = 8
 #: Of fewer queries or keys, groups would have little to do.
-_LEAST_QUERIES: Final = 64
-_LEAST_KEYS: Final = 64
+_LEAST: Final = 64
 #: Groups that do not keep a processor in two busy may go over so many keys; other ways use the whole device.
 _KEYS_OF_FEW: Final = 512
 
@@ -64,6 +63,6 @@ def _suits(sizes: Sizes, info: DeviceInfo) -> bool:
     widths = sizes.width, sizes.width_out
     if any(width % _PIECE or width > _WIDEST for width in widths) or sizes.local_bytes > info.local_bytes:
         return False
-    if sizes.threads > info.max_group_threads or sizes.queries < _LEAST_QUERIES or sizes.keys < _LEAST_KEYS:
+    if sizes.threads > info.max_group_threads or min(sizes.queries, sizes.keys) < _LEAST:
         return False
     return 2 * sizes.groups >= info.units or sizes.keys <= _KEYS_OF_FEW

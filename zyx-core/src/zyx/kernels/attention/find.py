@@ -82,8 +82,10 @@ class _Finder:
         inner = scores.sources[1] if behind is not None else scores
         if inner is not scores and not self._is_own(inner):
             return None
-        product, scale = self._scaled(inner)
-        factors = self._first_factors(product) if product.dtype is dtypes.float32 else None
+        times = 2 if inner is scores else 1  # scores are read by the maximum, too
+        product, scale = self._scaled(inner, times)
+        own = times if product is inner else 1
+        factors = self._first_factors(product, own) if product.dtype is dtypes.float32 else None
         change: Scores | None = None
         if factors is None:
             scale = 1.0
@@ -117,9 +119,13 @@ class _Finder:
         first, second = product.sources
         return first, second
 
-    def _first_factors(self, node: Node) -> tuple[Node, Node] | None:
+    def _first_factors(self, node: Node, times: int = 1) -> tuple[Node, Node] | None:
         """Return q and k in the new graph, if `node` is their product, rounded or not."""
-        if not isinstance(node, n.Reshape) or not self._is_own(node) or node.sources[0].shape != (*node.shape, 1):
+        if (
+            not isinstance(node, n.Reshape)
+            or not self._is_own(node, times)
+            or node.sources[0].shape != (*node.shape, 1)
+        ):
             return None
         below = node.sources[0]
         if isinstance(below, n.Cast) and self._is_own(below):
@@ -193,11 +199,11 @@ class _Finder:
         is_repeated = isinstance(node, n.Expand) and node.storage is None
         return node.sources[0] if is_repeated and node.sources[0].shape == (*node.shape[:-1], 1) else node
 
-    def _scaled(self, node: Node) -> tuple[Node, float]:
+    def _scaled(self, node: Node, times: int) -> tuple[Node, float]:
         """Return what `node` is a positive multiple of, and by which factor."""
         if isinstance(node, n.Binary) and node.op in (BinaryOp.MUL, BinaryOp.DIV) and node.dtype is dtypes.float32:
             x, factor = node.sources
-            if isinstance(factor, n.Const) and 0 < factor.value < math.inf and self._is_own(node):
+            if isinstance(factor, n.Const) and 0 < factor.value < math.inf and self._is_own(node, times):
                 return x, factor.value if node.op is BinaryOp.MUL else 1 / factor.value
         return node, 1.0
 

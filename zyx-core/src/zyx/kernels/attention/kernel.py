@@ -27,6 +27,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
+from zyx.backend.library import Attention
 from zyx.ir import kernel as k
 from zyx.ir.wmma import WARP
 from zyx.kernels.attention.problem import BLOCK_KEYS, DIMS, PART, PIECE, Places
@@ -57,7 +58,17 @@ def attention_kernel(sizes: Sizes, shape: Shape, dtype: DType, change: Change | 
     The result, ``(heads, queries, width_out)``, has the dtype of q, and `shape`, which may divide the heads.
     """
     writer = _Writer(sizes, dtype, change)
-    return CustomKernel(writer.written(), ((shape, dtype),))
+    return CustomKernel(writer.written(), ((shape, dtype),), problem=None if change else _problem(sizes, dtype))
+
+
+def _problem(sizes: Sizes, dtype: DType) -> Attention | None:
+    """Return what a library may compute in place of the kernel."""
+    is_causal = sizes.behind is not None
+    sees_some = not is_causal or sizes.queries <= sizes.keys  # whether no query's keys are all hidden
+    if sizes.width != sizes.width_out or not sees_some or sizes.behind not in (None, sizes.keys - sizes.queries):
+        return None
+    heads, scale = sizes.heads, sizes.scale
+    return Attention(1, heads, heads, sizes.queries, sizes.keys, sizes.width, is_causal, scale, dtype)
 
 
 class _Writer:

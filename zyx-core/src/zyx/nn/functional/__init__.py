@@ -38,8 +38,8 @@ from zyx.functions.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from zyx.functions.elementwise import tanh
 from zyx.functions.joining import pad
+from zyx.functions.linalg import cosine_similarity, normalize
 from zyx.functions.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -63,8 +63,8 @@ from zyx.functions.pooling import (
     max_pool3d,
     max_pool_with_indices,
 )
-from zyx.functions.reduction import cosine_similarity, normalize
 from zyx.functions.selection import one_hot
+from zyx.functions.transcendental import tanh
 from zyx.nn.functional.attention import scaled_dot_product_attention
 from zyx.nn.functional.bags import embedding_bag
 from zyx.nn.functional.ctc import ctc_loss

@@ -53,6 +53,10 @@ def scaled_dot_product_attention(
         ShapeError: Sizes that do not fit.
         DTypeError: Not of floats, or a mask of integers.
         ArgumentError: Both `is_causal` and `causal_lower_right`.
+
+    >>> q = zyx.ones(1, 2, 5, 8)
+    >>> zyx.nn.functional.scaled_dot_product_attention(q, q, q).shape
+    (1, 2, 5, 8)
     """
     if is_causal and causal_lower_right:
         raise ArgumentError("scaled_dot_product_attention: give is_causal or causal_lower_right, not both")

@@ -44,6 +44,10 @@ def embedding_bag(
     Raises:
         ShapeError: Shapes that do not fit, or an unknown mode.
         DTypeError: Indices that are no integers.
+
+    >>> weight = zyx.Tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> zyx.nn.functional.embedding_bag(zyx.Tensor([[0, 2]]), weight, mode="sum").tolist()
+    [[6.0, 8.0]]
     """
     shape = require(indices, "embedding_bag").node.shape
     if mode not in ("sum", "mean", "max"):

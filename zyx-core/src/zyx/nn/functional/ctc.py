@@ -19,11 +19,11 @@ from zyx.autograd.loops import backward, with_saved
 from zyx.errors import DTypeError, ShapeError
 from zyx.functions.arithmetic import maximum
 from zyx.functions.choosing import where
-from zyx.functions.elementwise import exp, log
 from zyx.functions.joining import pad, stack
 from zyx.functions.losses import check_reduction
 from zyx.functions.operands import is_tensor, require
 from zyx.functions.selection import take, take_along_axis
+from zyx.functions.transcendental import exp, log
 from zyx.graph.loop import Body, Lie, Loop
 from zyx.integers import as_index, as_integers
 from zyx.tensor.creation import arange, asarray
@@ -64,6 +64,10 @@ def ctc_loss(
     Raises:
         ShapeError: Shapes that do not fit, `blank` is no class, or an unknown reduction.
         DTypeError: `log_probs` are no floats, or targets no integers.
+
+    >>> scores, target = zyx.log_softmax(zyx.zeros(4, 1, 3), -1), zyx.Tensor([[1, 2]])
+    >>> round(zyx.nn.functional.ctc_loss(scores, target, zyx.Tensor([4]), zyx.Tensor([2])).item(), 4)
+    0.8432
     """
     check_reduction(reduction)
     given = require(log_probs, "ctc_loss").node

@@ -8,8 +8,8 @@ import numpy as np
 
 from zyx.errors import ShapeError
 from zyx.functions.arithmetic import subtract
+from zyx.functions.linalg import norm
 from zyx.functions.operands import require
-from zyx.functions.reduction import norm
 from zyx.functions.selection import take
 
 if TYPE_CHECKING:
@@ -25,6 +25,12 @@ def pairwise_distance(x: Tensor, y: Tensor, p: float = 2.0, eps: float = 1e-6, k
         p: Which norm.
         eps: Keeps the slope at equal points finite.
         keepdims: Whether the last axis stays, of size 1.
+
+    Raises:
+        ShapeError: The shapes of `x` and `y` do not broadcast.
+
+    >>> zyx.nn.functional.pairwise_distance(zyx.Tensor([3.0, 0.0]), zyx.Tensor([0.0, 4.0]), eps=0.0).item()
+    5.0
     """
     return norm(subtract(x, y) + eps, p, -1, keepdims=keepdims)
 
@@ -34,6 +40,9 @@ def pdist(x: Tensor, p: float = 2.0) -> Tensor:
 
     Raises:
         ShapeError: No matrix.
+
+    >>> zyx.nn.functional.pdist(zyx.Tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 8.0]])).tolist()
+    [5.0, 8.0, 5.0]
     """
     shape = require(x, "pdist").node.shape
     if len(shape) != 2:

@@ -37,17 +37,34 @@ def dropout1d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
     Raises:
         ShapeError: `p` is not 0 to 1, or another rank.
+
+    >>> zyx.nn.functional.dropout1d(zyx.ones(1, 2, 3), 0.5, training=False).shape
+    (1, 2, 3)
     """
     return _channels(x, p, training, 1)
 
 
 def dropout2d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """Return `dropout1d` of channels of two axes."""
+    """Return `dropout1d` of channels of two axes.
+
+    Raises:
+        ShapeError: `p` is not from 0 to 1, or `x` has no 2 axes behind its channels.
+
+    >>> zyx.nn.functional.dropout2d(zyx.ones(1, 2, 3, 3), 1.0).sum().item()
+    0.0
+    """
     return _channels(x, p, training, 2)
 
 
 def dropout3d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """Return `dropout1d` of channels of three axes."""
+    """Return `dropout1d` of channels of three axes.
+
+    Raises:
+        ShapeError: `p` is not from 0 to 1, or `x` has no 3 axes behind its channels.
+
+    >>> zyx.nn.functional.dropout3d(zyx.ones(1, 2, 3, 3, 3), 1.0).sum().item()
+    0.0
+    """
     return _channels(x, p, training, 3)
 
 
@@ -59,6 +76,9 @@ def alpha_dropout(x: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     Raises:
         ShapeError: `p` is not 0 to 1.
         DTypeError: `x` is not of floats.
+
+    >>> zyx.nn.functional.alpha_dropout(zyx.ones(2), 0.5, training=False).tolist()
+    [1.0, 1.0]
     """
     return _alpha(x, p, training, require(x, "alpha_dropout").node.shape)
 
@@ -69,6 +89,9 @@ def feature_alpha_dropout(x: Tensor, p: float = 0.5, training: bool = False) -> 
     Raises:
         ShapeError: `p` is not 0 to 1, or fewer than two axes.
         DTypeError: `x` is not of floats.
+
+    >>> zyx.nn.functional.feature_alpha_dropout(zyx.ones(1, 2, 2), 0.5, training=False).tolist()
+    [[[1.0, 1.0], [1.0, 1.0]]]
     """
     shape = require(x, "feature_alpha_dropout").node.shape
     if len(shape) < 2:

@@ -30,6 +30,9 @@ def embedding(indices: Tensor, weight: Tensor | QuantizedTensor, padding_idx: in
     Raises:
         DTypeError: `indices` are no integers.
         ShapeError: `weight` is no matrix, or `padding_idx` no row of it.
+
+    >>> zyx.nn.functional.embedding(zyx.Tensor([1, 0]), zyx.Tensor([[1.0], [2.0]])).tolist()
+    [[2.0], [1.0]]
     """
     table = weight.shape if isinstance(weight, QuantizedTensor) else require(weight, "embedding").node.shape
     dtype = require(indices, "embedding").node.dtype

@@ -10,9 +10,9 @@ import numpy as np
 from zyx.errors import ShapeError
 from zyx.functions.conv import conv_transpose
 from zyx.functions.joining import pad
-from zyx.functions.movement import permute_dims, reshape, spread, windows
+from zyx.functions.movement import permute_dims, reshape, windows
 from zyx.functions.operands import require
-from zyx.integers import as_index
+from zyx.integers import as_index, spread
 from zyx.tensor.creation import asarray
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ def unfold(x: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 
 
     Raises:
         ShapeError: Another rank.
+
+    >>> zyx.nn.functional.unfold(zyx.arange(9).reshape(1, 1, 3, 3), 2).tolist()
+    [[[0, 1, 3, 4], [1, 2, 4, 5], [3, 4, 6, 7], [4, 5, 7, 8]]]
     """
     shape = require(x, "unfold").node.shape
     if len(shape) not in (3, 4):
@@ -71,6 +74,9 @@ def fold(
 
     Raises:
         ShapeError: Columns that are not those of such windows.
+
+    >>> zyx.nn.functional.fold(zyx.ones(1, 4, 4), (3, 3), 2).tolist()
+    [[[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]]
     """
     shape = require(x, "fold").node.shape
     size, window = spread(output_size, 2, "output_size"), spread(kernel_size, 2, "kernel_size")
@@ -102,6 +108,9 @@ def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
 
     Raises:
         ShapeError: Fewer than three axes, or channels that are no multiple.
+
+    >>> zyx.nn.functional.pixel_shuffle(zyx.arange(4).reshape(4, 1, 1), 2).tolist()
+    [[[0, 1], [2, 3]]]
     """
     shape, r = require(x, "pixel_shuffle").node.shape, as_index(upscale_factor, "upscale_factor")
     if len(shape) < 3 or r < 1 or shape[-3] % (r * r):
@@ -118,6 +127,9 @@ def pixel_unshuffle(x: Tensor, downscale_factor: int) -> Tensor:
 
     Raises:
         ShapeError: Fewer than three axes, or sizes that are no multiples.
+
+    >>> zyx.nn.functional.pixel_unshuffle(zyx.arange(4).reshape(1, 2, 2), 2).tolist()
+    [[[0]], [[1]], [[2]], [[3]]]
     """
     shape, r = require(x, "pixel_unshuffle").node.shape, as_index(downscale_factor, "downscale_factor")
     if len(shape) < 3 or r < 1 or shape[-1] % r or shape[-2] % r:
@@ -136,6 +148,9 @@ def channel_shuffle(x: Tensor, groups: int) -> Tensor:
 
     Raises:
         ShapeError: Fewer than three axes, or channels that do not fall into groups.
+
+    >>> zyx.nn.functional.channel_shuffle(zyx.arange(4).reshape(1, 4, 1), 2).flatten().tolist()
+    [0, 2, 1, 3]
     """
     shape, groups = require(x, "channel_shuffle").node.shape, as_index(groups, "groups")
     if len(shape) < 3 or groups < 1 or shape[1] % groups:

@@ -67,6 +67,13 @@ def multi_head_attention_forward(
     Raises:
         ShapeError: Sizes that do not fit.
         ArgumentError: Weights that are missing.
+
+    >>> x, w = zyx.ones(5, 2, 4), zyx.ones(12, 4)
+    >>> y, weights = zyx.nn.functional.multi_head_attention_forward(
+    ...     x, x, x, 4, 2, w, None, None, None, False, 0.0, zyx.eye(4), None
+    ... )
+    >>> y.shape, weights.shape
+    ((5, 2, 4), (2, 5, 5))
     """
     from zyx.nn.attention import MultiheadAttention  # which is made of functions
     from zyx.nn.linear import Linear

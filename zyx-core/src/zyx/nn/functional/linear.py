@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.errors import ShapeError
+from zyx.errors import DTypeError, ShapeError
 from zyx.functions.linalg import matmul, tensordot
 from zyx.functions.movement import matrix_transpose
 from zyx.functions.operands import lowered, require
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from zyx.tensor.tensor import Tensor
 
 
-def linear(x: Tensor, weight: Tensor | QuantizedTensor, bias: Tensor | None = None) -> Tensor:
+def linear(
+    x: Tensor, weight: Tensor | QuantizedTensor, bias: Tensor | None = None, *, activations: str | None = None
+) -> Tensor:
     """Return ``x @ weight.T + bias``.
 
     Args:
@@ -23,12 +25,17 @@ def linear(x: Tensor, weight: Tensor | QuantizedTensor, bias: Tensor | None = No
         weight: ``(n_out, n_in)``, or ``(n_in,)`` for one output without an axis. Packed ones are constants, and the
             product is `zyx.quantize.matmul`.
         bias: ``(n_out,)``, or ``()``.
+        activations: What `x` is rounded to where the weights are packed: see `zyx.quantize.matmul`.
 
     Returns:
         ``(..., n_out)``, or ``(...)``.
 
     Raises:
         ShapeError: Sizes that do not fit.
+        DTypeError: Activations are to be rounded, and the weights are not packed.
+
+    >>> zyx.nn.functional.linear(zyx.ones(2, 3), zyx.ones(4, 3)).tolist()
+    [[3.0, 3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]]
     """
     data = require(x, "linear").node.shape
     filters = weight.shape if isinstance(weight, QuantizedTensor) else require(weight, "linear").node.shape
@@ -37,7 +44,11 @@ def linear(x: Tensor, weight: Tensor | QuantizedTensor, bias: Tensor | None = No
     if bias is not None and require(bias, "linear").node.shape != filters[:-1]:
         raise ShapeError(f"linear: bias {bias.node.shape} does not fit weights {filters}")
     if isinstance(weight, QuantizedTensor):
-        result = packed_product(x, weight)
+        result = packed_product(x, weight, activations=activations)
+    elif activations is not None:
+        raise DTypeError(
+            f"linear: activations are rounded for packed weights alone, not for {weight.dtype}: see zyx.quantize"
+        )
     else:
         result = matmul(x, matrix_transpose(weight) if len(filters) == 2 else weight)
     return result if bias is None else result + _lowered(bias)
@@ -64,6 +75,9 @@ def bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -
 
     Raises:
         ShapeError: Sizes that do not fit.
+
+    >>> zyx.nn.functional.bilinear(zyx.ones(5, 2), zyx.ones(5, 3), zyx.ones(4, 2, 3)).shape
+    (5, 4)
     """
     first, second, filters = (require(t, "bilinear").node.shape for t in (x, y, weight))
     if (

@@ -11,12 +11,12 @@ from zyx.functions import formulas
 from zyx.functions.activations import logsigmoid, relu
 from zyx.functions.arithmetic import maximum, minimum
 from zyx.functions.choosing import where
-from zyx.functions.elementwise import exp, log
 from zyx.functions.losses import check_reduction, cross_entropy, elementwise
 from zyx.functions.operands import require
 from zyx.functions.reduction import mean as mean_of
 from zyx.functions.reduction import sum as sum_of
 from zyx.functions.selection import one_hot
+from zyx.functions.transcendental import exp, log
 from zyx.integers import as_index
 from zyx.nn.functional.distances import pairwise_distance
 from zyx.nn.functional.linear import linear
@@ -43,6 +43,9 @@ def margin_ranking_loss(x: Tensor, y: Tensor, target: Tensor, margin: float = 0.
 
     Raises:
         ShapeError: Shapes of `x` and `y` that differ, or an unknown reduction.
+
+    >>> zyx.nn.functional.margin_ranking_loss(zyx.Tensor([1.0]), zyx.Tensor([3.0]), zyx.Tensor([1.0])).item()
+    2.0
     """
 
     def formula(a: Term, b: Term, t: Term) -> Term:
@@ -56,6 +59,9 @@ def hinge_embedding_loss(x: Tensor, target: Tensor, margin: float = 1.0, reducti
 
     Raises:
         ShapeError: Different shapes, or an unknown reduction.
+
+    >>> zyx.nn.functional.hinge_embedding_loss(zyx.Tensor([0.5, 0.25]), zyx.Tensor([1.0, -1.0])).item()
+    0.625
     """
 
     def formula(a: Term, t: Term) -> Term:
@@ -69,6 +75,9 @@ def soft_margin_loss(x: Tensor, target: Tensor, reduction: str = "mean") -> Tens
 
     Raises:
         ShapeError: Different shapes, or an unknown reduction.
+
+    >>> round(zyx.nn.functional.soft_margin_loss(zyx.zeros(2), zyx.Tensor([1.0, -1.0])).item(), 4)
+    0.6931
     """
     return elementwise((x, target), "soft_margin_loss", reduction, lambda a, t: formulas.softplus(-t * a))
 
@@ -85,6 +94,10 @@ def cosine_embedding_loss(x: Tensor, y: Tensor, target: Tensor, margin: float = 
 
     Raises:
         ShapeError: Shapes that do not fit, or an unknown reduction.
+
+    >>> x, y = zyx.Tensor([[1.0, 0.0]]), zyx.Tensor([[0.0, 2.0]])
+    >>> zyx.nn.functional.cosine_embedding_loss(x, y, zyx.Tensor([1.0])).item()
+    1.0
     """
     shapes_of = [require(t, "cosine_embedding_loss").node.shape for t in (x, y, target)]
     if shapes_of[0] != shapes_of[1] or not shapes_of[0] or shapes_of[2] != shapes_of[0][:-1]:
@@ -114,6 +127,9 @@ def multi_margin_loss(
 
     Raises:
         ShapeError: Shapes that do not fit, another `p`, or an unknown reduction.
+
+    >>> zyx.nn.functional.multi_margin_loss(zyx.Tensor([[0.5, 1.0]]), zyx.Tensor([1])).item()
+    0.25
     """
     p = as_index(p, "p")
     if p not in (1, 2):
@@ -148,6 +164,9 @@ def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: str = "mean") -
 
     Raises:
         ShapeError: Different shapes, or an unknown reduction.
+
+    >>> zyx.nn.functional.multilabel_margin_loss(zyx.Tensor([[0.5, 1.0]]), zyx.Tensor([[1, -1]])).item()
+    0.25
     """
     scores, classes = require(x, "multilabel_margin_loss").node, require(target, "multilabel_margin_loss").node
     if scores.ndim not in (1, 2) or classes.shape != scores.shape:
@@ -176,6 +195,9 @@ def multilabel_soft_margin_loss(
 
     Raises:
         ShapeError: Different shapes, or an unknown reduction.
+
+    >>> round(zyx.nn.functional.multilabel_soft_margin_loss(zyx.zeros(1, 2), zyx.Tensor([[1.0, 0.0]])).item(), 4)
+    0.6931
     """
     given = [require(t, "multilabel_soft_margin_loss").node.shape for t in (x, target)]
     if given[0] != given[1]:
@@ -194,6 +216,8 @@ def poisson_nll_loss(
 ) -> Tensor:
     """Return minus the logarithm of the probability of counts, without ``log(target!)``, reduced.
 
+    `x` and `target` are of one shape.
+
     Args:
         x: Expected counts, or their logarithms if `log_input`.
         target: Counts.
@@ -204,6 +228,9 @@ def poisson_nll_loss(
 
     Raises:
         ShapeError: An unknown reduction.
+
+    >>> zyx.nn.functional.poisson_nll_loss(zyx.zeros(2), zyx.Tensor([1.0, 2.0])).item()
+    1.0
     """
     loss = exp(x) - target * x if log_input else x - target * log(x + eps)
     if full:
@@ -236,6 +263,9 @@ def gaussian_nll_loss(
 
     Raises:
         ShapeError: Shapes that do not fit, `eps` not above 0, or an unknown reduction.
+
+    >>> zyx.nn.functional.gaussian_nll_loss(zyx.zeros(2), zyx.ones(2), zyx.ones(2)).item()
+    0.5
     """
     if not eps > 0.0:
         raise ShapeError(f"gaussian_nll_loss: eps is above 0, not {eps}")
@@ -266,8 +296,14 @@ def triplet_margin_with_distance_loss(
 ) -> Tensor:
     """Return `triplet_margin_loss` with distances that a function of two tensors gives; None is `pairwise_distance`.
 
+    `anchor`, `positive` and `negative` are of one shape; the distances lack its last axis.
+
     Raises:
         ShapeError: `margin` is not above 0, or an unknown reduction.
+
+    >>> x, far = zyx.zeros(1, 2), lambda x, y: zyx.abs(x - y).sum(-1)
+    >>> zyx.nn.functional.triplet_margin_with_distance_loss(x, x, x + 1, distance_function=far).item()
+    0.0
     """
     if not margin > 0.0:
         raise ShapeError(f"triplet_margin_with_distance_loss: margin is above 0, not {margin}")
@@ -302,6 +338,10 @@ def linear_cross_entropy(
 
     Raises:
         ShapeError: Shapes that do not fit, or an unknown reduction.
+
+    >>> x, weight = zyx.zeros(2, 3), zyx.ones(4, 3)
+    >>> round(zyx.nn.functional.linear_cross_entropy(x, weight, zyx.Tensor([0, 3])).item(), 4)
+    1.3863
     """
     return cross_entropy(
         linear(x, linear_weight, linear_bias),

@@ -29,6 +29,9 @@ def local_response_norm(x: Tensor, size: int, alpha: float = 1e-4, beta: float =
 
     Raises:
         ShapeError: Fewer than three axes, or `size` below 1.
+
+    >>> zyx.nn.functional.local_response_norm(zyx.ones(1, 4, 2), 3).shape
+    (1, 4, 2)
     """
     shape, size = require(x, "local_response_norm").node.shape, as_index(size, "size")
     if len(shape) < 3 or size < 1:

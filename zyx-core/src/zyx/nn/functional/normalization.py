@@ -42,6 +42,9 @@ def layer_norm(
     Raises:
         ShapeError: Shapes that do not fit.
         DTypeError: Not of floats.
+
+    >>> zyx.nn.functional.layer_norm(zyx.Tensor([[1.0, 1.0]]), (2,)).tolist()
+    [[0.0, 0.0]]
     """
     term, axes, sizes = _last_axes(x, normalized_shape, "layer_norm")
     result = _affine(_standardised(term, axes, eps), weight, bias, sizes, "layer_norm")
@@ -64,7 +67,10 @@ def rms_norm(
     Raises:
         ShapeError: Shapes that do not fit.
         DTypeError: Not of floats.
-    """  # a title that is longer than a line
+
+    >>> zyx.nn.functional.rms_norm(zyx.Tensor([3.0, 3.0]), 2, eps=0.0).tolist()
+    [1.0, 1.0]
+    """
     term, axes, sizes = _last_axes(x, normalized_shape, "rms_norm")
     offset = 2.0 ** -_FRACTION_BITS[x.node.dtype] if eps is None else eps
     result = _affine(term * _inverse_root(_mean(term * term, axes) + offset), weight, None, sizes, "rms_norm")
@@ -89,6 +95,9 @@ def group_norm(
     Raises:
         ShapeError: Shapes that do not fit, or C is no multiple of `num_groups`.
         DTypeError: Not of floats.
+
+    >>> zyx.nn.functional.group_norm(zyx.ones(2, 6, 4), 3).shape
+    (2, 6, 4)
     """
     term = _wide(x, "group_norm")
     shape, num_groups = term.shape, as_integer(num_groups, "num_groups")
@@ -125,6 +134,9 @@ def instance_norm(
     Raises:
         ShapeError: Shapes that do not fit, or no running values where they are to be used.
         DTypeError: Not of floats.
+
+    >>> zyx.nn.functional.instance_norm(zyx.Tensor([[[1.0, 1.0], [5.0, 5.0]]])).tolist()
+    [[[0.0, 0.0], [0.0, 0.0]]]
     """
     term = _wide(x, "instance_norm")
     if len(term.shape) < 3:
@@ -171,6 +183,9 @@ def batch_norm(
     Raises:
         ShapeError: Shapes that do not fit, only one of the running values, or in training one value a channel.
         DTypeError: Not of floats.
+
+    >>> zyx.nn.functional.batch_norm(zyx.ones(2, 3), zyx.zeros(3), zyx.ones(3)).shape
+    (2, 3)
     """
     term = _wide(x, "batch_norm")
     if len(term.shape) < 2:

@@ -13,11 +13,11 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx.errors import ShapeError
 from zyx.functions.linalg import tensordot
-from zyx.functions.movement import moveaxis, spread
+from zyx.functions.movement import moveaxis
 from zyx.functions.operands import float_dtype, require, wrap
 from zyx.functions.pooling import avg_pool
 from zyx.functions.selection import take
-from zyx.integers import as_integer, is_several
+from zyx.integers import as_integer, is_several, spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +60,9 @@ def interpolate(
 
     Raises:
         ShapeError: Neither or both of `size` and `scale_factor`, sizes below 1, an unknown mode or one of another rank.
+
+    >>> zyx.nn.functional.interpolate(zyx.ones(1, 1, 2, 2), scale_factor=2).shape
+    (1, 1, 4, 4)
     """
     shape = require(x, "interpolate").node.shape
     count = len(shape) - 2
@@ -161,6 +164,9 @@ def adaptive_avg_pool(x: Tensor, output_size: Sequence[int | None]) -> Tensor:
 
     Raises:
         ShapeError: More sizes than axes, or sizes below 1.
+
+    >>> zyx.nn.functional.adaptive_avg_pool(zyx.Tensor([[1.0, 3.0, 5.0, 7.0]]), (2,)).tolist()
+    [[2.0, 6.0]]
     """
     shape = require(x, "adaptive_avg_pool").node.shape
     output_size = tuple([None if n is None else as_integer(n, "each of output_size") for n in output_size])
@@ -184,17 +190,38 @@ def adaptive_avg_pool(x: Tensor, output_size: Sequence[int | None]) -> Tensor:
 
 
 def adaptive_avg_pool1d(x: Tensor, output_size: int) -> Tensor:
-    """Return `adaptive_avg_pool` over the last axis."""
+    """Return `adaptive_avg_pool` over the last axis.
+
+    Raises:
+        ShapeError: A size below 1.
+
+    >>> zyx.nn.functional.adaptive_avg_pool1d(zyx.Tensor([[1.0, 3.0, 5.0, 7.0]]), 2).tolist()
+    [[2.0, 6.0]]
+    """
     return adaptive_avg_pool(x, spread(output_size, 1, "output_size"))
 
 
 def adaptive_avg_pool2d(x: Tensor, output_size: Sizes | Sequence[int | None]) -> Tensor:
-    """Return `adaptive_avg_pool` over the last two axes."""
+    """Return `adaptive_avg_pool` over the last two axes.
+
+    Raises:
+        ShapeError: A size below 1.
+
+    >>> zyx.nn.functional.adaptive_avg_pool2d(zyx.ones(1, 3, 7, 5), (1, 1)).shape
+    (1, 3, 1, 1)
+    """
     return adaptive_avg_pool(x, _spread_or_none(output_size, 2))
 
 
 def adaptive_avg_pool3d(x: Tensor, output_size: Sizes | Sequence[int | None]) -> Tensor:
-    """Return `adaptive_avg_pool` over the last three axes."""
+    """Return `adaptive_avg_pool` over the last three axes.
+
+    Raises:
+        ShapeError: A size below 1.
+
+    >>> zyx.nn.functional.adaptive_avg_pool3d(zyx.ones(1, 3, 4, 5, 6), 2).shape
+    (1, 3, 2, 2, 2)
+    """
     return adaptive_avg_pool(x, _spread_or_none(output_size, 3))
 
 

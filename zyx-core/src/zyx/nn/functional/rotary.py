@@ -30,6 +30,10 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
     Raises:
         ShapeError: An odd width, or shapes that do not broadcast.
+
+    >>> cos, sin = zyx.nn.functional.rope_tables(5, 4)
+    >>> zyx.nn.functional.rope(zyx.ones(2, 5, 4), cos, sin).shape
+    (2, 5, 4)
     """
     shape = require(x, "rope").node.shape
     if len(shape) < 2 or shape[-1] % 2:
@@ -46,6 +50,9 @@ def rope_tables(
 
     Raises:
         ShapeError: An odd width.
+
+    >>> [table.shape for table in zyx.nn.functional.rope_tables(5, 4)]
+    [(5, 2), (5, 2)]
     """
     length, width = as_index(length, "length"), as_index(width, "width")
     if width % 2:

@@ -45,6 +45,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool = False)
 
     Raises:
         ShapeError: Shapes that do not fit.
+
+    >>> zyx.nn.functional.affine_grid(zyx.Tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 3, 4, 5)).shape
+    (1, 4, 5, 2)
     """
     shape, sizes = require(theta, "affine_grid").node.shape, as_integers(size, "size")
     count = len(sizes) - 2
@@ -82,6 +85,10 @@ def grid_sample(
     Raises:
         ShapeError: Shapes that do not fit, or an unknown mode.
         DTypeError: Not of floats.
+
+    >>> x, grid = zyx.Tensor([[[[1.0, 3.0]]]]), zyx.Tensor([[[[0.0, 0.0]]]])
+    >>> zyx.nn.functional.grid_sample(x, grid).tolist()
+    [[[[2.0]]]]
     """
     shape, places = require(x, "grid_sample").node.shape, require(grid, "grid_sample").node.shape
     count = len(shape) - 2

@@ -26,6 +26,9 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
 
     Raises:
         ShapeError: An odd number of elements along `axis`.
+
+    >>> zyx.nn.functional.glu(zyx.Tensor([2.0, 4.0, 0.0, 0.0])).tolist()
+    [1.0, 2.0]
     """
     shape = require(x, "glu").node.shape
     place = shapes.normalize_axis(axis, len(shape))
@@ -35,15 +38,29 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def hardshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return `x` where its magnitude is above `lambd`, else 0."""
+    """Return `x` where its magnitude is above `lambd`, else 0.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.nn.functional.hardshrink(zyx.Tensor([-1.0, 0.25, 2.0])).tolist()
+    [-1.0, 0.0, 2.0]
+    """
     return by_float_formula(x, "hardshrink", lambda t: (t.abs() <= lambd).where(0.0, t))
 
 
 def softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
     """Return `x` moved towards 0 by `lambd`, and 0 where it would pass it.
 
+    Elementwise: the result has the shape of `x`.
+
     Raises:
         ShapeError: `lambd` is negative.
+
+    >>> zyx.nn.functional.softshrink(zyx.Tensor([-1.0, 0.25, 2.0])).tolist()
+    [-0.5, 0.0, 1.5]
     """
     if not lambd >= 0.0:
         raise ShapeError(f"softshrink: lambd is at least 0, not {lambd}")
@@ -55,12 +72,30 @@ def softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def tanhshrink(x: Tensor) -> Tensor:
-    """Return ``x - tanh(x)``."""
+    """Return ``x - tanh(x)``.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> [round(v, 4) for v in zyx.nn.functional.tanhshrink(zyx.Tensor([0.0, 1.0])).tolist()]
+    [0.0, 0.2384]
+    """
     return by_float_formula(x, "tanhshrink", lambda t: t - t.tanh())
 
 
 def threshold(x: Tensor, threshold: float, value: float) -> Tensor:
-    """Return `x` where it is above `threshold`, else `value`."""
+    """Return `x` where it is above `threshold`, else `value`.
+
+    Elementwise: the result has the shape of `x`.
+
+    Raises:
+        DTypeError: `x` is complex.
+
+    >>> zyx.nn.functional.threshold(zyx.Tensor([0.5, 2.0]), 1.0, -9.0).tolist()
+    [-9.0, 2.0]
+    """
     return by_float_formula(x, "threshold", lambda t: (t <= threshold).where(value, t))
 
 
@@ -71,6 +106,9 @@ def rrelu(x: Tensor, lower: float = 1.0 / 8.0, upper: float = 1.0 / 3.0, trainin
 
     Raises:
         ShapeError: `lower` is above `upper`.
+
+    >>> zyx.nn.functional.rrelu(zyx.Tensor([-2.0, 2.0]), 0.25, 0.75).tolist()
+    [-1.0, 2.0]
     """
     if lower > upper:
         raise ShapeError(f"rrelu: lower {lower} is above upper {upper}")
@@ -96,6 +134,9 @@ def gumbel_softmax(x: Tensor, tau: float = 1.0, hard: bool = False, axis: int = 
     Raises:
         ShapeError: `tau` is not above 0.
         DTypeError: `x` is not of floats.
+
+    >>> zyx.nn.functional.gumbel_softmax(zyx.zeros(4), hard=True).sum().item()
+    1.0
     """
     if not tau > 0.0:
         raise ShapeError(f"gumbel_softmax: tau is above 0, not {tau}")

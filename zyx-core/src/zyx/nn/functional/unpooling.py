@@ -12,11 +12,11 @@ from zyx.errors import ShapeError
 from zyx.functions.choosing import where
 from zyx.functions.elementwise import abs as magnitude
 from zyx.functions.elementwise import sign
-from zyx.functions.movement import broadcast_to, reshape, spread
+from zyx.functions.movement import broadcast_to, reshape
 from zyx.functions.operands import require
 from zyx.functions.pooling import avg_pool
 from zyx.functions.selection import scatter, take_along_axis
-from zyx.integers import as_index, is_several
+from zyx.integers import as_index, is_several, spread
 from zyx.tensor.creation import arange, asarray, zeros
 from zyx.tensor.random import rand
 
@@ -42,6 +42,9 @@ def adaptive_max_pool(
 
     Raises:
         ShapeError: Too few axes, another number of sizes, or a size below 1.
+
+    >>> zyx.nn.functional.adaptive_max_pool(zyx.Tensor([[1.0, 3.0, 5.0, 7.0]]), 2, 1).tolist()
+    [[3.0, 7.0]]
     """
     shape = require(x, "adaptive_max_pool").node.shape
     count = as_index(count, "count")
@@ -92,17 +95,38 @@ def _greatest(x: Tensor, places: list[Tensor], return_indices: bool) -> Any:  # 
 
 
 def adaptive_max_pool1d(x: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:  # noqa: ANN401
-    """Return `adaptive_max_pool` over the last axis; with ``return_indices`` also the places."""
+    """Return `adaptive_max_pool` over the last axis; with ``return_indices`` also the places.
+
+    Raises:
+        ShapeError: A size below 1.
+
+    >>> zyx.nn.functional.adaptive_max_pool1d(zyx.Tensor([[1.0, 3.0, 5.0, 7.0]]), 2).tolist()
+    [[3.0, 7.0]]
+    """
     return adaptive_max_pool(x, output_size, 1, return_indices)
 
 
 def adaptive_max_pool2d(x: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Any:  # noqa: ANN401
-    """Return `adaptive_max_pool` over the last two axes; with ``return_indices`` also the places."""
+    """Return `adaptive_max_pool` over the last two axes; with ``return_indices`` also the places.
+
+    Raises:
+        ShapeError: A size below 1.
+
+    >>> zyx.nn.functional.adaptive_max_pool2d(zyx.ones(1, 3, 7, 5), (1, 1)).shape
+    (1, 3, 1, 1)
+    """
     return adaptive_max_pool(x, output_size, 2, return_indices)
 
 
 def adaptive_max_pool3d(x: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Any:  # noqa: ANN401
-    """Return `adaptive_max_pool` over the last three axes; with ``return_indices`` also the places."""
+    """Return `adaptive_max_pool` over the last three axes; with ``return_indices`` also the places.
+
+    Raises:
+        ShapeError: A size below 1.
+
+    >>> zyx.nn.functional.adaptive_max_pool3d(zyx.ones(1, 3, 4, 5, 6), 2).shape
+    (1, 3, 2, 2, 2)
+    """
     return adaptive_max_pool(x, output_size, 3, return_indices)
 
 
@@ -181,6 +205,9 @@ def fractional_max_pool2d(
 
     Raises:
         ShapeError: Sizes that do not fit, or not one of `output_size` and `output_ratio`.
+
+    >>> zyx.nn.functional.fractional_max_pool2d(zyx.ones(1, 3, 8, 8), 2, output_size=5).shape
+    (1, 3, 5, 5)
     """
     return _fractional(x, 2, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
@@ -193,7 +220,14 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:  # noqa: ANN401  # a tensor, or two
-    """Return `fractional_max_pool2d` over three axes."""
+    """Return `fractional_max_pool2d` over three axes.
+
+    Raises:
+        ShapeError: Not one of `output_size` and `output_ratio`.
+
+    >>> zyx.nn.functional.fractional_max_pool3d(zyx.ones(1, 3, 6, 6, 6), 2, output_ratio=0.5).shape
+    (1, 3, 3, 3, 3)
+    """
     return _fractional(x, 3, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
@@ -222,6 +256,9 @@ def max_unpool(
 
     Raises:
         ShapeError: Shapes that differ, or sizes that do not fit.
+
+    >>> zyx.nn.functional.max_unpool(zyx.Tensor([[5.0, 7.0]]), zyx.Tensor([[1, 2]]), 2, None, 0, None, 1).tolist()
+    [[0.0, 5.0, 7.0, 0.0]]
     """
     count = as_index(count, "count")
     shape = require(x, f"max_unpool{count}d").node.shape
@@ -252,7 +289,14 @@ def max_unpool1d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return `max_unpool` over the last axis."""
+    """Return `max_unpool` over the last axis.
+
+    Raises:
+        ShapeError: `x` and `indices` have other shapes.
+
+    >>> zyx.nn.functional.max_unpool1d(zyx.Tensor([[5.0, 7.0]]), zyx.Tensor([[1, 2]]), 2).tolist()
+    [[0.0, 5.0, 7.0, 0.0]]
+    """
     return max_unpool(x, indices, kernel_size, stride, padding, output_size, 1)
 
 
@@ -264,7 +308,15 @@ def max_unpool2d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return `max_unpool` over the last two axes."""
+    """Return `max_unpool` over the last two axes.
+
+    Raises:
+        ShapeError: `x` and `indices` have other shapes.
+
+    >>> x, places = zyx.Tensor([[[[9.0]]]]), zyx.Tensor([[[[3]]]])
+    >>> zyx.nn.functional.max_unpool2d(x, places, 2).tolist()
+    [[[[0.0, 0.0], [0.0, 9.0]]]]
+    """
     return max_unpool(x, indices, kernel_size, stride, padding, output_size, 2)
 
 
@@ -276,7 +328,14 @@ def max_unpool3d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return `max_unpool` over the last three axes."""
+    """Return `max_unpool` over the last three axes.
+
+    Raises:
+        ShapeError: `x` and `indices` have other shapes.
+
+    >>> zyx.nn.functional.max_unpool3d(zyx.ones(1, 1, 1, 1, 1), zyx.zeros(1, 1, 1, 1, 1, dtype=zyx.int64), 2).shape
+    (1, 1, 2, 2, 2)
+    """
     return max_unpool(x, indices, kernel_size, stride, padding, output_size, 3)
 
 
@@ -299,6 +358,9 @@ def lp_pool1d(
 
     Raises:
         ShapeError: Sizes that do not fit, or a `norm_type` that is not above 0.
+
+    >>> zyx.nn.functional.lp_pool1d(zyx.Tensor([[3.0, 4.0, 0.0, 2.0]]), 2.0, 2).tolist()
+    [[5.0, 2.0]]
     """
     return _lp_pool(x, norm_type, kernel_size, stride, ceil_mode, 1)
 
@@ -306,12 +368,26 @@ def lp_pool1d(
 def lp_pool2d(
     x: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """Return `lp_pool1d` over the last two axes."""
+    """Return `lp_pool1d` over the last two axes.
+
+    Raises:
+        ShapeError: A window is larger than the input.
+
+    >>> zyx.nn.functional.lp_pool2d(zyx.ones(1, 1, 2, 2), 1.0, 2).tolist()
+    [[[[4.0]]]]
+    """
     return _lp_pool(x, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
 def lp_pool3d(
     x: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """Return `lp_pool1d` over the last three axes."""
+    """Return `lp_pool1d` over the last three axes.
+
+    Raises:
+        ShapeError: A window is larger than the input.
+
+    >>> zyx.nn.functional.lp_pool3d(zyx.ones(1, 1, 2, 2, 2), 1.0, 2).flatten().tolist()
+    [8.0]
+    """
     return _lp_pool(x, norm_type, kernel_size, stride, ceil_mode, 3)

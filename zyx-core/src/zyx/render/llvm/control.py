@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 def loop(w: Writer, i: int, op: k.Loop) -> None:
     """Open a loop; the line for its phis is filled in at its end."""
-    if op.size == 0:  # all others run at least once, so the test can stand at the end
+    if op.size == 0:
         w.names[i] = "0"
         _open_where(w, i, "false")
         return
-    w.lines.append(f"  br label %b{i}\nb{i}:")
+    # One that runs at least once has its test at the end.
+    head = f"b{i}" if op.end is None else f"h{i}"
+    w.lines.append(f"  br label %{head}\n{head}:")
     w.names[i] = f"%v{i}"
     region = Region(i, w.block, len(w.lines), {})
     w.lines.append("")
@@ -27,6 +29,15 @@ def loop(w: Writer, i: int, op: k.Loop) -> None:
         w.slots[slot] = f"%p{i}.{number}"
     w.open.append(region)
     w.block = f"b{i}"
+    if op.end is not None:
+        type_, size = VALUE[op.type], op.type.dtype.wrap(op.size)
+        kind = "ult" if op.type.dtype.is_unsigned else "slt"
+        w.lines.append(
+            f"  %s{i} = icmp {kind} {type_} %v{i}, {w.names[op.end]}\n"
+            f"  %t{i} = icmp ne {type_} %v{i}, {size}\n"
+            f"  %m{i} = and i1 %s{i}, %t{i}\n"
+            f"  br i1 %m{i}, label %b{i}, label %e{i}\nb{i}:"
+        )
 
 
 def end_loop(w: Writer, _: int, __: k.EndLoop) -> None:
@@ -44,6 +55,12 @@ def end_loop(w: Writer, _: int, __: k.EndLoop) -> None:
         incoming = f"[ {before}, %{region.block} ], [ {w.slots[slot]}, %{latch} ]"
         phis.append(f"  %p{i}.{number} = phi {w.slot_type(slot)} {incoming}")
     w.lines[region.line] = "\n".join(phis)
+    if op.end is not None:
+        w.lines.append(f"  %n{i} = add {type_} %v{i}, 1\n  br label %h{i}\ne{i}:")
+        w.block = f"e{i}"
+        for number, slot in enumerate(region.before):
+            w.slots[slot] = f"%p{i}.{number}"
+        return
     w.lines.append(
         f"  %n{i} = add {type_} %v{i}, 1\n"
         f"  %m{i} = icmp ne {type_} %n{i}, {op.type.dtype.wrap(op.size)}\n"  # 256 turns of a u8 end at 0

@@ -78,8 +78,12 @@ def find_slots(kernel: Kernel) -> Slots:
 
 
 def _needed(kernel: Kernel, steps: list[_Step]) -> dict[ValueId, set[Slot]]:
-    """Return, for each `Loop`, the slots whose values at its head are read; for each `If`, those read behind it."""
+    """Return, for each `Loop`, the slots whose values at its head are read; for each `If`, those read behind it.
+
+    For a loop with an end, which may not run, those of both.
+    """
     found: dict[ValueId, set[Slot]] = {}
+    behind: dict[ValueId, set[Slot]] = {}
     is_changed = True
     while is_changed:  # a turn of a loop reads what the one before wrote: once more for each loop around another
         is_changed = False
@@ -96,10 +100,14 @@ def _needed(kernel: Kernel, steps: list[_Step]) -> dict[ValueId, set[Slot]]:
             if op is opener:
                 if not is_loop:  # it may not run
                     live |= found[start]
-                elif found.get(start) != live:
-                    found[start] = set(live)
-                    is_changed = True
+                else:
+                    if isinstance(opener, k.Loop) and opener.end is not None:
+                        live |= behind[start]
+                    if found.get(start) != live:
+                        found[start] = set(live)
+                        is_changed = True
             elif is_loop:
+                behind[start] = set(live)
                 live |= found.get(start, set())
             else:
                 found[start] = set(live)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.ir.accesses import reads_in, serial_ranges, stride_along
+from zyx.ir.lane_sums import group_of, may_pair_lanes
 from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.ir.powers import next_power
-from zyx.schedule.facts import accesses_of_a_vector, lanes_of, may_be_vector, operations
+from zyx.schedule.facts import accesses_of_a_vector, has_lanes, lanes_of, may_be_vector, operations
 from zyx.schedule.plan import work_of
 from zyx.schedule.spec import Cut, Part, Place, Spec
 
@@ -34,6 +35,7 @@ _TRIED: Final = 3
 
 def seeds(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
     """Yield schedules for a processor of a nest whose ranges are simplified, the likeliest first."""
+    yield from _grouped(nest, info)
     for vectors in vectorisations(nest, info):
         cuts = {range_: _vectors(nest, range_, lanes) for range_, lanes in vectors.items()}
         inner = [place for cut in cuts.values() for place in _places(cut)]
@@ -46,6 +48,22 @@ def seeds(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
         yield from _reused(nest, cuts, inner)
     yield from _side_by_side(nest, info)
     yield Spec()
+
+
+def _grouped(nest: Nest, info: DeviceInfo) -> Iterator[Spec]:
+    """Yield schedules of sums whose lanes have groups of bytes, which are multiplied and added in one instruction."""
+    statement = max(nest.statements, key=work_of)
+    if not info.has_byte_products or not isinstance(statement, Compute):
+        return
+    for range_ in statement.value.ranges[::-1]:
+        group = group_of(statement, range_)
+        lanes = min(range_.size, info.lanes(statement.value.dtype))
+        if group is not None and lanes > 1 and range_.size % lanes == 0:
+            cuts = (
+                Cut(group.label, (Part(group.size, Kind.UNROLL),)),
+                Cut(range_.label, (Part(lanes, Kind.VECTOR),)),
+            )
+            yield Spec(cuts, tuple(Place(cut.range, 1) for cut in cuts))
 
 
 def neighbours(nest: Nest, spec: Spec) -> Iterator[Spec]:
@@ -96,7 +114,10 @@ def vectorisations(nest: Nest, info: DeviceInfo) -> Iterator[dict[Range, int]]:
 
 
 def _lanes(statement: Statement, range_: Range, info: DeviceInfo) -> int:
-    return min(lanes_of(statement, info), next_power(range_.size))
+    lanes = lanes_of(statement, info)
+    if may_pair_lanes(statement, range_) and has_lanes(statement, 2 * lanes, info):
+        lanes *= 2  # half of the lanes are short integers, of which a register has twice as many
+    return min(lanes, next_power(range_.size))
 
 
 def _candidates(nest: Nest, statement: Statement, chosen: Mapping[Range, int], info: DeviceInfo) -> list[Range]:

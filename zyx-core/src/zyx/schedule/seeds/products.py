@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.ir.accesses import stride_along
 from zyx.ir.nest import Kind, Store
+from zyx.ir.parts import divisor_among, even_length
 from zyx.ir.powers import next_power
 from zyx.schedule.facts import lanes_of
 from zyx.schedule.moves import Mark, Merge, Nested, Split, Stage
@@ -134,13 +135,8 @@ def _largest(ranges: Sequence[Range]) -> Range | None:
 
 def _even(count: int, wanted: int) -> int:
     """Return a divisor of a count within half of a number, or else what leaves parts of about one size."""
-    divisors = [d for d in range(wanted // 2 + 1, wanted * 3 // 2 + 1) if count % d == 0]
-    return min(divisors, key=lambda d: abs(d - wanted), default=-(-count // -(-count // wanted)))
-
-
-def _height(rows: Range, most: int) -> int:
-    """Return a height of tiles up to `most` of which the last one is as high, or nearly."""
-    return -(-rows.size // -(-rows.size // most))
+    nearest = sorted(range(wanted // 2 + 1, wanted * 3 // 2 + 1), key=lambda length: abs(length - wanted))
+    return divisor_among(count, nearest) or even_length(count, wanted)
 
 
 class _Tile:
@@ -159,7 +155,7 @@ class _Tile:
         self._lanes = lanes = min(product.lanes, next_power(vector.size))
         self._wide = wide
         kept = [range_ for range_ in found.statement.value.ranges if range_ not in (vector, rows)]
-        high = 1 if rows is None else _height(rows, product.high(wide))
+        high = 1 if rows is None else even_length(rows.size, product.high(wide))
         block = 1 if rows is None else _even(-(-rows.size // high), max(1, _BLOCK_ROWS // high))
         groups = math.prod(r.size for r in kept) * (1 if rows is None else -(-rows.size // (high * block)))
         tiles = -(-vector.size // (lanes * wide))
@@ -246,7 +242,7 @@ def _along_sum(product: Product, vector: Range, high: int, wide: int) -> Spec:
     inner, loops = [Place(vector.label, 1)], list[Place]()
     for side, points in ((row, high), (column, wide)):
         if side is not None:
-            height = _height(side, points)
+            height = even_length(side.size, points)
             block = _even(-(-side.size // height), max(1, _BLOCK_ROWS // height))
             cuts.append(Cut(side.label, (Part(block, Kind.LOOP), Part(height, Kind.UNROLL))))
             outer.append(Place(side.label, 0))
@@ -300,7 +296,7 @@ def _gathered(product: Product) -> Iterator[Spec]:
     columns = outer.size * vector.size
     lanes = min(product.lanes, next_power(columns))
     wide = min(_WIDEST, -(-columns // lanes))
-    high = _height(rows, product.high(wide))
+    high = even_length(rows.size, product.high(wide))
     others = [Place(r.label, 0) for r in statement.value.ranges if r not in (outer, vector, rows)]
     tiles = -(-rows.size // high)
     for block in {tiles, _even(tiles, max(1, tiles * math.prod(_sizes(found, others)) // info.units))}:

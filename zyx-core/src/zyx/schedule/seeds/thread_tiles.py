@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.errors import ScheduleError
 from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind
+from zyx.ir.parts import even_length
 from zyx.schedule.moves.values import conversion_of
 from zyx.schedule.plan import Plan
 from zyx.schedule.seeds.copies import stage_factor
@@ -91,7 +92,7 @@ def thread_tile_seeds(nest: Nest, found: Contraction, info: DeviceInfo) -> Itera
     if not of_weight:
         return
     rows = max(of_weight, key=lambda range_: range_.size)
-    heights = dict.fromkeys(-(-rows.size // -(-rows.size // most)) for most in _ROWS)  # as even as can be
+    heights = dict.fromkeys(even_length(rows.size, most) for most in _ROWS)
     for height, several in itertools.product(heights, _POINTS):
         if height * several <= info.registers // 2:
             plan = Plan(nest)

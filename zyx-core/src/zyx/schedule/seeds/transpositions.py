@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.ir.accesses import reads_in, stride_along
 from zyx.ir.nest import Compute, Kind, Store
+from zyx.ir.parts import divisor_among
 from zyx.schedule.moves import Merge, Pad, Reorder, Split, Stage
 from zyx.schedule.moves.values import reads_of_value
 from zyx.schedule.plan import Plan
@@ -111,7 +112,8 @@ def _choose_tile(store: Store, read: Read, threads: int, info: DeviceInfo) -> _T
     stored = tuple(sorted(parts, key=of_store.__getitem__, reverse=True))
     turned = tuple(sorted(parts, key=of_read.__getitem__, reverse=True))
     for range_ in {*stored[1:-1], *turned[1:-1]}:
-        parts[range_] = _even_part(range_.size, parts[range_])
+        # What is past the end must not lie between what is there.
+        parts[range_] = divisor_among(range_.size, range(parts[range_], range_.size)) or range_.size
     points = -(-math.prod(parts.values()) // threads) * threads
     if 2 * points * read.dtype.itemsize > info.local_bytes or stored == turned:
         return None
@@ -123,11 +125,6 @@ def _part(size: int, wanted: int) -> int:
     if size >= wanted * _MANY_RUNS:
         return wanted
     return -(-size // max(1, size // wanted))
-
-
-def _even_part(size: int, wanted: int) -> int:
-    """Return a part of `size` points that divides them: what is past the end must not lie between what is there."""
-    return next(part for part in range(wanted, size + 1) if size % part == 0)
 
 
 def _skew(

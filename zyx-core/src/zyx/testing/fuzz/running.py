@@ -82,7 +82,7 @@ def constants_given(runtime: Runtime) -> Iterator[None]:
     """Let kernels be given all constants, also those that never change, for the length of a ``with`` block."""
     planner = runtime.planner
     before, planner.varying = planner.varying, Varying(all_vary=True)
-    runtime._drop_plans()
+    runtime.drop_plans()
     try:
         yield
     finally:

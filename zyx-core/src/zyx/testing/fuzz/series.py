@@ -215,7 +215,7 @@ def nothing_planned(runtime: Runtime) -> Iterator[None]:
     planner = runtime.planner
     before = planner.varying, planner.lengths
     planner.varying, planner.lengths = Varying(), Lengths()
-    runtime._drop_plans()
+    runtime.drop_plans()
     try:
         yield
     finally:

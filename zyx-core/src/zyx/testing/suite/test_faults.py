@@ -53,7 +53,7 @@ def case_number(runner: GraphRunner, number: int) -> GraphCase:
     there before; drivers may have kept what they compiled for it, which spares most of the time.
     """
     runtime = runner.runtime
-    runtime._drop_plans()
+    runtime.drop_plans()
     gc.collect()  # an error may have a plan in its traceback still
     runtime._drop_programs()
     runtime.planner.lengths = Lengths()

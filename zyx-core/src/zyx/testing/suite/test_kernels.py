@@ -41,6 +41,38 @@ def least_dtype(device: Device) -> DType:
     return dtypes.int32
 
 
+@pytest.mark.parametrize("end", [-3, 0, 1, 5, 7, 9])
+@pytest.mark.parametrize("by_row", [False, True], ids=["alike", "apart"])
+def test_loops_end_where_they_are_told(device: Device, end: int, *, by_row: bool) -> None:
+    if not device.takes_loop_ends:
+        pytest.skip(f"{device.name} takes no loops with ends")
+    dtype, length = least_dtype(device), 7
+    b = Builder()
+    out, x = b.define(k.Memory.GLOBAL, dtype, 10), b.define(k.Memory.GLOBAL, dtype, 5 * length, mutable=False)
+    given = b.variable(dtype, "end")
+    total = b.define(k.Memory.REGISTER, dtype, 2)
+    row = b.index(k.Axis.GROUP, 0, 5)
+    zero, one = b.const(0, dtypes.int64), b.const(1, dtypes.int64)
+    last = b.cast(given, dtypes.int64)
+    last = b.binary(BinaryOp.SUB, last, row) if by_row else last
+    b.store(total, zero, b.const(3, dtype))
+    b.store(total, one, b.const(-1, dtype))  # which a loop that does not run leaves as it is
+    column = b.loop(length, end=last)
+    value = b.load(x, b.binary(BinaryOp.ADD, b.binary(BinaryOp.MUL, row, b.const(length, dtypes.int64)), column))
+    b.store(total, one, value)
+    inner = b.loop(3, end=column)
+    b.store(
+        total, zero, b.binary(BinaryOp.ADD, b.load(total, zero), b.binary(BinaryOp.ADD, value, b.cast(inner, dtype)))
+    )
+    b.end_loop()
+    b.end_loop()
+    at = b.binary(BinaryOp.MUL, row, b.const(2, dtypes.int64))
+    b.store(out, at, b.load(total, zero))
+    b.store(out, b.binary(BinaryOp.ADD, at, one), b.load(total, one))
+    values = random_array(dtype, 5 * length, np.random.default_rng(end + 9))
+    check(device, b.finish("ended"), [np.zeros(10, dtype.numpy), values, end])
+
+
 @pytest.mark.parametrize("length", LENGTHS)
 def test_loops_carry_values_in_register_memory(device: Device, length: int) -> None:
     dtype = least_dtype(device)

@@ -84,8 +84,7 @@ def test_jitted_lengths_up_to_512_share_traces_and_a_dozen_kernels(
             np.testing.assert_allclose(jitted(zyx.Tensor(x)).numpy(), meaning(x), rtol=1e-4, atol=1e-4)
         if shares_lengths:
             assert len(runs) <= 8
-            # What varies along an inner axis is packed by a kernel of its own, where the host does not do it.
-            assert runtime.compiler.compiled - before <= (16 if name == "inner axis" and device.takes_fronts else 12)
+            assert runtime.compiler.compiled - before <= 12
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -110,7 +109,7 @@ def test_declared_lengths_share_one_trace_from_the_first_call_on(
             jitted(zyx.Tensor(operand(shape_at(101), 1)))
         if shares_lengths:
             assert len(runs) == 1
-            assert runtime.compiler.compiled - before <= (12 if name == "inner axis" and device.takes_fronts else 6)
+            assert runtime.compiler.compiled - before <= 6
 
 
 def test_axes_of_three_dims_share_one_trace(

@@ -55,8 +55,10 @@ def test_reductions_along_all_axes_agree_with_the_oracle(device: Device, runner:
 def test_scans_along_all_axes_agree_with_the_oracle(device: Device, runner: GraphRunner, dtype: DType) -> None:
     _need(device, dtype)
 
+    first = dtypes.ALL.index(dtype)  # each operation goes along either axis, of every other dtype: compiling takes long
+
     def make(graph: Graph, x: Node) -> list[Node]:
-        return [graph.scan(op, x, axis) for op in _ops(dtype) for axis in (0, 1)]
+        return [graph.scan(op, x, (first + number) % 2) for number, op in enumerate(_ops(dtype))]
 
     runner.check(case_of(runner.device, [_array(dtype, (7, 33))], make))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from zyx.autotune.store import Winner
     from zyx.backend import Device, Program
     from zyx.backend.library import LibraryKernel, Problem
     from zyx.graph.node import Node
@@ -33,6 +34,28 @@ if TYPE_CHECKING:
     from zyx.runtime.runtime import Runtime
 
 Json = dict[str, Any]
+
+
+class ExplainedPlan(dict[str, Any]):
+    """What `explain_plan` returns: data, which notebooks show as tables."""
+
+    def _repr_html_(self) -> str:
+        from zyx.plugins.describe import html_table, size
+
+        steps: list[tuple[str, ...]] = [("STEP", "KIND", "NAME", "DEVICE", "READS", "WRITES", "BYTES", "FLOP")]
+        for number, step in enumerate(self["steps"]):
+            reads, writes = (" ".join(map(str, step[key])) for key in ("reads", "writes"))
+            moved = size(step["bytes"]) if "bytes" in step else ""
+            flops = str(step["counts"]["flops"]) if "counts" in step else ""
+            names = step.get("name", ""), step.get("device", "")
+            steps.append((str(number), step["kind"], *names, reads, writes, moved, flops))
+        buffers: list[tuple[str, ...]] = [("BUFFER", "WHAT", "SHAPE", "DTYPE", "WHERE", "BYTES")]
+        for key, what in (("inputs", "input"), ("temporaries", "temporary"), ("results", "result")):
+            for value in self[key]:
+                shape = f"{tuple(value['shape'])}" if "shape" in value else ""
+                where = value.get("device") or value["pool"]
+                buffers.append((str(value["buffer"]), what, shape, value.get("dtype", ""), where, size(value["bytes"])))
+        return f"{html_table(steps)}\n{html_table(buffers)}"
 
 
 class _Noting(Compiler):
@@ -46,7 +69,7 @@ class _Noting(Compiler):
         self._compiler: Final = compiler
         self._noted: dict[Future[Program], Callable[[], Kernel]] = {}
         self.kernels: dict[Program, Kernel] = {}
-        self.trace = compiler.trace
+        self.trace, self.store = compiler.trace, compiler.store
 
     def start(self, nests: Sequence[Nest], name: str, device: Device) -> Future[Program]:
         future = self._compiler.start(nests, name, device)
@@ -67,11 +90,14 @@ class _Noting(Compiler):
     def prepared(self, library: LibraryKernel, problem: Problem, device: Device) -> Program:
         return self._compiler.prepared(library, problem, device)
 
+    def winner(self, nests: Sequence[Nest], name: str, device: Device) -> Winner | None:
+        return self._compiler.winner(nests, name, device)
+
     def hold(self, plan: Plan) -> None:
         self._compiler.hold(plan)
 
 
-def explain_plan(runtime: Runtime, handles: Sequence[Handle]) -> Json:
+def explain_plan(runtime: Runtime, handles: Sequence[Handle]) -> ExplainedPlan:
     """Return the plan that computes `handles`; see `zyx.explain_plan`. Kernels are compiled, nothing is run."""
     with runtime.lock:
         nodes = runtime._uncomputed(handles)
@@ -86,7 +112,7 @@ def explain_plan(runtime: Runtime, handles: Sequence[Handle]) -> Json:
         )
 
         if not nodes:
-            return {"inputs": [], "results": [], "temporaries": [], "steps": []}
+            return ExplainedPlan(inputs=[], results=[], temporaries=[], steps=[])
         outputs, inputs = list(merged(Graph(), nodes, order)), list(leaves)
         _, _, order = signature(outputs)
         if any(node.dtype.is_complex for node in order):
@@ -101,15 +127,17 @@ def explain_plan(runtime: Runtime, handles: Sequence[Handle]) -> Json:
         return _described(plan, nodes, leaves, noting.kernels)
 
 
-def _described(plan: Plan, nodes: Sequence[Node], leaves: Sequence[Node], kernels: Mapping[Program, Kernel]) -> Json:
+def _described(
+    plan: Plan, nodes: Sequence[Node], leaves: Sequence[Node], kernels: Mapping[Program, Kernel]
+) -> ExplainedPlan:
     first = plan.inputs + len(plan.outputs)
     places = enumerate(plan.temporaries, first)
-    return {
-        "inputs": [_value(number, leaf) for number, leaf in enumerate(leaves)],
-        "results": [_value(number, node) for number, node in zip(plan.results, nodes, strict=True)],
-        "temporaries": [{"buffer": number, "bytes": place.nbytes, "pool": place.pool.name} for number, place in places],
-        "steps": [_step(step, kernels) for step in plan.steps],
-    }
+    return ExplainedPlan(
+        inputs=[_value(number, leaf) for number, leaf in enumerate(leaves)],
+        results=[_value(number, node) for number, node in zip(plan.results, nodes, strict=True)],
+        temporaries=[{"buffer": number, "bytes": place.nbytes, "pool": place.pool.name} for number, place in places],
+        steps=[_step(step, kernels) for step in plan.steps],
+    )
 
 
 def _value(number: int, node: Node) -> Json:
@@ -129,6 +157,7 @@ def _step(step: Step, kernels: Mapping[Program, Kernel]) -> Json:
             "reads": [place.buffer for place in step.reads],
             "writes": [place.buffer for place in step.writes],
             "bytes": step.bytes_moved,
+            "lines": list(step.lines),
         }
     kernel = kernels.get(step.program)
     described: Json = {
@@ -139,6 +168,7 @@ def _step(step: Step, kernels: Mapping[Program, Kernel]) -> Json:
         "reads": [number for number in step.args if number not in step.written],
         "writes": list(step.written),
         "bytes": step.bytes_moved,
+        "lines": list(step.lines),
     }
     if kernel is not None:
         counted = count(kernel)

@@ -64,10 +64,14 @@ class _Grid:
     lanes: int
 
 
-def measure_rates(device: Device) -> Rates:
+def measure_rates(device: Device, progress: Callable[[str, int], None] = lambda name, total: None) -> Rates:
     """Return the rates of a device, measured.
 
     What cannot be measured, such as on a device without float32, is what is assumed (`assumed_rates`).
+
+    Args:
+        device: The device.
+        progress: Called when something was measured, with what it is and how many things there are in all.
 
     Raises:
         BackendError: The device compiles or runs not even the least kernel.
@@ -87,13 +91,17 @@ def measure_rates(device: Device) -> Rates:
         several["barrier_s"] = measuring.barrier_s
     elif info.units > 1:
         several["wake_s"] = measuring.wake_s
+    total = 1 + len(several) + len(info.cache_bytes)
+    progress("launch_s", total)
     for name, measured in several.items():
         with suppress(BackendError):
             rates[name] = measured()
+        progress(name, total)
     caches = list(assumed.cache_bytes_per_s)
     for level in range(len(info.cache_bytes)):
         with suppress(BackendError):
             caches[level] = measuring.cache(level)
+        progress(f"cache {level + 1}", total)
     rates["unit_bytes_per_s"] = min(rates["unit_bytes_per_s"], rates["bytes_per_s"])
     return Rates(**rates, launch_s=measuring.launch_s, cache_bytes_per_s=tuple(caches), is_measured=True)
 

@@ -1,0 +1,1 @@
+"""What vendors' libraries compute in one call, recognised in nests."""

@@ -1,1 +1,0 @@
-"""What is measured, and what is said about plans: rates of devices, times of launches, explanations."""
