@@ -83,7 +83,9 @@ class FakeBlas:
         finds: Whether there are algorithms.
     """
 
-    def __init__(self, session: FakeSession) -> None:
+    def __init__(
+        self, session: FakeSession, prefix: str = "cublasLt", signatures: dict[str, tuple[Any, ...]] = SIGNATURES
+    ) -> None:
         self.session = session
         self.counts: Counter[str] = Counter()
         self.alive: dict[int, dict[Any, Any]] = {}
@@ -94,9 +96,9 @@ class FakeBlas:
         self.finds = True
         self._next = 0x5000
         self._version = ctypes.CFUNCTYPE(c_size_t)(lambda: 130_101)
-        for name, types in SIGNATURES.items():
+        for name, types in signatures.items():
             made = ctypes.CFUNCTYPE(c_int, *types)(self._guarded(name))
-            setattr(self, f"cublasLt{name}", made)
+            setattr(self, f"{prefix}{name}", made)
 
     @property
     def cublasLtGetVersion(self) -> Any:  # as the library calls it

@@ -62,8 +62,11 @@ class FakeStream:
     def run_to(self, place: int) -> None:
         with RUNNING:
             while self.ran < place:
-                self.ran += 1
-                self.work.popleft()()
+                piece = self.work.popleft()
+                try:
+                    piece()
+                finally:
+                    self.ran += 1  # behind it: others look at this to know what is done
 
 
 class FakeSession:
@@ -383,6 +386,7 @@ def fake_cuda(
     sessions: Sequence[FakeSession | type[FakeSession] | None],
     compiler: FakeCompiler | None = None,
     library: object = None,
+    dnn: object = None,
 ) -> Any:
     """Let the backend open paper devices while the ``with`` block lasts.
 
@@ -391,8 +395,9 @@ def fake_cuda(
         sessions: The devices.
         compiler: NVRTC.
         library: cuBLASLt; a real one knows nothing of paper memory.
+        dnn: cuDNN, likewise.
     """
-    from zyx_backend_cuda import blas, device, start
+    from zyx_backend_cuda import blas, cudnn, device, start
 
     render = device.render
 
@@ -404,6 +409,7 @@ def fake_cuda(
     with patch.context() as inner:
         inner.setattr(device, "render", recording)
         inner.setattr(blas, "load_library", lambda *_: library)
+        inner.setattr(cudnn, "load_library", lambda *_: dnn)
         inner.setattr(start, "open_driver", lambda choice, note: FakeDriver(sessions))
         inner.setattr(start, "open_nvrtc", lambda driver: compiler or FakeCompiler())
         yield

@@ -16,7 +16,7 @@ from zyx.testing.launching import download, upload
 from zyx.testing.opening import open_runtime
 from zyx_backend_cuda import device as device_module
 from zyx_backend_cuda.errors import Fault
-from zyx_backend_cuda.staging import PIECE_BYTES, RING_BYTES
+from zyx_backend_cuda.staging import PIECE_BYTES, RING_BYTES, Staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -384,3 +384,36 @@ def test_float32_products_leave_bits_out_only_where_that_is_asked_for(
             found = (zyx.asarray(x) @ zyx.asarray(np.eye(512, dtype=np.float32))).numpy()
         opened.close()
     np.testing.assert_array_equal(found, np.full_like(x, 1 + 2**-10) if tf32 else x)
+
+
+class SlowLane:
+    """A lane that does nothing until somebody waits for it."""
+
+    def __init__(self):
+        self.done = 0
+        self.waits = 0
+
+    def finish(self, number):
+        self.waits += number > self.done
+        self.done = max(self.done, number)
+
+
+def test_pieces_of_the_ring_are_waited_for_when_they_are_handed_out_again_and_not_before():
+    lane = SlowLane()
+    ring = Staging(lambda nbytes: np.zeros(nbytes, np.uint8), lane)
+    count = RING_BYTES // PIECE_BYTES
+    for turn in range(3 * count):
+        ring.piece(PIECE_BYTES)
+        assert lane.done == max(0, turn + 1 - count)
+        ring.sent(PIECE_BYTES, turn + 1)
+    assert lane.waits == 2 * count
+
+
+def test_small_pieces_that_are_done_are_forgotten():
+    lane = SlowLane()
+    ring = Staging(lambda nbytes: np.zeros(nbytes, np.uint8), lane)
+    for turn in range(1000):
+        ring.piece(4)
+        ring.sent(4, turn + 1)
+        lane.finish(turn + 1)
+    assert len(ring._pieces) == 1

@@ -26,7 +26,7 @@ def test_devices_do_what_the_interface_says(fake: Fake, device: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
-def test_the_whole_kit_passes_and_networks_have_the_losses_of_the_interpreter(
+def test_the_kit_passes_and_networks_have_the_losses_of_the_interpreter(
     device: str, runs: Runs, capsys: pytest.CaptureFixture[str]
 ):
     for summary, least in ((runs.kit[device], 300), (runs.losses[device], 3)):

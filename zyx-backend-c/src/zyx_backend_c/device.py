@@ -47,6 +47,8 @@ class CpuDevice(Device):
     """
 
     takes_fronts = True
+    takes_loop_ends = True
+    rendered_type = Rendered
 
     def __init__(
         self, name: str, pool: MemoryPool, info: DeviceInfo, toolchain: Toolchain, workers: WorkerPool

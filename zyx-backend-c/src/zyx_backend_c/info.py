@@ -29,7 +29,9 @@ _CLOCK_HZ: Final = 3.5e9
 _BYTES_PER_S: Final = 25e9
 
 
-def device_info(target: Target, threads: int, driver: str, *, has_fmod: bool, can_stream: bool) -> DeviceInfo:
+def device_info(
+    target: Target, threads: int, driver: str, *, has_fmod: bool, can_stream: bool, has_byte_products: bool = False
+) -> DeviceInfo:
     """Return the record of a device that runs on `threads` threads of this processor.
 
     Args:
@@ -38,6 +40,7 @@ def device_info(target: Target, threads: int, driver: str, *, has_fmod: bool, ca
         driver: Toolchain and its version.
         has_fmod: Whether the C library's fmod can be called.
         can_stream: Whether the toolchain compiles streaming stores as such.
+        has_byte_products: Whether it compiles sums of pairs of products of bytes to one instruction.
     """
     caches = cache_sizes()
     return DeviceInfo(
@@ -58,6 +61,7 @@ def device_info(target: Target, threads: int, driver: str, *, has_fmod: bool, ca
         has_shuffle=True,
         has_fma=target.has_fma,
         has_streaming=can_stream,
+        has_byte_products=has_byte_products,
     )
 
 

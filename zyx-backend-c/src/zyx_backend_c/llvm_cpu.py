@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zyx.ir.kernel import Kernel
     from zyx.render.llvm.templates import Templates
     from zyx_backend_c.analysis import Analysis
+    from zyx_backend_c.target import Target
 
 
 class CpuWriter(Writer):
@@ -24,14 +25,16 @@ class CpuWriter(Writer):
 
     Attributes:
         analysis: What is known of it.
+        target: The processor.
         unpacking: Lines of the outer function.
         parameters: Parameters of the inner function.
         arguments: What the outer one calls it with.
     """
 
-    def __init__(self, kernel: Kernel, analysis: Analysis, templates: Templates) -> None:
+    def __init__(self, kernel: Kernel, analysis: Analysis, templates: Templates, target: Target) -> None:
         super().__init__(kernel, analysis.slots, templates)
         self.analysis = analysis
+        self.target = target
         self.params = 0
         self.unpacking: list[str] = []
         self.parameters: list[str] = []

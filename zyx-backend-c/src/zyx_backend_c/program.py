@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.backend import Program
+from zyx.dtype import DType  # noqa: TC001  # msgspec looks for it
 from zyx.errors import LaunchError
 from zyx_backend_c import driver
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Argument, MemoryPool
-    from zyx.dtype import DType, Scalar
+    from zyx.dtype import Scalar
     from zyx.ir.kernel import Kernel
     from zyx_backend_c.analysis import Analysis
 
@@ -248,10 +249,9 @@ class CpuProgram(Program):
         if len(args) != len(bound):
             raise LaunchError(f"{self.name} takes {self._signature()}; it was given {len(args)}")
         try:
-            for number, encode in enumerate(self._encoders):
-                arg = args[number]
+            for number, (arg, encode, before) in enumerate(zip(args, self._encoders, bound, strict=True)):
                 value: Any = arg.extent if encode is None else encode(arg)  # type: ignore[union-attr, arg-type]  # may raise
-                if value is bound[number]:
+                if value is before:
                     continue
                 word = value
                 if encode is None:

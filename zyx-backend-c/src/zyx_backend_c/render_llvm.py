@@ -28,7 +28,7 @@ from zyx.ir import kernel as k
 from zyx.render.llvm.operations import OPERATIONS
 from zyx.render.llvm.templates import Templates
 from zyx.render.llvm.types import LANES
-from zyx_backend_c import llvm_cpu
+from zyx_backend_c import llvm_byte_products, llvm_cpu
 from zyx_backend_c.analysis import analyse
 from zyx_backend_c.program import Rendered
 from zyx_backend_c.toolchain import SYMBOL
@@ -63,6 +63,7 @@ _WRITERS: Final[dict[type, WriteOperation]] = {
     k.Variable: llvm_cpu.variable,
     k.Index: llvm_cpu.index,
     k.Barrier: llvm_cpu.barrier,
+    k.Binary: llvm_byte_products.binary,
 }
 
 
@@ -80,7 +81,7 @@ class LlvmRenderer:
             UnsupportedError: An operation, dtype or number of lanes that there is no form for.
         """
         analysis = analyse(kernel, self.target)
-        w = llvm_cpu.CpuWriter(kernel, analysis, self._templates)
+        w = llvm_cpu.CpuWriter(kernel, analysis, self._templates, self.target)
         ops, writers, lines = kernel.ops, _WRITERS, w.lines
         body = next((i for i, op in enumerate(ops) if not isinstance(op, (k.Define, k.Variable))), len(ops))
         i = -1

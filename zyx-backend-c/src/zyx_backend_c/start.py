@@ -68,5 +68,6 @@ def make_device(number: int, pool: MemoryPool, chain: Toolchain, llvm: LlvmToolc
         f"zyx-backend-c {__version__}, {chain.version}",
         has_fmod=len(llvm.imports) == 2,
         can_stream=chain.can_stream,
+        has_byte_products=chain.has_byte_products,
     )
     return CpuDevice(f"c:{number}", pool, info, chain, workers)

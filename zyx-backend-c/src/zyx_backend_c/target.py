@@ -65,3 +65,8 @@ class Target:
     def has_streaming(self) -> bool:
         """Whether stores can go past the caches."""
         return self.is_x86
+
+    @property
+    def has_byte_products(self) -> bool:
+        """Whether products of bytes are multiplied and added in pairs by one instruction, in vectors of 32 bytes."""
+        return self.is_x86 and "avx2" in self.features

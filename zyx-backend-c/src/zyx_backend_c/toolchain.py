@@ -20,10 +20,12 @@ class Toolchain(Protocol):
     Attributes:
         version: Everything that decides which code comes out, processor included.
         can_stream: Whether streaming stores are compiled as such.
+        has_byte_products: Whether sums of pairs of products of bytes are one instruction.
     """
 
     version: str
     can_stream: bool
+    has_byte_products: bool
 
     def render(self, kernel: Kernel) -> Rendered:
         """Return the source text of a kernel; raises `UnsupportedError`."""

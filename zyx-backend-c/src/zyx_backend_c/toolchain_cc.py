@@ -69,9 +69,11 @@ class CcToolchain:
     Attributes:
         version: Of the compiler, with the processor and its features.
         can_stream: False: compilers have no common word for streaming stores.
+        has_byte_products: False: they do not find them in products and sums.
     """
 
     can_stream = False
+    has_byte_products = False
 
     def __init__(self, command: str, target: Target, cache: ProgramCache) -> None:
         self._command = find_compiler(command)

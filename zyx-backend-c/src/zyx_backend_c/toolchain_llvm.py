@@ -22,6 +22,7 @@ class LlvmToolchain:
     Attributes:
         version: Of LLVM, with the processor and its features.
         can_stream: Whether streaming stores are compiled as such.
+        has_byte_products: Whether sums of pairs of products of bytes are one instruction.
         imports: Functions of the C library that kernels may call, by name.
     """
 
@@ -30,6 +31,7 @@ class LlvmToolchain:
         target = compiler.target
         self.version = f"{compiler.version}, {target.triple}, {target.cpu}, {','.join(sorted(target.features))}"
         self.can_stream = target.has_streaming
+        self.has_byte_products = target.has_byte_products
         self.imports = find_symbols(("fmod", "fmodf"))
         self._cache = cache
         self._renderer = LlvmRenderer(target)

@@ -10,16 +10,17 @@ from zyx import dtype as dtypes
 from zyx.backend.library import Gemm, LibraryKernel
 from zyx.backend.lt_library import WORKSPACE_BYTES, LtError, LtLibrary, LtNames
 from zyx.errors import DriverNotFoundError, InitializationError, UnsupportedError
-from zyx_backend_cuda.errors import NO_MEMORY, Fault, failure
+from zyx_backend_cuda.errors import Fault, failure
 from zyx_backend_cuda.libraries import load_library
 from zyx_backend_cuda.program import CudaProgram
+from zyx_backend_cuda.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend.library import Problem
     from zyx.backend.lt_library import LtProduct
-    from zyx_backend_cuda.driver import Address, Stream
+    from zyx_backend_cuda.driver import Stream
     from zyx_backend_cuda.memory import CudaPool
     from zyx_backend_cuda.program import Native
 
@@ -99,7 +100,7 @@ class Blas:
         self.version: Final = f"{number // 10000}.{number // 100 % 100}"
         self.pool: Final = pool
         self.device: Final = device
-        self._workspace: Address | None = None
+        self._workspace: Final = Workspace(pool, WORKSPACE_BYTES)
         try:
             with pool.session:
                 self._library: Final = LtLibrary(native, names)
@@ -115,7 +116,7 @@ class Blas:
         """
         try:
             with self.pool.session:
-                return GemmProgram(self, self._library.product(problem, self._memory()))
+                return GemmProgram(self, self._library.product(problem, self._workspace.address()))
         except Fault as error:
             raise UnsupportedError(f"cuBLASLt on {self.device} has no memory to work in: {error}") from error
 
@@ -131,24 +132,9 @@ class Blas:
 
     def close(self) -> None:
         """Free everything; no product may be running."""
-        with self.pool.session as session:
+        with self.pool.session:
             self._library.close()
-            if self._workspace is not None:
-                address, self._workspace = self._workspace, None
-                session.free(address)
-
-    def _memory(self) -> Address:
-        """Return memory for whatever product is running: one at a time is, since there is one stream for launches."""
-        session = self.pool.session
-        if self._workspace is None:
-            try:
-                self._workspace = session.allocate(WORKSPACE_BYTES)
-            except Fault as error:
-                if error.code not in NO_MEMORY:
-                    raise
-                self.pool.trim()
-                self._workspace = session.allocate(WORKSPACE_BYTES)
-        return self._workspace
+            self._workspace.close()
 
 
 class GemmProgram(CudaProgram):

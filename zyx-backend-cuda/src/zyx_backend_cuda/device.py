@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from zyx.ir.kernel import Kernel
     from zyx.render.dialect import Dialect
     from zyx_backend_cuda.blas import Blas
+    from zyx_backend_cuda.cudnn import Dnn
     from zyx_backend_cuda.driver import Address, Module
     from zyx_backend_cuda.lanes import Lane
     from zyx_backend_cuda.memory import CudaPool
@@ -52,6 +53,8 @@ class CudaDevice(DriverDevice[CudaProgram]):
     """
 
     takes_fronts = True
+    takes_loop_ends = True
+    rendered_type = Rendered
 
     def __init__(
         self,
@@ -75,6 +78,7 @@ class CudaDevice(DriverDevice[CudaProgram]):
         self._records = records
         self._clock: tuple[object, object] | None = None
         self.blas: Blas | None = None  # opened when products are first asked for
+        self.dnn: Dnn | None = None  # likewise
 
     @property
     def in_flight(self) -> int:
@@ -194,5 +198,6 @@ class CudaDevice(DriverDevice[CudaProgram]):
         try:
             self.pool.synchronize()
         finally:
-            if self.blas is not None:
-                self.blas.close()
+            for library in (self.blas, self.dnn):
+                if library is not None:
+                    library.close()

@@ -42,11 +42,15 @@ class Staging:
             self._free_until(lambda start, end: start < self._head)
             self._head = 0
         first, last = self._head, self._head + nbytes
-        self._free_until(lambda start, end: not any(s < last and first < e for s, e, _ in self._pieces))
+        # Pieces follow one another around the ring, so none overlaps if the oldest does not: it is the next one ahead.
+        self._free_until(lambda start, end: end <= first or last <= start)
         return self._memory[first:last]
 
     def sent(self, nbytes: int, place: int) -> None:
         """Note that the piece just handed out is used by the work at `place`."""
+        # Or there would be many small ones before the ring ends.
+        while self._pieces and self._pieces[0][2] <= self._lane.done:
+            self._pieces.popleft()
         self._pieces.append((self._head, self._head + nbytes, place))
         self._head += -(-nbytes // _GRAIN) * _GRAIN
 

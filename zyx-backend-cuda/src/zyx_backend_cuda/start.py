@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from zyx.backend.opening import open_each
 from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
 from zyx_backend_cuda.blas import candidates, open_blas
+from zyx_backend_cuda.cudnn import convolutions, open_cudnn
 from zyx_backend_cuda.device import CudaDevice
 from zyx_backend_cuda.driver import LEAST_VERSION, open_driver
 from zyx_backend_cuda.errors import Fault
@@ -124,17 +125,18 @@ def open_devices(config: BackendConfig[CudaConfig], pools: Mapping[str, MemoryPo
 
 
 def library_kernels(device: Device) -> Sequence[LibraryKernel]:
-    """Return the products that cuBLASLt offers on a device of this backend.
+    """Return the products that cuBLASLt offers on a device of this backend, and the convolutions of cuDNN.
 
     Raises:
-        DriverNotFoundError: It is not found. From the next call on, nothing is offered.
+        DriverNotFoundError: cuBLASLt is not found. From the next call on, it offers nothing.
         InitializationError: It does not start there; likewise.
     """
     if not isinstance(device, CudaDevice) or not isinstance(device.pool, OpenPool):
         return ()
     pool = device.pool
     if pool.kernels is None:
-        pool.kernels = ()
+        device.dnn = open_cudnn(pool, device.name, tf32=pool.tf32)
+        pool.kernels = () if device.dnn is None else (convolutions(device.dnn),)
         device.blas = open_blas(pool, device.name, usable_majors(pool.driver.version), tf32=pool.tf32)
-        pool.kernels = candidates(device.blas)
+        pool.kernels = (*candidates(device.blas), *pool.kernels)
     return pool.kernels

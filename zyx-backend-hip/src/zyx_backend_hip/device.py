@@ -41,6 +41,8 @@ class HipDevice(DriverDevice[HipProgram]):
     """
 
     takes_fronts = True
+    takes_loop_ends = True
+    rendered_type = Rendered
 
     def __init__(
         self, name: str, pool: HipPool, info: DeviceInfo, cache: ProgramCache | None, section: HipConfig

@@ -48,6 +48,8 @@ class ClDevice(DriverDevice[ClProgram | ClSequence]):
     """
 
     takes_fronts = True
+    takes_loop_ends = True
+    rendered_type = Rendered
 
     def __init__(
         self,

@@ -34,6 +34,8 @@ class WgpuDevice(DriverDevice[WgpuProgram | WgpuSequence]):
     """
 
     takes_fronts = True
+    takes_loop_ends = True
+    rendered_type = Rendered
 
     def __init__(self, name: str, pool: WgpuPool, info: DeviceInfo, language: Language) -> None:
         super().__init__(name, pool, info)

@@ -17,8 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
 from zyx.ir import kernel as k
+from zyx.ir.kernel import Type
 from zyx.ir.rewriter import Rewriter, renumber
 from zyx.ops import BinaryOp
 
@@ -167,8 +169,10 @@ class _Writer(Rewriter):
         op = self._kernel.ops[loop.start - 1]
         assert isinstance(op, k.Loop)
         at: ValueId | None = None
+        end = None if op.end is None else self.renamed[op.end]
         if count > 1:
-            at = self.append(k.Loop(count, op.type))
+            turns = None if end is None else self._turns_below(end, step, first, op.type)
+            at = self.append(k.Loop(count, op.type, turns))
             if step > 1:
                 at = self.add(k.Binary(BinaryOp.MUL, at, self.const(step, op.type.dtype), op.type))
         for number in range(first, first + step if count else first):
@@ -179,6 +183,18 @@ class _Writer(Rewriter):
             else:
                 place = at
             self.renamed[loop.start - 1] = place
+            is_tested = end is not None and (at is None or step > 1)
+            if end is not None and is_tested:
+                self.append(k.If(self.add(k.Binary(BinaryOp.LT, place, end, Type(dtypes.bool_)))))
             self._region(loop)
+            if is_tested:
+                self.append(k.EndIf())
         if count > 1:
             self.append(k.EndLoop())
+
+    def _turns_below(self, end: ValueId, step: int, first: int, type_: Type) -> ValueId:
+        """Return the end of what counts turns of `step` iterations from `first` on; it may be below 0."""
+        if step == 1 and not first:
+            return end
+        rest = self.add(k.Binary(BinaryOp.ADD, end, self.const(step - 1 - first, type_.dtype), type_))
+        return self.add(k.Binary(BinaryOp.DIV, rest, self.const(step, type_.dtype), type_))

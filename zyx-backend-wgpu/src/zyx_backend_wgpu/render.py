@@ -278,6 +278,7 @@ class WgslWriter(CWriter):
 
     # ---- control flow
 
-    def count(self, name: str, dtype: DType, size: int) -> str:
-        start, end, step = (f"{number}{wgsl.SUFFIXES[self.element_name(dtype)]}" for number in (0, size, 1))
-        return f"for (var {name} = {start}; {name} < {end}; {name} += {step}) {{"
+    def count(self, name: str, dtype: DType, size: int, end: str = "") -> str:
+        start, most, step = (f"{number}{wgsl.SUFFIXES[self.element_name(dtype)]}" for number in (0, size, 1))
+        below = f" && {name} < {end}" if end else ""
+        return f"for (var {name} = {start}; {name} < {most}{below}; {name} += {step}) {{"
