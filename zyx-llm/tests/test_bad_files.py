@@ -10,6 +10,9 @@ import pytest
 
 from zyx.errors import FormatError, TransferError, ZyxError
 from zyx_llm import load
+from zyx_llm.config import ENCODERS
+from zyx_llm.config.of_gguf import ARCHITECTURES, config_of_metadata
+from zyx_llm.config.of_json import MODELS, config_of_json
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -33,7 +36,12 @@ import networks
         ({"llama.attention.head_count": [4, 2]}, r"has \[4, 2\] for llama.attention.head_count, which is an integer"),
         ({"llama.rope.dimension_count": 7}, "7 numbers are turned in pairs, of heads of 8"),
         ({"llama.rope.scaling.type": "warp"}, "scales places by 'warp', which is not read; none, linear and yarn are"),
-        ({"llama.expert_count": 8}, "has 8 experts a layer, and mixtures are not read"),
+        ({"llama.expert_count": 8}, "does not say llama.expert_used_count, which is an integer"),
+        ({"llama.expert_count": 2, "llama.expert_used_count": 3}, "goes through 3 of 2 experts"),
+        (
+            {"llama.expert_count": 2, "llama.expert_used_count": 1, "llama.expert_gating_func": 2},
+            "has 2 for expert_gating_func; 1, softmax, is read",
+        ),
         ({"llama.context_length": "long"}, "has 'long' for llama.context_length, which is an integer"),
         ({"llama.context_length": 0}, "context of at least 1, not 0"),
         ({"tokenizer.ggml.model": "t5"}, "has 't5' for tokenizer.ggml.model"),
@@ -44,6 +52,25 @@ import networks
 def test_a_file_that_cannot_be_a_model_is_refused(tmp_path, change, message):
     with pytest.raises(FormatError, match=message):
         load(networks.save(tmp_path / "bad.gguf", **change))
+
+
+@pytest.mark.parametrize("name", ["deepseek2", "llama4", "nomic-bert", "bert"])
+def test_gguf_that_the_readme_says_is_refused(name):
+    with pytest.raises(FormatError, match=f"of architecture '{name}'; there are {', '.join(ARCHITECTURES)}"):
+        config_of_metadata({"general.architecture": name})
+
+
+@pytest.mark.parametrize("name", ["deepseek_v3", "llama4", "bert"])
+def test_config_json_that_the_readme_says_is_refused(name):
+    with pytest.raises(FormatError, match=f"has '{name}' for model_type; there are {', '.join(MODELS)}"):
+        config_of_json({"model_type": name})
+
+
+def test_the_readme_names_all_that_is_read():
+    rows = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8").splitlines()
+    for start, known in (("| GGUF |", ARCHITECTURES), ("| a folder with", MODELS), ("| encoders", ENCODERS)):
+        (row,) = (row for row in rows if row.startswith(start))
+        assert [name for name in known if f"`{name}`" not in row] == []
 
 
 def test_a_model_without_a_key_says_which(tmp_path):

@@ -49,6 +49,15 @@ def test_nothing_is_traced_after_the_second_token(model):
     assert traces[1:] == [2] * 199  # one reads sixteen tokens, and one a single one
 
 
+def test_short_texts_share_the_traces_of_the_least_cache(model):
+    sampling, least = Sampling(temperature=0.5, top_k=3), model.session().cache_bytes
+    for length in (1, 10, 50, 200, 2, 17, 65, 250):
+        session = model.session(sampling)
+        assert len(list(session.generate([5] * length, 6))) == 6
+        assert session.cache_bytes == least  # a prompt and what follows have room in it, the last part's filling too
+    assert session.traces == 4  # of the sizes of parts
+
+
 def test_prompts_of_many_lengths_share_a_few_traces(model):
     for length in range(1, 300, 17):
         session = model.session()

@@ -13,14 +13,16 @@ import zyx
 from zyx import io, quantize
 from zyx_llm.config import config_of_json
 from zyx_llm.model import load_transformer
-from zyx_llm.model.weights import canonical_name
+from zyx_llm.model.weights import canonical_name, stacked
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import networks
 from test_logits import NETWORKS, PLACES, SIX, TOKENS, logits, made
 
-ARCHITECTURES = {"mistral": "llama", "gemma3_text": "gemma3"}
+ARCHITECTURES = {
+    "mistral": "llama", "gemma3_text": "gemma3", "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"
+}  # fmt: skip
 #: What GGUF has no keys for, but knows by the name of the architecture.
 KNOWN = {
     "gemma2": {**SIX, "query_pre_attn_scalar": 16},
@@ -42,7 +44,9 @@ def write(folder, path):
     said = json.loads((folder / "config.json").read_text())
     config = config_of_json(said)
     name = ARCHITECTURES.get(config.architecture, config.architecture)
-    tensors = {canonical_name(key, config): t.numpy() for key, t in zyx.load(folder / "model.safetensors").items()}
+    named = {canonical_name(key, config): t for key, t in zyx.load(folder / "model.safetensors").items()}
+    # Of Mixtral, older files have each expert by itself, as safetensors do.
+    tensors = {key: t.numpy() for key, t in (named if config.architecture == "mixtral" else stacked(named)).items()}
     for key, value in tensors.items():
         if name == "llama" and (".attn_q." in key or ".attn_k." in key):
             tensors[key] = neighbours(value, config.heads if "_q." in key else config.key_heads)
@@ -63,6 +67,11 @@ def write(folder, path):
         f"{name}.context_length": config.context,
         f"{name}.vocab_size": config.vocabulary,
     }
+    if experts := config.experts:
+        metadata |= {f"{name}.expert_count": experts.count, f"{name}.expert_used_count": experts.used}
+        metadata[f"{name}.expert_feed_forward_length"] = experts.inner
+        if experts.shared_inner:
+            metadata[f"{name}.expert_shared_feed_forward_length"] = experts.shared_inner
     if config.rope.divisors and name == "llama":
         tensors["rope_freqs.weight"] = np.array(config.rope.divisors, np.float32)
     elif config.rope.far_divisors:

@@ -14,7 +14,7 @@ COMMON = {
     "vocab_size": 97,
     "hidden_size": 48,
     "intermediate_size": 80,
-    "num_hidden_layers": 3,
+    "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 16,
@@ -38,7 +38,10 @@ LONG = {
 PLACES = {"full_attention": {"rope_type": "linear", "rope_theta": 300.0, "factor": 4.0}, "sliding_attention": {
     "rope_type": "default", "rope_theta": 50.0,
 }}  # fmt: skip
+#: Of six layers, the last one has no window.
 SIX = {"num_hidden_layers": 6, "sliding_window": 5}
+EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
+SHARED = {"shared_expert_intermediate_size": 56, "mlp_only_layers": [1]}
 
 #: Classes of transformers, and what is set besides `COMMON`.
 NETWORKS = {
@@ -52,7 +55,10 @@ NETWORKS = {
     "qwen2, yarn": ("Qwen2ForCausalLM", {"rope_parameters": YARN}),
     "qwen3": ("Qwen3ForCausalLM", {}),
     "mistral": ("MistralForCausalLM", {"sliding_window": 5}),
-    "gemma2": ("Gemma2ForCausalLM", {**SIX, "query_pre_attn_scalar": 24}),
+    "mixtral": ("MixtralForCausalLM", {"num_local_experts": 8, "num_experts_per_tok": 2}),
+    "qwen2_moe, one layer dense": ("Qwen2MoeForCausalLM", {**EXPERTS, **SHARED}),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", {**EXPERTS, "norm_topk_prob": True}),
+    "gemma2": ("Gemma2ForCausalLM", {"sliding_window": 5, "query_pre_attn_scalar": 24}),
     "gemma3": ("Gemma3ForCausalLM", {**SIX, "query_pre_attn_scalar": 24, "rope_parameters": PLACES}),
     "phi3": ("Phi3ForCausalLM", {"head_dim": None, "hidden_size": 64}),
     "phi3, far": ("Phi3ForCausalLM", {"head_dim": None, "hidden_size": 64, **LONG}),
@@ -98,7 +104,7 @@ def logits(network, tokens, sizes):
     return np.concatenate(found, axis=1)
 
 
-@pytest.mark.parametrize("sizes", [(19,), (7, 8, 1, 1, 1, 1)], ids=["at once", "in parts"])
+@pytest.mark.parametrize("sizes", [(19,), (8, 8, 1, 1, 1)], ids=["at once", "in parts"])
 def test_logits_are_those_of_transformers(network, sizes):
     folder, expected = network
     found = logits(load_transformer(folder), TOKENS, sizes)

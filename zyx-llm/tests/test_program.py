@@ -60,8 +60,8 @@ def test_an_interrupted_answer_ends_and_the_talk_goes_on(file, capsys, monkeypat
 
     generate = Session.generate
 
-    def interrupted(self, tokens, limit):
-        for number, token in enumerate(generate(self, tokens, limit)):
+    def interrupted(self, tokens, limit, **more):
+        for number, token in enumerate(generate(self, tokens, limit, **more)):
             if number == 2 and len(self.tokens) < 60:
                 raise KeyboardInterrupt
             yield token
@@ -74,8 +74,9 @@ def test_an_interrupted_answer_ends_and_the_talk_goes_on(file, capsys, monkeypat
 
 
 def test_speeds_are_told(file, capsys):
-    status, out, _ = run(capsys, "bench", file, "--prompt", 20, "--tokens", 5, "--repeats", 2)
+    status, out, _ = run(capsys, "bench", file, "--prompt", 20, "--tokens", 5, "--repeats", 2, "--draft", 3)
     assert status == 0
+    assert "tokens a step, of at most 4" in out
     for line in ("loaded in", "read 20 tokens: ", "write 5 tokens: ", "MB of weights"):
         assert line in out
 

@@ -137,7 +137,7 @@ def test_bad_texts_and_tokens_are_refused():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": "bert"}, "has 'bert' for tokenizer.ggml.model; gpt2 and llama are read"),
+        ({"model": "t5"}, "has 't5' for tokenizer.ggml.model; bert, gpt2, llama are read"),
         ({"pre": "martian"}, "rule 'martian'.*there are .*llama-bpe.*smollm"),
         ({"tokens": []}, "has no tokens"),
         ({"tokens": 5}, "has 5 for tokenizer.ggml.tokens"),

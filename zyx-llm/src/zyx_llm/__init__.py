@@ -7,7 +7,9 @@
 Start reading at `zyx_llm.language_model`; the program is `zyx_llm.program`.
 """
 
+from zyx_llm.embedder import Embedder as Embedder
 from zyx_llm.generation import Sampling as Sampling
 from zyx_llm.language_model import LanguageModel as LanguageModel
 from zyx_llm.language_model import load as load
+from zyx_llm.language_model import load_embedder as load_embedder
 from zyx_llm.version import __version__ as __version__

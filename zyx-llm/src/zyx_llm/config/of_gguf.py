@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import FormatError
+from zyx_llm.config.encoder import ENCODERS
 from zyx_llm.config.reading import Reader
-from zyx_llm.config.record import Config, Rope
+from zyx_llm.config.record import Config, Experts, Rope
 from zyx_llm.config.scaling import long_factor, ramped, yarn_factor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: What is read; each layer of Gemma 3 but every sixth has a window, and every other one of Gemma 2.
-ARCHITECTURES: Final = ("gemma2", "gemma3", "llama", "phi3", "qwen2", "qwen3")
+ARCHITECTURES: Final = ("gemma2", "gemma3", "llama", "phi3", "qwen2", "qwen2moe", "qwen3", "qwen3moe")
 
 #: Those whose pairs of `Rope` are neighbours: their queries and keys were put into that order when the file was made.
 _INTERLEAVED: Final = {"llama"}
@@ -34,10 +35,9 @@ def config_of_metadata(metadata: Mapping[str, Any], divisors: Mapping[str, tuple
     """
     name = metadata.get("general.architecture")
     if name not in ARCHITECTURES:
-        raise FormatError(f"the file is of architecture {name!r}; there are {', '.join(ARCHITECTURES)}")
+        hint = "; `zyx-llm embed` reads it" if name in ENCODERS else ""
+        raise FormatError(f"the file is of architecture {name!r}; there are {', '.join(ARCHITECTURES)}{hint}")
     read = Reader(metadata, f"{name}.")
-    if read.integer("expert_count", 0):
-        raise FormatError(f"the file has {read.integer('expert_count')} experts a layer, and mixtures are not read")
     width, heads = (read.integer(key) for key in ("embedding_length", "attention.head_count"))
     layers = read.layers("block_count")
     head_width = read.integer("attention.key_length", width // max(heads, 1))
@@ -69,12 +69,34 @@ def config_of_metadata(metadata: Mapping[str, Any], divisors: Mapping[str, tuple
         local_rope=Rope(10000.0, rope.width) if name == "gemma3" else None,
         windows=windows,
         activation="gelu" if is_gemma else "silu",
-        has_head_norms=name in {"qwen3", "gemma3"},
+        has_head_norms=name in {"qwen3", "qwen3moe", "gemma3"},
         has_norms_after=is_gemma,
         embedding_scale=math.sqrt(width) if is_gemma else 1.0,
         attention_scale=_attention_scale(name, layers, width, heads, head_width),
         score_cap=read.number("attn_logit_softcapping", 50.0) if name == "gemma2" else None,
         logit_cap=read.number("final_logit_softcapping", 30.0) if name == "gemma2" else None,
+        experts=_experts(name, read),
+    )
+
+
+def _experts(name: str, read: Reader) -> Experts | None:
+    """Return what experts there are; older files of Qwen say of their sizes what those of a token have together."""
+    count = read.integer("expert_count", 0)
+    if not count:
+        return None
+    if read.integer("expert_gating_func", 1) != 1:
+        raise FormatError(
+            f"the file has {read.integer('expert_gating_func')} for expert_gating_func; 1, softmax, is read"
+        )
+    used, inner = read.integer("expert_used_count"), read.integer("feed_forward_length")
+    is_llama, has_shared = name == "llama", name == "qwen2moe"
+    return Experts(
+        count,
+        used,
+        read.integer("expert_feed_forward_length", inner if is_llama else inner // max(used, 1)),
+        read.integer("expert_shared_feed_forward_length", inner) if has_shared else 0,
+        is_normed=read.claim("expert_weights_norm", default=not has_shared),
+        scale=read.number("expert_weights_scale", 1.0) or 1.0,
     )
 
 

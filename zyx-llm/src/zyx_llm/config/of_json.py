@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import FormatError
+from zyx_llm.config.encoder import ENCODERS
 from zyx_llm.config.reading import Reader
-from zyx_llm.config.record import Config, Rope
+from zyx_llm.config.record import Config, Experts, Rope
 from zyx_llm.config.scaling import long_factor, ramped, smoothed, yarn_factor
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 #: How places are scaled, besides not at all.
 SCALINGS: Final = ("linear", "llama3", "yarn", "longrope")
 #: What is read.
-MODELS: Final = ("gemma2", "gemma3_text", "llama", "mistral", "phi3", "qwen2", "qwen3")
+MODELS: Final = (
+    "gemma2", "gemma3_text", "llama", "mistral", "mixtral", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe",
+)  # fmt: skip
 
 _ACTIVATIONS: Final = {"silu": "silu", "gelu_pytorch_tanh": "gelu"}
 
@@ -30,7 +33,8 @@ def config_of_json(values: Mapping[str, Any]) -> Config:
     """
     name = values.get("model_type")
     if name not in MODELS:
-        raise FormatError(f"config.json has {name!r} for model_type; there are {', '.join(MODELS)}")
+        hint = "; `zyx-llm embed` reads it" if name in ENCODERS else ""
+        raise FormatError(f"config.json has {name!r} for model_type; there are {', '.join(MODELS)}{hint}")
     read = Reader(values)
     width, heads = (read.integer(key) for key in ("hidden_size", "num_attention_heads"))
     layers = read.layers("num_hidden_layers")
@@ -56,13 +60,27 @@ def config_of_json(values: Mapping[str, Any]) -> Config:
         windows=_windows(name, values, layers),
         activation=_ACTIVATIONS[activation],
         norm_offset=1.0 if is_gemma else 0.0,
-        has_head_norms=name in {"qwen3", "gemma3_text"},
+        has_head_norms=name in {"qwen3", "qwen3_moe", "gemma3_text"},
         has_norms_after=is_gemma,
         embedding_scale=math.sqrt(width) if is_gemma else 1.0,
         attention_scale=1.0 / math.sqrt(read.number("query_pre_attn_scalar", head_width) if is_gemma else head_width),
         score_cap=_cap(read, "attn_logit_softcapping") if is_gemma else None,
         logit_cap=_cap(read, "final_logit_softcapping") if is_gemma else None,
+        experts=_experts(name, read),
     )
+
+
+def _experts(name: str, read: Reader) -> Experts | None:
+    match name:
+        case "mixtral":
+            inner, shared, is_normed = read.integer("intermediate_size"), 0, True
+        case "qwen2_moe" | "qwen3_moe":
+            inner, is_normed = read.integer("moe_intermediate_size"), read.claim("norm_topk_prob", default=False)
+            shared = read.integer("shared_expert_intermediate_size") if name == "qwen2_moe" else 0
+        case _:
+            return None
+    count = read.integer("num_experts" if read.has("num_experts") else "num_local_experts")
+    return Experts(count, read.integer("num_experts_per_tok"), inner, shared, is_normed)
 
 
 def _cap(read: Reader, name: str) -> float | None:

@@ -42,6 +42,17 @@ class Reader:
             raise self.fault(name, found, "an integer")
         return found
 
+    def claim(self, name: str, *, default: bool) -> bool:
+        """Return whether something is so.
+
+        Raises:
+            FormatError: It is something else.
+        """
+        found = self._values.get(self._start + name)
+        if found is not None and not isinstance(found, bool):
+            raise self.fault(name, found, "a bool")
+        return default if found is None else found
+
     def layers(self, name: str) -> int:
         """Return a number of layers.
 

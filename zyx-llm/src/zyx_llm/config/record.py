@@ -5,7 +5,7 @@ for each layer:
 h = norm(x);  q, k, v = h @ Q + bias, h @ K + bias, h @ V + bias
 q, k = rope(norm(q)), rope(norm(k))                         norms if has_head_norms
 x += norm(attention(q, k, v) @ O)                           norm if has_norms_after
-h = norm(x);  x += norm((activation(h @ gate) * (h @ up)) @ down)
+h = norm(x);  x += norm((activation(h @ gate) * (h @ up)) @ down)      of several experts, if there are some
 logits = norm(x) @ head
 """
 
@@ -48,6 +48,34 @@ class Rope:
 
 
 @dataclass(frozen=True, slots=True)
+class Experts:
+    """The gated networks of a layer of which each token goes through a few; `zyx_llm.model.experts` has the formula.
+
+    Attributes:
+        count: How many there are.
+        used: How many of them a token goes through.
+        inner: Numbers between gate and down of one.
+        shared_inner: The same of the one that all tokens go through besides; 0 if there is none.
+        is_normed: Whether the shares of those that are used are divided by their sum.
+        scale: What shares are multiplied by.
+    """
+
+    count: int
+    used: int
+    inner: int
+    shared_inner: int = 0
+    is_normed: bool = True
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Raise a `FormatError` for sizes that do not fit."""
+        if not 1 <= self.used <= self.count:
+            raise FormatError(f"a token goes through {self.used} of {self.count} experts, which has to be 1 to all")
+        if self.inner < 1 or self.shared_inner < 0:
+            raise FormatError(f"experts have {self.inner} numbers inside, and the shared one {self.shared_inner}")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """A transformer that writes one token after the other.
 
@@ -73,6 +101,7 @@ class Config:
         attention_scale: What scores are multiplied by.
         score_cap: c for scores ``c * tanh(s / c)``; None for s.
         logit_cap: The same for logits.
+        experts: Of layers that have a router; None if there are none.
     """
 
     architecture: str
@@ -96,6 +125,7 @@ class Config:
     embedding_scale: float = 1.0
     score_cap: float | None = None
     logit_cap: float | None = None
+    experts: Experts | None = None
 
     def __post_init__(self) -> None:
         """Raise a `FormatError` for sizes that do not fit."""

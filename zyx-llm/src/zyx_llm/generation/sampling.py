@@ -61,13 +61,13 @@ class Sampling:
         return self.temperature == 0.0 or self.top_k == 1
 
 
-def chosen(logits: zyx.Tensor, seen: zyx.Tensor | None, number: zyx.Tensor, sampling: Sampling) -> zyx.Tensor:
+def chosen(logits: zyx.Tensor, seen: zyx.Tensor | None, number: zyx.Tensor | None, sampling: Sampling) -> zyx.Tensor:
     """Return the next tokens, ``(rows,)`` of int32.
 
     Args:
         logits: ``(rows, vocabulary)``.
         seen: bools of that shape, which tokens were there before; None if there is no penalty.
-        number: Between 0 and 1, what is drawn by; ``()`` or ``(rows, 1)``.
+        number: Between 0 and 1, what is drawn by; ``()`` or ``(rows, 1)``. None where the greatest is taken.
         sampling: How.
     """
     if seen is not None and sampling.repetition_penalty != 1.0:
@@ -75,6 +75,7 @@ def chosen(logits: zyx.Tensor, seen: zyx.Tensor | None, number: zyx.Tensor, samp
         logits = zyx.where(seen, zyx.where(logits > 0, logits / penalty, logits * penalty), logits)
     if sampling.is_greedy:
         return logits.argmax(-1).astype(zyx.int32)
+    assert number is not None
     count = logits.shape[-1] if sampling.top_k == 0 else min(sampling.top_k, logits.shape[-1])
     scaled, tokens = zyx.topk(logits / sampling.temperature, count)
     shares = zyx.exp(scaled - scaled[..., :1])

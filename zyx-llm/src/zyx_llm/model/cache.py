@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Final
 
 import zyx
+from zyx.errors import AllocationError
+from zyx_llm.model.memory import explained, smaller_cache
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zyx_llm.config import Config
+
+
+#: Places that caches of generation have besides those of the context: a last part reaches over its end.
+SPARE: Final = 256
 
 
 class Cache:
@@ -22,6 +31,9 @@ class Cache:
         dtype: Of keys and values.
         device: Where they lie.
 
+    Raises:
+        AllocationError: There is no room; the text says what would fit.
+
     Attributes:
         keys: For each layer ``(rows, key_heads, size, head_width)``.
         values: Likewise.
@@ -33,9 +45,15 @@ class Cache:
         shape = (rows, config.key_heads, size, config.head_width)
         self.size = size
         self.length = 0
-        self.keys, self.values = (
-            [zyx.zeros(shape, dtype=dtype, device=device).realize() for _ in range(config.layers)] for _ in range(2)
-        )
+        with explained(device, self._advice(size, 2 * config.layers * math.prod(shape) // size, dtype)):
+            self.keys, self.values = (
+                [zyx.zeros(shape, dtype=dtype, device=device).realize() for _ in range(config.layers)] for _ in range(2)
+            )
+
+    @staticmethod
+    def _advice(size: int, numbers: int, dtype: zyx.DType, held: int = 0) -> Callable[[int], str]:
+        """Return what says which cache would fit, where a smaller one holds some bytes already."""
+        return lambda free: smaller_cache(size, numbers, dtype, SPARE, free + held)
 
     @classmethod
     def of(cls, keys: list[zyx.Tensor], values: list[zyx.Tensor]) -> Cache:
@@ -44,13 +62,60 @@ class Cache:
         made.keys, made.values, made.size, made.length = keys, values, keys[0].shape[2], 0
         return made
 
+    def put(self, layer: int, first: zyx.Tensor, keys: zyx.Tensor, values: zyx.Tensor) -> tuple[zyx.Tensor, zyx.Tensor]:
+        """Keep what a layer made of tokens, from place `first` on, and return all of the layer, ``(..., size, width)``.
+
+        Args:
+            layer: Which.
+            first: One integer, such that there is room.
+            keys: ``(rows, key_heads, n, head_width)``.
+            values: Likewise.
+        """
+        for held, new in ((self.keys[layer], keys), (self.values[layer], values)):
+            held[:, :, first : first + new.shape[2]] = new.astype(held.dtype)
+        return self.keys[layer], self.values[layer]
+
     def grow(self, size: int) -> None:
-        """Make room for `size` places, with what is there."""
+        """Make room for `size` places, with what is there.
+
+        Raises:
+            AllocationError: There is none; the text says what would fit, and all is as before.
+        """
         if size <= self.size:
             return
-        more = size - self.size
-        for row in (self.keys, self.values):
-            for layer, old in enumerate(row):
-                rest = zyx.zeros((*old.shape[:2], more, old.shape[3]), dtype=old.dtype, device=old.device)
-                row[layer] = zyx.concat([old, rest], axis=2).realize()
+        held = sum(tensor.nbytes for tensor in (*self.keys, *self.values))
+        (*front, before, width), dtype, device = self.keys[0].shape, self.keys[0].dtype, self.keys[0].device
+        rest = zyx.zeros((*front, size - before, width), dtype=dtype, device=device)
+        numbers = 2 * len(self.keys) * math.prod(front) * width
+        with explained(device, self._advice(size, numbers, dtype, held)):
+            try:
+                for row in (self.keys, self.values):
+                    for layer in range(len(row)):  # no old layer is held while the next one grows
+                        row[layer] = zyx.concat([row[layer], rest], axis=2).realize()
+            except AllocationError:
+                # There is room to go back: the last layer that grew has left that of its old size.
+                for row in (self.keys, self.values):
+                    for layer in range(len(row)):
+                        if row[layer].shape[2] != before:
+                            row[layer] = row[layer][:, :, :before].contiguous().realize()
+                raise
         self.size = size
+
+
+class NoCache:
+    """What stands for a `Cache` where all tokens are read at once: there are none before, and nothing is kept.
+
+    Args:
+        size: How many tokens.
+
+    Attributes:
+        size: How many tokens.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def put(self, layer: int, first: zyx.Tensor, keys: zyx.Tensor, values: zyx.Tensor) -> tuple[zyx.Tensor, zyx.Tensor]:
+        """Return what is given; see `Cache.put`."""
+        del layer, first
+        return keys, values

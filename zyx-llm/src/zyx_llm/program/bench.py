@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zyx.errors import InvalidArgumentError
 from zyx_llm.generation import CHUNKS
-from zyx_llm.program.options import add_model, model_of
+from zyx_llm.program.options import add_draft, add_model, model_of
 from zyx_llm.program.speed import memory
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_model(parser)
+    add_draft(parser)
     parser.add_argument("--prompt", type=int, default=512, help="tokens that are read (default: %(default)s)")
     parser.add_argument("--tokens", type=int, default=128, help="tokens that are written (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="of which the median counts (default: %(default)s)")
@@ -41,7 +42,9 @@ def run(chosen: argparse.Namespace) -> int:
         token = session.feed(prompt, CHUNKS[-1]).item()
         middle = time.perf_counter()
         session.clear()
-        count = sum(1 for _ in session.generate([int(token)], chosen.tokens))
+        before = session.steps
+        count = sum(1 for _ in session.generate([int(token)], chosen.tokens, draft=chosen.draft))
+        steps = session.steps - before
         end = time.perf_counter()
         if repeat:
             read.append(chosen.prompt / (middle - start))
@@ -50,5 +53,7 @@ def run(chosen: argparse.Namespace) -> int:
             print(f"compiled and run once in {end - start:.1f} s")
     for what, speeds in ((f"read {chosen.prompt} tokens", read), (f"write {chosen.tokens} tokens", written)):
         print(f"{what}: {statistics.median(speeds):.1f} tokens/s ({min(speeds):.1f} to {max(speeds):.1f})")
+    if chosen.draft:
+        print(f"{count / max(steps, 1):.2f} tokens a step, of at most {chosen.draft + 1}")
     print(memory(model, session))
     return 0

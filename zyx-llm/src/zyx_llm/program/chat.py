@@ -42,5 +42,7 @@ def run(chosen: argparse.Namespace) -> int:
         if not question.strip():
             continue
         messages.append({"role": "user", "content": question})
-        pieces = model.answer(model.talk(messages), limit=chosen.limit, stops=chosen.stop, session=session)
+        pieces = model.answer(
+            model.talk(messages), limit=chosen.limit, stops=chosen.stop, session=session, draft=chosen.draft
+        )
         messages.append({"role": "assistant", "content": show(pieces, session, model, quiet=chosen.quiet)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import zyx
 from zyx_llm.generation import Sampling
@@ -20,7 +20,21 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     """Add what says which model runs where."""
     parser.add_argument("file", help="a GGUF file, or a folder with config.json, safetensors and tokenizer.json")
     parser.add_argument("--device", help="where it runs, such as c or cuda:1; the best one if left out")
-    parser.add_argument("--dtype", choices=_DTYPES, default="float32", help="of its matrices (default: %(default)s)")
+    parser.add_argument(
+        "--dtype",
+        choices=("packed", *_DTYPES),
+        default="packed",
+        help="of matrices; packed keeps blocks as the file has them, and is float32 for others (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--cache-dtype", choices=_DTYPES, default="float32", help="of keys and values (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--activations",
+        choices=("float", "int8"),
+        default="float",
+        help="what packed matrices are multiplied with; int8 rounds, and answers may change (default: %(default)s)",
+    )
     parser.add_argument(
         "--context", type=int, help="the most tokens at a time; what the file says by default, to 32768"
     )
@@ -28,7 +42,13 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def model_of(chosen: argparse.Namespace) -> LanguageModel:
     """Load the model that was chosen."""
-    return load(chosen.file, device=chosen.device, dtype=_DTYPES[chosen.dtype], context=chosen.context)
+    activations = None if chosen.activations == "float" else chosen.activations
+    return load(chosen.file, cache_dtype=_DTYPES[chosen.cache_dtype], activations=activations, **places_of(chosen))
+
+
+def places_of(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Return what was chosen of device, dtype and context."""
+    return {"device": chosen.device, "dtype": _DTYPES.get(chosen.dtype), "context": chosen.context}
 
 
 def add_sampling(parser: argparse.ArgumentParser, *, temperature: float) -> None:
@@ -36,6 +56,7 @@ def add_sampling(parser: argparse.ArgumentParser, *, temperature: float) -> None
     default = Sampling()
     parser.add_argument("--limit", type=int, default=512, help="the most tokens of an answer (default: %(default)s)")
     parser.add_argument("--stop", action="append", default=[], help="a text that ends an answer; may be given again")
+    add_draft(parser)
     for name, kind, value, text in (
         ("temperature", float, temperature, "what logits are divided by; 0 takes the likeliest token always"),
         ("top-k", int, default.top_k, "how many tokens are looked at; 0 is all"),
@@ -45,6 +66,17 @@ def add_sampling(parser: argparse.ArgumentParser, *, temperature: float) -> None
         ("seed", int, default.seed, "of the numbers that tokens are drawn by"),
     ):
         parser.add_argument(f"--{name}", type=kind, default=value, help=f"{text} (default: %(default)s)")
+
+
+def add_draft(parser: argparse.ArgumentParser) -> None:
+    """Add how many tokens are proposed."""
+    parser.add_argument(
+        "--draft",
+        type=int,
+        default=0,
+        help="tokens that are proposed at a time out of what was said before, and checked in one step; 7 suits texts "
+        "that quote it, and --temperature is 0 (default: %(default)s)",
+    )
 
 
 def sampling_of(chosen: argparse.Namespace) -> Sampling:

@@ -29,7 +29,7 @@ def run(chosen: argparse.Namespace) -> int:
         prompt = model.talk([{"role": "user", "content": prompt}])
     session = model.session(sampling)
     show(
-        model.answer(prompt, limit=chosen.limit, stops=chosen.stop, session=session),
+        model.answer(prompt, limit=chosen.limit, stops=chosen.stop, session=session, draft=chosen.draft),
         session,
         model,
         quiet=chosen.quiet,

@@ -9,9 +9,9 @@ import tokenizers
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from zyx.errors import FormatError
-from zyx_llm.tokenizer.pieces import SPACE, byte_level, sentence_piece
+from zyx_llm.tokenizer.pieces import INNER, SPACE, byte_level, sentence_piece
 from zyx_llm.tokenizer.tokenizer import Tokenizer
-from zyx_llm.tokenizer.vocabulary import BYTE, CONTROL, GIVEN, UNKNOWN, Vocabulary, vocabulary_of
+from zyx_llm.tokenizer.vocabulary import BYTE, CONTROL, GIVEN, NORMAL, UNKNOWN, Vocabulary, vocabulary_of
 from zyx_llm.tokenizer.words import WORDS
 
 if TYPE_CHECKING:
@@ -33,16 +33,22 @@ def tokenizer_of_metadata(metadata: Mapping[str, Any]) -> Tokenizer:
                 f"there are {', '.join(sorted(WORDS))}"
             )
         adds_bos, adds_space, of_piece = rule.adds_bos, False, byte_level
+    elif vocabulary.model == "bert":
+        adds_bos, adds_space, of_piece = True, True, sentence_piece
     else:
         adds_bos, adds_space, of_piece = True, vocabulary.adds_space is not False, sentence_piece
     said = vocabulary.adds_bos
-    special = replace(vocabulary.special, adds_bos=adds_bos if said is None else said, adds_eos=vocabulary.adds_eos)
+    special = replace(
+        vocabulary.special,
+        adds_bos=adds_bos if said is None else said,
+        adds_eos=vocabulary.adds_eos or vocabulary.model == "bert",
+    )
     written = {UNKNOWN, CONTROL, GIVEN}
     pieces = [
         token.encode(errors="replace") if kind in written else of_piece(token)
         for token, kind in zip(vocabulary.tokens, vocabulary.kinds, strict=True)
     ]
-    model = _bytes_merged(vocabulary) if vocabulary.model == "gpt2" else _merged_by_scores(vocabulary)
+    model = {"gpt2": _bytes_merged, "llama": _merged_by_scores, "bert": _word_pieces}[vocabulary.model](vocabulary)
     inner, plain = (_whole(vocabulary, model, kinds, adds_space=adds_space) for kinds in (written, {GIVEN}))
     return Tokenizer(inner, plain, pieces, special, adds_space=adds_space)
 
@@ -54,6 +60,10 @@ def _whole(vocabulary: Vocabulary, model: Any, kinds: set[int], *, adds_space: b
         cuts = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in WORDS[vocabulary.rule].patterns]
         as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         found.pre_tokenizer = pre_tokenizers.Sequence([*cuts, as_bytes])
+    elif vocabulary.model == "bert":
+        # Files do not say whether capitals count: what reads them elsewhere makes them small, too, and drops accents.
+        found.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=True)
+        found.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     else:
         first = [normalizers.Prepend(SPACE)] if adds_space else []
         found.normalizer = normalizers.Sequence([*first, normalizers.Replace(" ", SPACE)])
@@ -72,6 +82,18 @@ def _bytes_merged(vocabulary: Vocabulary) -> Any:  # noqa: ANN401  # the package
         if missing := [piece for piece in (*pair, "".join(pair)) if piece not in numbers]:
             raise FormatError(f"merge {' '.join(pair)!r:.80} is of {missing[0]!r:.80}, which is no token")
     return models.BPE(numbers, vocabulary.merges, ignore_merges=WORDS[vocabulary.rule].whole_first)
+
+
+def _word_pieces(vocabulary: Vocabulary) -> Any:  # noqa: ANN401  # the package has no types
+    """Return the model that takes the longest piece first; a file has a space before those that begin a word."""
+    numbers = {
+        token.removeprefix(SPACE) if token.startswith(SPACE) or kind != NORMAL else f"{INNER}{token}": number
+        for number, (token, kind) in enumerate(zip(vocabulary.tokens, vocabulary.kinds, strict=True))
+    }
+    unknown = next((t for t, kind in zip(vocabulary.tokens, vocabulary.kinds, strict=True) if kind == UNKNOWN), "[UNK]")
+    if unknown not in numbers:
+        raise FormatError(f"the file has no token {unknown}, which stands for words that are of no pieces")
+    return models.WordPiece(numbers, unk_token=unknown, max_input_chars_per_word=100)
 
 
 def _merged_by_scores(vocabulary: Vocabulary) -> Any:  # noqa: ANN401  # the package has no types

@@ -10,7 +10,7 @@ import tokenizers
 
 from zyx.errors import FormatError
 from zyx_llm.files import read_json
-from zyx_llm.tokenizer.pieces import byte_level, sentence_piece
+from zyx_llm.tokenizer.pieces import byte_level, sentence_piece, word_piece
 from zyx_llm.tokenizer.tokenizer import Special, Tokenizer
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def tokenizer_of_folder(folder: str | os.PathLike[str]) -> Tokenizer:
         TransferError: It cannot be read.
     """
     folder = Path(folder)
-    described = read_json(folder / "tokenizer.json")
+    # How texts are cut and filled up for a batch is no matter of their tokens.
+    described = {**read_json(folder / "tokenizer.json"), "truncation": None, "padding": None}
     config = read_json(folder / "tokenizer_config.json", required=False)
     generation = read_json(folder / "generation_config.json", required=False)
     text = json.dumps(described)
@@ -37,11 +38,15 @@ def tokenizer_of_folder(folder: str | os.PathLike[str]) -> Tokenizer:
     count = inner.get_vocab_size()
     written = [inner.id_to_token(number) or "" for number in range(count)]
     added = {each["id"]: each for each in described.get("added_tokens", [])}
-    of_piece = byte_level if '"ByteLevel"' in json.dumps(described.get("decoder")) else sentence_piece
+    decoder = json.dumps(described.get("decoder"))
+    of_piece = byte_level if '"ByteLevel"' in decoder else word_piece if '"WordPiece"' in decoder else sentence_piece
     pieces = [
         piece.encode(errors="replace") if number in added else of_piece(piece) for number, piece in enumerate(written)
     ]
-    bos, eos = (_named(config, f"{name}_token", inner) for name in ("bos", "eos"))
+    bos, eos = (
+        _named(config, next((name for name in names if config.get(name)), names[0]), inner)
+        for names in (("bos_token", "cls_token"), ("eos_token", "sep_token"))
+    )
     ends = generation.get("eos_token_id", [])
     ends = {*(ends if isinstance(ends, list) else [ends])} | ({eos} if eos is not None else set())
     special = Special(
@@ -53,7 +58,9 @@ def tokenizer_of_folder(folder: str | os.PathLike[str]) -> Tokenizer:
         adds_eos=inner.encode("").ids[-1:] == [eos] and eos is not None and eos != bos,
     )
     prefix = json.dumps([described.get("normalizer"), described.get("pre_tokenizer")])
-    adds_space = of_piece is sentence_piece and ('"Prepend"' in prefix or '"prepend_scheme": "first"' in prefix)
+    adds_space = of_piece is word_piece or (
+        of_piece is sentence_piece and ('"Prepend"' in prefix or '"prepend_scheme": "first"' in prefix)
+    )
     return Tokenizer(inner, plain, pieces, special, adds_space=adds_space)
 
 

@@ -2,6 +2,7 @@
 
 Byte-level vocabularies write each byte as one printable character: those of Latin-1 that can be seen as they are, and
 the others, in order, from U+0100 on. SentencePiece writes a space as U+2581, and single bytes as ``<0x0A>``.
+WordPiece writes ## before what goes on within a word.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import re
 from typing import Final
 
 SPACE: Final = "\u2581"
+#: What WordPiece writes before what goes on within a word.
+INNER: Final = "##"
 
 _SEEN: Final = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _HIDDEN: Final = sorted({*range(256)} - {*_SEEN})
@@ -30,3 +33,8 @@ def sentence_piece(piece: str) -> bytes:
     if found := _ONE_BYTE.fullmatch(piece):
         return bytes([int(found[1], 16)])
     return piece.replace(SPACE, " ").encode(errors="replace")
+
+
+def word_piece(piece: str) -> bytes:
+    """Return the bytes of a piece of WordPiece; one that begins a word has a space before it."""
+    return (piece[2:] if piece.startswith(INNER) else f" {piece}").encode(errors="replace")

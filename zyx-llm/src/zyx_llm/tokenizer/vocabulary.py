@@ -1,6 +1,6 @@
 """What a GGUF file says about its tokens, checked.
 
-tokenizer.ggml.model         gpt2: bytes that are merged; llama: SentencePiece, merged by scores
+tokenizer.ggml.model         gpt2: bytes that are merged; llama: SentencePiece, merged by scores; bert: WordPiece
 tokenizer.ggml.pre           how texts are cut into words, for gpt2; see `zyx_llm.tokenizer.words`
 tokenizer.ggml.tokens        texts
 tokenizer.ggml.token_type    1 normal, 2 unknown, 3 control, 4 given by the user, 5 unused, 6 a byte
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _START: Final = "tokenizer.ggml."
+#: What is read.
+MODELS: Final = ("bert", "gpt2", "llama")
 NORMAL: Final = 1
 UNKNOWN: Final = 2
 CONTROL: Final = 3
@@ -39,7 +41,7 @@ class Vocabulary:
     """Tokens, and how they are merged.
 
     Attributes:
-        model: "gpt2" or "llama".
+        model: One of `MODELS`.
         rule: How texts are cut into words, or "".
         tokens: How they are written.
         kinds: What each is.
@@ -70,8 +72,8 @@ def vocabulary_of(metadata: Mapping[str, Any]) -> Vocabulary:
         FormatError: No tokenizer, one of another kind, lists whose lengths differ, or numbers of tokens out of range.
     """
     model = metadata.get(f"{_START}model")
-    if model not in {"gpt2", "llama"}:
-        raise FormatError(f"the file has {model!r} for {_START}model; gpt2 and llama are read")
+    if model not in MODELS:
+        raise FormatError(f"the file has {model!r} for {_START}model; {', '.join(MODELS)} are read")
     tokens = _list(metadata, "tokens", str)
     if not tokens:
         raise FormatError(f"the file has no tokens in {_START}tokens")
@@ -82,10 +84,15 @@ def vocabulary_of(metadata: Mapping[str, Any]) -> Vocabulary:
             raise FormatError(f"{_START}{name} has {len(row)} values for {len(tokens)} tokens")
     if model == "llama" and not scores:
         raise FormatError(f"the file has no {_START}scores, by which a tokenizer of kind llama merges")
-    numbers = {name: _token(metadata, name, len(tokens)) for name in ("bos", "eos", "eot", "eom")}
+    numbers = {name: _token(metadata, name, len(tokens)) for name in ("bos", "eos", "eot", "eom", "cls", "seperator")}
     control = frozenset(i for i, kind in enumerate(kinds) if kind in {UNKNOWN, CONTROL})
     ends = {number for name in ("eos", "eot", "eom") if (number := numbers[name]) is not None}
     ends |= {i for i in control if tokens[i] in _ENDS}
+    # "seperator" is how the format spells it.
+    bos, eos = (
+        numbers[own] if model == "bert" and numbers[own] is not None else numbers[name]
+        for own, name in (("cls", "bos"), ("seperator", "eos"))
+    )
     return Vocabulary(
         model=model,
         rule=str(metadata.get(f"{_START}pre", "")),
@@ -96,7 +103,7 @@ def vocabulary_of(metadata: Mapping[str, Any]) -> Vocabulary:
         adds_space=_claim(metadata, "add_space_prefix"),
         adds_bos=_claim(metadata, "add_bos_token"),
         adds_eos=bool(_claim(metadata, "add_eos_token")),
-        special=Special(numbers["bos"], numbers["eos"], frozenset(ends), control),
+        special=Special(bos, eos, frozenset(ends), control),
     )
 
 

@@ -1,0 +1,229 @@
+"""The loop in which a model learns, and what is kept of it in files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zyx
+from zyx.errors import FormatError, InvalidArgumentError, TransferError
+from zyx.quantize import quantize
+from zyx_llm import load
+from zyx_llm.tuning import (
+    Choices,
+    DivergedError,
+    Tuning,
+    load_adapters,
+    load_checkpoint,
+    loss_of,
+    packed,
+    save_checkpoint,
+)
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import networks
+
+TEXT = "hello world, or world hello. " * 12
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    blocks = {
+        name: quantize(zyx.Tensor(array), "Q4_1") if array.ndim == 2 else zyx.Tensor(array)
+        for name, array in networks.tensors().items()
+    }
+    return networks.save(tmp_path_factory.mktemp("model") / "small.gguf", tensors=blocks)
+
+
+@pytest.fixture(scope="module")
+def rows(file):
+    return packed([load(file).tokenizer.encode(TEXT)], 16)
+
+
+def tuning(file, rows, choices, dtype=None):
+    return Tuning(load(file, dtype=dtype).network, rows[2:], rows[:2], choices)
+
+
+SHORT = Choices(steps=6, batch=2, accumulate=2, rank=4, rate=1e-2, warmup=2)
+
+
+def test_fifty_steps_lower_both_losses(file, rows):
+    made = tuning(file, rows, Choices(steps=50, batch=4, rank=4, rate=1e-2, warmup=5))
+    before = made.validate()
+    losses = [*made.run()]
+    assert len(losses) == made.step == 50
+    assert np.mean(losses[-5:]) < 0.5 * losses[0]
+    assert made.validate() < 0.5 * before
+    assert [*made.losses["validation"]] == ["0", "50"]
+    assert [*made.losses["train"].values()] == losses
+
+
+def test_all_weights_learn_too(file, rows):
+    made = tuning(file, rows, Choices(steps=8, batch=4, rank=None, rate=1e-2, warmup=2), zyx.float32)
+    held = {name: tensor.numpy().copy() for name, tensor in made.params.items()}
+    losses = [*made.run()]
+    assert losses[-1] < 0.8 * losses[0]
+    assert all((tensor.numpy() != held[name]).any() for name, tensor in made.params.items())
+    with pytest.raises(InvalidArgumentError, match=r"is packed as Q4_1, and weights have to be float32"):
+        tuning(file, rows, Choices(rank=None))
+
+
+def test_accumulated_batches_are_one_of_all_their_rows(file, rows):
+    together = [*tuning(file, rows, Choices(steps=4, batch=4, rank=4, rate=1e-2, warmup=0)).run()]
+    apart = [*tuning(file, rows, Choices(steps=4, batch=1, accumulate=4, rank=4, rate=1e-2, warmup=0)).run()]
+    assert np.allclose(together, apart, rtol=1e-4)
+
+
+def test_rates_rise_evenly_and_fall_along_a_cosine():
+    schedule = Choices(steps=10, warmup=4, rate=1.0).schedule
+    rates = [schedule(zyx.Tensor(step)).item() for step in range(11)]
+    falling = [(1 + np.cos(np.pi * part / 6)) / 2 for part in range(7)]
+    assert np.allclose(rates, [0.2, 0.4, 0.6, 0.8, *falling], atol=1e-6)
+    assert np.isclose(Choices(steps=10, warmup=0, rate=1.0).schedule(zyx.Tensor(0)).item(), 1.0)
+
+
+def test_who_stops_and_resumes_has_the_same_losses(file, rows, tmp_path):
+    whole = tuning(file, rows, SHORT)
+    expected = [*whole.run()]
+    path = tmp_path / "adapter.safetensors"
+    first = tuning(file, rows, SHORT)
+    begun = first.run()
+    assert [next(begun) for _ in range(3)] == expected[:3]
+    save_checkpoint(path, first)
+    second = tuning(file, rows, SHORT)
+    load_checkpoint(path, second)
+    assert second.step == 3
+    assert [*second.run()] == expected[3:]
+    assert second.losses["train"] == whole.losses["train"]
+    for name, tensor in second.params.items():
+        assert (tensor.numpy() == whole.params[name].numpy()).all()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
+def test_who_is_killed_and_resumes_has_the_same_losses(file, rows, tmp_path):
+    path = tmp_path / "adapter.safetensors"
+    np.save(tmp_path / "rows.npy", rows)
+    script = (
+        "import sys, numpy as np; sys.path.insert(0, sys.argv[1]); import test_tuning as t\n"
+        "made = t.tuning(sys.argv[2], np.load(sys.argv[3]), t.SHORT)\n"
+        "for loss in made.run():\n"
+        "    t.save_checkpoint(sys.argv[4], made)\n"
+        "    print(made.step, flush=True)\n"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        script,
+        str(Path(__file__).parent),
+        str(file),
+        str(tmp_path / "rows.npy"),
+        str(path),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        for _ in range(2):
+            assert process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    resumed, whole = tuning(file, rows, SHORT), tuning(file, rows, SHORT)
+    load_checkpoint(path, resumed)
+    made = resumed.step
+    assert made >= 2
+    assert [*resumed.run()] == [*whole.run()][made:]
+    assert resumed.losses == whole.losses
+
+
+def test_a_file_that_cannot_be_written_leaves_the_last_one(file, rows, tmp_path, monkeypatch):
+    from zyx.io import safetensors_file
+
+    path = tmp_path / "adapter.safetensors"
+    made = tuning(file, rows, SHORT)
+    next(made.run())
+    save_checkpoint(path, made)
+    held = path.read_bytes()
+
+    def full(arrays, temporary, metadata):
+        Path(temporary).write_bytes(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(safetensors_file, "save_file", full)
+    with pytest.raises(TransferError, match="No space left on device"):
+        save_checkpoint(path, made)
+    assert path.read_bytes() == held
+    assert [each.name for each in tmp_path.iterdir()] == ["adapter.safetensors"]
+
+
+def test_saved_adapters_are_those_that_were_learned(file, rows, tmp_path):
+    made = tuning(file, rows, SHORT)
+    next(made.run())
+    save_checkpoint(tmp_path / "a.safetensors", made)
+    network = load(file).network.adapted(load_adapters(tmp_path / "a.safetensors"))
+    tokens = zyx.Tensor(rows[:2])
+    assert np.isclose(loss_of(network, tokens).item(), made.validate(), rtol=1e-5)
+
+
+def test_what_does_not_fit_is_not_resumed(file, rows, tmp_path):
+    path = tmp_path / "a.safetensors"
+    made = tuning(file, rows, SHORT)
+    save_checkpoint(path, made)
+    for choices, given, message in (
+        (Choices(steps=7, batch=2, accumulate=2, rank=4, rate=1e-2, warmup=2), rows, "was made with steps 6, not 7"),
+        (SHORT, rows[::-1], "was made with data "),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            load_checkpoint(path, tuning(file, given, choices))
+    zyx.io.save_safetensors(path, {"x": zyx.zeros(1)})
+    for read in (load_adapters, lambda path: load_checkpoint(path, made)):
+        with pytest.raises(FormatError, match="is no file that zyx-llm tune wrote"):
+            read(path)
+
+
+def test_a_loss_that_is_no_number_stops_before_the_step(file, rows):
+    made = tuning(file, rows, SHORT)
+    steps = made.run()
+    next(steps)
+    name = "blk.1.attn_v.lora_b"
+    made.params[name][...] = float("nan")
+    held = {each: tensor.numpy().copy() for each, tensor in made.params.items()}
+    with pytest.raises(DivergedError, match="the loss of batch 1 of 2 is nan in step 2 of 6, which was not made"):
+        next(steps)
+    assert made.step == 1
+    assert all(np.array_equal(tensor.numpy(), held[each], equal_nan=True) for each, tensor in made.params.items())
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"steps": -1}, "steps is at least 0, not -1"),
+        ({"batch": 0}, "batch is at least 1, not 0"),
+        ({"accumulate": 0}, "accumulate is at least 1, not 0"),
+        ({"rate": float("nan")}, "rate is a number of at least 0, not nan"),
+        ({"decay": -1.0}, "decay is a number of at least 0, not -1.0"),
+    ],
+)
+def test_choices_have_their_ranges(how, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        Choices(**how)
+
+
+def test_sequences_fit_the_network(file):
+    with pytest.raises(InvalidArgumentError, match="sequences of 601 tokens are longer than the context of 600"):
+        tuning(file, np.zeros((4, 602), np.int32), SHORT)
+    with pytest.raises(InvalidArgumentError, match="some beyond 266"):
+        tuning(file, np.full((4, 8), 266, np.int32), SHORT)
+
+
+def test_what_a_step_takes_is_told_before_it_is_made(file, rows):
+    made = tuning(file, rows, Choices(steps=2, batch=2, rank=4, warmup=0))
+    told = made.memory_bytes()
+    assert made.step == 0
+    assert min(told.values()) > 0
+    [*made.run()]
+    pool = next(iter(zyx.memory_stats()))
+    peak = zyx.memory_stats()[pool].peak_bytes
+    assert sum(told.values()) <= 1.05 * peak  # other tests may have taken more
