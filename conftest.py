@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "tests"))  # for `skipped`, which is no test
+sys.path.insert(0, str(Path(__file__).parent / "tests"))  # for `skipped` and `browser`, which are no tests
 
 import skipped
+
+#: What steers a browser, for tests of pages.
+pytest_plugins = ["browser"]
 
 #: Tests that `--quick` leaves out, by the beginnings of their names.
 THOROUGH = Path(__file__).parent / "tests" / "thorough.txt"
@@ -32,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that runs everything."""
     parser.addoption("--slow", action="store_true", help="also run the tests that take minutes")
+    parser.addoption("--site", type=Path, help="a folder with the built site, for its test in a browser")
     parser.addoption("--quick", action="store_true", help=f"leave out what {THOROUGH.name} names: most of the time")
 
 

@@ -23,6 +23,7 @@ from zyx.ir.verify import verify
 from zyx.lowering.lower import lower
 from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes
+from zyx.runtime.profile import Profile
 from zyx.schedule.apply import share_out
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.contraction import find_contraction
@@ -34,12 +35,12 @@ from zyx.schedule.seeds.products import product_seeds
 from zyx.schedule.spec import Spec
 from zyx.schedule.streaming import stream_stores
 from zyx.testing.schedules import random_schedule, written_out
-from zyx.tune.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
+    from zyx.autotune.store import Winner
     from zyx.backend import Device, DeviceInfo, Program
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
@@ -79,7 +80,9 @@ class _Collected(Profile):
         super().__init__()
         self.nests: list[Nest] = []
 
-    def started(self, future: Future[Program], nests: Sequence[Nest], device: Device, schedule: int) -> None:
+    def started(
+        self, future: Future[Program], nests: Sequence[Nest], device: Device, schedule: int, winner: Winner | None
+    ) -> None:
         if len(nests) == 1:
             self.nests.append(nests[0])
 

@@ -67,7 +67,7 @@ LONG_S: Final = 3e-4
 FEW_S: Final = 2e-2
 SHARPNESS: Final = 8.0
 #: Weights of what the nests that are drawn do not do, or hardly ever: they stay.
-KEPT: Final = frozenset({"swap", "atomic", "product", "passing"})
+KEPT: Final = frozenset({"swap", "atomic", "product", "passing", "start"})
 INSTRUCTIONS: Final = tuple(kind for kind in KINDS if kind not in KEPT)
 #: Factors that a weight is multiplied by, in turn.
 FACTORS: Final = (0.5, 2.0, 0.8, 1.25, 0.93, 1.08)
@@ -298,7 +298,7 @@ def in_processes(
 def _as_json(case: Case) -> dict[str, Any]:
     rows = []
     for each in case.schedules:
-        facts = {name: getattr(each.facts, name) for name in ("groups", "threads", "resident")}
+        facts = {name: getattr(each.facts, name) for name in ("groups", "threads", "resident", "streams")}
         facts["work"] = dataclasses.asdict(each.facts.work)
         facts["levels"] = [dataclasses.astuple(level) for level in each.facts.levels]
         rows.append({"origin": each.origin, "key": each.key, "seconds": each.seconds, **facts})
@@ -313,7 +313,8 @@ def load(path: str, info: DeviceInfo) -> list[Case]:
         rows = []
         for row in case["schedules"]:
             levels = tuple(Level(*level) for level in row["levels"])
-            facts = Facts(info, Work(**row["work"]), levels, row["groups"], row["threads"], row["resident"])
+            counts = (row[name] for name in ("groups", "threads", "resident", "streams"))
+            facts = Facts(info, Work(**row["work"]), levels, *counts)
             rows.append(Timed(row["origin"], row["key"], facts, row["seconds"]))
         cases.append(Case(case["family"], case["seed"], rows))
     return cases

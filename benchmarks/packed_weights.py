@@ -30,9 +30,9 @@ def weights(name: str, outputs: int, inputs: int, random: np.random.Generator) -
     return QuantizedTensor(zyx.Tensor(data).realize(), name)
 
 
-def products(x: zyx.Tensor, matrices: list[zyx.Tensor | QuantizedTensor]) -> list[zyx.Tensor]:
+def products(x: zyx.Tensor, matrices: list[zyx.Tensor | QuantizedTensor], activations: str | None) -> list[zyx.Tensor]:
     """Return the products of a vector with all of them."""
-    return [matmul(x, w) if isinstance(w, QuantizedTensor) else x @ w.T for w in matrices]
+    return [matmul(x, w, activations=activations) if isinstance(w, QuantizedTensor) else x @ w.T for w in matrices]
 
 
 def main() -> None:
@@ -42,39 +42,45 @@ def main() -> None:
     parser.add_argument("--size", action="append", help="outputs x inputs, such as 4096x4096")
     parser.add_argument("--rows", type=int, default=1, help="of what is multiplied")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--formats", help="of the packed matrices, such as Q4_1,Q8_0; all by default")
     given = parser.parse_args()
+    formats = given.formats.split(",") if given.formats else None
     with zyx.device(given.device):
-        times(given.size or ["576x1536", "4096x4096"], given.rows, given.rounds)
+        times(given.size or ["576x1536", "4096x4096"], given.rows, given.rounds, formats)
 
 
-def times(sizes: list[str], rows: int, rounds: int) -> None:
-    """Print the times of matrices of these sizes."""
+def times(sizes: list[str], rows: int, rounds: int, formats: list[str] | None) -> None:
+    """Print the times of matrices of these sizes, of packed ones with floats and with activations of 8 bits."""
     random = np.random.default_rng(0)
     for size in sizes:
         outputs, inputs = map(int, size.split("x"))
         count = math.ceil(_BYTES / (4 * outputs * inputs))
         names = ["float32", *(name.replace("/n", "/64") for name in NAMES if not inputs % _block(name, inputs))]
         names += [f"{name}+" for name in names if name in GGUF and GGUF[name].nbytes % 4]
+        names = ["float32", *formats] if formats else names
         x = zyx.Tensor(random.standard_normal((rows, inputs)).astype(np.float32)).realize()
         cases = {}
         for name in names:
             matrices = [weights(name, outputs, inputs, random) for _ in range(count)]
-            traced = zyx.jit(products)
-            for _ in range(3):
-                traced(x, matrices)[-1].numpy()
-            cases[name] = (traced, matrices)
-        least = dict.fromkeys(names, math.inf)
+            is_rounded = isinstance(matrices[0], QuantizedTensor) and matrices[0].layout.has_one_scale
+            for activations in (None, "int8") if is_rounded else (None,):
+                traced = zyx.jit(products)
+                for _ in range(3):
+                    traced(x, matrices, activations)[-1].numpy()
+                cases[name, activations or ""] = (traced, matrices)
+        least = dict.fromkeys(cases, math.inf)
         for _ in range(rounds):
-            for name, (traced, matrices) in cases.items():
+            for (name, activations), (traced, matrices) in cases.items():
                 started = time.perf_counter()
-                traced(x, matrices)[-1].numpy()
-                least[name] = min(least[name], (time.perf_counter() - started) / count)
-        for name, took_s in least.items():
-            first = cases[name][1][0]
+                traced(x, matrices, activations or None)[-1].numpy()
+                took_s = (time.perf_counter() - started) / count
+                least[name, activations] = min(least[name, activations], took_s)
+        for (name, activations), took_s in least.items():
+            first = cases[name, activations][1][0]
             nbytes = first.nbytes if isinstance(first, QuantizedTensor) else 4 * outputs * inputs
             print(
-                f"{size} {name:8} {took_s * 1e6:8.1f} us  {nbytes / took_s / 1e9:6.1f} GB/s  "
-                f"{least['float32'] / took_s:5.2f} of float32"
+                f"{size} {name:8} {activations:4} {took_s * 1e6:8.1f} us  {nbytes / took_s / 1e9:6.1f} GB/s  "
+                f"{least['float32', ''] / took_s:5.2f} of float32"
             )
 
 

@@ -3,7 +3,7 @@
     python benchmarks/record.py --bench PATH                                    # on a processor, in 20 minutes at most
     python benchmarks/record.py --parts fuzz                                    # one part
     python benchmarks/record.py --device cuda --bench PATH --out FILE           # on a GPU, in 10 minutes at most
-    python benchmarks/record.py --write                                         # docs/record.md from benchmarks/record
+    python benchmarks/record.py --write                                # docs/reference/record.md and its picture
 
 Prints entries as they go into a file of `benchmarks/record` (`record_entries.py` has their form); which of them are
 kept is for whoever reads them. PATH is the folder of the comparison with other libraries, which has ``run.py`` and
@@ -27,6 +27,7 @@ from record_entries import NOT_NOTED, RecordError, read_topics, toml_of
 from record_history import NoHistoryError, git
 from record_page import PAGE, page_of
 from record_parts import PARTS, Part, Setting
+from record_picture import PICTURE, picture_of
 from record_process import PartError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ LIMIT_S: Final = {"cpu": 1200.0, "cuda": 600.0}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.parent.name}/{PAGE.name}, measure nothing")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name} and {PICTURE.name}, measure nothing")
     parser.add_argument("--device", choices=tuple(LIMIT_S), default="cpu")
     parser.add_argument("--bench", type=Path, help="the folder of the comparison, which has run.py and sweep.py")
     parser.add_argument("--python", default=sys.executable, help="the Python that has zyx and its peers")
@@ -61,12 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write() -> int:
-    """Write the page; return the exit status."""
+    """Write the page and its picture; return the exit status."""
     try:
-        PAGE.write_text(page_of(read_topics()), encoding="utf-8")
+        topics = read_topics()
+        page, picture = page_of(topics), picture_of(topics)
     except RecordError as error:
         say(str(error))
         return 1
+    PAGE.write_text(page, encoding="utf-8")
+    PICTURE.write_text(picture, encoding="utf-8")
     return 0
 
 

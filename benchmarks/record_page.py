@@ -1,4 +1,4 @@
-"""The page `docs/record.md`, as it follows from the entries.
+"""The page `docs/reference/record.md`, as it follows from the entries.
 
 Of each topic: a table with a row an entry, and below it what entries have to say in detail, under their claims.
 """
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
     from record_entries import Entry, Topic
 
-PAGE: Final = Path(__file__).parents[1] / "docs" / "record.md"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "reference" / "record.md"
 
 HEAD: Final = """\
 # What was measured
 
 Written by `python benchmarks/record.py --write` from the files in `benchmarks/record`, which is where to change it.
-[benchmarks/README.md](../benchmarks/README.md) says how entries are made. Commands run from the root of the repository.
+[benchmarks/README.md](../../benchmarks/README.md) says how entries are made. Commands run from the root of the
+repository.
 """
 
 

@@ -9,8 +9,9 @@ part of the kit about kernels has a driver's compiler optimise where that takes 
 no device: the backend's own tests only, which skip what needs a device. The status is 1 if a test fails, if the backend
 itself is broken, or if it has no device although the variable ZYX_REQUIRE_DEVICES names it.
 
-``opencl-intel`` is the OpenCL backend on the runtime for processors that pip installs: the kit and the backend's own
-tests, but for those under Oclgrind. There must be a device, wherever that runtime has a wheel.
+``opencl-intel`` is the OpenCL backend on the runtime for processors that pip installs: what the kit has of kernels and
+drivers (`OF_A_DRIVER`), and the backend's own tests, but for those under Oclgrind. There must be a device, wherever
+that runtime has a wheel.
 """
 
 from __future__ import annotations
@@ -46,7 +47,15 @@ BROKEN: Final = {
 }
 
 #: Tests of texts, of tox, of the record and of the mutation run: the same whatever the default device is, so run once.
-WITHOUT_DEVICE: Final = ("test_documents.py", "test_emitters.py", "test_matrix.py", "test_planted.py", "test_record.py")
+WITHOUT_DEVICE: Final = (
+    "test_documents.py",
+    "test_emitters.py",
+    "test_matrix.py",
+    "test_planted.py",
+    "test_record.py",
+    "test_site.py",
+    "test_site_pages.py",
+)
 
 #: What makes drivers compile in haste where tests are of zyx and of what is around kernels, by environments. Where
 #: kernels are what is tested, drivers optimise: two thirds of the time of PoCL, a fifth of that of LLVM for Vulkan on a
@@ -57,10 +66,17 @@ HASTY: Final = {
     "wgpu": {"GALLIVM_PERF": "nopt"},
 }
 
-#: What such tests are in the kit: of memory, plans and failures, and those whose programs are drawn.
+#: What such tests are in the kit: of memory, calls, plans and failures, and those whose programs are drawn.
 AROUND_KERNELS: Final = tuple(
-    f"test_{topic}" for topic in ("events", "faults", "graphs", "kept", "plans", "pool", "programs", "transformations")
-)
+    f"test_{topic}"
+    for topic in (
+        "compute_calls", "compute_memory", "compute_products", "events", "faults", "graphs", "kept", "lengths", "plans",
+        "pool", "programs", "transformations", "tuned_kernels", "varying",
+    )
+)  # fmt: skip
+
+#: Those of them that say something of another driver of the same backend.
+OF_A_DRIVER: Final = tuple(f"test_{topic}" for topic in ("events", "faults", "pool"))
 
 #: Where the wheel of Intel's runtime puts what the loader of OpenCL is to load, and where there is such a wheel.
 INTEL: Final = Path(sys.prefix) / "lib" / "libintelocl.so"
@@ -95,9 +111,10 @@ def main(environment: str, arguments: list[str]) -> int:
         kit = ["--pyargs", f"--zyx-device={name}", *expected]
         haste = HASTY.get(environment, {})
         around = AROUND_KERNELS if haste else ()
+        beside = OF_A_DRIVER if runtime else around
         runs = [
             ([*kit, "zyx.testing", *(f"--ignore-glob=*/suite/{module}.py" for module in around)], {}),
-            *([([*kit, *(f"zyx.testing.suite.{module}" for module in around)], haste)] if around else []),
+            *([([*kit, *(f"zyx.testing.suite.{module}" for module in beside)], haste)] if around else []),
             ([*own, *([f"--ignore={folder / 'test_races.py'}"] if runtime else across)], haste),
         ]
     elif report.state in BROKEN:

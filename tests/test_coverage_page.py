@@ -1,4 +1,4 @@
-"""docs/coverage.md is what the code says, and no name is without an answer."""
+"""docs/reference/coverage.md is what the code says, and no name is without an answer."""
 
 import pytest
 import write_coverage

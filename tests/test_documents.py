@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from zyx.cli.main import COMMANDS
+from zyx.plugins.drivers import DRIVERS, SYSTEMS
+from zyx.plugins.state import KNOWN
 from zyx.settings import variables
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))  # scripts, not a package
@@ -22,13 +24,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))  # scripts, no
 import record_entries
 import record_history
 import record_page
+import record_picture
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "zyx-core" / "src" / "zyx"
-PLACES = ["*.md", "zyx-*/README.md", "benchmarks/*.md", "docs/*.md", "examples/*/README.md"]
+PLACES = ["*.md", "zyx-*/README.md", "benchmarks/*.md", "docs/**/*.md", "examples/*/README.md"]
 DOCUMENTS = sorted(path for place in PLACES for path in ROOT.glob(place))
 #: Files that a reader is to make.
-TO_BE_MADE = {"passes/replace_this_by_that.py", "zyx-core/tests/passes/test_replace_this_by_that.py"}
+TO_BE_MADE = {
+    "passes/replace_this_by_that.py",
+    "zyx-core/tests/passes/test_replace_this_by_that.py",
+    "docs/backend.md",  # by `zyx new-backend`
+}
 #: Files that every backend has, by the name they have in each.
 IN_BACKENDS = {"plugin.py", "driver.py", "errors.py", "info.py", "device.py", "memory.py", "program.py", "render.py"}
 
@@ -94,7 +101,7 @@ def is_module(name: str) -> bool:
 
 
 def test_the_interface_has_every_module_that_backends_import() -> None:
-    text = (ROOT / "docs" / "backend-api.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "backend-api.md").read_text(encoding="utf-8")
     section = text.split("## What belongs to it")[1].split("\n## ")[0]
     listed: set[str] = set()
     parent = ""
@@ -118,6 +125,11 @@ def test_the_record_is_what_the_script_writes() -> None:
     assert written == record_page.page_of(record_entries.read_topics()), "python benchmarks/record.py --write"
 
 
+def test_the_picture_of_the_record_is_what_the_script_draws() -> None:
+    drawn = record_picture.PICTURE.read_text(encoding="utf-8")
+    assert drawn == record_picture.picture_of(record_entries.read_topics()), "python benchmarks/record.py --write"
+
+
 def test_commits_that_the_record_names_are_there() -> None:
     try:
         known = record_history.history()
@@ -135,7 +147,21 @@ def test_where_pytest_is_called_it_is_installed_before(path: Path) -> None:
         assert re.search(r"^    pip install .*\[testing\]", text[: called.start()], re.MULTILINE)
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_what_is_installed_is_enough_and_any_shell_takes_it(path: Path) -> None:
+    """Brackets without quotes are a pattern to zsh; and without a backend a language model runs on the interpreter."""
+    for line in re.findall(r"\bpip install ([^`\n]*)", path.read_text(encoding="utf-8")):
+        assert not re.search(r"(?:^| )[\w./-]+\[", line), line
+        assert "./zyx-llm" not in line or "./zyx-backend-" in line, line
+
+
 # ---- what the documents say of the library
+
+
+def test_the_guide_has_what_brings_each_driver() -> None:
+    text = (ROOT / "docs" / "how-to" / "devices.md").read_text(encoding="utf-8")
+    for backend, row in DRIVERS.items():
+        assert f"| {backend} | {' | '.join(row[system] for system in SYSTEMS)} |\n" in text
 
 
 def names_in(pattern: str) -> dict[str, Path]:
@@ -204,6 +230,9 @@ def test_every_extra_is_used() -> None:
     for needed in project["optional-dependencies"].values():
         for package in needed:
             name = re.match(r"[\w-]+", package)[0]
+            if name.startswith("zyx-backend-"):  # of the extra "all"; found by its entry point, not imported
+                assert name.removeprefix("zyx-backend-") in KNOWN, package
+                continue
             assert re.search(rf"^ *(import|from) {modules.get(name, name)}\b", sources, re.MULTILINE), package
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +13,15 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
+
+
+#: Executes a notebook, and writes it with what its cells show.
+EXECUTE = """
+import sys, nbclient, nbformat
+notebook = nbformat.read(sys.argv[1], as_version=4)
+nbclient.NotebookClient(notebook, timeout=100, kernel_name="python3").execute()
+nbformat.write(notebook, sys.argv[2])
+"""
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
@@ -27,3 +39,30 @@ def test_an_example_runs(path: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_notebook_runs_and_shows_tables(tmp_path: Path) -> None:
+    if os.environ.get("ZYX_DEVICE", "c") != "c":
+        pytest.skip("searches schedules, which takes long where kernels are slow; it runs on c")
+    if any(importlib.util.find_spec(name) is None for name in ("nbclient", "nbformat", "ipykernel")):
+        pytest.skip("nbclient, nbformat and ipykernel are not all installed; tox -e examples has them")
+    path, done_path = FOLDER / "train_and_profile.ipynb", tmp_path / "done.ipynb"
+    folders = {name: str(tmp_path / name) for name in ("ZYX_CACHE_DIR", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR")}
+    done = subprocess.run(
+        [sys.executable, "-c", EXECUTE, str(path), str(done_path)],
+        cwd=tmp_path,
+        env=os.environ | folders,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    source, executed = (json.loads(each.read_text(encoding="utf-8")) for each in (path, done_path))
+    assert not [cell for cell in source["cells"] if cell.get("outputs")]  # kept without, since times are of a machine
+    outputs = [output for cell in executed["cells"] for output in cell.get("outputs", ())]
+    tables = ["".join(each["data"]["text/html"]) for each in outputs if "text/html" in each.get("data", {})]
+    heads = [re.findall(r"<th[^>]*>(\w+)</th>", table)[0] for table in tables]
+    assert heads == ["DEVICE", "NAME", "LAYER", "KERNEL", "STEP", "KERNEL"]
+    assert all(table.count("<tr>") > 1 for table in tables)
+    assert not re.search(r"<script|<link|https?:", "".join(tables))

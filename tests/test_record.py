@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -13,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))  # scripts, no
 
 import record
 import record_history
+import record_picture
 from record_entries import NOT_NOTED, Entry, RecordError, Topic, read_topics, toml_of, topic_of
 from record_means import control_of, figure_of, ratios, times_of_rows
 from record_page import section_of
@@ -182,3 +186,43 @@ def test_the_comparison_gives_entries_that_do_not_name_its_folder(tmp_path: Path
     assert entry.figure.endswith("of 1 of 1 cases; zyx failed in 0; 1 left out when the time was over")
     assert "geometric mean 1.500" in entry.figure
     assert entry.details.endswith("2 threads; zyx 1, jax 2. Other programs took 25% of the processors (median).")
+
+
+PANEL = record_picture.Panel("beside", "a title", "zyx", ("P", "J"))
+TABLE = (
+    "| program | zyx | P | J |\n|---|---|---|---|\n| sum: f32[3] | 1.0 | 2.0 | 3.0 |\n| pkg/a/net.onnx | 2 | 1.5 | 1 |"
+)
+
+
+def beside(details: str) -> list[Topic]:
+    return [Topic("T", "", (dataclasses.replace(ENTRY, claim="beside", figure="a < b", details=details),))]
+
+
+def test_a_picture_has_a_bar_for_each_row_and_says_where_and_when() -> None:
+    topics = beside(f"Said before.\n\n{TABLE}")
+    assert record_picture.ratios_of(topics[0].entries[0], PANEL) == [("sum", 2.0), ("pkg net", 0.5)]
+    picture = record_picture.picture_of(topics, [PANEL])
+    root = ElementTree.fromstring(picture)
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"sum", "pkg net", "beside: a < b", "a GPU, 2026-11-22, commit 3f09324"} <= set(texts)
+    _, faster, slower = (float(each.get("width")) for each in root.iter("{http://www.w3.org/2000/svg}rect"))
+    assert faster == slower > 0  # twice as fast, and half
+    assert picture == record_picture.picture_of(topics, [PANEL])
+
+
+@pytest.mark.parametrize(
+    ("details", "said"),
+    [
+        ("no table", "the details have no table with zyx, P, J"),
+        (TABLE.replace("2.0", "-"), "the row 'sum: f32[3]' has no times"),
+        (TABLE.replace("1.0", "0.01"), "200 of 'sum: f32[3]' is outside the axis"),
+    ],
+)
+def test_a_row_that_cannot_be_drawn_is_an_error(details: str, said: str) -> None:
+    with pytest.raises(RecordError, match=re.escape(said)):
+        record_picture.picture_of(beside(details), [PANEL])
+
+
+def test_an_entry_that_is_to_be_drawn_has_to_be_there() -> None:
+    with pytest.raises(RecordError, match="0 entries claim 'beside'"):
+        record_picture.picture_of([Topic("T", "", (ENTRY,))], [PANEL])

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.functions import activations, arithmetic, choosing, complex_numbers, elementwise
+from zyx.functions import activations, arithmetic, choosing, complex_numbers, elementwise, logic, transcendental
 
 INF, NAN, E, PI = math.inf, math.nan, math.e, math.pi
 LN_2, LN_10 = math.log(2), math.log(10)
@@ -168,7 +168,7 @@ OF_OTHERS = {"softmax", "log_softmax", "softmin", "complex", "view_as_real", "vi
 
 
 def test_every_function_of_elements_has_a_row():
-    families = (elementwise, arithmetic, activations, choosing, complex_numbers)
+    families = (elementwise, transcendental, arithmetic, logic, activations, choosing, complex_numbers)
     public = {
         name
         for family in families

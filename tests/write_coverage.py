@@ -1,4 +1,4 @@
-"""Ask zyx what it has of the names of other libraries, and write docs/coverage.md.
+"""Ask zyx what it has of the names of other libraries, and write docs/reference/coverage.md.
 
     python tests/write_coverage.py           compare the page with what the code says; exits with 1 if they differ
     python tests/write_coverage.py --write   write it
@@ -29,7 +29,7 @@ from zyx.dtype import BY_NAME
 from zyx.tensor.habits import NAMES
 
 ROOT: Final = Path(__file__).parents[1]
-PAGE: Final = ROOT / "docs/coverage.md"
+PAGE: Final = ROOT / "docs/reference/coverage.md"
 DATA: Final = Path(__file__).with_name("names")
 WIDTH: Final = 120
 
@@ -216,7 +216,7 @@ HEAD: Final = """# What is there of other libraries' names, and of dtypes on dev
 
 `tests/write_coverage.py --write` writes this page by asking the code; a test holds it to that. Names of other libraries
 are lists in tests/names. A name counts as there if zyx has it in the place that the heading says;
-[coming-from.md](coming-from.md) has what has the same name and another meaning. `x` is a tensor, `F` is
+[coming-from.md](../coming-from.md) has what has the same name and another meaning. `x` is a tensor, `F` is
 `zyx.nn.functional`, and `nn` and `optim` are those of `zyx`. Methods that end in an underscore assign.
 """
 

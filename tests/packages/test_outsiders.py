@@ -16,6 +16,9 @@ ROOT = Path(__file__).parents[2]
 #: Enough of the kit to launch kernels.
 SHORT = ("-k", "test_pool or test_launches")
 
+#: The schema of workflows comes with the package that compares; nothing is fetched.
+CHECK = (sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows")
+
 Run = Callable[..., str]
 
 #: What may be wrong with a backend: the source of its plugin, the state that it is in, and what is said about it.
@@ -58,17 +61,20 @@ def core(wheels: dict[str, Path], new_environment: Callable[..., Path]) -> Path:
 
 
 def test_the_commands_of_the_guide_make_a_new_backend_that_passes_the_kit(core: Path, tmp_path: Path, run: Run) -> None:
-    guide = (ROOT / "docs" / "writing-a-backend.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "how-to" / "writing-a-backend.md").read_text(encoding="utf-8")
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE))
     assert commands.startswith("zyx new-backend acme\n")
     path = f"{core.parent}{os.pathsep}{os.environ['PATH']}"
+    modules = ("docs", "emitter", "kit", "events", "kernels", "launches", "limits", "plans", "pool")
+    chosen = f"-p no:cacheprovider -k '{' or '.join(f'test_{name}' for name in modules)}'"
     try:
-        # Its own tests run the whole kit, and fail if that skips for want of a device.
-        told = run("bash", "-eux", "-c", commands, cwd=tmp_path, PATH=path, PYTEST_ADDOPTS="-p no:cacheprovider")
+        # Its own tests run the kit, and fail if that skips for want of a device; here they run a part of it, and the
+        # backend of examples/zyx-backend-tcc is tried with all.
+        told = run("bash", "-eux", "-c", commands, cwd=tmp_path, PATH=path, PYTEST_ADDOPTS=chosen)
         assert "to zyx-backend-acme; it works as it is" in told
         assert "acme:0" in told
         assert told.count(" passed") == 3
-        assert "5 passed" in told
+        assert "7 passed" in told
         project = tmp_path / "zyx-backend-acme"
         (wheel,) = (project / "dist").glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
@@ -82,6 +88,26 @@ def test_the_commands_of_the_guide_make_a_new_backend_that_passes_the_kit(core: 
         run(core, "-m", "pip", "uninstall", "-y", "zyx-backend-acme", cwd=tmp_path)
 
 
+def test_the_readme_of_a_new_backend_has_the_commands_that_work_in_it(core: Path, tmp_path: Path, run: Run) -> None:
+    """Up to the kit as a whole and tox, which the tests around this one run."""
+    run(core.with_name("zyx"), "new-backend", "acme", cwd=tmp_path)
+    project = tmp_path / "zyx-backend-acme"
+    text = (project / "README.md").read_text(encoding="utf-8")
+    tested, by_tox, built = re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert by_tox == "pip install 'tox>=4'\ntox\n"
+    path = f"{core.parent}{os.pathsep}{os.environ['PATH']}"
+    try:
+        chosen = "-p no:cacheprovider -k 'test_docs or test_emitter or test_pool or test_launches'"
+        told = run("bash", "-eux", "-c", tested + built, cwd=project, PATH=path, PYTEST_ADDOPTS=chosen)
+        assert "acme:0" in told
+        assert "6 passed, 1 deselected" in told
+        assert told.count(" passed") == 2
+        assert len(list((project / "dist").glob("*.whl"))) == 1
+    finally:
+        run(core, "-m", "pip", "uninstall", "-y", "zyx-backend-acme", cwd=tmp_path)
+    assert "ok" in run(*CHECK, project / ".github" / "workflows" / "ci.yml", cwd=tmp_path)
+
+
 @pytest.mark.slow
 def test_tox_as_a_new_backend_has_it_builds_the_package_and_passes_its_tests(
     core: Path, wheels: dict[str, Path], tmp_path: Path, run: Run
@@ -92,7 +118,7 @@ def test_tox_as_a_new_backend_has_it_builds_the_package_and_passes_its_tests(
     # it is run in short, in that environment.
     own = ("--", "--deselect", "tests/test_kit.py")
     told = run(sys.executable, "-m", "tox", *own, cwd=project, PIP_FIND_LINKS=str(wheels["zyx-core"].parent))
-    assert "4 passed, 1 deselected" in told
+    assert "6 passed, 1 deselected" in told
     assert "skipped" not in told
     there = next(
         path for path in (project / ".tox/py/bin/python", project / ".tox/py/Scripts/python.exe") if path.exists()
