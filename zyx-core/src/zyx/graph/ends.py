@@ -20,14 +20,19 @@ _ENDS_OF: Final[WeakKeyDictionary[Node, Ends]] = WeakKeyDictionary()
 
 
 def note_ends(node: Node, ends: Ends) -> None:
-    """Note up to where a node is of use."""
+    """Note up to where a node is of use; where it is used up to several ends, all of it is.
+
+    One that is of use as a whole is noted, too: it may be what another node becomes that is not.
+    """
+    if (known := _ENDS_OF.get(node)) is not None:
+        ends = tuple(end if end is other else None for end, other in zip(ends, known, strict=True))
     _ENDS_OF[node] = ends
 
 
 def carry_ends(node: Node, made: Node) -> None:
     """Note that `made` takes the place of `node`, if it has the same shape."""
-    if _ENDS_OF and made.shape == node.shape and made.sources and (ends := _ENDS_OF.get(node)) is not None:
-        _ENDS_OF.setdefault(made, ends)
+    if _ENDS_OF and made is not node and made.shape == node.shape and made.sources and node in _ENDS_OF:
+        note_ends(made, _ENDS_OF[node])
 
 
 def ends_of(node: Node) -> Ends:

@@ -32,7 +32,7 @@ from zyx import dtype as dtypes
 from zyx import ops
 from zyx.graph import Graph
 from zyx.graph import node as n
-from zyx.graph.ends import note_ends
+from zyx.graph.ends import Ends, note_ends
 from zyx.graph.given import Box, Front, Number, Packed
 from zyx.graph.outline import Dims, Length, by_node
 from zyx.graph.rebuild import rebuild
@@ -117,8 +117,8 @@ class _Longer:
             self._new[node] = self._node(node, dims, pairs)
             if self._new[node].shape != self._at(dims):
                 raise NoPrefixError(f"{node!r} does not follow the length")
-            if any(size.varies for size in dims) and self._new[node].sources:
-                note_ends(self._new[node], self._lie(dims, node.device)[1])
+            if self._new[node].sources:
+                note_ends(self._new[node], self._ends(dims, node.device))
         self._made.outputs.extend(self._output(node) for node in outputs)
         return self._made
 
@@ -143,14 +143,19 @@ class _Longer:
             (new,) = new.sources
         return Packed(new, *self._lie(dims, node.device))
 
-    def _lie(self, dims: Dims, device: str) -> tuple[tuple[Number, ...], tuple[Number | None, ...]]:
+    def _lie(self, dims: Dims, device: str) -> tuple[tuple[Number, ...], Ends]:
         """Return the numbers of how far apart places along the first axes are, and of how many there are along each."""
-        ends = tuple(self._size(size, device) if size.varies else None for size in dims)
         strides, stride = [], Length(0, 1)
         for size in reversed(dims[1:]):
             stride *= size
             strides.append(stride)
-        return tuple(self._size(stride, device) for stride in reversed(strides) if stride.varies), ends
+        return tuple(self._size(stride, device) for stride in reversed(strides) if stride.varies), self._ends(
+            dims, device
+        )
+
+    def _ends(self, dims: Dims, device: str) -> Ends:
+        """Return the numbers of how many places there are along each axis that varies."""
+        return tuple(self._size(size, device) if size.varies else None for size in dims)
 
     def _size(self, size: Length, device: str) -> Number:
         """Return the number of what is a size, or a product of sizes: none of them shrinks where others grow."""
@@ -224,7 +229,7 @@ class _Longer:
         padded = self._graph.pad(self._new[source], kept, node.value)
         for axis, (before, _) in enumerate(widths):
             if before.varies:
-                padded = self._moved(padded, axis, self._dims[node][axis], -before)
+                padded = self._moved(padded, axis, self._dims[node][axis], before, is_behind=True)
         fill = self._graph.const(node.value, node.dtype, node.device, padded.shape)
         for axis, (size, (before, after)) in enumerate(zip(self._dims[source], widths, strict=True)):
             if (size.varies or before.varies) and after != Length(0, 0):
@@ -254,11 +259,17 @@ class _Longer:
                 result = self._moved(result, axis, dims[axis], last, is_back=True)
         return result
 
-    def _moved(self, node: Node, axis: int, size: Length, start: Length, *, is_back: bool = False) -> Node:
-        """Return elements of `node` along an axis from one on, or back from it; any where it has none."""
+    def _moved(
+        self, node: Node, axis: int, size: Length, start: Length, *, is_back: bool = False, is_behind: bool = False
+    ) -> Node:
+        """Return elements of `node` along an axis from one on, or back from it; any where it has none.
+
+        If it `is_behind`, the first element comes to lie at `start`.
+        """
         shape = (*node.shape[:axis], size.at(*self._bound), *node.shape[axis + 1 :])
         first, step = self._length(start, shape, node.device), self._graph.iota(shape, axis, dtypes.int32, node.device)
-        index = self._graph.binary(BinaryOp.SUB if is_back else BinaryOp.ADD, first, step)
+        left, right = (step, first) if is_behind else (first, step)
+        index = self._graph.binary(BinaryOp.SUB if is_back or is_behind else BinaryOp.ADD, left, right)
         return self._graph.gather(node, index, axis)
 
     def _reshape(self, node: n.Reshape, old: Dims, new: Dims) -> Node:
@@ -343,7 +354,7 @@ class _Longer:
         return self._everywhere(self._number(length, device), shape)
 
     def _number(self, length: Length, device: str) -> Number:
-        """Return the number in the graph that is the value of a length that varies."""
+        """Return the number in the graph that is the value of a length that varies, which is 0 at least."""
         number = self._made.lengths.get(length)
         if number is None:
             most = None if length.shrinks else length.at(*self._bound)

@@ -48,6 +48,28 @@ def test_lengths_are_right_and_share_kernels(
             assert runtime.compiler.compiled - before <= 8
 
 
+def test_rows_are_written_at_places_that_fall_as_lengths_grow(open_again: Callable[[], Runtime]) -> None:
+    with use(open_again()):
+        for length, place in ((64, 27), (65, 5), (66, 30), (70, -3), (65, -26)):
+            x, row = operand((31, length), length), operand((length,), abs(place))
+            held = zyx.Tensor(x) + zyx.Tensor(x)
+            held[place] = zyx.Tensor(row)
+            wanted = x + x
+            wanted[place] = row
+            np.testing.assert_array_equal(held.numpy(), wanted)
+
+
+def test_a_value_is_whole_where_only_its_front_is_read_beside(open_again: Callable[[], Runtime]) -> None:
+    with use(open_again()):
+        for length in (4, 5, 7):  # the front of as many rows; the rows are as many as the greatest length
+            x = operand((8, length), length)
+            held = zyx.Tensor(x).clone()
+            held[:, 1:3] = zyx.Tensor(x)[:, 1:3] + 1
+            wanted = x.copy()
+            wanted[:, 1:3] += 1
+            np.testing.assert_array_equal((held * zyx.diagonal(held)).numpy(), wanted * np.diagonal(wanted))
+
+
 @pytest.mark.parametrize("name", ["element by element", "sum"])
 def test_lengths_up_to_512_share_a_dozen_kernels(
     device: Device, open_again: Callable[[], Runtime], shares_lengths: bool, name: str
