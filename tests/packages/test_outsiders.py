@@ -93,12 +93,12 @@ def test_the_readme_of_a_new_backend_has_the_commands_that_work_in_it(core: Path
     run(core.with_name("zyx"), "new-backend", "acme", cwd=tmp_path)
     project = tmp_path / "zyx-backend-acme"
     text = (project / "README.md").read_text(encoding="utf-8")
-    tested, by_tox, built = re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    tested, by_kit, by_tox, built = re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     assert by_tox == "pip install 'tox>=4'\ntox\n"
     path = f"{core.parent}{os.pathsep}{os.environ['PATH']}"
     try:
         chosen = "-p no:cacheprovider -k 'test_docs or test_emitter or test_pool or test_launches'"
-        told = run("bash", "-eux", "-c", tested + built, cwd=project, PATH=path, PYTEST_ADDOPTS=chosen)
+        told = run("bash", "-eux", "-c", tested + by_kit + built, cwd=project, PATH=path, PYTEST_ADDOPTS=chosen)
         assert "acme:0" in told
         assert "6 passed, 1 deselected" in told
         assert told.count(" passed") == 2
