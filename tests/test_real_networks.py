@@ -187,7 +187,7 @@ def drawn(*lines, paper="white", ink="black", turned=0):
     return picture.rotate(turned, image.Resampling.BICUBIC, fillcolor=paper)
 
 
-#: What is drawn, and how. Upper-case I and lower-case l, or O and 0, look much alike; these have none alone.
+#: What is drawn, and how.
 PICTURES = {
     "one line": ([(40, 100, "Hello, world!")], {}),
     "three lines": (
