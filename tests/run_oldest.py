@@ -163,7 +163,7 @@ def advice() -> str:
 def check_version(name: str, core: Path) -> None:
     """Stop unless the version of `core` is the one that the backend names as the oldest."""
     text = (core / "src" / "zyx" / "version.py").read_text(encoding="utf-8")
-    found = re.search(r'__version__.*"([^"]+)"', text)
+    found = re.search(r'^__version__ = "([^"]+)"', text, re.MULTILINE)
     version = found[1] if found else "unknown"
     oldest = oldest_version(name)
     if not f"{version}.".startswith(f"{oldest}."):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def as_integer(given: object, name: str) -> int:
-    """Return an argument as an int, or what stands in for one as it is.
+    """Return an argument as an int; of a number that stands in for one, what it is now; a size that varies as it is.
 
     Args:
         given: The argument.
@@ -34,7 +34,8 @@ def as_integer(given: object, name: str) -> int:
         return given  # type: ignore[return-value]  # `kind` says so
     if isinstance(given, int) and not issubclass(kind, int):
         now = getattr(kind, "now", None)  # as sizes have it
-        return given if now is None else now(given)
+        if now is not None:
+            return now(given)
     return as_index(given, name)
 
 

@@ -47,7 +47,7 @@ def check(function, shape_at, lengths, bound=BOUND):
         values = {number: np.array(each.value, each.dtype.numpy) for each, number in made.constants.items()}
         at = length_of(sizes, found[1])
         values |= {number: np.array(size.at(at), np.int32) for size, number in made.lengths.items()}
-        arrays = {long: array for long in made.leaves}
+        arrays = {long: array for long in made.leaves.values()}
 
         def given(leaf, values=values, arrays=arrays):
             if not isinstance(leaf, Box):
@@ -159,8 +159,8 @@ def test_a_copy_of_a_leaf_is_no_other_name_for_it(interpreter):
     leaf, varying = (graph.leaf((3,), zyx.float32, "test:0", object()) for _ in range(2))
     copy = graph.copy(leaf)
     made = longer([copy], [varying, leaf, copy], [Length(1, 0), Length(0, 3), Length(0, 3)], BOUND)
-    assert made.outputs[0] is not made.leaves[1]
-    assert made.outputs[0].sources == (made.leaves[1],)
+    assert made.outputs[0] is not made.leaves[leaf]
+    assert made.outputs[0].sources == (made.leaves[leaf],)
 
 
 class TestSizes:

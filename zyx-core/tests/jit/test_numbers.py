@@ -8,6 +8,7 @@ import pytest
 
 import zyx
 from zyx.errors import UnsupportedError
+from zyx.jit.numbers import StandIn
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 VALUES = (0.5, 1.5, -2.25, 0.0, 3.0, 0.75)
@@ -233,3 +234,18 @@ def test_why_a_function_is_traced_is_shown(interpreter, capsys):
         "numbers among its arguments change, and are given to one trace from now on",
         "its arguments are of another kind, or have other values that it looks at",
     ]
+
+
+def test_no_shape_has_a_number_that_stands_in():
+    sizes = []
+
+    @zyx.jit
+    def diagonals(x, k):
+        found = zyx.diagonal(x, k) * 2
+        sizes.extend(found.shape)
+        return found
+
+    square = zyx.ones((8, 8))
+    for k in (1, 0, 3, 5):
+        assert diagonals(square, k).shape == (8 - k,)
+    assert sizes and not any(type(size) is StandIn for size in sizes)

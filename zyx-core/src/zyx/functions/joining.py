@@ -16,7 +16,7 @@ from zyx.functions.movement import expand_dims, narrow, reshape
 from zyx.functions.operands import common_dtype, first_tensor, is_tensor, node_of, require, term_of, wrap
 from zyx.functions.term import Term
 from zyx.graph.making import joined
-from zyx.graph.places import Box, VaryingNumber
+from zyx.graph.places import Box, VaryingNumber, is_given
 from zyx.integers import as_integer, as_integers, is_several
 from zyx.shape import VaryingSize, as_sizes
 
@@ -231,8 +231,8 @@ def roll(x: Tensor, shift: int | Sequence[int], axis: int | Sequence[int] | None
 
 
 def _is_place(shift: object) -> bool:
-    """Whether a shift is a tensor that kernels read."""
-    return is_tensor(shift) and shift.node.dtype.is_integer and not shift.node.shape
+    """Whether a shift is one that kernels are given, or a tensor that they read."""
+    return is_given(shift) or (is_tensor(shift) and shift.node.dtype.is_integer and not shift.node.shape)
 
 
 def _rolled(term: Term, axis: int, shift: Any) -> Term:  # noqa: ANN401  # an int, or a tensor of rank 0

@@ -11,7 +11,7 @@ from zyx.functions import habitual, take_habits
 from zyx.functions.formulas import slide_windows
 from zyx.functions.operands import require, term_of, wrap
 from zyx.functions.term import Term, expand_to
-from zyx.graph.places import VaryingNumber, box_at
+from zyx.graph.places import VaryingNumber, box_at, is_given
 from zyx.integers import as_integer, as_integers, is_several, spread
 
 if TYPE_CHECKING:
@@ -394,6 +394,8 @@ def diag(x: Tensor, offset: int = 0) -> Tensor:
 
 def as_diagonal(k: int) -> int:
     """Return the number of a diagonal, which may be beyond all there are, as one that coordinates are compared with."""
+    if is_given(k):
+        return k
     number = as_integer(k, "k")
     return max(min(number, int(dtypes.int32.max)), int(dtypes.int32.min)) if type(number) is int else number
 

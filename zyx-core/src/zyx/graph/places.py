@@ -63,6 +63,11 @@ class VaryingNumber:
         raise NotImplementedError
 
 
+def is_given(number: object) -> bool:
+    """Whether an integer among the arguments of a traced function is one that kernels are to be given."""
+    return isinstance(number, VaryingNumber) and isinstance(number, int)  # to `isinstance` it is what it stands in for
+
+
 def box_at(graph: Graph, x: Node, axis: int, start: Node, size: int) -> Node:
     """Return so many places from `start` on along one axis of `x`."""
     shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])

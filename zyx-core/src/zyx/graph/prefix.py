@@ -61,13 +61,13 @@ class Longer:
 
     Attributes:
         outputs: What is asked for.
-        leaves: In place of its leaves, in their order; `Front` where they vary.
+        leaves: What is in place of its leaves, those that are computed with; `Front` where they vary.
         lengths: The lengths that it is given, with the numbers in the graph that are their values.
         constants: The numbers in place of constants, by the constant.
     """
 
     outputs: list[Node]
-    leaves: list[Node]
+    leaves: dict[Node, Node]
     lengths: dict[Length, Number]
     constants: dict[Node, Number]
 
@@ -102,7 +102,7 @@ class _Longer:
         self._varying = varying
         self._new: dict[Node, Node] = {}
         self._dims: dict[Node, Dims] = {}
-        self._made = Longer([], [], {}, {})
+        self._made = Longer([], {}, {}, {})
 
     def build(self, outputs: Sequence[Node], order: Sequence[Node], sizes: Sequence[Length]) -> Longer:
         for node, dims, pairs in by_node(sizes, order):
@@ -128,10 +128,10 @@ class _Longer:
     def _leaf(self, node: Node, dims: Dims) -> Node:
         graph, shape = self._graph, self._at(dims)
         if not any(size.varies for size in dims):
-            self._made.leaves.append(graph.leaf(shape, node.dtype, node.device))
-            return self._made.leaves[-1]
+            new = self._made.leaves[node] = graph.leaf(shape, node.dtype, node.device)
+            return new
         front = Front((math.prod(shape),), node.dtype, node.device, ())
-        self._made.leaves.append(front)
+        self._made.leaves[node] = front
         strides, ends = self._lie(dims, node.device)
         return Box(shape, node.dtype, node.device, front, None, strides, ends=ends)
 

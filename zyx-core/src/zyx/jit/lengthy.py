@@ -167,8 +167,7 @@ class Bounded(Entry):
         self.__dict__.update(trace.__dict__)
         self._varying = [(node, _dims_of(node)) for node in trace.varying]
         made = longer(trace._computed, trace._order, trace._sizes, bounds)
-        leaves = [node for node in trace._order if type(node) is n.Leaf or node.storage is not None]
-        new_of = dict(zip(leaves, made.leaves, strict=True)) | dict(zip(trace._computed, made.outputs, strict=True))
+        new_of = made.leaves | dict(zip(trace._computed, made.outputs, strict=True))
         self._lengths = [*made.lengths]
         self.points = points_of(trace._sizes, trace._order, bounds)
         donations = {

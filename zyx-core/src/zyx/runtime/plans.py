@@ -159,7 +159,8 @@ class Plans(Devices):
             try:
                 made, served = bounded.make(nodes)
                 numbers = [*made.lengths.values(), *made.constants.values()]
-                plan = self._planned(made.outputs, [*made.leaves, *numbers], {}, {})
+                longer = [made.leaves.get(leaf, leaf) for leaf in leaves]  # not all are computed with
+                plan = self._planned(made.outputs, [*longer, *numbers], {}, {})
             except Exception as error:  # noqa: BLE001  # it is there for speed only, and there is another plan
                 self.trace.unbounded(bounded.bound, error)
                 bounded.way.refused.add(bounded.bound)

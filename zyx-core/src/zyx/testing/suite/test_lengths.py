@@ -59,6 +59,17 @@ def test_rows_are_written_at_places_that_fall_as_lengths_grow(open_again: Callab
             np.testing.assert_array_equal(held.numpy(), wanted)
 
 
+def test_what_is_not_computed_with_is_no_leaf_of_plans_for_lengths(open_again: Callable[[], Runtime]) -> None:
+    with use(open_again()):
+        for length in (7, 500, 9, 200):  # what is assigned to as a whole is not read; of two equal ones, one is
+            x, y = operand((length,), length), operand((1, length), length + 1)
+            held = zyx.Tensor(x).clone()
+            row = zyx.Tensor(y)
+            held[None, :] = row
+            found = zyx.where(zyx.Tensor(x[None] > 0), row, held) + 1
+            np.testing.assert_array_equal(found.numpy(), y + 1)
+
+
 def test_a_value_is_whole_where_only_its_front_is_read_beside(open_again: Callable[[], Runtime]) -> None:
     with use(open_again()):
         for length in (4, 5, 7):  # the front of as many rows; the rows are as many as the greatest length
