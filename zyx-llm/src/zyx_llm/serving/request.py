@@ -8,7 +8,7 @@ print(ticket.reason)        # "stop", "length" or "cancelled"
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from zyx.errors import InvalidArgumentError, ZyxError
@@ -59,7 +59,7 @@ class Request:
 
     tokens: tuple[int, ...]
     limit: int
-    sampling: Sampling = Sampling()
+    sampling: Sampling = field(default_factory=Sampling)
     constraint: Constraint | None = None
 
     def __post_init__(self) -> None:
