@@ -1,0 +1,362 @@
+"""Requests that are answered side by side by one thread.
+
+    turn    a new request is given pages, if there are enough
+            one prompt is read on, by a chunk
+            every text whose prompt is read is gone on from by a token, all in one step
+
+So a long prompt holds nobody up for longer than a chunk takes. Where pages run out in the middle, the text that came
+last gives up its own, goes back to the front of the queue, and is read again later, with what it has written.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+import zyx
+from zyx.errors import InvalidArgumentError, ShapeError
+from zyx_llm.generation import CHUNKS, check_tokens
+from zyx_llm.model import PAGE
+from zyx_llm.serving.pages import Pages, keys_of, pages_for
+from zyx_llm.serving.request import Request, ServerFullError, Written
+from zyx_llm.serving.steps import Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from numpy.typing import NDArray
+
+    from zyx_llm.model import Transformer
+    from zyx_llm.serving.request import Reason
+
+#: How many tokens of a prompt are read in a turn in which others are gone on from.
+_SHORT_CHUNK: Final = CHUNKS[-2]
+
+#: A token, why the answer ended, or what made it fail.
+_News: TypeAlias = "Written | Reason | BaseException"
+
+
+class _Ticket:
+    """The `zyx_llm.serving.request.Ticket` of an engine.
+
+    Args:
+        wake: Called when it is cancelled.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self.reason: Reason | None = None
+        self.is_cancelled = False
+        self.news: SimpleQueue[_News] = SimpleQueue()
+        self._wake = wake
+        self._failure: BaseException | None = None
+
+    def __iter__(self) -> Iterator[Written]:
+        """Give the tokens of the answer; see `zyx_llm.serving.request.Ticket`."""
+        while self.reason is None:
+            if self._failure is not None:
+                raise self._failure
+            match self.news.get():
+                case Written() as written:
+                    yield written
+                case BaseException() as failure:
+                    self._failure = failure
+                case reason:
+                    self.reason = reason
+
+    def cancel(self) -> None:
+        """End the answer, soon."""
+        self.is_cancelled = True
+        self._wake()
+
+
+@dataclass(eq=False)
+class _Text:
+    """A request that is answered, or waits for that.
+
+    Attributes:
+        number: In the order in which requests came.
+        tokens: Of the prompt, and what was written.
+        pages: What it has of the pool.
+        read: How many of its tokens are there.
+        written: How many were written.
+        seen: Which tokens were there, ``(vocabulary,)``; None if there is no penalty.
+    """
+
+    number: int
+    request: Request
+    ticket: _Ticket
+    tokens: list[int]
+    random: np.random.Generator
+    seen: NDArray[np.bool_] | None
+    pages: list[int] = field(default_factory=list)
+    read: int = 0
+    written: int = 0
+
+    @property
+    def is_written(self) -> bool:
+        """Whether all but its last token are there, which was written: it is gone on from by a step."""
+        return self.written > 0 and len(self.tokens) - self.read == 1
+
+
+class BatchEngine:
+    """The `zyx_llm.serving.request.Engine` of a network.
+
+    Args:
+        network: What reads and writes.
+        ends: Tokens that end an answer.
+        pages: How many pages of `PAGE` places the pool of keys and values has; None is enough for half of the rows
+            to have texts that fill the context, and at least one.
+        rows: The most texts that are gone on from at a time.
+        waiting: The most requests that wait.
+        dtype: Of keys and values.
+
+    Raises:
+        InvalidArgumentError: No pages, no rows, or none may wait.
+        AllocationError: There is no room for the pool; the text says what would fit.
+    """
+
+    def __init__(
+        self,
+        network: Transformer,
+        ends: Collection[int],
+        *,
+        pages: int | None = None,
+        rows: int = 32,
+        waiting: int = 256,
+        dtype: zyx.DType = zyx.float32,
+    ) -> None:
+        pages = pages_for(network.length) * max(rows // 2, 1) if pages is None else pages
+        for name, count in (("pages", pages), ("rows", rows), ("waiting", waiting)):
+            if count < 1:
+                raise InvalidArgumentError(f"{name} is at least 1, not {count}")
+        self.network = network
+        self.steps = Steps(network, pages, rows, dtype)
+        self._ends = frozenset(ends)
+        self._rows = rows
+        self._most_waiting = waiting
+        self._pages = Pages(pages)
+        self._changed = threading.Condition()  # of all below, which other threads look at
+        self._waiting: deque[_Text] = deque()
+        self._running: list[_Text] = []
+        self._is_closed = False
+        self._came = 0
+        self._counts = dict.fromkeys(("done", "cancelled", "failed", "put back"), 0)
+        self._tokens = {"read": 0, "shared": 0, "written": 0}
+        self._busy_s = 0.0
+        self._thread = threading.Thread(target=self._run, name="zyx-llm engine", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: Request) -> _Ticket:
+        """Put a request into the queue; see `zyx_llm.serving.request.Engine`."""
+        check_tokens(self.network, request.tokens)
+        # The last token that is written is not read any more.
+        places = min(len(request.tokens) + request.limit - 1, self.network.length)
+        if pages_for(places) > self._pages.count:
+            raise ShapeError(
+                f"a prompt of {len(request.tokens)} tokens and an answer of {request.limit} take {pages_for(places)} "
+                f"pages of {PAGE}; there are {self._pages.count}: ask for a shorter answer, or give the engine more"
+            )
+        seen = None
+        if request.sampling.repetition_penalty != 1.0:
+            seen = np.zeros(self.network.config.vocabulary, np.bool_)
+            seen[[*request.tokens]] = True
+        ticket = _Ticket(self._wake)
+        random = np.random.default_rng(request.sampling.seed)
+        with self._changed:
+            if self._is_closed:
+                raise ServerFullError("the engine is closed: it takes no requests")
+            if len(self._waiting) >= self._most_waiting:
+                raise ServerFullError(
+                    f"{len(self._waiting)} requests wait, of at most {self._most_waiting}: try again later"
+                )
+            self._came += 1
+            self._waiting.append(_Text(self._came, request, ticket, [*request.tokens], random, seen))
+            self._changed.notify_all()
+        return ticket
+
+    def numbers(self) -> dict[str, float]:
+        """Return what is counted.
+
+        Requests that are running and waiting, and that were done, cancelled, failed, put back; tokens of prompts that
+        were read, and that were there already, and tokens written; pages free and used; seconds busy.
+        """
+        with self._changed:
+            return {
+                "requests running": len(self._running),
+                "requests waiting": len(self._waiting),
+                **{f"requests {name}": count for name, count in self._counts.items()},
+                **{f"tokens {name}": count for name, count in self._tokens.items()},
+                "pages free": self._pages.free,
+                "pages used": self._pages.used,
+                "seconds busy": self._busy_s,
+            }
+
+    def close(self) -> None:
+        """Cancel all requests, and end the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        """Take turns until the engine is closed."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_closed or self._running or self._waiting)
+                if self._is_closed:
+                    for text in (*self._running, *self._waiting):
+                        text.ticket.is_cancelled = True
+                self._drop_cancelled()
+                if self._is_closed:
+                    return
+                self._admit()
+            started = time.perf_counter()
+            try:
+                self._turn()
+            except Exception as error:  # noqa: BLE001  # whatever the device says: those that it met are told, and others go on
+                self._fail([*self._running], error)
+            with self._changed:
+                self._busy_s += time.perf_counter() - started
+
+    def _drop_cancelled(self) -> None:
+        for text in [each for each in (*self._running, *self._waiting) if each.ticket.is_cancelled]:
+            if text not in self._running:
+                self._waiting.remove(text)
+            self._end(text, "cancelled")
+
+    def _end(self, text: _Text, news: Reason | BaseException) -> None:
+        """Give up the pages of a text, and tell its ticket why."""
+        with self._changed:
+            self._leave(text)
+            name = "failed" if isinstance(news, BaseException) else "cancelled" if news == "cancelled" else "done"
+            self._counts[name] += 1
+        text.ticket.news.put(news)
+
+    def _leave(self, text: _Text) -> None:
+        if text in self._running:
+            self._running.remove(text)
+        self._pages.release(text.pages)
+        text.pages, text.read = [], 0
+
+    def _fail(self, texts: list[_Text], error: BaseException) -> None:
+        for text in texts:
+            self._end(text, error)
+
+    def _admit(self) -> None:
+        """Give pages to those that wait, in their order, as long as there are enough for all their tokens and one."""
+        while self._waiting and len(self._running) < self._rows:
+            text = self._waiting[0]
+            # The last token is always read: it is what the answer begins with.
+            text.pages = self._pages.shared(keys_of(text.tokens[:-1]))
+            wanted = pages_for(min(len(text.tokens) + 1, self.network.length))
+            more = self._pages.take(wanted - len(text.pages))
+            if more is None:
+                self._pages.release(text.pages)
+                text.pages = []
+                return
+            text.read = len(text.pages) * PAGE
+            self._tokens["shared"] += text.read
+            text.pages += more
+            self._running.append(self._waiting.popleft())
+
+    def _turn(self) -> None:
+        """Read a chunk of a prompt, and write a token of all texts whose prompts are read."""
+        ready = [text for text in self._running if text.is_written]
+        reading = next((text for text in self._running if not text.is_written), None)
+        if reading is not None:
+            self._read(reading, _SHORT_CHUNK if ready else CHUNKS[-1])
+        self._write([text for text in ready if self._has_room(text)])
+
+    def _read(self, text: _Text, most: int) -> None:
+        tokens = text.tokens[text.read : text.read + most]
+        logits = self.steps.forward([tokens], [text.read], [text.pages])
+        text.read += len(tokens)
+        whole = text.read // PAGE
+        with self._changed:
+            self._tokens["read"] += len(tokens)
+            self._pages.name(text.pages[:whole], keys_of(text.tokens[: whole * PAGE]))
+        if text.read == len(text.tokens):
+            self._choose([text], logits)
+        else:
+            logits.realize()
+
+    def _has_room(self, text: _Text) -> bool:
+        """Return whether a text has a page for its next token, which those that came later make free for it."""
+        while text in self._running and text.read == len(text.pages) * PAGE:
+            with self._changed:
+                if (more := self._pages.take(1)) is not None:
+                    text.pages += more
+                    continue
+                last = max(self._running, key=lambda each: each.number)
+                self._leave(last)
+                self._counts["put back"] += 1
+                self._waiting.appendleft(last)
+        return text in self._running
+
+    def _write(self, texts: list[_Text]) -> None:
+        texts = [text for text in texts if text in self._running]
+        if not texts:
+            return
+        logits = self.steps.forward(
+            [text.tokens[-1:] for text in texts], [text.read for text in texts], [text.pages for text in texts]
+        )
+        for text in texts:
+            text.read += 1
+        self._choose(texts, logits)
+
+    def _choose(self, texts: list[_Text], logits: zyx.Tensor) -> None:
+        """Choose the next token of texts, and tell their tickets."""
+        allowed = [self._allowed(text) for text in texts]
+        samplings = [text.request.sampling for text in texts]
+        numbers = [0.0 if text.request.sampling.is_greedy else text.random.random() for text in texts]
+        tokens, logprobs = self.steps.choose(logits, samplings, numbers, allowed, [text.seen for text in texts])
+        for text, token, logprob in zip(texts, tokens.tolist(), logprobs.tolist(), strict=True):
+            if text in self._running:
+                self._push(text, token, logprob)
+
+    def _allowed(self, text: _Text) -> NDArray[np.bool_] | None:
+        """Return which tokens a constraint allows; a text whose constraint fails ends with that error."""
+        constraint = text.request.constraint
+        if constraint is None:
+            return None
+        try:
+            found = constraint.allowed()
+            if found.shape != (self.network.config.vocabulary,) or not found.any():
+                raise ShapeError(
+                    f"a constraint allows {int(found.sum())} tokens out of {found.shape}; it is to allow at least one "
+                    f"of a vocabulary of {self.network.config.vocabulary}, an end token where the answer is over"
+                )
+        except Exception as error:  # noqa: BLE001  # somebody else's code, which is to hurt its own request alone
+            self._end(text, error)
+            return None
+        return found
+
+    def _push(self, text: _Text, token: int, logprob: float) -> None:
+        if token in self._ends:
+            self._end(text, "stop")
+            return
+        text.tokens.append(token)
+        text.written += 1
+        if text.seen is not None:
+            text.seen[token] = True
+        with self._changed:
+            self._tokens["written"] += 1
+        text.ticket.news.put(Written(token, logprob))
+        try:
+            if text.request.constraint is not None:
+                text.request.constraint.take(token)
+        except Exception as error:  # noqa: BLE001  # somebody else's code, which is to hurt its own request alone
+            self._end(text, error)
+            return
+        if text.written == text.request.limit or text.read >= self.network.length:
+            self._end(text, "length")
