@@ -1,7 +1,7 @@
 """Requests that are answered side by side by one thread.
 
     turn    a new request is given pages, if there are enough
-            one prompt is read on, by a chunk
+            prompts are read on, by a chunk of one or short ones of some
             every text whose prompt is read is gone on from by a token, all in one step
 
 So a long prompt holds nobody up for longer than a chunk takes. Where pages run out in the middle, the text that came
@@ -21,22 +21,21 @@ import numpy as np
 
 import zyx
 from zyx.errors import InvalidArgumentError, ShapeError
-from zyx_llm.generation import CHUNKS, check_tokens
+from zyx_llm.generation import Sampling, check_tokens
 from zyx_llm.model import PAGE
 from zyx_llm.serving.pages import Pages, keys_of, pages_for
 from zyx_llm.serving.request import Request, ServerFullError, Written
-from zyx_llm.serving.steps import Steps
+from zyx_llm.serving.steps import LONG, SHORT, Steps, read_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from zyx_llm.model import Transformer
     from zyx_llm.serving.request import Reason
 
-#: How many tokens of a prompt are read in a turn in which others are gone on from.
-_SHORT_CHUNK: Final = CHUNKS[-2]
+_GREEDY: Final = Sampling()
 
 #: A token, why the answer ended, or what made it fail.
 _News: TypeAlias = "Written | Reason | BaseException"
@@ -272,23 +271,26 @@ class BatchEngine:
     def _turn(self) -> None:
         """Read a chunk of a prompt, and write a token of all texts whose prompts are read."""
         ready = [text for text in self._running if text.is_written]
-        reading = next((text for text in self._running if not text.is_written), None)
-        if reading is not None:
-            self._read(reading, _SHORT_CHUNK if ready else CHUNKS[-1])
+        reading = [text for text in self._running if not text.is_written]
+        if reading:
+            self._read(reading, SHORT if ready else LONG)
         self._write([text for text in ready if self._has_room(text)])
 
-    def _read(self, text: _Text, most: int) -> None:
-        tokens = text.tokens[text.read : text.read + most]
-        logits = self.steps.forward([tokens], [text.read], [text.pages])
-        text.read += len(tokens)
-        whole = text.read // PAGE
+    def _read(self, texts: list[_Text], most: int) -> None:
+        """Read some of the tokens of the first of these texts."""
+        rows, size = read_shape([len(text.tokens) - text.read for text in texts], most)
+        texts = texts[:rows]
+        tokens = [text.tokens[text.read : text.read + size] for text in texts]
+        logits = self.steps.forward(
+            tokens, [text.read for text in texts], [text.pages for text in texts], (rows, size)
+        ).realize()
         with self._changed:
-            self._tokens["read"] += len(tokens)
-            self._pages.name(text.pages[:whole], keys_of(text.tokens[: whole * PAGE]))
-        if text.read == len(text.tokens):
-            self._choose([text], logits)
-        else:
-            logits.realize()
+            for text, part in zip(texts, tokens, strict=True):
+                text.read += len(part)
+                whole = text.read // PAGE
+                self._tokens["read"] += len(part)
+                self._pages.name(text.pages[:whole], keys_of(text.tokens[: whole * PAGE]))
+        self._choose([text if text.read == len(text.tokens) else None for text in texts], logits)
 
     def _has_room(self, text: _Text) -> bool:
         """Return whether a text has a page for its next token, which those that came later make free for it."""
@@ -314,14 +316,18 @@ class BatchEngine:
             text.read += 1
         self._choose(texts, logits)
 
-    def _choose(self, texts: list[_Text], logits: zyx.Tensor) -> None:
-        """Choose the next token of texts, and tell their tickets."""
-        allowed = [self._allowed(text) for text in texts]
-        samplings = [text.request.sampling for text in texts]
-        numbers = [0.0 if text.request.sampling.is_greedy else text.random.random() for text in texts]
-        tokens, logprobs = self.steps.choose(logits, samplings, numbers, allowed, [text.seen for text in texts])
-        for text, token, logprob in zip(texts, tokens.tolist(), logprobs.tolist(), strict=True):
-            if text in self._running:
+    def _choose(self, rows: Sequence[_Text | None], logits: zyx.Tensor) -> None:
+        """Choose the next token of texts, one for each row of logits, and tell their tickets; None has no next yet."""
+        texts = [text for text in rows if text is not None]
+        if not texts:
+            return
+        allowed = [None if text is None else self._allowed(text) for text in rows]
+        samplings = [_GREEDY if text is None else text.request.sampling for text in rows]
+        numbers = [0.0 if text is None or text.request.sampling.is_greedy else text.random.random() for text in rows]
+        seen = [None if text is None else text.seen for text in rows]
+        tokens, logprobs = self.steps.choose(logits, samplings, numbers, allowed, seen)
+        for text, token, logprob in zip(rows, tokens.tolist(), logprobs.tolist(), strict=True):
+            if text is not None and text in self._running:
                 self._push(text, token, logprob)
 
     def _allowed(self, text: _Text) -> NDArray[np.bool_] | None:

@@ -1,18 +1,19 @@
 """What is run for many texts at once: a network over a pool of pages, traced for a few shapes that never change.
 
-Rows are filled up to one of `ROWS`, tables to one of a few widths, and chunks of a prompt to one of
-`zyx_llm.generation.CHUNKS`. Where texts stand and which pages are theirs are values: a trace serves all lengths.
+Rows are filled up to one of `ROWS`, tables to one of a few widths, and what is read of prompts to one of `READS`. Where
+texts stand and which pages are theirs are values: a trace serves all lengths.
 """
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 import zyx
-from zyx_llm.generation import CHUNKS, Sampling, chosen_of_rows, chunk, settings_of
+from zyx_llm.generation import Sampling, chosen_of_rows, settings_of
 from zyx_llm.model import PagedCache
 from zyx_llm.serving.pages import pages_for
 
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 #: How many texts are gone on from at a time; fewer are filled up to the next.
 ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
+#: How many tokens of prompts are read at a time where other texts are gone on from,
+SHORT: Final = 64
+#: and where none are.
+LONG: Final = 256
+#: For each of these, what may be read: tokens of so many texts, and of each of these.
+READS: Final = {SHORT: ((1, 16), (1, 64), (4, 16)), LONG: ((1, 16), (1, 64), (1, 256), (4, 64), (16, 16))}
 #: Places of the least table; each further one has four times as many. What fills up a table is read from one page, so
 #: that it takes little time.
 LEAST: Final = 256
@@ -85,35 +92,37 @@ class Steps:
 
     def warm(self) -> None:
         """Trace and compile all that greedy texts need; drawn ones, and constraints, add some of the last step."""
+        reads = {*READS[SHORT], *READS[LONG]}
         for width in self.widths:
-            for size in CHUNKS[1:]:
-                self.forward([[0] * size], [0], [[0] * width])
-            for rows in self.rows:
-                self.forward([[0]] * rows, [0] * rows, [[0] * width] * rows)
+            for rows, size in {*reads, *((rows, 1) for rows in self.rows)}:
+                self.forward([[0] * size] * rows, [0] * rows, [[0] * width] * rows, (rows, size))
         vocabulary = self._network.config.vocabulary
-        for rows, count in product(self.rows, (1, FEW, 0)):
+        for rows, count in product({*self.rows, *(rows for rows, _ in reads)}, (1, FEW, 0)):
             sampling = Sampling(temperature=float(count != 1), top_k=count)
             self.choose(zyx.zeros((rows, vocabulary), device=self._network.device), [sampling] * rows, [0.0] * rows)
 
     def forward(
-        self, tokens: Sequence[Sequence[int]], first: Sequence[int], pages: Sequence[Sequence[int]]
+        self,
+        tokens: Sequence[Sequence[int]],
+        first: Sequence[int],
+        pages: Sequence[Sequence[int]],
+        shape: tuple[int, int] | None = None,
     ) -> zyx.Tensor:
-        """Append tokens to texts; return the logits after the last of each, ``(one of rows, vocabulary)``.
+        """Append tokens to texts; return the logits after the last of each, ``(rows, vocabulary)``, rows filled up.
 
         Args:
-            tokens: Of each text as many: 1, or of one text up to the greatest of `CHUNKS`.
+            tokens: At least one of each text.
             first: Where they come in each text.
             pages: Of each text, for all its places with these.
+            shape: One of `READS` that holds the tokens; None if there is one of each text.
         """
-        count = len(tokens[0])
-        rows = next(size for size in self.rows if size >= len(tokens))
+        shape = shape or (next(size for size in self.rows if size >= len(tokens)), 1)
         width = next(size for size in self.widths if size >= max(map(len, pages)))
-        given = np.zeros((rows, chunk(count)), np.int32)
-        given[: len(tokens), :count] = tokens
-        places, table = np.zeros((2, rows), np.int32), np.zeros((rows, width), np.int32)
-        places[0, : len(first)], places[1, : len(first)] = first, count
-        for row, own in enumerate(pages):
-            table[row, : len(own)] = own
+        given, places = np.zeros(shape, np.int32), np.zeros((2, shape[0]), np.int32)
+        table = np.zeros((shape[0], width), np.int32)
+        for row, (own, place, page) in enumerate(zip(tokens, first, pages, strict=True)):
+            given[row, : len(own)], table[row, : len(page)] = own, page
+            places[:, row] = place, len(own)
         arrays = (zyx.Tensor(each, device=self._network.device) for each in (given, places, table))
         return self._forward(*arrays, self._keys, self._values)
 
@@ -148,6 +157,18 @@ class Steps:
         ]
         tokens, logprobs = self._choose(logits, *given, count)
         return tokens.numpy()[: len(samplings)], logprobs.numpy()[: len(samplings)]
+
+
+def read_shape(left: Sequence[int], most: int) -> tuple[int, int]:
+    """Return of how many texts, at most, how many tokens are read: the shape of `READS` that reads most, or a smaller.
+
+    Args:
+        left: How many tokens each text has that are not read yet; those that come first are read first.
+        most: `SHORT` or `LONG`.
+    """
+    return max(
+        READS[most], key=lambda shape: (sum(min(shape[1], each) for each in left[: shape[0]]), -math.prod(shape))
+    )
 
 
 def _looked_at(samplings: Sequence[Sampling]) -> int:
