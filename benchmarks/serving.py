@@ -2,7 +2,7 @@
 
     python benchmarks/serving.py SmolLM2-135M-Instruct.Q4_1.gguf --dtype float32 --clients 1 --clients 32
 
-All prompts differ from the first token on, so that none finds pages of another. Figures are of the engine alone, without
+All prompts differ from the first token on: none finds pages of another. Figures are of the engine alone, without
 HTTP. What is compiled is compiled before.
 """
 

@@ -232,6 +232,13 @@ def test_what_cannot_be_answered_is_refused_at_once(model):
             BatchEngine(model.network, (), **{"pages": 1, name: 0})
 
 
+def test_what_takes_all_pages_just_so_is_answered(model):
+    engine = BatchEngine(model.network, model.tokenizer.special.ends, pages=4, rows=2)
+    given = [((5, 9) * 32, 1), ((9, 5) * 24, 17)]
+    assert together(engine, [Request(*each) for each in given]) == [alone(model, *each) for each in given]
+    engine.close()
+
+
 def test_a_full_queue_refuses_and_closing_cancels(model):
     entered, leave = threading.Event(), threading.Event()
 
@@ -279,3 +286,16 @@ def test_windows_are_those_of_a_session(tmp_path):
     given = [(5, 6, 7), tuple(range(3, 43))]
     assert together(engine, [Request(each, 20) for each in given]) == [alone(model, each, 20) for each in given]
     engine.close()
+
+
+@pytest.mark.slow
+def test_thirty_two_clients_of_the_real_model_get_what_each_gets_alone(smollm2):
+    model = load(smollm2, dtype=zyx.float32, context=256)
+    things = ["cat", "river", "poem", "ship", "garden", "clock", "piano", "train"]
+    asked = [f"{words} a {thing}." for words in ("Describe", "Draw", "Sell", "Write a line about") for thing in things]
+    given = [tuple(model.tokenizer.encode(model.talk([{"role": "user", "content": each}]))) for each in asked]
+    engine = BatchEngine(model.network, model.tokenizer.special.ends, pages=300, rows=32)
+    found = together(engine, [Request(each, 16) for each in given])
+    engine.close()
+    assert len(found) == 32
+    assert found == [alone(model, each, 16) for each in given]

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 _GREEDY: Final = Sampling()
 
-#: A token, why the answer ended, or what made it fail.
-_News: TypeAlias = "Written | Reason | BaseException"
-
 
 class _Ticket:
     """The `zyx_llm.serving.request.Ticket` of an engine.
@@ -51,22 +48,33 @@ class _Ticket:
     def __init__(self, wake: Callable[[], None]) -> None:
         self.reason: Reason | None = None
         self.is_cancelled = False
-        self.news: SimpleQueue[_News] = SimpleQueue()
+        self._news: SimpleQueue[Written | None] = SimpleQueue()  # None comes after the last
+        self._is_read = False
         self._wake = wake
         self._failure: BaseException | None = None
 
+    def push(self, written: Written) -> None:
+        """Tell a token; by the engine."""
+        self._news.put(written)
+
+    def end(self, why: Reason | BaseException) -> None:
+        """Tell why there are no more; by the engine."""
+        if isinstance(why, BaseException):
+            self._failure = why
+        else:
+            self.reason = why
+        self._news.put(None)
+
     def __iter__(self) -> Iterator[Written]:
         """Give the tokens of the answer; see `zyx_llm.serving.request.Ticket`."""
-        while self.reason is None:
-            if self._failure is not None:
-                raise self._failure
-            match self.news.get():
-                case Written() as written:
-                    yield written
-                case BaseException() as failure:
-                    self._failure = failure
-                case reason:
-                    self.reason = reason
+        while not self._is_read:
+            written = self._news.get()
+            if written is not None:
+                yield written
+            else:
+                self._is_read = True
+        if self._failure is not None:
+            raise self._failure
 
     def cancel(self) -> None:
         """End the answer, soon."""
@@ -80,6 +88,7 @@ class _Text:
 
     Attributes:
         number: In the order in which requests came.
+        places: The most that it takes: the last token that is written is not read any more.
         tokens: Of the prompt, and what was written.
         pages: What it has of the pool.
         read: How many of its tokens are there.
@@ -88,6 +97,7 @@ class _Text:
     """
 
     number: int
+    places: int
     request: Request
     ticket: _Ticket
     tokens: list[int]
@@ -154,7 +164,6 @@ class BatchEngine:
     def submit(self, request: Request) -> _Ticket:
         """Put a request into the queue; see `zyx_llm.serving.request.Engine`."""
         check_tokens(self.network, request.tokens)
-        # The last token that is written is not read any more.
         places = min(len(request.tokens) + request.limit - 1, self.network.length)
         if pages_for(places) > self._pages.count:
             raise ShapeError(
@@ -175,7 +184,7 @@ class BatchEngine:
                     f"{len(self._waiting)} requests wait, of at most {self._most_waiting}: try again later"
                 )
             self._came += 1
-            self._waiting.append(_Text(self._came, request, ticket, [*request.tokens], random, seen))
+            self._waiting.append(_Text(self._came, places, request, ticket, [*request.tokens], random, seen))
             self._changed.notify_all()
         return ticket
 
@@ -222,7 +231,7 @@ class BatchEngine:
             started = time.perf_counter()
             try:
                 self._turn()
-            except Exception as error:  # noqa: BLE001  # whatever the device says: those that it met are told, and others go on
+            except Exception as error:  # noqa: BLE001  # of any backend: those that it met are told, and others go on
                 self._fail([*self._running], error)
             with self._changed:
                 self._busy_s += time.perf_counter() - started
@@ -233,13 +242,13 @@ class BatchEngine:
                 self._waiting.remove(text)
             self._end(text, "cancelled")
 
-    def _end(self, text: _Text, news: Reason | BaseException) -> None:
+    def _end(self, text: _Text, why: Reason | BaseException) -> None:
         """Give up the pages of a text, and tell its ticket why."""
         with self._changed:
             self._leave(text)
-            name = "failed" if isinstance(news, BaseException) else "cancelled" if news == "cancelled" else "done"
+            name = "failed" if isinstance(why, BaseException) else "cancelled" if why == "cancelled" else "done"
             self._counts[name] += 1
-        text.ticket.news.put(news)
+        text.ticket.end(why)
 
     def _leave(self, text: _Text) -> None:
         if text in self._running:
@@ -257,7 +266,7 @@ class BatchEngine:
             text = self._waiting[0]
             # The last token is always read: it is what the answer begins with.
             text.pages = self._pages.shared(keys_of(text.tokens[:-1]))
-            wanted = pages_for(min(len(text.tokens) + 1, self.network.length))
+            wanted = pages_for(min(len(text.tokens) + 1, text.places))
             more = self._pages.take(wanted - len(text.pages))
             if more is None:
                 self._pages.release(text.pages)
@@ -357,7 +366,7 @@ class BatchEngine:
             text.seen[token] = True
         with self._changed:
             self._tokens["written"] += 1
-        text.ticket.news.put(Written(token, logprob))
+        text.ticket.push(Written(token, logprob))
         try:
             if text.request.constraint is not None:
                 text.request.constraint.take(token)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -123,8 +123,7 @@ class Steps:
         for row, (own, place, page) in enumerate(zip(tokens, first, pages, strict=True)):
             given[row, : len(own)], table[row, : len(page)] = own, page
             places[:, row] = place, len(own)
-        arrays = (zyx.Tensor(each, device=self._network.device) for each in (given, places, table))
-        return self._forward(*arrays, self._keys, self._values)
+        return self._forward(self._given(given), self._given(places), self._given(table), self._keys, self._values)
 
     def choose(
         self,
@@ -151,12 +150,20 @@ class Steps:
             for row, (sampling, number) in enumerate(zip(samplings, numbers, strict=True)):
                 settings[row] = settings_of(sampling, number, vocabulary)
         count = min(_looked_at(samplings), vocabulary) or vocabulary
-        given = [
-            None if each is None else zyx.Tensor(each, device=self._network.device)
-            for each in (_together(allowed, rows, vocabulary, True), _together(seen, rows, vocabulary, False), settings)
-        ]
-        tokens, logprobs = self._choose(logits, *given, count)
+        tokens, logprobs = self._choose(
+            logits,
+            self._given_or_none(_together(allowed, rows, vocabulary, True)),
+            self._given_or_none(_together(seen, rows, vocabulary, False)),
+            self._given_or_none(settings),
+            count,
+        )
         return tokens.numpy()[: len(samplings)], logprobs.numpy()[: len(samplings)]
+
+    def _given(self, values: NDArray[Any]) -> zyx.Tensor:
+        return zyx.Tensor(values, device=self._network.device)
+
+    def _given_or_none(self, values: NDArray[Any] | None) -> zyx.Tensor | None:
+        return None if values is None else self._given(values)
 
 
 def read_shape(left: Sequence[int], most: int) -> tuple[int, int]:
