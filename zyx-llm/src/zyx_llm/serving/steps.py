@@ -34,7 +34,7 @@ LONG: Final = 256
 READS: Final = {SHORT: ((1, 16), (1, 64), (4, 16)), LONG: ((1, 16), (1, 64), (1, 256), (4, 64), (16, 16))}
 #: Places of the least table; each further one has four times as many. What fills up a table is read from one page, so
 #: that it takes little time.
-LEAST: Final = 256
+LEAST: Final = 128
 #: How many of the greatest logits are looked at where all rows look at no more, which spares sorting all.
 FEW: Final = 64
 _GREEDY: Final = Sampling()
