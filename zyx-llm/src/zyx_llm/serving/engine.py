@@ -189,11 +189,7 @@ class BatchEngine:
         return ticket
 
     def numbers(self) -> dict[str, float]:
-        """Return what is counted.
-
-        Requests that are running and waiting, and that were done, cancelled, failed, put back; tokens of prompts that
-        were read, and that were there already, and tokens written; pages free and used; seconds busy.
-        """
+        """Return what is counted; see `zyx_llm.serving.request.Engine`."""
         with self._changed:
             return {
                 "requests running": len(self._running),

@@ -118,7 +118,13 @@ class Engine(Protocol):
         ...
 
     def numbers(self) -> dict[str, float]:
-        """Return what is counted: requests, tokens, pages, seconds."""
+        """Return what is counted, by name.
+
+        "requests running" and "requests waiting", now; "requests done", "requests cancelled", "requests failed" and
+        "requests put back", which have given up their pages to others and waited again; "tokens read", of prompts,
+        "tokens shared", which were there already, and "tokens written"; "pages free" and "pages used", now; "seconds
+        busy".
+        """
         ...
 
     def close(self) -> None:
