@@ -79,12 +79,77 @@ def chosen(logits: zyx.Tensor, seen: zyx.Tensor | None, number: zyx.Tensor | Non
     count = logits.shape[-1] if sampling.top_k == 0 else min(sampling.top_k, logits.shape[-1])
     scaled, tokens = zyx.topk(logits / sampling.temperature, count)
     shares = zyx.exp(scaled - scaled[..., :1])
+    top_p = sampling.top_p if sampling.top_p < 1.0 else None
+    return _drawn(tokens, shares, number, top_p, sampling.min_p if sampling.min_p > 0.0 else None)
+
+
+def chosen_of_rows(
+    logits: zyx.Tensor,
+    allowed: zyx.Tensor | None,
+    seen: zyx.Tensor | None,
+    settings: zyx.Tensor | None,
+    count: int,
+) -> tuple[zyx.Tensor, zyx.Tensor]:
+    """Return the next tokens, ``(rows,)`` of int32, chosen in each row by settings of its own, and their log-probs.
+
+    Args:
+        logits: ``(rows, vocabulary)``.
+        allowed: bools of that shape, which tokens may be chosen; None if all may.
+        seen: bools of that shape, which tokens were there before; None if no row has a penalty.
+        settings: What `settings_of` gives for each row, ``(rows, 6)``; None if the greatest is taken in all, without a
+            penalty.
+        count: How many of the greatest logits are looked at, at least the `top_k` of each row that has one; 1 takes the
+            greatest.
+
+    Returns:
+        The tokens, and the logarithm of the probability that each has among all at temperature 1, without a penalty.
+    """
+    plain = logits
+    if seen is not None and settings is not None:
+        penalty = settings[:, 4:5]
+        logits = zyx.where(seen, zyx.where(logits > 0, logits / penalty, logits * penalty), logits)
+    if allowed is not None:
+        logits = zyx.where(allowed, logits, float("-inf"))
+    if count == 1 or settings is None:
+        found = logits.argmax(-1).astype(zyx.int32)
+    else:
+        number, temperature, top_p, min_p, top_k = (settings[:, place : place + 1] for place in (0, 1, 2, 3, 5))
+        scaled, tokens = zyx.topk(logits / temperature, count)
+        shares = zyx.exp(scaled - scaled[..., :1])
+        places = zyx.arange(count, dtype=zyx.float32, device=logits.device)
+        shares = zyx.where(places < top_k, shares, 0.0)
+        found = _drawn(tokens, shares, number, top_p, min_p)
+    # The greatest first: exponentials of what is left are at most 1.
+    greatest = plain.max(-1, keepdims=True)
+    whole = zyx.log(zyx.exp(plain - greatest).sum(-1)) + greatest[:, 0]
+    return found, zyx.take_along_axis(plain, found[:, None], -1)[:, 0] - whole
+
+
+def settings_of(sampling: Sampling, number: float, vocabulary: int) -> tuple[float, ...]:
+    """Return a row of settings for `chosen_of_rows`: number, temperature, top_p, min_p, repetition_penalty, top_k.
+
+    One that takes the greatest draws by 0: the first of all is that.
+    """
+    if sampling.is_greedy:
+        return (0.0, 1.0, 1.0, 0.0, sampling.repetition_penalty, 1.0)
+    top_k = sampling.top_k or vocabulary
+    return (number, sampling.temperature, sampling.top_p, sampling.min_p, sampling.repetition_penalty, top_k)
+
+
+def _drawn(
+    tokens: zyx.Tensor,
+    shares: zyx.Tensor,
+    number: zyx.Tensor,
+    top_p: zyx.Tensor | float | None,
+    min_p: zyx.Tensor | float | None,
+) -> zyx.Tensor:
+    """Return those of tokens ``(rows, count)``, in falling order of their shares, that a number draws, ``(rows,)``."""
     summed = shares.cumsum(-1)
-    if sampling.top_p < 1.0:
+    if top_p is not None:
         # What comes before a token has less than p of all, so that the first one always stays.
-        shares = zyx.where(summed - shares < sampling.top_p * summed[..., -1:], shares, 0.0)
-    if sampling.min_p > 0.0:
-        shares = zyx.where(shares >= sampling.min_p, shares, 0.0)  # the greatest one is 1
+        shares = zyx.where(summed - shares < top_p * summed[..., -1:], shares, 0.0)
+    if min_p is not None:
+        shares = zyx.where(shares >= min_p, shares, 0.0)  # the greatest one is 1
     summed = shares.cumsum(-1)
     # Where rounding leaves no sum above the bound, the first token is taken.
     place = (summed > number * summed[..., -1:]).astype(zyx.int32).argmax(-1)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Places that caches of generation have besides those of the context: a last part reaches over its end.
 SPARE: Final = 256
+#: Places of a page.
+PAGE: Final = 16
 
 
 class Cache:
@@ -100,6 +102,79 @@ class Cache:
                             row[layer] = row[layer][:, :, :before].contiguous().realize()
                 raise
         self.size = size
+
+
+class PagedCache:
+    """Keys and values of all layers in pages, which many texts share out; a table says which pages are whose.
+
+    pool    page 0  page 1  page 2  page 3  page 4            places 0 to PAGE - 1 of the first text are on page 3,
+            -       b       a       a       b                 those after that on page 2
+    table   [[3, 2], [1, 4]]
+
+    Page 0 is nobody's: what fills up a batch is written there, and what fills up a table points there.
+
+    Args:
+        keys: For each layer ``(pages * key_heads * PAGE, head_width)``, as `pool` makes them.
+        values: Likewise.
+        table: ``(rows, width)``, integers: the pages of each text, in the order of its places.
+        counts: ``(rows,)``, integers: how many of the tokens that are put are a text's; the others go to page 0.
+
+    Attributes:
+        keys: What was given.
+        values: Likewise.
+        size: Places of a text.
+    """
+
+    def __init__(self, keys: list[zyx.Tensor], values: list[zyx.Tensor], table: zyx.Tensor, counts: zyx.Tensor) -> None:
+        self.keys, self.values = keys, values
+        self.size = table.shape[1] * PAGE
+        self._table = table
+        self._counts = counts
+
+    @staticmethod
+    def pool(config: Config, pages: int, dtype: zyx.DType, device: str) -> tuple[list[zyx.Tensor], list[zyx.Tensor]]:
+        """Return keys and values of all layers, zeros.
+
+        Args:
+            config: Of the transformer.
+            pages: How many, page 0 among them.
+            dtype: Of keys and values.
+            device: Where they lie.
+
+        Raises:
+            AllocationError: There is no room; the text says what would fit.
+        """
+        shape = (pages * config.key_heads * PAGE, config.head_width)
+        numbers = 2 * config.layers * math.prod(shape) // (pages * PAGE)
+        with explained(device, lambda free: smaller_cache(pages * PAGE, numbers, dtype, PAGE, free)):
+            keys, values = (
+                [zyx.zeros(shape, dtype=dtype, device=device).realize() for _ in range(config.layers)] for _ in range(2)
+            )
+        return keys, values
+
+    def put(self, layer: int, first: zyx.Tensor, keys: zyx.Tensor, values: zyx.Tensor) -> tuple[zyx.Tensor, zyx.Tensor]:
+        """Keep what a layer made of tokens; return all of the layer in the order of places, ``(..., size, width)``.
+
+        Args:
+            layer: Which.
+            first: The place of each row's first token, ``(rows,)``.
+            keys: ``(rows, key_heads, n, head_width)``.
+            values: Likewise.
+        """
+        rows, heads, n, width = keys.shape
+        number = zyx.arange(n, dtype=zyx.int32, device=keys.device)
+        places = first[:, None] + number
+        page = zyx.take_along_axis(self._table, (places // PAGE).clip(0, self._table.shape[1] - 1), 1)
+        page = zyx.where(number < self._counts[:, None], page, 0)
+        head = zyx.arange(heads, dtype=zyx.int32, device=keys.device)[:, None]
+        # A page of a head is one block, so that a text's are read in whole blocks, and a token is a row of the pool.
+        slots = ((page[:, None] * heads + head) * PAGE + places[:, None] % PAGE).reshape((-1,))
+        blocks = self._table[:, None] * heads + head
+        found = []
+        for held, new in ((self.keys[layer], keys), (self.values[layer], values)):
+            held[slots] = new.astype(held.dtype).reshape((-1, width))
+            found.append(held.reshape((-1, PAGE * width))[blocks].reshape((rows, heads, self.size, width)))
+        return found[0], found[1]
 
 
 class NoCache:

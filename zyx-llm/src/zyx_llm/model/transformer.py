@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zyx_llm.config import Config
-    from zyx_llm.model.cache import Cache, NoCache
+    from zyx_llm.model.cache import Cache, NoCache, PagedCache
     from zyx_llm.model.weights import Weight
 
 
@@ -71,14 +71,15 @@ class Transformer:
         self,
         tokens: zyx.Tensor,
         position: zyx.Tensor,
-        cache: Cache | NoCache,
+        cache: Cache | NoCache | PagedCache,
         starts: zyx.Tensor | None = None,
     ) -> zyx.Tensor:
         """Return what the network makes of tokens, before the head; their keys and values are put into the cache.
 
         Args:
             tokens: ``(rows, n)``, integers.
-            position: The place of the first one, an integer; there is room for all of them in the cache.
+            position: The place of the first one, an integer, or that of each row, ``(rows,)``, in a `PagedCache`; there
+                is room for all of them in the cache.
             cache: Of the tokens before; `NoCache` if there are none, and none are to follow.
             starts: At which place of the cache each row starts, ``(rows,)``; None for 0. What is before it is not seen.
 
@@ -87,13 +88,15 @@ class Transformer:
         """
         config = self.config
         x = F.embedding(tokens, self._matrices["token_embd.weight"]).astype(zyx.float32) * config.embedding_scale
-        places = zyx.arange(tokens.shape[1], dtype=zyx.int32, device=self.device) + position
+        places = zyx.arange(tokens.shape[1], dtype=zyx.int32, device=self.device) + position[..., None]
         masks = {window: self._mask(places, cache.size, window, starts) for window in {*config.windows}}
         # Of a row whose text is over, what comes is not looked at: only within the tables it has to be.
-        turns = places if starts is None else (places - starts[:, None, None]).clip(0, self.length - 1)
+        turns = places if starts is None else places - starts[:, None, None]
+        if starts is not None or places.ndim == 2:
+            turns = (turns if starts is not None else turns[:, None]).clip(0, self.length - 1)
         for layer, window in enumerate(config.windows):
             added = self._attention(
-                layer, self._norm(x, f"blk.{layer}.attn_norm"), places[0], turns, masks[window], cache
+                layer, self._norm(x, f"blk.{layer}.attn_norm"), places[..., 0], turns, masks[window], cache
             )
             if config.has_norms_after:
                 added = self._norm(added, f"blk.{layer}.post_attention_norm")
@@ -112,22 +115,28 @@ class Transformer:
         return found if cap is None else zyx.tanh(found / cap) * cap
 
     def _mask(self, places: zyx.Tensor, size: int, window: int | None, starts: zyx.Tensor | None) -> zyx.Tensor:
-        """Return ``(n, size)``, of rows that start apart ``(rows, 1, 1, n, size)``.
+        """Return ``(n, size)``, of rows that start or stand apart ``(rows, 1, 1, n, size)``.
 
         It says which places of the cache a query at one of `places` sees.
         """
         all_places = zyx.arange(size, dtype=zyx.int32, device=self.device)
-        behind = places[:, None] - all_places
+        behind = places[..., None] - all_places
         seen = behind >= 0
         if window is not None:
             seen = seen & (behind < window)
         if starts is None:
-            return seen
+            return seen if seen.ndim == 2 else seen[:, None, None]
         # Before a row's start each place sees itself: what sees nothing would be no number, and so would all after it.
         return seen & ((all_places >= starts[:, None, None, None, None]) | (behind == 0))
 
     def _attention(
-        self, layer: int, x: zyx.Tensor, first: zyx.Tensor, turns: zyx.Tensor, mask: zyx.Tensor, cache: Cache | NoCache
+        self,
+        layer: int,
+        x: zyx.Tensor,
+        first: zyx.Tensor,
+        turns: zyx.Tensor,
+        mask: zyx.Tensor,
+        cache: Cache | NoCache | PagedCache,
     ) -> zyx.Tensor:
         config = self.config
         rows, n, _ = x.shape
