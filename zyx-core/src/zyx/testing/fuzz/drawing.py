@@ -11,7 +11,7 @@ import numpy as np
 from zyx import dtype as dtypes
 from zyx.shape import size_of
 from zyx.testing.fuzz.program import Call, Known, Noise, Program
-from zyx.testing.values import random_array
+from zyx.testing.values import epsilon, random_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +28,8 @@ _SIZES: Final = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 64, 65, 97, 127, 1
 _LARGE: Final = (1024, 1025, 2048, 3001, 4097, 10007, 65536, 100003)
 #: The greatest length that varies.
 LONGEST: Final = 300
+#: The sum of the squares of as many such values as a program has stays below the largest float32.
+_MOST_SQUARED: Final = 1e15
 #: Floats that operations are often made simpler for, wrongly so for some operands.
 SPECIAL: Final = (0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf)
 INTEGERS: Final = dtypes.INTEGERS
@@ -154,6 +156,18 @@ class Draw:
     def count(self) -> int:
         """How many values there are."""
         return len(self._values)
+
+    def refuse_squares(self, *numbers: int) -> None:
+        """Refuse values of which a sum of squares overflows float32, though its root would not."""
+        for number in numbers:
+            if (np.abs(self.known(number).value.astype(np.float64)) > _MOST_SQUARED).any():
+                raise Unfit
+
+    def refuse_exponents(self, number: int) -> None:
+        """Refuse finite values so large that neighbours of their type have other exponentials altogether."""
+        value = self.known(number).value.astype(np.float64)
+        if (np.abs(value[np.isfinite(value)]) * epsilon(self.dtype(number)) > 1).any():
+            raise Unfit
 
     def known(self, number: int) -> Known:
         return self._values[number][0]

@@ -22,6 +22,7 @@ def softmax(d: Draw) -> Call:
     """Exponentials that add up to 1."""
     x = d.floating(least_rank=1, not_empty=True)
     axis = d.axes(x)
+    d.refuse_exponents(x)
     match d.choices.integer(0, 3):
         case 0:
             return Call(
@@ -37,6 +38,7 @@ def softmax(d: Draw) -> Call:
 def layer_norm(d: Draw) -> Call:
     """Rows normalised."""
     x = d.floating(least_rank=1, not_empty=True)
+    d.refuse_squares(x)
     shape = d.shape(x)
     count = d.choices.integer(1, min(2, len(shape)))
     size, axes = shape[-count:], tuple(range(-count, 0))
@@ -69,6 +71,7 @@ def _normalising(text: str, x: int, axes: tuple[int, ...], shape: tuple[int, ...
 def batch_norm(d: Draw) -> Call:
     """Channels normalised, over the batch or by groups."""
     x = d.floating(least_rank=3, most_rank=4, not_empty=True)
+    d.refuse_squares(x)
     shape = d.shape(x)
     behind = tuple(range(2, len(shape)))
     match d.choices.integer(0, 2):
