@@ -11,11 +11,11 @@ import sys
 import pytest
 
 #: Device, the variables that choose how it compiles, and how many graphs have to be tried, by name. A C compiler starts
-#: a process for each kernel, so it gets those blocks of the kit whose numbers have a 1 in them.
+#: a process for each kernel, so it gets a few blocks of the kit.
 WAYS = {
     "interpreter": ("interpreter", {}, 2000),
     "c, llvm": ("c", {"ZYX_C_TOOLCHAIN": "llvm"}, 2000),
-    "c, cc": ("c", {"ZYX_C_TOOLCHAIN": "cc"}, 1000),
+    "c, cc": ("c", {"ZYX_C_TOOLCHAIN": "cc"}, 400),
 }
 #: A C compiler that optimises a fifth of the kernels, chosen by their texts, and takes half as long for the others.
 SOMETIMES_PLAIN = """#!/bin/sh
@@ -36,7 +36,7 @@ def test_thousands_of_random_graphs_agree_with_the_oracle(way, tmp_path, capsys)
     device, variables, least = WAYS[way]
     chosen: list[str] = []
     if variables.get("ZYX_C_TOOLCHAIN") == "cc":
-        variables, chosen = {**variables, "CC": str(sometimes_plain(tmp_path))}, ["-k", "-1"]
+        variables, chosen = {**variables, "CC": str(sometimes_plain(tmp_path))}, ["-k", "5] or 11] or 13] or 17]"]
     command = [
         sys.executable, "-m", "pytest", "-q", "-rN", "-p", "no:cacheprovider", "--rootdir", str(tmp_path),
         "--pyargs", "zyx.testing.suite.test_graphs", f"--zyx-device={device}", "--zyx-thorough",

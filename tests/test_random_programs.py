@@ -13,7 +13,7 @@ from zyx.testing.opening import open_runtime
 def test_random_programs_agree_with_numpy(block):
     runtime = open_runtime("c")
     campaign = Campaign(runtime)
-    campaign.run(range(block * 10_000_000, block * 10_000_000 + 100))
+    campaign.run(range(block * 10_000_000, block * 10_000_000 + 60))
     runtime.close()
-    assert campaign.programs == 100
+    assert campaign.programs == 60
     assert not campaign.failures, campaign.summary()

@@ -72,7 +72,13 @@ def translation_unit(sources: Mapping[str, str]) -> str:
 
 
 def compile_batches(
-    clang: amd_toolchains.Clang, sources: Mapping[str, str], folder: Path, options: Sequence[str], batch: int = _BATCH
+    clang: amd_toolchains.Clang,
+    sources: Mapping[str, str],
+    folder: Path,
+    options: Sequence[str],
+    batch: int = _BATCH,
+    *,
+    in_turns: bool = False,
 ) -> str:
     """Compile and link all sources for each architecture, and look for each kernel in the code objects.
 
@@ -82,6 +88,7 @@ def compile_batches(
         folder: For what is made in between.
         options: Of the compiler.
         batch: Most kernels of a translation unit; at 1 they keep their own name.
+        in_turns: Whether architectures of one length of waves take turns: a kernel is compiled for one of them.
 
     Returns:
         How many kernels and code objects there are, for people.
@@ -92,7 +99,14 @@ def compile_batches(
     assert set(MACHINES) == set(amd_toolchains.ARCHITECTURES)
     names = iter(sources)
     groups = list(iter(lambda: list(itertools.islice(names, batch)), []))
-    jobs = [(number, arch) for arch in amd_toolchains.ARCHITECTURES for number in range(len(groups))]
+    alike = [[arch for arch in amd_toolchains.ARCHITECTURES if WAVES[arch] == length] for length in {*WAVES.values()}]
+    chosen = [[archs[number % len(archs)] for archs in alike] for number in range(len(groups))] if in_turns else []
+    jobs = [
+        (number, arch)
+        for arch in amd_toolchains.ARCHITECTURES
+        for number in range(len(groups))
+        if not in_turns or arch in chosen[number]
+    ]
     for number, group in enumerate(groups):
         own = {name: sources[name] for name in group}
         text = sources[group[0]] if batch == 1 else translation_unit(own)
@@ -122,8 +136,8 @@ def compile_batches(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         failures = [text for texts in pool.map(compile_one, jobs) for text in texts]
     assert not failures, f"{len(failures)} failures; {failures[0]}"
-    kernels = len(sources) * len(amd_toolchains.ARCHITECTURES)
+    compiled = sum(len(groups[number]) for number, _ in jobs)
     return (
-        f"{len(sources)} kernels for each of {', '.join(amd_toolchains.ARCHITECTURES)}: {kernels} compiled kernels in "
-        f"{len(jobs)} code objects"
+        f"{len(sources)} kernels for {', '.join(amd_toolchains.ARCHITECTURES)}{', in turns' if in_turns else ''}: "
+        f"{compiled} compiled kernels in {len(jobs)} code objects"
     )
