@@ -36,6 +36,8 @@ class TccDevice(DriverDevice[TccProgram]):
     """One core of the processor. What its capabilities leave out, core makes of the rest."""
 
     program_type = TccProgram
+    takes_fronts = True
+    takes_loop_ends = True
 
     def __init__(self, name: str, pool: HostPool) -> None:
         capabilities = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -108,7 +109,7 @@ EXACT: Final[tuple[tuple[str, Meaning], ...]] = (
     ("zyx.clip({0}, -0.5)", lambda x: np.maximum(x, -0.5)),
     ("zyx.clip({0}, max=1.25)", lambda x: np.minimum(x, 1.25)),
     ("zyx.maximum({0}, 0.5)", lambda x: np.maximum(x, 0.5)),
-    ("zyx.nan_to_num({0})", np.nan_to_num),
+    ("zyx.nan_to_num({0}, nan=0.5, posinf=7.0, neginf=-7.0)", partial(np.nan_to_num, nan=0.5, posinf=7.0, neginf=-7.0)),
 )
 
 #: Functions of floats that jump.

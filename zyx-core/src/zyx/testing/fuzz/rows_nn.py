@@ -164,6 +164,7 @@ def cross_entropy(d: Draw) -> Call:
 def triplet(d: Draw) -> Call:
     """A loss of three."""
     x = d.floating(least_rank=2, most_rank=2, not_empty=True)
+    d.refuse_squares(x)
     y, z = d.leaf(d.shape(x), d.dtype(x)), d.leaf(d.shape(x), d.dtype(x))
 
     def far(x: Array, y: Array) -> Array:
