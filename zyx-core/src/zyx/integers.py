@@ -35,7 +35,7 @@ def as_integer(given: object, name: str) -> int:
     if isinstance(given, int) and not issubclass(kind, int):
         now = getattr(kind, "now", None)  # as sizes have it
         if now is not None:
-            return now(given)
+            return now(given)  # type: ignore[no-any-return]  # an int, or a size
     return as_index(given, name)
 
 

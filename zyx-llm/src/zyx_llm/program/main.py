@@ -4,6 +4,7 @@
     zyx-llm chat FILE            answers what is typed; Ctrl-C ends an answer, the end of the input ends the talk
     zyx-llm bench FILE           says how fast tokens are read and written
     zyx-llm embed FILE TEXT...   prints vectors of texts
+    zyx-llm serve FILE           answers clients of OpenAI's interface, and has a page to talk
     zyx-llm tune FILE DATA       learns from texts
 
 A text goes to the standard output, and what is said about it to the standard error. The status is 0, 1 after an error
@@ -18,13 +19,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from zyx.errors import ZyxError
-from zyx_llm.program import bench, chat, embed, run, tune
+from zyx_llm.program import bench, chat, embed, run, serve, tune
 from zyx_llm.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = {"run": run, "chat": chat, "bench": bench, "embed": embed, "tune": tune}
+COMMANDS = {"run": run, "chat": chat, "bench": bench, "embed": embed, "serve": serve, "tune": tune}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
