@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import os
 import re
 import signal
 import socket
@@ -20,6 +21,7 @@ import openai
 import pytest
 import uvicorn
 
+import zyx
 from zyx.errors import FormatError
 from zyx_llm import load
 from zyx_llm.program.main import main
@@ -288,6 +290,37 @@ def test_a_client_that_vanishes_ends_its_answer(model, stream):
         server.close()
 
 
+@pytest.mark.slow
+def test_a_thousand_requests_leave_memory_as_it_was(model):
+    server = Served(model, rows=8)
+    random = np.random.default_rng(0)
+    bodies = [
+        {"prompt": "x" * int(random.integers(1, 200)), "max_tokens": int(random.integers(1, 8)), "temperature": 0.5}
+        for _ in range(1000)
+    ]
+
+    def status_of(body):
+        return server.open("/v1/completions", body)[0]
+
+    def taken():
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024, sum(
+            use.live_buffers for use in zyx.memory_stats().values()
+        )
+
+    try:
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            assert {*pool.map(status_of, bodies[:300])} == {200}
+            before = taken()
+            assert {*pool.map(status_of, bodies[300:])} == {200}
+        server.waits_for(requests_done=1000, pages_used=0)
+        after = taken()
+        assert after[0] - before[0] < 40  # MiB; a request that left its prompt's keys would leave 700 of 0.1
+        assert after[1] - before[1] < 100
+    finally:
+        server.close()
+
+
 def test_a_token_has_to_be_shown(model):
     server = Served(model, token="secret")
     try:
@@ -337,10 +370,11 @@ def test_others_are_listened_to_with_a_token_alone(tmp_path, capsys, monkeypatch
 def test_the_program_answers_until_it_is_interrupted(tmp_path):
     file = networks.save(tmp_path / "tiny.gguf")
     command = [sys.executable, "-m", "zyx_llm", "serve", str(file), "--device", "c", "--port", "0"]
-    program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, "ZYX_LLM_TOKEN": "secret"}
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         (address,) = re.findall(r"http://[\d.]+:\d+/v1", program.stdout.readline())
-        client = openai.OpenAI(base_url=address, api_key="none", max_retries=0, timeout=120)
+        client = openai.OpenAI(base_url=address, api_key="secret", max_retries=0, timeout=120)
         (name,) = [each.id for each in client.models.list()]
         assert name == "tiny"
         stream = client.completions.create(model=name, prompt="hello", max_tokens=500, temperature=0, stream=True)

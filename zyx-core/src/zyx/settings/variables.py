@@ -36,8 +36,8 @@ KEY_OF: Final = {
 }
 VARIABLE_OF: Final = {key: variable for variable, key in KEY_OF.items()}
 
-#: Variables that start like ours and are read by others: the tests and the test kit.
-FOREIGN: Final = frozenset({"ZYX_REQUIRE_DEVICES"})
+#: Variables that start like ours and are read by others: the tests, the test kit, and the server of zyx-llm.
+FOREIGN: Final = frozenset({"ZYX_REQUIRE_DEVICES", "ZYX_LLM_TOKEN"})
 
 
 def of_section(backend: str, field: str) -> str:
