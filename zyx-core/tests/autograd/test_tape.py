@@ -7,9 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+import zyx
 from zyx.autograd import Tape
 from zyx.errors import GradientError
 from zyx.graph.node import Leaf, Node
+from zyx.runtime.planner import Planner
 from zyx.runtime.runtime import Runtime, use
 
 
@@ -432,3 +434,20 @@ def test_dead_handles_are_forgotten_by_the_tape(values):
         assert len(next(iter(tape._earlier.values()))[1]) == 1
         del x
     assert tape._earlier == {}
+
+
+def test_gradients_of_a_deep_graph_are_computed_together(interpreter, monkeypatch):
+    """Each by itself, they would all be computed from the beginning."""
+    monkeypatch.setattr("zyx.runtime.handle.MAX_DEPTH", 120)
+    plans = []
+    make = Planner.make
+    monkeypatch.setattr(Planner, "make", lambda self, *args: plans.append(args) or make(self, *args))
+    weights = [zyx.Tensor([1.0 + number / 8]).realize() for number in range(8)]
+    with zyx.Tape() as tape:
+        x = zyx.ones(1)
+        for number in range(48):
+            x = (x * weights[number % 8]).sin()
+    found = tape.gradient(x, weights)
+    assert plans
+    assert len(plans) <= 2
+    assert all(slope.is_realized for slope in found)

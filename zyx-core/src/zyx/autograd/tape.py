@@ -145,12 +145,13 @@ class Tape:
             check_source(name, node)
         if pasts:
             self._check_ways(reached.difference(history), dict(zip(starts, (name for name, _ in named), strict=True)))
-        found = iter(gradient(self._runtime.graph, end, starts, None if upstream is None else upstream.node, history))
+        found = gradient(self._runtime.graph, end, starts, None if upstream is None else upstream.node, history)
         if size_of(end.shape) == 1:
             self._runtime.realize_along(target)
         if self._runtime.observers.leaves and not self._runtime.traces:
             leaves.spend(target, leaves.TAPED)  # or losses in a list would keep all values that parameters had
-        return map_handles(lambda _, handle: type(handle).of(next(found), handle.runtime), sources, "sources")
+        made = iter(Handle.of_each(list(found), [handle for _, handle in named]))
+        return map_handles(lambda _, __: next(made), sources, "sources")
 
     def _check_ways(self, reached: set[Node], names: Mapping[Node, str]) -> None:
         """Raise `GradientError` if one of `reached` was made from a source, and nobody knows how: rule 3."""

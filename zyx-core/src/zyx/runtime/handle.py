@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 from zyx.shape import VaryingSize, size_of, sizes_called
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zyx.dtype import DType
     from zyx.graph.node import Node
     from zyx.runtime.runtime import Runtime
@@ -84,6 +86,23 @@ class Handle:
         if runtime.observers.references or node.depth > MAX_DEPTH:
             handle._begin()
         return handle
+
+    @staticmethod
+    def of_each(nodes: Sequence[Node], like: Sequence[Handle]) -> list[Handle]:
+        """Return new handles of several nodes, each for what is computed from one of `like`.
+
+        Deep graphs are computed together: those of gradients have most of what they need in common.
+        """
+        made = [_new(handle.result_class) for handle in like]
+        for handle, node, old in zip(made, nodes, like, strict=True):
+            handle._node, handle.runtime = node, old.runtime
+            handle.tracing = old.runtime.tracing if old.runtime.traces else None
+        deep = [handle for handle in made if handle._node.depth > MAX_DEPTH and handle.tracing is None]
+        if deep:
+            deep[0].runtime.realize(deep)
+        for handle in made:
+            handle._begin()
+        return made
 
     def like(self, node: Node) -> Self:
         """Return a new handle of `node` that belongs where this one does. Operations do so: it is faster than `of`."""
