@@ -252,3 +252,13 @@ def test_changed_bytes_give_an_error_or_values_and_nothing_else(tmp_path):
         except FormatError:
             continue
         assert set(map(type, found)) <= {str}
+
+
+@pytest.mark.parametrize(("value", "kind"), [([1, 2, 3], 5), ([0, 2**31], 4), ([-1, 2**31], 11), (7, 4), (-7, 5)])
+def test_lists_of_integers_are_what_llama_cpp_takes(tmp_path, value, kind):
+    """It refuses a file whose kinds of tokens are a list of uint32."""
+    path = tmp_path / "one.gguf"
+    io.save_gguf(path, {}, {"some.name": value})
+    head = struct.pack("<I", kind) if isinstance(value, int) else struct.pack("<II", 9, kind)
+    assert b"some.name" + head in path.read_bytes()
+    assert io.read_metadata(path)["some.name"] == value

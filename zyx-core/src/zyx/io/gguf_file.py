@@ -113,7 +113,8 @@ def save_gguf(
         path: The file.
         tensors: Tensors or arrays of at most 4 axes, or packed tensors, by name.
         metadata: Texts, numbers, bools and lists of one of these, by name. Integers are written as uint32 or int32
-            where that is enough, floats as float32 where that is exact; numbers of NumPy as what they are.
+            where that is enough, and lists of them as int32 or uint32, which is what llama.cpp takes; floats as float32
+            where that is exact; numbers of NumPy as what they are.
 
     Raises:
         DTypeError: No tensor, of a dtype that the format lacks, such as bool, or metadata of another kind.
@@ -215,7 +216,7 @@ def _numbers(value: object, what: str) -> Array:
         with np.errstate(over="ignore"):
             short = found.astype(np.float32)
         return short if np.array_equal(short, found, equal_nan=True) else found
-    for dtype in (np.uint32, np.int32, np.int64):
+    for dtype in (np.int32, np.uint32, np.int64) if found.ndim else (np.uint32, np.int32, np.int64):
         limits = np.iinfo(dtype)
         if not found.size or (limits.min <= int(found.min()) and int(found.max()) <= limits.max):
             return found.astype(dtype)
