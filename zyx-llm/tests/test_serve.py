@@ -63,9 +63,12 @@ class Served:
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
+        self.clients = []
 
     def client(self, key="none"):
-        return openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key=key, max_retries=0, timeout=120)
+        base = f"http://127.0.0.1:{self.port}/v1"
+        self.clients.append(openai.OpenAI(base_url=base, api_key=key, max_retries=0, timeout=120))
+        return self.clients[-1]
 
     def open(self, path, body=None, **headers):
         """Return the status and the text of an answer."""
@@ -76,7 +79,8 @@ class Served:
             with urllib.request.urlopen(request, timeout=120) as answer:
                 return answer.status, answer.read().decode(), answer.headers
         except urllib.error.HTTPError as error:
-            return error.code, error.read().decode(), error.headers
+            with error:
+                return error.code, error.read().decode(), error.headers
 
     def waits_for(self, **wanted):
         """Wait until the engine counts so much."""
@@ -90,6 +94,8 @@ class Served:
     def close(self):
         self.server.should_exit = True
         self.thread.join(30)
+        for client in self.clients:
+            client.close()
         self.engine.close()
         self.socket.close()
         assert not self.thread.is_alive()
@@ -374,13 +380,13 @@ def test_the_program_answers_until_it_is_interrupted(tmp_path):
     program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         (address,) = re.findall(r"http://[\d.]+:\d+/v1", program.stdout.readline())
-        client = openai.OpenAI(base_url=address, api_key="secret", max_retries=0, timeout=120)
-        (name,) = [each.id for each in client.models.list()]
-        assert name == "tiny"
-        stream = client.completions.create(model=name, prompt="hello", max_tokens=500, temperature=0, stream=True)
-        next(iter(stream))
-        program.send_signal(signal.SIGINT)
-        assert program.wait(30) in (0, 130)
+        with openai.OpenAI(base_url=address, api_key="secret", max_retries=0, timeout=120) as client:
+            (name,) = [each.id for each in client.models.list()]
+            assert name == "tiny"
+            stream = client.completions.create(model=name, prompt="hello", max_tokens=500, temperature=0, stream=True)
+            next(iter(stream))
+            program.send_signal(signal.SIGINT)
+            assert program.wait(30) in (0, 130)
     finally:
         program.kill()
         program.wait()
