@@ -45,7 +45,7 @@ TESTS = ROOT / "zyx-core" / "tests"
 TARGETS: dict[str, list[str]] = {
     "zyx/ir/indices.py": ["ir/test_identities.py", "ir/test_pool.py", "schedule/test_movement.py"],
     "zyx/graph/live.py": ["graph/test_equal_nodes.py"],
-    "zyx/runtime/signature.py": ["runtime/test_signature.py", "runtime/test_single.py", "runtime/test_plans.py"],
+    "zyx/graph/signature.py": ["runtime/test_signature.py", "runtime/test_single.py", "runtime/test_plans.py"],
     "zyx/runtime/places.py": ["runtime/test_plans.py", "runtime/test_placement.py"],
     "zyx/runtime/planner.py": [
         "runtime/test_plans.py",

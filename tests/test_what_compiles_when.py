@@ -21,9 +21,9 @@ import pytest
 import zyx
 from zyx import nn, optim
 from zyx.jit.function import MOST_TRACES
-from zyx.runtime.lengths import LEAST_BOUND
 from zyx.runtime.runtime import Runtime, use
 from zyx.settings.load import load_settings
+from zyx.specialise.lengths import LEAST_BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence

@@ -6,12 +6,12 @@ import pytest
 import zyx
 import zyx.nn.functional as F
 from zyx.builtin.host import HostPool
-from zyx.runtime import lengths
 from zyx.runtime.bounded import BoundedPlan
 from zyx.runtime.buffer import Memory
 from zyx.runtime.copying import copy_buffer
-from zyx.runtime.lengths import Lengths
 from zyx.runtime.runtime import use
+from zyx.specialise import lengths
+from zyx.specialise.lengths import Lengths
 from zyx.testing.lengths import operand, program
 from zyx.testing.opening import open_runtime
 

@@ -11,13 +11,13 @@ import pytest
 import zyx
 from zyx.errors import AllocationError, DTypeError, ZyxError
 from zyx.graph import Graph
+from zyx.graph.signature import signature
 from zyx.graph.walk import topological
 from zyx.runtime import handle as handles
 from zyx.runtime import planner as planners
 from zyx.runtime import plans
 from zyx.runtime.places import find_place
 from zyx.runtime.plan import Slice
-from zyx.runtime.signature import signature
 
 
 def tensor(*shape, value=1.0):

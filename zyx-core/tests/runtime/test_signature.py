@@ -9,9 +9,9 @@ import pytest
 import zyx
 from zyx.graph import node as n
 from zyx.graph.printer import format_graph
+from zyx.graph.signature import signature
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, FourierKind, ReduceOp, UnaryOp
-from zyx.runtime.signature import signature
 from zyx.testing.choices import Seeded
 from zyx.testing.graphs import GraphOptions, random_case
 

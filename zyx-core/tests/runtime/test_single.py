@@ -15,7 +15,7 @@ from zyx.backend.info import full_capability
 from zyx.runtime import plans
 from zyx.runtime import runtime as runtimes
 from zyx.runtime.buffer import Pending
-from zyx.runtime.signature import single
+from zyx.runtime.plans import single
 
 
 def tensor(*values):

@@ -8,10 +8,10 @@ import pytest
 import zyx
 from zyx.graph import Graph
 from zyx.graph.host_call import HostCall
+from zyx.graph.signature import signature
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, UnaryOp
-from zyx.runtime.signature import signature
-from zyx.runtime.varying import Varying
+from zyx.specialise.varying import Varying
 from zyx.testing.fuzz.running import constants_given
 from zyx.testing.graph_runs import GraphRunner, with_other_constants
 from zyx.testing.graphs import GraphOptions

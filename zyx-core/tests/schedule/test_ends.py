@@ -19,8 +19,6 @@ from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.evaluate import evaluate
 from zyx.graph.given import Front, Number
-from zyx.graph.outline import length_of, lengths_between, outline
-from zyx.graph.prefix import NoPrefixError, longer
 from zyx.graph.walk import topological
 from zyx.ir import interpreter
 from zyx.ir import kernel as k
@@ -30,6 +28,8 @@ from zyx.lowering.lower import lower_together
 from zyx.ops import reduce_ops
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule
+from zyx.specialise.longer import NoPrefixError, longer
+from zyx.specialise.outline import length_of, lengths_between, outline
 from zyx.testing.choices import Seeded
 from zyx.testing.lengths import operand, program
 from zyx.testing.schedules import MOST_WRITTEN_OUT, is_about_bounds, random_schedule, written_out

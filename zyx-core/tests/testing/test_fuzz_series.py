@@ -11,9 +11,9 @@ import pytest
 import zyx
 from zyx import dtype as dtypes
 from zyx.errors import IndexRangeError, LaunchError
-from zyx.runtime.lengths import Bounded
 from zyx.runtime.runtime import use
-from zyx.runtime.varying import Varying
+from zyx.specialise.lengths import Bounded
+from zyx.specialise.varying import Varying
 from zyx.testing.choices import Seeded
 from zyx.testing.fuzz import campaign as campaign_module
 from zyx.testing.fuzz.campaign import Campaign

@@ -18,8 +18,8 @@ Where a size is divided, as windows with strides do, lengths count steps in whic
     max_pool1d(x, 2) of x[3, 25]        a trace for x[3, 2 * n + 1], given n = 12
     max_pool1d(x, 2) of x[3, 30]        a trace for x[3, 2 * n]
 
-All sizes that vary have to follow one length, or two (`zyx.jit.follow`). What a trace for many lengths is made with,
-and how it is known which those are, says `zyx.jit.sizes`; how it is run, `zyx.jit.lengthy`.
+All sizes that vary have to follow one length, or two (`zyx.specialise.follow`). What a trace for many lengths is made
+with, and how it is known which those are, says `zyx.jit.sizes`; how it is run, `zyx.jit.lengthy`.
 
 Where it is declared which sizes vary (`zyx.jit.dims`), that is so from the first call on, and at no length there is
 another trace because it is run in succession.
@@ -33,21 +33,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from zyx.graph.outline import Length
-from zyx.jit.follow import Followed, follow, in_steps
 from zyx.jit.lengthy import Lengthy, key_of
 from zyx.jit.numbers import LookedAt, Numbers
 from zyx.jit.sizes import Extent
-from zyx.runtime.lengths import LEAST_BOUND, Way
 from zyx.runtime.tracing import Tracing, Unfit
+from zyx.specialise.follow import Followed, follow, in_steps
+from zyx.specialise.length import Length
+from zyx.specialise.lengths import LEAST_BOUND, Way
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from zyx.graph.outline import Product
     from zyx.jit.dims import Declared
     from zyx.jit.lengthy import Bounded, Call
     from zyx.runtime.handle import Handle
+    from zyx.specialise.length import Product
 
 #: Sets of sizes of calls that are alike otherwise, from which ways of following are found, and these.
 _MOST_ROWS: Final = 5

@@ -2,7 +2,7 @@
 
     a trace of x[n, 3]      a plan for x[128, 3], for n up to 128; one for x[256, 3], when n is more for the first time
 
-How a plan for a greatest length is run on less says `zyx.runtime.bounded`; what its graph is, `zyx.graph.prefix`.
+How a plan for a greatest length is run on less says `zyx.runtime.bounded`; what its graph is, `zyx.specialise.longer`.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from zyx.graph import node as n
 from zyx.graph.making import computed_leaf
-from zyx.graph.prefix import NoPrefixError, longer
 from zyx.graph.walk import topological
 from zyx.jit.entry import Entry
 from zyx.jit.exact_key import float_key
 from zyx.jit.sizes import size_of
 from zyx.runtime.devices import GROUP
-from zyx.runtime.lengths import bounds_of, points_of
 from zyx.shape import VaryingSize
 from zyx.shape import size_of as elements_of
+from zyx.specialise.lengths import bounds_of, points_of
+from zyx.specialise.longer import NoPrefixError, longer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from zyx.dtype import Scalar
     from zyx.graph.node import Leaf, Node
-    from zyx.graph.outline import Length
     from zyx.jit.sizes import Extent
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.handle import Handle
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.tracing import Tracing
     from zyx.shape import Shape
+    from zyx.specialise.length import Length
 
 #: Lengths of which is remembered how a plan is run on them.
 _MOST_LENGTHS: Final = 1024
@@ -246,7 +246,7 @@ def _at(dims: Iterable[int | Length], lengths: tuple[int, ...]) -> Shape:
 
 
 def _lengths_of(node: Node) -> list[Length]:
-    """Return the sizes of a node, as `zyx.graph.outline` has them.
+    """Return the sizes of a node, as `zyx.specialise.outline` has them.
 
     Raises:
         NoPrefixError: One is where nothing may vary.

@@ -24,11 +24,11 @@ from zyx import dtype as dtypes
 from zyx.dtype import check_fits
 from zyx.errors import IndexRangeError
 from zyx.graph.given import Number
-from zyx.graph.outline import Length
 from zyx.graph.places import VaryingNumber
 from zyx.runtime.handle import Handle
 from zyx.runtime.tracing import Unfit
 from zyx.shape import VaryingSize
+from zyx.specialise.length import Length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,21 +22,21 @@ import operator
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx.graph.outline import Length
 from zyx.jit.numbers import StandIn
 from zyx.runtime.handle import Handle
-from zyx.runtime.lengths import LEAST_BOUND
 from zyx.runtime.tracing import function_called, place_outside
 from zyx.shape import VaryingSize, sizes_called
+from zyx.specialise.length import Length
+from zyx.specialise.lengths import LEAST_BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.dtype import DType
     from zyx.graph import Graph, Node
-    from zyx.graph.outline import Product
     from zyx.jit.numbers import Numbers
     from zyx.shape import Shape
+    from zyx.specialise.length import Product
 
 #: The place of the lengths among the numbers of a call: behind all others, as one.
 _PLACE: Final = -1

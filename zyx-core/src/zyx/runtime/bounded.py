@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from zyx.dtype import Scalar
     from zyx.graph.node import Node
     from zyx.runtime.buffer import Memory
-    from zyx.runtime.lengths import Way
     from zyx.runtime.plan import Plan, Slice
     from zyx.runtime.trace import Trace
+    from zyx.specialise.lengths import Way
 
 
 @dataclass(slots=True, eq=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zyx.graph import Graph
 from zyx.graph.dot import quoted
 from zyx.graph.rebuild import merged
+from zyx.graph.signature import signature
 from zyx.ir.count import count
 from zyx.pairs import lower
 from zyx.runtime.compiler import Compiler
@@ -16,7 +17,6 @@ from zyx.runtime.host_step import HostStep
 from zyx.runtime.lazy import Unread, read_slices_only
 from zyx.runtime.plan import CopyStep
 from zyx.runtime.planner import Planner
-from zyx.runtime.signature import signature
 from zyx.shape import size_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from zyx.graph.lines import lines_of, note_line
-from zyx.runtime.signature import Key
+from zyx.graph.signature import Key
 from zyx.runtime.trace import LINES
 
 if TYPE_CHECKING:

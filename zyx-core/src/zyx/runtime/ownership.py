@@ -94,7 +94,7 @@ def written_over(node: Node) -> Node | None:
         q = p with y at 3;  r = q with z at 5       r over p, where only q refers to p, and only r to q
 
     All nodes are in one list besides, in which those with storage are twice, or in two of them, as
-    `zyx.runtime.signature` returns them.
+    `zyx.graph.signature` returns them.
     """
     while isinstance(node, n.Reshape | n.Scatter) and node.storage is None:
         held = _IN_TWO_LISTS if node.sources[0].storage is not None else _IN_A_LIST

@@ -30,12 +30,12 @@ from zyx.libraries.match import OF_NESTS, match_problem
 from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.drawing import Drawn, Started, check_work, lines_of_parts, name_of
 from zyx.runtime.host_step import HostStep, Place
-from zyx.runtime.lengths import Lengths
 from zyx.runtime.looping import WrittenRows, steps_of
 from zyx.runtime.places import Copy, Hosted, Launched, place_temporaries
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
-from zyx.runtime.varying import Varying
 from zyx.shape import size_of
+from zyx.specialise.lengths import Lengths
+from zyx.specialise.varying import Varying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import DeviceLostError, ScheduleError, ZyxError
 from zyx.graph.making import computed_leaf, is_merged
-from zyx.graph.node import Binary, Const
+from zyx.graph.node import Binary, Const, Fourier, Leaf, Unary
+from zyx.graph.signature import Key, signature
+from zyx.runtime.buffer import Buffer
 from zyx.runtime.devices import Devices
-from zyx.runtime.signature import Key, signature, single
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from zyx.autotune.tuner import Tuner
     from zyx.backend import Device
     from zyx.dtype import Scalar
-    from zyx.graph.node import Leaf, Node
+    from zyx.graph.node import Node
     from zyx.ir.nest import Nest
     from zyx.runtime.bounded import BoundedPlan
     from zyx.runtime.compiler import Compiler
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from zyx.runtime.plan import Plan, Single
     from zyx.runtime.planner import Planner
     from zyx.runtime.trace import Profiler
-    from zyx.runtime.varying import Given
     from zyx.schedule.moves import Move
     from zyx.settings.record import Settings
+    from zyx.specialise.varying import Given
 
 _MAX_PLANS: Final = 512
 #: What a child of a fork must not touch, nor let die.
@@ -400,6 +401,38 @@ class Plans(Devices):
         """Release the programs that nothing launches any more."""
         if self._compiler is not None:
             self._compiler.drop_unused()
+
+
+def single(node: Node) -> tuple[Leaf, Hashable, list[Buffer | Scalar]] | None:
+    """Return (its first operand, the key, the buffers of its operands, each once) if `node` is a single operation.
+
+    That is one, element by element, on one or two leaves, or on a leaf and a number, or the transform of a leaf;
+    anything else gives None. `node` has no storage. Programs that compute each tensor by itself are made of these; the
+    key is one among those of the operations on leaves of one shape, dtype and device:
+
+        (x + y).realize()        ADD
+        (x + x).realize()        (ADD,)
+        (x * 1.5).realize()      (MUL, 1.5); or, where numbers have changed, (MUL, Const)
+        fft(x).realize()         (Fourier, its attributes): the table is that of the length
+    """
+    if type(node) is Binary:
+        x, y = node.sources
+        left, right = x.storage, y.storage
+        if type(left) is Buffer and type(x) is Leaf:
+            if type(right) is Buffer:
+                return (x, (node.op,), [left]) if x is y else (x, node.op, [left, right])
+            if type(y) is Const:
+                return x, (node.op, y.attributes), [left]
+    elif type(node) is Fourier:
+        x, y = node.sources
+        left, right = x.storage, y.storage
+        if type(left) is Buffer and type(x) is Leaf and type(right) is Buffer:
+            return x, (Fourier, node.attributes), [left, right]
+    elif type(node) is Unary:
+        (x,) = node.sources
+        if type(x.storage) is Buffer and type(x) is Leaf:
+            return x, node.op, [x.storage]
+    return None
 
 
 def _merged(outputs: Sequence[Node], order: Sequence[Node]) -> Sequence[Node]:

@@ -17,13 +17,13 @@ from zyx.errors import BackendError, DeviceLostError, TraceError, locate
 from zyx.graph import node as n
 from zyx.graph.live import LiveGraph
 from zyx.graph.making import computed_leaf
+from zyx.graph.signature import Key, signature
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
 from zyx.runtime.lazy import Unread, read_slices_only, read_unread
 from zyx.runtime.observer import Observers
 from zyx.runtime.ownership import KNOWN, RARELY_COMPUTED, WRITTEN_TO, is_ours, source_with_same_layout, written_over
 from zyx.runtime.plans import Plans, of_parent
-from zyx.runtime.signature import Key, signature
 from zyx.runtime.waiting import Waiting, check_may_wait, working
 from zyx.shape import size_of
 

@@ -14,9 +14,9 @@ from zyx.graph import node as n
 from zyx.graph.graph import Graph
 from zyx.graph.loop import Body, Lie, Loop
 from zyx.graph.rebuild import rebuild
+from zyx.graph.signature import signature
 from zyx.graph.walk import topological
 from zyx.runtime.runtime import current
-from zyx.runtime.signature import signature
 from zyx.shape import VaryingSize
 from zyx.tensor.generator import default_generator
 from zyx.tensor.tensor import Tensor

@@ -13,7 +13,7 @@ import numpy as np
 import zyx
 import zyx.nn.functional as F
 from zyx.runtime.runtime import current
-from zyx.runtime.varying import Varying
+from zyx.specialise.varying import Varying
 from zyx.testing.compare import assert_within
 from zyx.testing.fuzz.program import MANY_SAMPLES, SAMPLES
 

@@ -22,9 +22,9 @@ import zyx
 import zyx.nn.functional as F
 from zyx import dtype as dtypes
 from zyx.errors import ZyxError
-from zyx.runtime.lengths import Lengths
 from zyx.runtime.runtime import current
-from zyx.runtime.varying import Varying
+from zyx.specialise.lengths import Lengths
+from zyx.specialise.varying import Varying
 from zyx.testing.choices import Seeded
 from zyx.testing.fuzz.drawing import LONGEST, Turn
 from zyx.testing.fuzz.program import compiled

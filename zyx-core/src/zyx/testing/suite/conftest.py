@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from zyx.errors import NoDeviceError
-from zyx.runtime.lengths import Lengths
+from zyx.specialise.lengths import Lengths
 from zyx.testing.graph_runs import GraphRunner
 from zyx.testing.opening import open_runtime
 from zyx_pytest import EXAMPLES, is_required, is_thorough

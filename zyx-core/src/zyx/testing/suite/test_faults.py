@@ -13,8 +13,8 @@ from zyx import dtype as dtypes
 from zyx.backend import SupportsCapture
 from zyx.errors import AllocationError, BackendError, UnsupportedError
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
-from zyx.runtime.lengths import Lengths
 from zyx.runtime.runtime import use
+from zyx.specialise.lengths import Lengths
 from zyx.testing.compare import assert_within
 from zyx.testing.faults import ERRORS, Faults
 from zyx.testing.graph_runs import case_of

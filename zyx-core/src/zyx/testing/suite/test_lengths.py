@@ -9,8 +9,8 @@ import pytest
 
 import zyx
 import zyx.nn.functional as F
-from zyx.runtime.lengths import Lengths
 from zyx.runtime.runtime import use
+from zyx.specialise.lengths import Lengths
 from zyx.testing.lengths import operand, program
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import DimError
-from zyx.graph.outline import Length
 from zyx.jit.dims import Dim
 from zyx.jit.sizes import Extent
+from zyx.specialise.length import Length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

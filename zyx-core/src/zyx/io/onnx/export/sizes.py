@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from zyx.graph.outline import Length
+from zyx.specialise.length import Length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DType, Scalar
     from zyx.graph.node import Node
-    from zyx.graph.outline import Length
     from zyx.io.onnx.export.sizes import Dim, Dims
+    from zyx.specialise.length import Length
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Attribute: TypeAlias = Any  # whatever `onnx.helper.make_attribute` takes

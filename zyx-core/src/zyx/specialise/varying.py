@@ -21,9 +21,9 @@ from zyx.graph.given import Box, Number
 from zyx.graph.lines import carry_line
 from zyx.graph.places import box_at, padded_at
 from zyx.graph.rebuild import rebuild
+from zyx.graph.signature import Key, partial_axes
 from zyx.graph.walk import topological
 from zyx.ops import COMPARISONS, BinaryOp
-from zyx.runtime.signature import Key, partial_axes
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:

@@ -4,28 +4,18 @@ A key says everything that a plan depends on: each node's class, attributes, sha
 position, as far as one does not follow from the others, and which nodes are asked for. Buffers are named by position
 only. Keys are compared as a whole, so a plan is never taken for another's. The values of constants are apart from the
 rest, as are the starts of slices, and the places of what is padded: graphs that differ in them alone can share plans
-whose kernels are given them, see `zyx.runtime.varying`.
-
-A graph of a single operation on what lies in memory, which programs that compute each tensor by itself are made of, has
-a short key besides, among those of the operations on leaves of one shape, dtype and device:
-
-    (x + y).realize()        ADD
-    (x + x).realize()        (ADD,)
-    (x * 1.5).realize()      (MUL, 1.5); or, where numbers have changed, (MUL, Const)
-    fft(x).realize()         (Fourier, its attributes): the table is that of the length
+whose kernels are given them, see `zyx.specialise.varying`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zyx.graph.node import Binary, Const, Fourier, Leaf, Pad, Shrink, Unary
-from zyx.runtime.buffer import Buffer
+from zyx.graph.node import Binary, Const, Pad, Shrink
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from zyx.dtype import Scalar
     from zyx.graph.node import Node
 
 
@@ -125,29 +115,3 @@ def signature(outputs: Sequence[Node]) -> tuple[Key, list[Node], list[Node]]:
             node = above.pop()
     entries.append(tuple(map(place_of, outputs)))
     return Key(tuple(entries), tuple(constants)), leaves, list(position)
-
-
-def single(node: Node) -> tuple[Leaf, Hashable, list[Buffer | Scalar]] | None:
-    """Return (its first operand, the key, the buffers of its operands, each once) if `node` is a single operation.
-
-    That is one, element by element, on one or two leaves, or on a leaf and a number, or the transform of a leaf;
-    anything else gives None. `node` has no storage.
-    """
-    if type(node) is Binary:
-        x, y = node.sources
-        left, right = x.storage, y.storage
-        if type(left) is Buffer and type(x) is Leaf:
-            if type(right) is Buffer:
-                return (x, (node.op,), [left]) if x is y else (x, node.op, [left, right])
-            if type(y) is Const:
-                return x, (node.op, y.attributes), [left]
-    elif type(node) is Fourier:
-        x, y = node.sources
-        left, right = x.storage, y.storage
-        if type(left) is Buffer and type(x) is Leaf and type(right) is Buffer:
-            return x, (Fourier, node.attributes), [left, right]
-    elif type(node) is Unary:
-        (x,) = node.sources
-        if type(x.storage) is Buffer and type(x) is Leaf:
-            return x, node.op, [x.storage]
-    return None

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.graph.outline import Length, length_of, lengths_between
+from zyx.specialise.length import Length
+from zyx.specialise.outline import length_of, lengths_between
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.graph.outline import Product
+    from zyx.specialise.length import Product
 
 #: Lengths that vary at once.
 _MOST_LENGTHS: Final = 2

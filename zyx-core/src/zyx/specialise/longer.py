@@ -34,9 +34,10 @@ from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.ends import Ends, note_ends
 from zyx.graph.given import Box, Front, Number, Packed
-from zyx.graph.outline import Dims, Length, by_node
 from zyx.graph.rebuild import rebuild
 from zyx.ops import BinaryOp
+from zyx.specialise.length import Length
+from zyx.specialise.outline import Dims, by_node
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -84,7 +85,7 @@ def longer(
     Args:
         outputs: What is asked for, of a graph of some length.
         order: All its nodes, sources first.
-        sizes: Its sizes, as `zyx.graph.outline` counts them.
+        sizes: Its sizes, as `zyx.specialise.outline` counts them.
         bound: The greatest length, or those of several.
         varying: Constants that numbers are to take the place of.
 

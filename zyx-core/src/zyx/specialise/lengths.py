@@ -5,9 +5,9 @@
     sum(x) of x[25]         the same plan, given 25
     sum(x) of x[133]        a plan for x[256], given 133
 
-The longer graph is that of `zyx.graph.prefix`. What has no such graph has plans of its own, as has what has been run at
-one length several times in succession, that of a program whose length has settled, or so often, or over so many points,
-that compiling one takes no longer than that did.
+The longer graph is that of `zyx.specialise.longer`. What has no such graph has plans of its own, as has what has been
+run at one length several times in succession, that of a program whose length has settled, or so often, or over so many
+points, that compiling one takes no longer than that did.
 
 Which lengths get plans of their own is decided here alone: see `Lengths.bounded`.
 """
@@ -20,17 +20,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from zyx.graph import node as n
-from zyx.graph.outline import by_node, length_of, lengths_between, outline
-from zyx.graph.prefix import longer
-from zyx.runtime.signature import Key
+from zyx.graph.signature import Key
+from zyx.specialise.longer import longer
+from zyx.specialise.outline import by_node, length_of, lengths_between, outline
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from zyx.dtype import Scalar
     from zyx.graph.node import Node
-    from zyx.graph.outline import Dims, Length
-    from zyx.graph.prefix import Longer
+    from zyx.specialise.length import Length
+    from zyx.specialise.longer import Longer
+    from zyx.specialise.outline import Dims
 
 #: Structures that are remembered; of each, sets of sizes that nothing is known to follow, and ways of following: those
 #: of the same operations on rows of several widths, say. What was met last is remembered.
@@ -150,7 +151,7 @@ class Bounded:
         return self.way.served.get((self.bound, self.way.changed))
 
     def make(self, outputs: Sequence[Node]) -> tuple[Longer, Served]:
-        """Return the longer graph of `outputs`. Raises as `zyx.graph.prefix.longer` does."""
+        """Return the longer graph of `outputs`. Raises as `zyx.specialise.longer.longer` does."""
         made = longer(outputs, self.nodes, self.way.sizes, self.bound, self._varying())
         served = self.way.served[self.bound, self.way.changed] = Served(tuple(made.lengths))
         return made, served
@@ -225,7 +226,7 @@ def _way_of(
 
 
 def _has_shapes(sizes: Sequence[Length], order: Sequence[Node]) -> bool:
-    """Whether shapes are among what varies: starts of slices alone are numbers (`zyx.runtime.varying`)."""
+    """Whether shapes are among what varies: starts of slices alone are numbers (`zyx.specialise.varying`)."""
     return any(size.varies for _, dims, _ in by_node(sizes, order) for size in dims)
 
 

@@ -9,9 +9,10 @@ from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.evaluate import evaluate
 from zyx.graph.given import Box
-from zyx.graph.outline import Length, length_of, lengths_between, outline
-from zyx.graph.prefix import NoPrefixError, longer
 from zyx.graph.walk import topological
+from zyx.specialise.length import Length
+from zyx.specialise.longer import NoPrefixError, longer
+from zyx.specialise.outline import length_of, lengths_between, outline
 from zyx.testing.lengths import operand, program
 
 #: The greatest length, and one that all sizes of a program are below at the lengths which are looked at.
