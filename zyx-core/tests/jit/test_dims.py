@@ -55,7 +55,7 @@ def test_lengths_of_0_and_1_have_traces_of_their_own(interpreter):
     nothing = zyx.jit(lambda x: x.sum(0), lengths={"x": {0: Dim("n")}})
     for length in (4, 0, 5, 1, 0):
         assert nothing(zyx.ones((length, 2))).tolist() == [length, length]
-    assert [isinstance(trace, Lengthy) for trace in nothing.traces] == [False, False, True]
+    assert sorted(isinstance(trace, Lengthy) for trace in nothing.traces) == [False, False, True]
 
 
 def test_a_length_out_of_bounds_is_an_error_with_the_name_the_bounds_and_the_length():

@@ -10,17 +10,10 @@ from zyx.runtime.bounded import BoundedPlan
 from zyx.runtime.buffer import Memory
 from zyx.runtime.copying import copy_buffer
 from zyx.runtime.runtime import use
-from zyx.specialise import lengths
-from zyx.specialise.lengths import Lengths
+from zyx.specialise import lengths, table
+from zyx.specialise.table import Table
 from zyx.testing.lengths import operand, program
 from zyx.testing.opening import open_runtime
-
-
-class NoLengths(Lengths):
-    """Plans of their own for all lengths."""
-
-    def bounded(self, outputs, order):
-        return None
 
 
 def bounded_plans(runtime):
@@ -76,14 +69,15 @@ def test_several_kernels_are_compiled_as_often_each(interpreter):
 
 
 @pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 200), marks=pytest.mark.slow)], ids=["few", "many"])
-def test_random_programs_give_what_plans_of_their_own_give(interpreter, seeds):
-    used = 0
+def test_random_programs_give_what_plans_of_their_own_give(interpreter, seeds, monkeypatch):
+    used, shared = 0, lengths.bounded
     for seed in seeds:
         shape_at, function = program(seed + 1000)
         found = {}
-        for way in (Lengths, NoLengths):
+        for bounded in (shared, lambda *_: None):
             interpreter.drop_plans()
-            interpreter.planner.lengths = way()
+            interpreter.outlines = Table()
+            monkeypatch.setattr(lengths, "bounded", bounded)
             for length in (5, 9, 32, 33, 4, 9):
                 result = function(zyx.Tensor(operand(shape_at(length), length))).numpy()
                 found.setdefault(length, []).append(result)
@@ -233,9 +227,9 @@ def test_plans_that_are_dropped_are_made_again(interpreter):
 
 
 def test_structures_and_what_follows_in_them_are_forgotten_by_use():
-    lengths = Lengths()
-    for rank in range(600):
+    known = Table()
+    for rank in range(table._MOST + 50):
         graph = zyx.graph.Graph()
         node = graph.const(1.0, zyx.float32, f"test:{rank}", (3,))
-        assert lengths.bounded([node], [node]) is None
-    assert len(lengths._structures) == 512
+        assert lengths.bounded(known, [node], [node]) is None
+    assert len(known._outlines) == table._MOST

@@ -11,7 +11,8 @@ from zyx.graph.host_call import HostCall
 from zyx.graph.signature import signature
 from zyx.graph.walk import topological
 from zyx.ops import BinaryOp, UnaryOp
-from zyx.specialise.varying import Varying
+from zyx.specialise import numbers
+from zyx.specialise.table import Table
 from zyx.testing.fuzz.running import constants_given
 from zyx.testing.graph_runs import GraphRunner, with_other_constants
 from zyx.testing.graphs import GraphOptions
@@ -127,13 +128,13 @@ class TestBetterKnown:
 
     def places(self, *makes):
         """Return which constants are given to the last of the graphs that `makes` make."""
-        varying, given = Varying(), None
+        table, given = Table(), None
         for make in makes:
             graph = Graph()
             x = graph.leaf((8,), zyx.float32, "test:0")
             outputs = [make(graph, x)]
             key, _, order = signature(outputs)
-            given = varying.given(key, order)
+            given = numbers.given(table, key, order)
         return () if given is None else given.places
 
     def test_what_coordinates_are_combined_with(self, lab):
@@ -269,7 +270,7 @@ def test_all_constants_can_be_given(lab):
         np.testing.assert_array_equal(result.numpy(), np.where(x < 4, x * 3 + 1, -2) % 4)
         (step,) = list(lab._plans.values())[-1].steps
         assert len(step.given) > 4
-    assert lab.planner.varying.given(*signature([(zyx.Tensor(x) * 3).node])[::2]) is None
+    assert numbers.given(lab.outlines, *signature([(zyx.Tensor(x) * 3).node])[::2]) is None
 
 
 def test_random_graphs_with_other_constants_agree_with_the_oracle(lab):

@@ -28,8 +28,9 @@ from zyx.lowering.lower import lower_together
 from zyx.ops import reduce_ops
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule
+from zyx.specialise.follow import Followed, follow
 from zyx.specialise.longer import NoPrefixError, longer
-from zyx.specialise.outline import length_of, lengths_between, outline
+from zyx.specialise.outline import outline
 from zyx.testing.choices import Seeded
 from zyx.testing.lengths import operand, program
 from zyx.testing.schedules import MOST_WRITTEN_OUT, is_about_bounds, random_schedule, written_out
@@ -60,7 +61,7 @@ def sizes_of(function, shape_at):
     """Return the structure of a program, and how its sizes follow its length; None of them if they follow none."""
     (_, node, order), (_, other, its_order) = (graph_at(function, shape_at(length)) for length in (6, 9))
     one, two = outline([node], order), outline([other], its_order)
-    return (one[0], lengths_between(one[1], two[1])) if one and two and one[0] == two[0] else (None, None)
+    return (one[0], follow([one[1], two[1]], 1)) if one and two and one[0] == two[0] else (None, None)
 
 
 def constants_of(order):
@@ -101,9 +102,9 @@ class Given:
         """Compare what kernels compute at a length with what the program means."""
         array, node, order = graph_at(self.function, self.shape_at(length))
         found = outline([node], order)
-        if found is None or found[0] != self.structure or (at := length_of(self.sizes, found[1])) is None:
+        if found is None or found[0] != self.structure or (at := Followed(self.sizes).lengths_of(found[1])) is None:
             return
-        values = {number: size.at(at) for size, number in self.made.lengths.items()}
+        values = {number: size.at(*at) for size, number in self.made.lengths.items()}
         numbers = self.made.constants.values()
         values |= {number: each.value for number, each in zip(numbers, constants_of(order), strict=True)}
         buffers = {}

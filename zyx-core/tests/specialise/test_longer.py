@@ -10,9 +10,10 @@ from zyx.graph import node as n
 from zyx.graph.evaluate import evaluate
 from zyx.graph.given import Box
 from zyx.graph.walk import topological
+from zyx.specialise.follow import Followed, follow
 from zyx.specialise.length import Length
 from zyx.specialise.longer import NoPrefixError, longer
-from zyx.specialise.outline import length_of, lengths_between, outline
+from zyx.specialise.outline import outline
 from zyx.testing.lengths import operand, program
 
 #: The greatest length, and one that all sizes of a program are below at the lengths which are looked at.
@@ -31,7 +32,7 @@ def sizes_of(function, shape_at, first=6, second=9):
     """Return the structure of a function and how its sizes follow its length."""
     (_, node, order), (_, other, its_order) = (graph_at(function, shape_at(length)) for length in (first, second))
     one, two = outline([node], order), outline([other], its_order)
-    return (one[0], lengths_between(one[1], two[1])) if one and two and one[0] == two[0] else (None, None)
+    return (one[0], follow([one[1], two[1]], 1)) if one and two and one[0] == two[0] else (None, None)
 
 
 def check(function, shape_at, lengths, bound=BOUND):
@@ -41,12 +42,12 @@ def check(function, shape_at, lengths, bound=BOUND):
     for length in lengths if sizes else ():
         array, node, order = graph_at(function, shape_at(length))
         found = outline([node], order)
-        if found is None or found[0] != structure or length_of(sizes, found[1]) is None:
+        if found is None or found[0] != structure or Followed(sizes).lengths_of(found[1]) is None:
             continue
         constants = [each for each in order if isinstance(each, n.Const)]
         made = longer([node], order, sizes, bound, constants)
         values = {number: np.array(each.value, each.dtype.numpy) for each, number in made.constants.items()}
-        at = length_of(sizes, found[1])
+        (at,) = Followed(sizes).lengths_of(found[1])
         values |= {number: np.array(size.at(at), np.int32) for size, number in made.lengths.items()}
         arrays = {long: array for long in made.leaves.values()}
 
@@ -166,15 +167,15 @@ def test_a_copy_of_a_leaf_is_no_other_name_for_it(interpreter):
 
 class TestSizes:
     def test_one_length_gives_all_that_follow_it(self):
-        found = lengths_between((8, 20, 160, 21, 3), (8, 31, 248, 32, 3))
+        found = follow([(8, 20, 160, 21, 3), (8, 31, 248, 32, 3)], 1)
         assert found == (Length(0, 8), Length(1, 0), Length(8, 0), Length(1, 1), Length(0, 3))
-        assert length_of(found, (8, 5, 40, 6, 3)) == 5
-        assert length_of(found, (8, 5, 40, 7, 3)) is None
+        assert Followed(found).lengths_of((8, 5, 40, 6, 3)) == (5,)
+        assert Followed(found).lengths_of((8, 5, 40, 7, 3)) is None
 
     def test_lengths_that_vary_apart_are_not_one(self):
-        assert lengths_between((4, 6), (6, 9)) is None
-        assert lengths_between((4, 6), (4, 6)) is None
-        assert lengths_between((4, 16), (6, 36)) == (Length(1, 0), Length(10, -24))  # of n * n, which others tell
+        assert follow([(4, 6), (6, 9)], 1) is None
+        assert follow([(4, 6), (4, 6)], 1) is None
+        assert follow([(4, 16), (6, 36)], 1) == (Length(1, 0), Length(10, -24))  # of n * n, which others tell
 
     def test_what_has_no_elements_has_no_outline(self):
         graph = Graph()

@@ -12,8 +12,8 @@ import zyx
 from zyx import dtype as dtypes
 from zyx.errors import IndexRangeError, LaunchError
 from zyx.runtime.runtime import use
+from zyx.specialise import numbers
 from zyx.specialise.lengths import Bounded
-from zyx.specialise.varying import Varying
 from zyx.testing.choices import Seeded
 from zyx.testing.fuzz import campaign as campaign_module
 from zyx.testing.fuzz.campaign import Campaign
@@ -70,22 +70,25 @@ def test_what_is_right_passes(runtime, what, way):
 
 @pytest.mark.parametrize("way", [Way.EAGER, Way.GRADIENT])
 def test_a_stale_number_is_found(runtime, monkeypatch, way):
-    right, latest = Varying.given, []
+    right, latest = numbers.given, []
 
-    def given(self, key, order, *, is_traced=False):
-        found = right(self, key, order, is_traced=is_traced)
+    def given(table, key, order, *, is_traced=False):
+        found = right(table, key, order, is_traced=is_traced)
         if found is not None and found.values:
             latest.append(found.values)
             found = dataclasses.replace(found, values=latest[max(len(latest) - 2, 0)])
         return found
 
-    monkeypatch.setattr(Varying, "given", given)
+    monkeypatch.setattr(numbers, "given", given)
     with use(runtime), pytest.raises(AssertionError):
         check_series(RIGHT["numbers"], way)
 
 
 def test_a_mask_for_another_length_is_found(runtime, monkeypatch):
-    monkeypatch.setattr(Bounded, "values", lambda self, served: [size.at(self.bound) for size in served.lengths])
+    def values(self):
+        return [size.at(*self.bounds) for size in self.way.made[self.bounds, self.changed]]
+
+    monkeypatch.setattr(Bounded, "values", values)
     with use(runtime), pytest.raises((AssertionError, LaunchError)):  # another value, or one that is not there
         check_series(RIGHT["lengths"], Way.EAGER)
 

@@ -4,7 +4,7 @@ A key says everything that a plan depends on: each node's class, attributes, sha
 position, as far as one does not follow from the others, and which nodes are asked for. Buffers are named by position
 only. Keys are compared as a whole, so a plan is never taken for another's. The values of constants are apart from the
 rest, as are the starts of slices, and the places of what is padded: graphs that differ in them alone can share plans
-whose kernels are given them, see `zyx.specialise.varying`.
+whose kernels are given them, see `zyx.specialise.numbers`.
 """
 
 from __future__ import annotations

@@ -70,11 +70,11 @@ if TYPE_CHECKING:
     from zyx.jit.dims import Declared, Dim
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
-    from zyx.jit.lengths import Lengths, Served
+    from zyx.jit.lengths import Served, Way
     from zyx.jit.lengthy import Call
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
-    from zyx.shape import Shape
+    from zyx.specialise.table import Outline
 
 _Key: TypeAlias = "tuple[Runtime, Structure, Structure, str]"
 _DimsOf: TypeAlias = "Mapping[str, Mapping[int, Dim]]"
@@ -89,21 +89,24 @@ MOST_OF_ONE_SIGNATURE: Final = 4
 _MOST_SERVED: Final = 1024
 
 
-class _Kept:
+class Kept:
     """The traces of one signature.
 
     Attributes:
         entries: The traces, oldest first.
-        ends: References to the objects that the signature is about. When one of them dies, the signature is forgotten.
+        ends: References to the objects that the signature is about, and to others that it ends with. When one of them
+            dies, the signature is forgotten.
         owner: The number of the first of these objects, which is that of a method; 0 if there are none.
         used: The number of the last call that it was used for.
     """
 
     __slots__ = ("ends", "entries", "owner", "used")
 
-    def __init__(self, objects: Sequence[object], forget: Callable[[weakref.ref[object]], None]) -> None:
-        self.entries: list[Entry] = []
-        self.ends = [weakref.ref(object_, forget) for object_ in objects]
+    def __init__(
+        self, objects: Sequence[object], others: Sequence[object], forget: Callable[[weakref.ref[object]], None]
+    ) -> None:
+        self.entries: list[Any] = []  # for many lengths, `zyx.jit.lengthy.Lengthy`
+        self.ends = [weakref.ref(object_, forget) for object_ in (*objects, *others)]
         self.owner = id(objects[0]) if objects else 0
         self.used = 0
 
@@ -118,99 +121,23 @@ class _Latest(NamedTuple):
     """
 
     among: tuple[object, ...]
-    kept: _Kept
+    kept: Kept
     entry: Entry
 
 
-class _Pattern:
-    """Calls that differ in the floats and ints among their arguments, and in nothing else.
+def _shared_key(like: _Key, varying: Outline, numbers: Sequence[float]) -> _Key | None:
+    """Return what the trace that is for all `numbers` is kept by; None if each has a trace of its own.
 
-    The first is traced with its numbers, which may never change. With the second a trace is made for all, to which the
-    numbers are given; but for those that the function looks at, each value of which has its own.
-
-    Attributes:
-        first: The numbers of the first call.
-        looked_at: The places of those looked at, among the numbers; from the beginning those of static parameters.
+    The first call is traced with its numbers, which may never change. With the second a trace is made for all, to which
+    the numbers are given; but for those that the function looks at, each value of which has its own.
     """
-
-    __slots__ = ("_like", "_static", "first", "looked_at")
-
-    def __init__(self, like: _Key, numbers: Sequence[float], static: frozenset[int]) -> None:
-        self._like = like
-        self.first = tuple(numbers)
-        self._static = static
-        self.looked_at = static
-
-    @property
-    def sized(self) -> frozenset[int]:
-        """The places of the ints that it looks at, which may be sizes."""
-        return frozenset([place for place in self.looked_at - self._static if type(self.first[place]) is int])
-
-    def shared_key(self, numbers: Sequence[float]) -> _Key | None:
-        """Return what the trace that is for all `numbers` is kept by; None if each has a trace of its own."""
-        if len(self.looked_at) == len(numbers) or tuple(numbers) == self.first:
-            return None
-        runtime, like, state, device = self._like
-        if GROUP in device:
-            return None  # a plan of several devices takes buffers
-        fixed = tuple([(place, exact_key(numbers[place])) for place in sorted(self.looked_at)])
-        return (runtime, ("numbers", like, fixed), state, device)
-
-
-class _Alike:
-    """Calls that differ in numbers, and in sizes of tensors.
-
-    Attributes:
-        lengths: The traces for sizes that vary, once some have.
-        sized: The places of numbers that vary as sizes do, if they are known.
-        ends: References to the objects that the calls are about. When one of them dies, the traces are forgotten.
-        owner: The number of the first of these objects, as of `_Kept`.
-    """
-
-    __slots__ = ("_patterns", "ends", "lengths", "owner", "sized")
-
-    def __init__(self) -> None:
-        self._patterns: dict[tuple[Shape, ...], _Pattern] = {}
-        self.lengths: Lengths | None = None
-        self.sized: frozenset[int] = frozenset()
-        self.ends: list[weakref.ref[object]] = []
-        self.owner = 0
-
-    @property
-    def traces(self) -> Sequence[Entry]:
-        """The traces for sizes that vary."""
-        return () if self.lengths is None else self.lengths.traces
-
-    def first(self) -> tuple[int, ...]:
-        """Return the sizes of the tensors of one of the calls, and its numbers that vary as sizes do."""
-        shapes, pattern = next(iter(self._patterns.items()))
-        return sizes_of(shapes, pattern.first, self.sized)
-
-    def learn(self, sized: frozenset[int]) -> None:
-        """Let more numbers vary as sizes do."""
-        if not sized <= self.sized:
-            self.sized |= sized
-            self.lengths = None  # it is of others
-
-    def has_other(self, shapes: tuple[Shape, ...]) -> bool:
-        """Whether there were calls, but none with tensors of these shapes."""
-        return bool(self._patterns) and shapes not in self._patterns
-
-    def pattern(
-        self, like: _Key, shapes: tuple[Shape, ...], numbers: Sequence[float], static: frozenset[int]
-    ) -> _Pattern:
-        """Return what is known of calls that differ in numbers alone."""
-        found = self._patterns.get(shapes)
-        if found is None:
-            found = self._patterns[shapes] = _Pattern(like, numbers, static)
-            if len(self._patterns) > MOST_TRACES:
-                self._patterns.pop(next(iter(self._patterns)), None)
-        return found
-
-
-def sizes_of(shapes: Sequence[Shape], numbers: Sequence[float], sized: frozenset[int]) -> tuple[int, ...]:
-    """Return the sizes of tensors, and the numbers at the places `sized` behind them."""
-    return (*sum(shapes, ()), *(map(int, [numbers[place] for place in sorted(sized)]) if sized else ()))
+    if len(varying.kept) == len(numbers) or tuple(numbers) == varying.first:
+        return None
+    runtime, structure, state, device = like
+    if GROUP in device:
+        return None  # a plan of several devices takes buffers
+    fixed = tuple([(place, exact_key(numbers[place])) for place in sorted(varying.kept)])
+    return (runtime, ("numbers", structure, fixed), state, device)
 
 
 class Jit(Generic[P, R]):
@@ -244,8 +171,8 @@ class Jit(Generic[P, R]):
         is_bound = isinstance(function, types.MethodType)
         self._function: Callable[..., R] = function.__func__ if is_bound else function  # type: ignore[attr-defined]
         self._bound: tuple[object, ...] = (function.__self__,) if is_bound else ()  # type: ignore[attr-defined]
-        self._kept: dict[_Key, _Kept] = {}
-        self._alike: dict[_Key, _Alike] = {}
+        self._kept: dict[_Key, Kept] = {}
+        self._token = object()  # by which the runtime knows its calls
         self._served: dict[_Key, Served] = {}
         self._latest: _Latest | None = None
         self._calls = 0
@@ -253,8 +180,7 @@ class Jit(Generic[P, R]):
     @property
     def traces(self) -> list[Entry]:
         """The traces there are: for each signature seen, one for each state of the objects it uses."""
-        found = [entry for kept in list(self._kept.values()) for entry in kept.entries]
-        return [*found, *(trace for alike in list(self._alike.values()) for trace in alike.traces)]
+        return [entry for kept in list(self._kept.values()) for entry in kept.entries]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         runtime = current()
@@ -281,7 +207,7 @@ class Jit(Generic[P, R]):
         key = (runtime, structure, state, runtime.default_device)
         traced: Entry | None = None
         tracing: Tracing | None = None  # kept here, since it keeps what was found until the first run
-        pattern: _Pattern | None = None  # of calls that differ from this one in numbers alone
+        varying: Outline | None = None  # of calls that differ from this one in numbers alone
         shared: _Key | None = None  # the key of the trace for all of these, where there is one, or is to be
         is_unfit = False  # whether that trace is for others, but not for this call
         numbers: list[float] = []
@@ -300,9 +226,10 @@ class Jit(Generic[P, R]):
                             except Unfit:
                                 is_unfit = True
                                 break
-                elif pattern is None and (served := self._served.get(key)) is not None:
+                elif varying is None and (served := self._served.get(key)) is not None:
                     results = served.run(tensors)
                     if results is not None:
+                        self._calls = served.kept.used = self._calls + 1
                         return results[0]  # type: ignore[no-any-return]
                 if traced is not None:
                     self._keep(shared or key, traced)
@@ -315,24 +242,30 @@ class Jit(Generic[P, R]):
             if is_unfit:
                 shared, is_unfit = None, False
                 continue
-            if pattern is None:
+            if varying is None:
                 like = take_apart((given, kwargs) if kwargs else given, [], numbers)
                 static = self._static_places(self._bound, args, kwargs) if self._static_places else frozenset[int]()
-                alike = self._alike_to((runtime, like, *key[2:]))
                 shapes = tuple([tensor._node.shape for tensor in tensors])
                 declared = self._declared and self._declared(self._bound, args, kwargs)
-                if declared or alike.lengths is not None or alike.sized or alike.has_other(shapes):
+                first = tuple(numbers)
+                sized, is_new = runtime.outlines.outline((self._token, like, *key[2:]), first, self)
+                sizes = sized.sizes(sum(shapes, ()), numbers)
+                if is_new:
+                    sized.rows = [sizes]
+                if declared or sized.ways or sized.sized or sized.rows != [sizes]:
                     from zyx.jit.lengthy import Call  # of no use before
 
                     call = Call(runtime, self._name, self._function, given, kwargs, tensors, numbers, static)
-                    done = self._at_length((runtime, like, *key[2:]), alike, call, shapes, declared)
+                    done = self._at_length((runtime, like, *key[2:]), sized, call, sizes, declared)
                     if done is not None:
                         if len(self._served) >= _MOST_SERVED:
                             self._served.clear()
                         result, self._served[key] = done
                         return result
-                pattern = alike.pattern((runtime, (like, shapes), *key[2:]), shapes, numbers, static)
-                shared = pattern.shared_key(numbers)
+                varying, is_new = runtime.outlines.outline((self._token, like, shapes, *key[2:]), first, self)
+                if is_new:
+                    varying.kept = static
+                shared = _shared_key((runtime, (like, shapes), *key[2:]), varying, numbers)
                 if shared is not None:
                     continue
             tracing = Tracing(runtime)
@@ -344,49 +277,34 @@ class Jit(Generic[P, R]):
             if shared is None:
                 traced = Entry(self._function, given, kwargs, tensors, tracing, runtime)
                 continue
-            stand_ins = Numbers(pattern.looked_at)
+            stand_ins = Numbers(varying.kept)
             try:
                 traced = Entry(self._function, given, kwargs, tensors, tracing, runtime, stand_ins)
             except LookedAt:
-                pattern.looked_at = stand_ins.looked_at
+                varying.kept = stand_ins.looked_at
             except IndexRangeError:  # of this call, and of no others
                 raise
             except Exception:  # noqa: BLE001  # the function takes no stand-ins, or the device no numbers; or it fails anyway
-                pattern.looked_at = frozenset(range(len(numbers)))
-            shared = pattern.shared_key(numbers)
-            alike.learn(pattern.sized)
-
-    def _alike_to(self, like: _Key) -> _Alike:
-        """Return what is known of calls that differ in numbers and sizes alone."""
-        found = self._alike.get(like)
-        if found is None:
-            found = self._alike[like] = _Alike()
-            if len(self._alike) > MOST_TRACES:
-                self._alike.pop(next(iter(self._alike)), None)
-        return found
+                varying.kept = frozenset(range(len(numbers)))
+            shared = _shared_key((runtime, (like, shapes), *key[2:]), varying, numbers)
+            sized.vary_as_sizes(frozenset([i for i in varying.kept - static if type(numbers[i]) is int]))
 
     def _at_length(
-        self, like: _Key, alike: _Alike, call: Call, shapes: tuple[Shape, ...], declared: Declared | None
+        self, key: _Key, outline: Outline, call: Call, sizes: tuple[int, ...], declared: Declared | None
     ) -> tuple[R, Served] | None:
         """Return what a call gives by a trace for sizes that vary; None if it is to have a trace of its own."""
-        if call.runtime.planner.is_deterministic or GROUP in like[3]:
+        if call.runtime.planner.is_deterministic or GROUP in key[3]:
             return None  # other kernels add up in another order; and plans of several devices take buffers
-        if alike.lengths is None:
-            from zyx.jit.lengths import Lengths
+        from zyx.jit.lengths import run_at_length  # of no use before
 
-            first = sizes_of(shapes, (), frozenset()) if declared else alike.first()
-            alike.lengths = Lengths(call.numbers, first, alike.sized, declared)
-            forget = functools.partial(_forget_alike, weakref.ref(self), like)
-            objects = [*identities_in(like[1])]
-            alike.ends = [weakref.ref(object_, forget) for object_ in objects]
-            alike.owner = id(objects[0]) if objects else 0
-        made = alike.lengths.made
-        done = alike.lengths.run(call, sizes_of(shapes, call.numbers, alike.sized))
-        if alike.lengths.made != made:
-            with call.runtime.lock:
-                self._served.clear()
-                self._forget_oldest(alike.owner)
-        return done
+        def key_of(way: Way) -> _Key:
+            return (key[0], ("lengths", key[1], way.number), key[2], key[3])
+
+        def keep(way: Way, trace: Entry) -> Kept:
+            self._served.clear()
+            return self._keep(key_of(way), trace, way)
+
+        return run_at_length(outline, call, sizes, declared, lambda way: self._kept.get(key_of(way)), keep)
 
     def _reason(self, shared: _Key | None, key: _Key) -> str:
         """Say why it is traced now."""
@@ -398,24 +316,25 @@ class Jit(Generic[P, R]):
             return "its arguments are of another kind, or have other values that it looks at"
         return "numbers among its arguments change, and are given to one trace from now on"
 
-    def _keep(self, key: _Key, traced: Entry) -> None:
-        """Keep a new trace, and forget those that will not be used again, or that are too many."""
+    def _keep(self, key: _Key, traced: Entry, *ends: object) -> Kept:
+        """Keep a new trace, return where, and forget those that will not be used again, or that are too many."""
         kept = self._kept.get(key)
         if kept is None:
             forget = functools.partial(_forget, weakref.ref(self), key)
-            kept = self._kept[key] = _Kept([*identities_in(key[1])], forget)
+            kept = self._kept[key] = Kept([*identities_in(key[1])], ends, forget)
         still = [entry for entry in kept.entries if not entry.is_stale()][1 - MOST_OF_ONE_SIGNATURE :]
         kept.entries = [*still, traced]
         self._calls = kept.used = self._calls + 1
         self._forget_oldest(kept.owner)
         key[0].release_discarded()
+        return kept
 
     def _forget_oldest(self, owner: int) -> None:
         """Forget the traces that are too many of one object, those not used for longest."""
         # Of the keys alone: making pairs may collect garbage, and that forgets traces.
         beside = [(known, one) for known in list(self._kept) if (one := self._kept.get(known)) and one.owner == owner]
         beside.sort(key=lambda item: -item[1].used)
-        count = sum(len(alike.traces) for alike in list(self._alike.values()) if alike.owner == owner)
+        count = 0
         for known, one in beside:
             count += len(one.entries)
             if count > MOST_TRACES:
@@ -441,8 +360,9 @@ class Jit(Generic[P, R]):
 
     def clear(self) -> None:
         """Forget all traces."""
+        for runtime in {key[0] for key in self._kept}:
+            runtime.outlines.forget(self._token)
         self._kept.clear()
-        self._alike.clear()
         self._served.clear()
         self._latest = None
 
@@ -450,15 +370,7 @@ class Jit(Generic[P, R]):
 def _forget(reference: weakref.ref[Jit[Any, Any]], key: Any, _: object) -> None:  # noqa: ANN401
     """Forget a signature, of which an object has died. May be called anywhere, and takes no lock."""
     jitted = reference()
-    if jitted is not None:
-        jitted._kept.pop(key, None)
-
-
-def _forget_alike(reference: weakref.ref[Jit[Any, Any]], key: Any, _: object) -> None:  # noqa: ANN401
-    """Forget calls that are alike, as `_forget` does."""
-    jitted = reference()
-    if jitted is not None:
-        jitted._alike.pop(key, None)
+    if jitted is not None and jitted._kept.pop(key, None) is not None and key[1][0] == "lengths":
         jitted._served.clear()
 
 

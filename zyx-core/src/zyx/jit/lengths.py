@@ -31,31 +31,29 @@ Where there is no such trace or plan, a length has a trace of its own, as has on
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from zyx.jit.lengthy import Lengthy, key_of
+from zyx.jit.lengthy import Lengthy
 from zyx.jit.numbers import LookedAt, Numbers
 from zyx.jit.sizes import Extent
 from zyx.runtime.tracing import Tracing, Unfit
-from zyx.specialise.follow import Followed, follow, in_steps
+from zyx.specialise import table as specialise
+from zyx.specialise.follow import Followed, in_steps
 from zyx.specialise.length import Length
-from zyx.specialise.lengths import LEAST_BOUND, Way
+from zyx.specialise.lengths import LEAST_BOUND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from zyx.jit.dims import Declared
+    from zyx.jit.function import Kept
     from zyx.jit.lengthy import Bounded, Call
     from zyx.runtime.handle import Handle
     from zyx.specialise.length import Product
+    from zyx.specialise.table import Outline
 
-#: Sets of sizes of calls that are alike otherwise, from which ways of following are found, and these.
-_MOST_ROWS: Final = 5
-_MOST_WAYS: Final = 4
-#: Sets of the sizes that were not declared to vary, each of which has traces of its own; the oldest go first.
-_MOST_BESIDE: Final = 16
-#: Traces of one way, for different numbers that are looked at, states of objects, and ranges of lengths.
-_MOST_TRACES: Final = 4
+#: Lengths that vary at once.
+_MOST_LENGTHS: Final = 2
 #: Traces that turned out to be for one length alone, after which no more are made.
 _MOST_PINNED: Final = 2
 #: Traces that are made of one way until it has served often: each call could need another one.
@@ -66,171 +64,133 @@ _MOST_STEPS: Final = 1024
 _MOST_RESTS: Final = 8
 
 
-class Lengths:
-    """Calls of a function that are alike but for sizes of tensors, and for numbers.
+def run_at_length(
+    outline: Outline,
+    call: Call,
+    sizes: tuple[int, ...],
+    declared: Declared | None,
+    kept: Callable[[Way], Kept | None],
+    keep: Callable[[Way, Lengthy], Kept],
+) -> tuple[Any, Served] | None:
+    """Return what a call gives by a trace for many lengths, and what gives it again.
+
+    None if it is to have a trace of its own.
 
     Args:
-        numbers: Those of one of them.
-        sizes: Those of the tensors of another one, and its numbers that are sizes.
-        sized: The places of these.
+        outline: Of calls that are alike but for sizes of tensors, and for numbers.
+        call: The call.
+        sizes: Those of all its tensors, and its numbers that are sizes.
         declared: Which sizes vary, where that was declared.
-
-    Attributes:
-        looked_at: The places of numbers that the function looks at.
-        made: How many traces were made.
+        kept: From a way to the traces that are kept for it.
+        keep: Keeps one more.
     """
-
-    def __init__(
-        self, numbers: Sequence[float], sizes: tuple[int, ...], sized: frozenset[int], declared: Declared | None = None
-    ) -> None:
-        self.looked_at: frozenset[int] = frozenset()
-        self.made = 0
-        self._first = [*map(key_of, numbers)]
-        self._changed: set[int] = set()
-        self._sized = sorted(sized)
-        self._rows = [sizes]
-        self._declared = declared
-        self._ways: list[_Way] = []
-
-    @property
-    def traces(self) -> Sequence[Lengthy]:
-        """The traces for many lengths."""
-        ways = [one for way in self._ways for one in (way, *way.beside.values(), *way.stepped)]
-        return [trace for way in ways for trace in way.traces]
-
-    def run(self, call: Call, sizes: tuple[int, ...]) -> tuple[Any, Served] | None:
-        """Return what a call gives by a trace for many lengths, and what gives it again.
-
-        None if it is to have a trace of its own. `sizes` are those of all its tensors, and its numbers that are sizes.
-        """
-        with call.runtime.lock:
-            if call.numbers:
-                self._changed.update([i for i, number in enumerate(call.numbers) if key_of(number) != self._first[i]])
-            way, lengths = self._way(sizes)
-            if way is None or not way.serves(lengths):
-                return None
-            found = way.trace_for(call, lengths)
-            if found is not None:
-                return way.run(*found, call, lengths)
-            if not way.may_trace():
-                return None
-        trace, tracing = self._trace(call, way, lengths)  # the second keeps what was found until the first run
-        if trace is None:
-            return self.run(call, sizes) if way.is_left else None
-        if lengths not in trace.extent:  # it was made at others
-            way.way.settled.add(lengths)
+    with call.runtime.lock:
+        if call.numbers:
+            outline.given(call.numbers)
+        way, lengths = _way(outline, sizes, declared)
+        if way is None or not way.serves(lengths):
             return None
-        self.made += 1
-        with call.runtime.lock:
-            way.pinned = 0
-            way.traces = [*way.traces, trace][-_MOST_TRACES:]
-            outside = trace.found(call.tensors)
-            done = None if outside is None else way.run(trace, outside, call, lengths)
-            del tracing
-            trace.settle()
-        return done
+        there = kept(way)
+        for known in () if there is None else there.entries:
+            if lengths in known.extent and (not known.fixed or known.has_fixed(call.numbers)):
+                outside = known.found(call.tensors)
+                if outside is not None and there is not None:
+                    return way.run(known, outside, call, lengths, there)
+        if not way.may_trace():
+            return None
+    trace, tracing = _trace(outline, call, way, lengths)  # the second keeps what was found until the first run
+    if trace is None:
+        return run_at_length(outline, call, sizes, declared, kept, keep) if way.is_left else None
+    if lengths not in trace.extent:  # it was made at others
+        way.settled.add(lengths)
+        return None
+    with call.runtime.lock:
+        way.pinned = 0
+        there = keep(way, trace)
+        outside = trace.found(call.tensors)
+        done = None if outside is None else way.run(trace, outside, call, lengths, there)
+        del tracing
+        trace.settle()
+    return done
 
-    def _way(self, sizes: tuple[int, ...]) -> tuple[_Way | None, tuple[int, ...]]:
-        """Return how sizes follow lengths, found out from those of other calls, and the lengths."""
-        for way in self._ways:
-            lengths = way.followed.lengths_of(sizes)
-            if lengths is not None:
-                now, lengths = way.now(lengths, sizes) if way.is_left else (way, lengths)
-                return self._beside(now, lengths, sizes) if now and min(lengths) < 2 <= max(lengths) else (now, lengths)
-        if self._declared is not None:
-            self._ways = [*self._ways, self._way_beside(sizes, self._declared)][-_MOST_BESIDE:]
-            return self._way(sizes)
-        if len(self._rows) < _MOST_ROWS and len(self._ways) < _MOST_WAYS and sizes not in self._rows:
-            self._rows.append(sizes)
-            for rows in (self._rows, *([row, sizes] for row in self._rows[:-1])):
-                found = follow(rows)
-                if found is not None:
-                    self._ways.append(_Way(Followed(found)))
-                    self._ways[-1].saw(self._rows)
-                    return self._way(sizes)
-        return None, ()
 
-    def _beside(
-        self, way: _Way, lengths: tuple[int, ...], sizes: tuple[int, ...]
-    ) -> tuple[_Way | None, tuple[int, ...]]:
-        """Return how sizes follow the other lengths where some are 0 or 1, which have traces of their own."""
-        kept = [number for number, length in enumerate(lengths) if length > 1]
-        key = tuple([0 if number in kept else length + 1 for number, length in enumerate(lengths)])
-        found = way.beside.get(key)
+def _way(outline: Outline, sizes: tuple[int, ...], declared: Declared | None) -> tuple[Way | None, tuple[int, ...]]:
+    """Return how sizes follow lengths, found out from those of other calls, and the lengths."""
+    if declared is None:
+        rows = [*outline.rows, sizes]
+        found = outline.way(sizes, _MOST_LENGTHS, lambda followed: Way(followed).saw(rows))
+    else:
+        found = outline.known_way(sizes)
         if found is None:
-            new: dict[Product, Product] = {(number,): (place,) for place, number in enumerate(kept)}
-            new[()] = ()
-            followed = [
-                Length.of({new[product]: term for product, term in size.terms.items()})
-                if new.keys() >= size.terms.keys()
-                else Length(0, size.at(*lengths))
-                for size in way.followed.sizes
-            ]
-            most = tuple([way.most[number] for number in kept]) if way.most else ()
-            found = way.beside[key] = _Way(Followed(tuple(followed)), most, is_declared=self._declared is not None)
-            found.steps = [way.steps[number] for number in kept] if way.steps else []
-        served = found.followed.lengths_of(sizes)
-        if served is None:
-            return None, ()
-        return found.now(served, sizes) if found.is_left else (found, served)
-
-    def _way_beside(self, sizes: tuple[int, ...], declared: Declared) -> _Way:
-        """Return how sizes follow lengths that were declared, beside those that do not."""
-        numbers = [declared.number_of.get(place) for place in range(len(sizes))]
-        followed = [
-            Length(0, size) if number is None else Length.of({(number,): 1})
-            for size, number in zip(sizes, numbers, strict=True)
-        ]
-        return _Way(Followed(tuple(followed)), declared.most, is_declared=True)
-
-    def _trace(self, call: Call, way: _Way, lengths: tuple[int, ...]) -> tuple[Lengthy | None, Tracing | None]:
-        """Trace the function for many lengths."""
-        error: Exception = LookedAt()
-        apart = 0
-        while way.may_trace():
-            way.made += 1
-            fixed = frozenset(range(len(call.numbers))) - self._changed | self.looked_at | call.static
-            fixed -= {*self._sized}
-            numbers = Numbers(fixed)
-            # A length that is another size by chance looks as if it were that one: any other ones do as well.
-            made_at = [length + apart * (number + 7) for number, length in enumerate(lengths)]
-            if len({*made_at}) < len(made_at):
-                made_at[-1] += 5
-            extent = Extent(made_at, numbers, way.most, [-(-LEAST_BOUND // step) for step in way.steps])
-            remaining = iter(way.followed.sizes)
-            shapes = [tuple([extent.made(next(remaining)) for _ in tensor._node.shape]) for tensor in call.tensors]
-            numbers.sizes = {place: extent.made(size) for place, size in zip(self._sized, remaining, strict=True)}
-            tracing = Tracing(call.runtime, shapes)
-            if call.runtime.trace.plans:
-                shown = " and ".join(map(str, lengths))
-                why = "sizes of its arguments change" if self._declared is None else "for lengths that were declared"
-                call.runtime.trace.traced(call.name, f"{why}; for lengths such as {shown}")
-            try:
-                return Lengthy(call, extent, tracing), tracing
-            except LookedAt:
-                if numbers.looked_at == fixed or -1 in numbers.looked_at:
-                    if way.leave(extent.finer):
-                        break
-                    way.pinned += 1
-                    apart += 1
-                    error = LookedAt(f"{extent.place or 'the runtime'} looks at the number of elements itself")
-                else:
-                    self.looked_at |= numbers.looked_at
-            except Exception as raised:  # noqa: BLE001  # it takes no stand-ins; or it fails anyway, with those of its own
-                way.pinned = _MOST_PINNED
-                error = raised
-        call.runtime.trace.unbounded(max(lengths), error, "trace")
-        return None, None
+            outline.add(_declared(sizes, declared))
+            found = outline.known_way(sizes)
+    if found is None:
+        return None, ()
+    way: Way | None
+    way, lengths = found
+    if way.is_left:
+        way, lengths = way.now(lengths, sizes)
+    if way is not None and min(lengths) < 2 <= max(lengths):
+        return way.beside(lengths, sizes)
+    return way, lengths
 
 
-class _Way:
-    """How sizes follow lengths, which of these are run how often, and the traces for them.
+def _declared(sizes: tuple[int, ...], declared: Declared) -> Way:
+    """Return how sizes follow lengths that were declared, beside those that do not."""
+    numbers = [declared.number_of.get(place) for place in range(len(sizes))]
+    followed = [
+        Length(0, size) if number is None else Length.of({(number,): 1})
+        for size, number in zip(sizes, numbers, strict=True)
+    ]
+    return Way(Followed(tuple(followed)), declared.most, is_declared=True)
+
+
+def _trace(outline: Outline, call: Call, way: Way, lengths: tuple[int, ...]) -> tuple[Lengthy | None, Tracing | None]:
+    """Trace the function for many lengths."""
+    error: Exception = LookedAt()
+    apart = 0
+    while way.may_trace():
+        way.traced += 1
+        fixed = frozenset(range(len(call.numbers))) - outline.changed | outline.kept | call.static
+        fixed -= outline.sized
+        numbers = Numbers(fixed)
+        # A length that is another size by chance looks as if it were that one: any other ones do as well.
+        made_at = [length + apart * (number + 7) for number, length in enumerate(lengths)]
+        if len({*made_at}) < len(made_at):
+            made_at[-1] += 5
+        extent = Extent(made_at, numbers, way.most, [-(-LEAST_BOUND // step) for step in way.steps])
+        remaining = iter(way.sizes)
+        shapes = [tuple([extent.made(next(remaining)) for _ in tensor._node.shape]) for tensor in call.tensors]
+        numbers.sizes = {place: extent.made(size) for place, size in zip(sorted(outline.sized), remaining, strict=True)}
+        tracing = Tracing(call.runtime, shapes)
+        if call.runtime.trace.plans:
+            shown = " and ".join(map(str, lengths))
+            why = "sizes of its arguments change" if way.settles else "for lengths that were declared"
+            call.runtime.trace.traced(call.name, f"{why}; for lengths such as {shown}")
+        try:
+            return Lengthy(call, extent, tracing), tracing
+        except LookedAt:
+            if numbers.looked_at == fixed or -1 in numbers.looked_at:
+                if way.leave(extent.finer):
+                    break
+                way.pinned += 1
+                apart += 1
+                error = LookedAt(f"{extent.place or 'the runtime'} looks at the number of elements itself")
+            else:
+                outline.kept |= numbers.looked_at
+        except Exception as raised:  # noqa: BLE001  # it takes no stand-ins; or it fails anyway, with those of its own
+            way.pinned = _MOST_PINNED
+            error = raised
+    call.runtime.trace.unbounded(max(lengths), error, "trace")
+    return None, None
+
+
+class Way(specialise.Way):
+    """How sizes follow lengths, and what became of the traces for them.
 
     Attributes:
-        traces: The traces.
         most: The greatest of each length, as `Extent` has them.
-        beside: The same where some lengths are 0 or 1, by what is one more than these, and 0 for the others.
-        made: How many were made.
+        traced: How many traces were made.
         pinned: How many turned out to be for one length, since one was of use.
         is_left: Whether lengths that count more steps are to take its place.
         steps: What its lengths count; nothing where that is elements.
@@ -242,37 +202,36 @@ class _Way:
         most: tuple[int | None, ...] = (),
         *,
         is_declared: bool = False,
-        counted_by: _Way | None = None,
+        counted_by: Way | None = None,
     ) -> None:
-        self.followed = followed
+        super().__init__(followed, settles=not is_declared)
         self.most = most
-        self.beside: dict[tuple[int, ...], _Way] = {}
-        self.way = Way(followed.sizes, (), settles=not is_declared)
-        self.traces: list[Lengthy] = []
-        self.made = 0
+        self.traced = 0
         self.pinned = 0
         self.is_left = False
         self.steps: list[int] = []
         if counted_by is not None:
             step = counted_by._step
             self.steps = [mine * times for mine, times in zip(counted_by.steps or [1] * len(step), step, strict=True)]
-        self._plain = counted_by or self
+        self._counted_by = counted_by
         self._step: list[int] = []
-        self._stepped: dict[tuple[int, ...], _Way] = {}
+        self._stepped: dict[tuple[int, ...], Way] = {}
+        self._beside: dict[tuple[int, ...], Way] = {}
         self._seen: set[tuple[int, ...]] | None = None if is_declared or counted_by else set()
         self._served = 0
 
-    def saw(self, rows: Iterable[tuple[int, ...]]) -> None:
-        """Note the lengths of calls."""
+    def saw(self, rows: Iterable[tuple[int, ...]]) -> Self:
+        """Note the lengths of calls, and return it."""
         if self._seen is not None:
             self._seen.update(lengths for row in rows if (lengths := self.followed.lengths_of(row)) is not None)
+        return self
 
     def serves(self, lengths: tuple[int, ...]) -> bool:
         """Whether lengths are to share a trace: from the third one on, unless they have settled.
 
         Those of 0 and 1 are apart: there may be nothing, and what has one element is repeated beside others.
         """
-        if min(lengths) < 2 or lengths in self.way.settled:
+        if min(lengths) < 2 or lengths in self.settled:
             return False
         if self._seen is not None:
             self._seen.add(lengths)
@@ -281,56 +240,64 @@ class _Way:
             self._seen = None
         return True
 
-    @property
-    def stepped(self) -> Iterable[_Way]:
-        """The ways of lengths that count steps."""
-        return self._stepped.values()
+    def beside(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Way | None, tuple[int, ...]]:
+        """Return how sizes follow the other lengths where some are 0 or 1, which have traces of their own."""
+        kept = [number for number, length in enumerate(lengths) if length > 1]
+        key = tuple([0 if number in kept else length + 1 for number, length in enumerate(lengths)])
+        found = self._beside.get(key)
+        if found is None:
+            new: dict[Product, Product] = {(number,): (place,) for place, number in enumerate(kept)}
+            new[()] = ()
+            followed = [
+                Length.of({new[product]: term for product, term in size.terms.items()})
+                if new.keys() >= size.terms.keys()
+                else Length(0, size.at(*lengths))
+                for size in self.sizes
+            ]
+            most = tuple([self.most[number] for number in kept]) if self.most else ()
+            found = self._beside[key] = Way(Followed(tuple(followed)), most, is_declared=not self.settles)
+            found.steps = [self.steps[number] for number in kept] if self.steps else []
+        served = found.followed.lengths_of(sizes)
+        if served is None:
+            return None, ()
+        return found.now(served, sizes) if found.is_left else (found, served)
 
     def leave(self, finer: Sequence[int]) -> bool:
         """Whether lengths that count so many times more are to take its place, unless these are too many."""
-        plain = self._plain
+        plain = self._counted_by or self
         steps = [mine * times for mine, times in zip(plain._step or [1] * len(finer), finer, strict=True)]
         if max(finer) == 1 or math.prod(steps) > _MOST_STEPS or plain.most:
             return False
         plain._step, plain._stepped, plain.is_left, self.is_left = steps, {}, True, True
         return True
 
-    def now(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[_Way | None, tuple[int, ...]]:
+    def now(self, lengths: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Way | None, tuple[int, ...]]:
         """Return the way that takes its place, and the lengths there; None if there are too many for one more."""
         rests = tuple([length % step for length, step in zip(lengths, self._step, strict=True)])
         found = self._stepped.get(rests)
         if found is None:
             if len(self._stepped) == _MOST_RESTS:
                 return None, ()
-            found = _Way(Followed(in_steps(self.followed.sizes, self._step, rests)), counted_by=self)
+            found = Way(Followed(in_steps(self.sizes, self._step, rests)), counted_by=self)
             self._stepped[rests] = found
         return found, found.followed.lengths_of(sizes) or ()
 
     def may_trace(self) -> bool:
         """Whether one more trace is to be made."""
-        return self.pinned < _MOST_PINNED and self.made < _MOST_MADE + self._served // _SERVED_FOR_ONE
-
-    def trace_for(self, call: Call, lengths: tuple[int, ...]) -> tuple[Lengthy, Sequence[Handle]] | None:
-        """Return the trace for a call, if there is one, and what it finds outside."""
-        for trace in self.traces:
-            if lengths in trace.extent and (not trace.fixed or trace.has_fixed(call.numbers)):
-                outside = trace.found(call.tensors)
-                if outside is not None:
-                    return trace, outside
-        return None
+        return self.pinned < _MOST_PINNED and self.traced < _MOST_MADE + self._served // _SERVED_FOR_ONE
 
     def run(
-        self, trace: Lengthy, outside: Sequence[Handle], call: Call, lengths: tuple[int, ...]
+        self, trace: Lengthy, outside: Sequence[Handle], call: Call, lengths: tuple[int, ...], kept: Kept
     ) -> tuple[Any, Served] | None:
         """Return what a trace gives for a call, and what gives it again; None if it, or no plan of it, is for that."""
         bounded = trace.at(lengths, call.tensors)
         if bounded is None:
             return None
         self._served += 1
-        self.way.ran(lengths, bounded.points)
+        self.ran(lengths, bounded.points)
         numbers: list[Any] = [*call.numbers, lengths]
         try:
-            return bounded.run(call.tensors, outside, numbers), Served(bounded, numbers, self.way)
+            return bounded.run(call.tensors, outside, numbers), Served(bounded, numbers, self, kept)
         except Unfit:
             return None
 
@@ -342,11 +309,13 @@ class Served(NamedTuple):
         bounded: What runs it.
         numbers: Those of the call, and the length.
         way: What notes how often it is run.
+        kept: Where its trace is kept.
     """
 
     bounded: Bounded
-    numbers: Sequence[float]
+    numbers: Sequence[Any]
     way: Way
+    kept: Kept
 
     def run(self, tensors: Sequence[Handle]) -> tuple[Any] | None:
         """Return what the same call gives with other values, None if that is not known any more."""
@@ -355,5 +324,5 @@ class Served(NamedTuple):
         outside = self.bounded.found(tensors)
         if outside is None:
             return None
-        self.way.ran(self.numbers[-1], self.bounded.points)  # type: ignore[arg-type]  # the length
+        self.way.ran(self.numbers[-1], self.bounded.points)
         return (self.bounded.run(tensors, outside, self.numbers),)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zyx.runtime.buffer import Memory
     from zyx.runtime.plan import Plan, Slice
     from zyx.runtime.trace import Trace
-    from zyx.specialise.lengths import Way
+    from zyx.specialise.table import Way
 
 
 @dataclass(slots=True, eq=False)
@@ -27,7 +27,7 @@ class BoundedPlan:
         plan: The plan.
         given: What it is given behind the leaves: the length, and what follows from it.
         outputs: Those of the plan, as long as the results are.
-        length: The length.
+        lengths: The lengths.
         points: How many points a run goes over.
         way: What notes how often it is run.
         forget: Called when the length has settled: a plan of its own is made for the next run.
@@ -36,7 +36,7 @@ class BoundedPlan:
     plan: Plan
     given: Sequence[Scalar]
     outputs: Sequence[Slice]
-    length: int
+    lengths: tuple[int, ...]
     points: int
     way: Way
     forget: Callable[[], object]
@@ -56,7 +56,7 @@ class BoundedPlan:
             BackendError: A step was refused, or failed.
         """
         results = self.plan.run([*leaves, *self.given], memory, trace, self.outputs)
-        if self.way.ran(self.length, self.points):
+        if self.way.ran(self.lengths, self.points):
             self.forget()
         return results
 

@@ -34,8 +34,7 @@ from zyx.runtime.looping import WrittenRows, steps_of
 from zyx.runtime.places import Copy, Hosted, Launched, place_temporaries
 from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
 from zyx.shape import size_of
-from zyx.specialise.lengths import Lengths
-from zyx.specialise.varying import Varying
+from zyx.specialise import lengths, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,12 +43,16 @@ if TYPE_CHECKING:
     from zyx.backend import Device, Program
     from zyx.fusion.partition import Part
     from zyx.graph.node import Node
+    from zyx.graph.signature import Key
     from zyx.ir.expr import Param
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
     from zyx.runtime.candidates import Candidates
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.places import Action
+    from zyx.specialise.lengths import Bounded
+    from zyx.specialise.numbers import Given
+    from zyx.specialise.table import Table
 
 
 class Planner:
@@ -60,10 +63,6 @@ class Planner:
         compiler: For the kernels.
         candidates: Libraries beside it.
         is_deterministic: Whether floats are combined in an order that is always the same.
-
-    Attributes:
-        varying: Which constants the plans are given.
-        lengths: Which lengths they are given.
     """
 
     #: What is tried in another way.
@@ -81,8 +80,18 @@ class Planner:
         self.compiler = compiler
         self.candidates = candidates
         self.is_deterministic = is_deterministic
-        self.varying = Varying()
-        self.lengths = Lengths()
+
+    def given(self, table: Table, key: Key, order: Sequence[Node], *, is_traced: bool = False) -> Given | None:
+        """Return which numbers a plan is given; see `zyx.specialise.numbers.given`."""
+        return numbers.given(table, key, order, is_traced=is_traced)
+
+    def bake(self, table: Table, key: Key) -> None:
+        """Give no more numbers; see `zyx.specialise.numbers.bake`."""
+        numbers.bake(table, key)
+
+    def bounded(self, table: Table, outputs: Sequence[Node], order: Sequence[Node]) -> Bounded | None:
+        """Return the graph of a plan that is given lengths; see `zyx.specialise.lengths.bounded`."""
+        return lengths.bounded(table, outputs, order)
 
     def make(
         self,

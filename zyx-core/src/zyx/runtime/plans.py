@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from zyx.runtime.trace import Profiler
     from zyx.schedule.moves import Move
     from zyx.settings.record import Settings
-    from zyx.specialise.varying import Given
+    from zyx.specialise.numbers import Given
+    from zyx.specialise.table import Table
 
 _MAX_PLANS: Final = 512
 #: What a child of a fork must not touch, nor let die.
@@ -60,6 +61,7 @@ class Plans(Devices):
             super().take_settings(settings)
             if (settings.autotune, settings.deterministic) != (before.autotune, before.deterministic):
                 self.drop_plans()
+                self.__dict__.pop("outlines", None)
                 self._planner = None
                 self._tuner = None
                 if self._compiler is not None and settings.autotune.save_to_disk != before.autotune.save_to_disk:
@@ -87,7 +89,7 @@ class Plans(Devices):
                 donations = {real_of[node]: real_of[old] for node, old in (donations or {}).items()}
                 outputs, leaves = real.outputs, real.leaves
                 key, _, order = signature(outputs)
-            given = self.planner.varying.given(key, order, is_traced=True)
+            given = self.planner.given(self.outlines, key, order, is_traced=True)
             attempt = functools.partial(self._new_plan, outputs, leaves, order, donations or {}, given)
             return self.placement.run(order, outputs, self.trace, attempt) if self._has_groups else attempt({})
 
@@ -127,7 +129,7 @@ class Plans(Devices):
             real_key, _, order = signature(nodes)
             # Different graphs of complex numbers may be the same one of reals, with leaves in another order.
             key = Key((key.structure, real_key.structure), real_key.constants)
-        given = self.planner.varying.given(key, order)
+        given = self.planner.given(self.outlines, key, order)
         if given is not None and (known := self._plans.get(given.key)) is not None:
             self._plans.move_to_end(given.key)
             return known, given.values
@@ -152,30 +154,30 @@ class Plans(Devices):
         devices = {self.device(node.device) for node in nodes}
         if not has_common_pool(devices, leaves) or not all(device.takes_fronts for device in devices):
             return None
-        bounded = self.planner.lengths.bounded(nodes, order)
-        if bounded is None:
+        longer = self.planner.bounded(self.outlines, nodes, order)
+        if longer is None:
             return None
-        served, plan = bounded.served, self._plans.get(bounded.key)
-        if served is None or not isinstance(plan, Plan):
+        plan = self._plans.get(longer.key)
+        if not longer.is_made or not isinstance(plan, Plan):
             try:
-                made, served = bounded.make(nodes)
-                numbers = [*made.lengths.values(), *made.constants.values()]
-                longer = [made.leaves.get(leaf, leaf) for leaf in leaves]  # not all are computed with
-                plan = self._planned(made.outputs, [*longer, *numbers], {}, {})
+                made = longer.make(nodes)
+                given = [*made.lengths.values(), *made.constants.values()]
+                read = [made.leaves.get(leaf, leaf) for leaf in leaves]  # not all are computed with
+                plan = self._planned(made.outputs, [*read, *given], {}, {})
             except Exception as error:  # noqa: BLE001  # it is there for speed only, and there is another plan
-                self.trace.unbounded(bounded.bound, error)
-                bounded.way.refused.add(bounded.bound)
+                self.trace.unbounded(max(longer.bounds), error)
+                longer.way.refused.add(longer.bounds)
                 return None
-            self._keep_plan(bounded.key, plan)
+            self._keep_plan(longer.key, plan)
         else:
-            self._plans.move_to_end(bounded.key)
+            self._plans.move_to_end(longer.key)
         return BoundedPlan(
             plan,
-            bounded.values(served),
+            longer.values(),
             plan.sized(zip(plan.results, (size_of(node.shape) * node.dtype.itemsize for node in nodes), strict=True)),
-            bounded.length,
-            bounded.points,
-            bounded.way,
+            longer.lengths,
+            longer.points,
+            longer.way,
             functools.partial(self._plans.pop, key, None),
         )
 
@@ -208,14 +210,14 @@ class Plans(Devices):
     ) -> tuple[Plan, Sequence[Scalar]]:
         """Make a plan that is given some constants, unless a device refuses to be; return it, and their values."""
         if given is not None:
-            new, numbers = given.over_numbers(outputs, order)
+            new, leaves_of_numbers = given.over_numbers(outputs, order)
             new_of = dict(zip(outputs, new, strict=True))
             offers = {new_of[node]: old for node, old in donations.items() if node in new_of}
             try:
-                return self._planned(new, [*leaves, *numbers], offers, placed), given.values
+                return self._planned(new, [*leaves, *leaves_of_numbers], offers, placed), given.values
             except self.planner.refusals as error:
                 self.trace.baked(len(given.values), error)
-                self.planner.varying.bake(given.key)
+                self.planner.bake(self.outlines, given.key)
         return self._planned(outputs, leaves, donations, placed), ()
 
     def _compute_single(self, node: Node) -> Leaf | None:
@@ -306,6 +308,13 @@ class Plans(Devices):
                 trace.profile = before
                 if before is None:
                     trace.configured &= ~TIMED
+
+    @functools.cached_property
+    def outlines(self) -> Table:
+        """What changes from run to run."""
+        from zyx.specialise.table import Table
+
+        return Table()
 
     @property
     def planner(self) -> Planner:

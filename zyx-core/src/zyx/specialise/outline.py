@@ -65,27 +65,3 @@ def by_node(
         dims = tuple(next(remaining) for _ in node.shape)
         has_pairs = node.storage is None and isinstance(node, n.Shrink | n.Pad)
         yield node, dims, tuple((next(remaining), next(remaining)) for _ in node.shape) if has_pairs else ()
-
-
-def lengths_between(first: Sequence[int], second: Sequence[int]) -> tuple[Length, ...] | None:
-    """Return the sizes of one structure as lengths that give both, if one n varies and all others follow it.
-
-    n is the first size of those that vary least.
-    """
-    changes = [b - a for a, b in zip(first, second, strict=True)]
-    step = min((change for change in changes if change), key=abs, default=0)
-    if not step or any(change % step for change in changes):
-        return None
-    at = changes.index(step)
-    found = []
-    for size, change in zip(first, changes, strict=True):
-        factor = change // step
-        found.append(Length(factor, size - factor * first[at]))
-    return tuple(found)
-
-
-def length_of(lengths: Sequence[Length], sizes: Sequence[int]) -> int | None:
-    """Return the n that gives `sizes`, None if there is none."""
-    place = next(place for place, length in enumerate(lengths) if length.terms.get((0,)) == 1)
-    n_ = sizes[place] - lengths[place].terms.get((), 0)
-    return n_ if all(length.at(n_) == size for length, size in zip(lengths, sizes, strict=True)) else None

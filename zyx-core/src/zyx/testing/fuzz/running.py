@@ -13,7 +13,7 @@ import numpy as np
 import zyx
 import zyx.nn.functional as F
 from zyx.runtime.runtime import current
-from zyx.specialise.varying import Varying
+from zyx.specialise.table import Table
 from zyx.testing.compare import assert_within
 from zyx.testing.fuzz.program import MANY_SAMPLES, SAMPLES
 
@@ -80,13 +80,12 @@ def check(program: Program, way: Way) -> None:
 @contextmanager
 def constants_given(runtime: Runtime) -> Iterator[None]:
     """Let kernels be given all constants, also those that never change, for the length of a ``with`` block."""
-    planner = runtime.planner
-    before, planner.varying = planner.varying, Varying(all_vary=True)
+    before, runtime.outlines = runtime.outlines, Table(all_vary=True)
     runtime.drop_plans()
     try:
         yield
     finally:
-        planner.varying = before
+        runtime.outlines = before
 
 
 def tensors(inputs: Sequence[Array]) -> list[zyx.Tensor]:

@@ -23,8 +23,7 @@ import zyx.nn.functional as F
 from zyx import dtype as dtypes
 from zyx.errors import ZyxError
 from zyx.runtime.runtime import current
-from zyx.specialise.lengths import Lengths
-from zyx.specialise.varying import Varying
+from zyx.specialise.table import Table
 from zyx.testing.choices import Seeded
 from zyx.testing.fuzz.drawing import LONGEST, Turn
 from zyx.testing.fuzz.program import compiled
@@ -212,14 +211,12 @@ def _drawn(
 @contextmanager
 def nothing_planned(runtime: Runtime) -> Iterator[None]:
     """Let a runtime know nothing of earlier programs, for the length of a ``with`` block."""
-    planner = runtime.planner
-    before = planner.varying, planner.lengths
-    planner.varying, planner.lengths = Varying(), Lengths()
+    before, runtime.outlines = runtime.outlines, Table()
     runtime.drop_plans()
     try:
         yield
     finally:
-        planner.varying, planner.lengths = before
+        runtime.outlines = before
 
 
 def check_series(series: Series, way: Way) -> None:

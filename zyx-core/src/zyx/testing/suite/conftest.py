@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from zyx.errors import NoDeviceError
-from zyx.specialise.lengths import Lengths
+from zyx.specialise.table import Table
 from zyx.testing.graph_runs import GraphRunner
 from zyx.testing.opening import open_runtime
 from zyx_pytest import EXAMPLES, is_required, is_thorough
@@ -75,7 +75,7 @@ def pool(device: Device) -> MemoryPool:
 @pytest.fixture
 def runner(runtime: Runtime, device: Device) -> GraphRunner:
     """What runs graphs on the device, and compares them with the oracle; it knows no lengths of other tests."""
-    runtime.planner.lengths = Lengths()
+    runtime.outlines = Table()
     return GraphRunner(runtime, device.name)
 
 

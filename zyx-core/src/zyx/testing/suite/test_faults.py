@@ -14,7 +14,7 @@ from zyx.backend import SupportsCapture
 from zyx.errors import AllocationError, BackendError, UnsupportedError
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.runtime.runtime import use
-from zyx.specialise.lengths import Lengths
+from zyx.specialise.table import Table
 from zyx.testing.compare import assert_within
 from zyx.testing.faults import ERRORS, Faults
 from zyx.testing.graph_runs import case_of
@@ -56,7 +56,7 @@ def case_number(runner: GraphRunner, number: int) -> GraphCase:
     runtime.drop_plans()
     gc.collect()  # an error may have a plan in its traceback still
     runtime._drop_programs()
-    runtime.planner.lengths = Lengths()
+    runtime.outlines = Table()
     random = np.random.default_rng(0)
     rows, columns, width = 8 + number % 97, 20 + number // 97, 3 + number % 97
     arrays = [random.integers(-4, 5, shape).astype(np.float32) for shape in ((rows, columns), (rows, width))]

@@ -10,7 +10,7 @@ import pytest
 import zyx
 import zyx.nn.functional as F
 from zyx.runtime.runtime import use
-from zyx.specialise.lengths import Lengths
+from zyx.specialise.table import Table
 from zyx.testing.lengths import operand, program
 
 if TYPE_CHECKING:
@@ -194,6 +194,6 @@ def test_random_programs_are_right_at_lengths_that_others_were_planned_for(open_
                     found.append(function(zyx.Tensor(x)).numpy())
             with use(shared):
                 found.append(jitted(zyx.Tensor(x)).numpy())
-            alone.planner.lengths = Lengths()  # it has met no other length
+            alone.outlines = Table()  # it has met no other length
             for other in (found[0], found[2]):
                 np.testing.assert_allclose(other, found[1], rtol=1e-3, atol=1e-4, err_msg=f"{seed}, {length}")

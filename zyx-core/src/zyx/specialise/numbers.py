@@ -4,14 +4,13 @@
     x * 0.2, x * 0.3, ...       the same structure with another constant: one plan for all, whose kernel takes a number
     x[:10], x[10:20], ...       so does the start of a slice, along each axis of what is computed
 
-A constant that has not changed stays a part of the kernels. So do the first few of those that kernels of their own are
-much faster for, such as small exponents and divisors of integers.
+Which have changed is known by `zyx.specialise.table`. Kernels of their own are much faster for small exponents and
+divisors of integers, say.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx import dtype as dtypes
@@ -27,40 +26,18 @@ from zyx.ops import COMPARISONS, BinaryOp
 from zyx.shape import size_of, strides_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from zyx.dtype import Scalar
     from zyx.graph.node import Node
+    from zyx.specialise.table import Table
 
 #: A constant; a slice of what lies in memory; or an axis of another slice.
 Hole: TypeAlias = "tuple[Node, int | None]"
 
-#: Structures that are remembered.
-_MOST: Final = 1024
-#: Sets of values that plans of their own are made for, of constants which are worth it.
-_OWN_PLANS: Final = 4
 #: Operations that are much faster by what is known of their second operand, and those of them on integers only.
 _FASTER_BY_SECOND: Final = frozenset({BinaryOp.POW, BinaryOp.SHL, BinaryOp.SHR})
 _FASTER_BY_INTEGER: Final = frozenset({BinaryOp.DIV, BinaryOp.MOD})
-
-
-@dataclass(slots=True)
-class _Structure:
-    """What is known of one.
-
-    Attributes:
-        first: The constants that it was first met with.
-        better_known: The places of those that plans of their own are worth.
-        own: The values of these that have such plans.
-        changed: The places of those that were others since.
-        is_baked: Whether they are parts of the kernels all the same.
-    """
-
-    first: tuple[Hashable, ...]
-    better_known: tuple[int, ...]
-    own: set[tuple[Hashable, ...]]
-    changed: set[int] = field(default_factory=set)
-    is_baked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,63 +82,37 @@ class Given:
         return [new[node] for node in outputs], list(numbers.values())
 
 
-class Varying:
-    """The structures that were met, and which of their constants have changed.
+def given(table: Table, key: Key, order: Sequence[Node], *, is_traced: bool = False) -> Given | None:
+    """Return what the kernels of a graph are to be given, if it is anything.
 
     Args:
-        all_vary: Whether kernels are given all constants from the first time on; for tests.
+        table: The structures that were met.
+        key: Of the graph; there is no plan for it alone.
+        order: The nodes of the graph.
+        is_traced: Whether it is that of a function. Then all constants are better known: plans that are given none can
+            be captured.
     """
+    known, is_new = table.outline((Key, key.structure, is_traced), key.constants)
+    if is_new and table.all_vary:
+        known.changed.update(range(len(key.constants)))
+    elif is_new:
+        known.better_known = tuple(range(len(key.constants))) if is_traced else _better_known(order)
+    places = known.given(key.constants)
+    if not places:
+        return None
+    holes = _holes_in(order)
+    values = tuple(_value(*holes[place]) for place in places)
+    others = (value for place, value in enumerate(key.constants) if place not in places)
+    is_moved = any(not isinstance(holes[place][0], n.Const) for place in places)
+    return Given(Key(key.structure, (places, *others)), places, values, is_moved)
 
-    def __init__(self, *, all_vary: bool = False) -> None:
-        self._all_vary = all_vary
-        self._structures: OrderedDict[tuple[Hashable, bool], _Structure] = OrderedDict()
 
-    def given(self, key: Key, order: Sequence[Node], *, is_traced: bool = False) -> Given | None:
-        """Return what the kernels of a graph are to be given, if it is anything.
-
-        Args:
-            key: Of the graph; there is no plan for it alone.
-            order: The nodes of the graph.
-            is_traced: Whether it is that of a function. Then all constants are better known: plans that are given none
-                can be captured.
-        """
-        known_by = key.structure, is_traced
-        found = self._structures.get(known_by)
-        if found is None:
-            found = self._structures[known_by] = self._first(key, order, is_traced=is_traced)
-            if len(self._structures) > _MOST:
-                self._structures.popitem(last=False)
-        else:
-            self._structures.move_to_end(known_by)
-        changed = {place for place, value in enumerate(key.constants) if value != found.first[place]}
-        values = tuple(key.constants[place] for place in found.better_known)
-        if len(found.own) < _OWN_PLANS:
-            found.own.add(values)
-        if values in found.own:
-            changed.difference_update(found.better_known)
-        found.changed |= changed
-        if found.is_baked or not found.changed:
-            return None
-        places = tuple(sorted(found.changed))
-        others = (value for place, value in enumerate(key.constants) if place not in found.changed)
-        holes = _holes_in(order)
-        given = tuple(_value(*holes[place]) for place in places)
-        is_moved = any(not isinstance(holes[place][0], n.Const) for place in places)
-        return Given(Key(key.structure, (places, *others)), places, given, is_moved)
-
-    def _first(self, key: Key, order: Sequence[Node], *, is_traced: bool) -> _Structure:
-        everything = range(len(key.constants))
-        if self._all_vary:
-            return _Structure(key.constants, (), set(), set(everything))
-        better_known = tuple(everything) if is_traced else _better_known(order)
-        return _Structure(key.constants, better_known, {tuple(key.constants[place] for place in better_known)})
-
-    def bake(self, key: Key) -> None:
-        """Let the constants of a structure be parts of its kernels from now on: a device refused to be given them."""
-        for is_traced in (False, True):
-            found = self._structures.get((key.structure, is_traced))
-            if found is not None:
-                found.is_baked = True
+def bake(table: Table, key: Key) -> None:
+    """Let the constants of a structure be parts of its kernels from now on: a device refused to be given them."""
+    for is_traced in (False, True):
+        known = table.known((Key, key.structure, is_traced))
+        if known is not None:
+            known.kept = frozenset(range(len(known.first)))
 
 
 def _holes_in(order: Sequence[Node]) -> list[Hole]:
