@@ -9,16 +9,21 @@ from zyx.errors import AxisError, ShapeError
 from zyx.integers import as_index, is_several
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
     from typing import SupportsIndex
 
 Shape: TypeAlias = tuple[int, ...]
 
 
 class VaryingSize:
-    """What stands in for a size while a function is traced for many lengths: an int to all who compute with shapes."""
+    """What stands in for a size while a function is traced for many lengths, an int to all who compute with shapes."""
 
     __slots__ = ()
+
+    @property
+    def key(self) -> Hashable:
+        """What is equal for equal sizes of one trace, whatever their numbers, and for nothing else."""
+        raise NotImplementedError
 
     def look(self) -> int:
         """Return the number that it is in this call; the trace is for no other from then on."""

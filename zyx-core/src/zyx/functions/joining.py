@@ -81,7 +81,7 @@ def stack(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
     like = first_tensor(given, "stack")
     dtype = common_dtype(given, "stack")
     parts = [wrap(node_of(x, dtype, like), like) for x in given]
-    if len({part.node.shape for part in parts}) > 1:
+    if any(part.node.shape != parts[0].node.shape for part in parts[1:]):
         raise ShapeError(f"stack: shapes {', '.join(str(part.node.shape) for part in parts)} differ")
     return concat([expand_dims(part, axis) for part in parts], shapes.normalize_axis(axis, parts[0].node.ndim + 1))
 

@@ -57,6 +57,7 @@ class Graph:
         # each death, as `weakref.WeakValueDictionary` is, would take longer than to make the node.
         self._nodes: dict[object, weakref.ref[n.Node]] = {}
         self._most = _LEAST_FORGOTTEN
+        self.has_sizes = 0  # traces under way for sizes that vary, by which nodes are not to be known
         self.calls_host = False  # whether there ever was a `HostCall`; see `zyx.graph.host_call`
 
     def _intern(self, node: n.Node) -> n.Node:
@@ -64,6 +65,8 @@ class Graph:
         # As `key_of` has it; by the dtype's name, whose hash is that of a text.
         attributes = node.attributes
         key = (type(node), attributes, node.shape, node.dtype.name, node.device, *map(id, sources))
+        if self.has_sizes:
+            key = making.sized_key(key)
         known = self._nodes.get(key)
         found = None if known is None else known()
         if found is not None:
@@ -105,6 +108,8 @@ class Graph:
         """Return `node`, of another graph, where an equal one is asked for, unless its values lie in memory."""
         if node.storage is None and not isinstance(node, n.Leaf):
             key = making.key_of(node)
+            if self.has_sizes:
+                key = making.sized_key(key)
             known = self._nodes.get(key)
             if known is None or known() is None:
                 self._keep(key, node)
@@ -123,7 +128,15 @@ class Graph:
             return node_of(value, self, dtype, device, shape)  # type: ignore[no-any-return]
         value = dtype.to_scalar(value)
         # As `_intern` does, by `key_of`, but in no more calls: numbers are operands as often as tensors are.
-        key = (n.Const, (value.hex() if type(value) is float else value,), shape, dtype.name, device)
+        key: tuple[object, ...] = (
+            n.Const,
+            (value.hex() if type(value) is float else value,),
+            shape,
+            dtype.name,
+            device,
+        )
+        if self.has_sizes:
+            key = making.sized_key(key)
         known = self._nodes.get(key)
         if known is not None and (found := known()) is not None:
             return found

@@ -9,6 +9,7 @@ from zyx import ops
 from zyx import shape as shapes
 from zyx.errors import DeviceError, DTypeError, ShapeError
 from zyx.graph import node as n
+from zyx.shape import VaryingSize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,12 +114,22 @@ def check_alike(what: str, x: n.Node, y: n.Node) -> None:
     check_devices(what, x, y)
 
 
-def key_of(node: n.Node) -> object:
+def key_of(node: n.Node) -> tuple[object, ...]:
     """Return what makes a node with sources or attributes equal to others; the graph says in which way."""
     kind = type(node)
     if kind is n.Unary or kind is n.Binary:  # which have all the rest from their sources
         return (node.op, *map(id, node.sources))  # type: ignore[attr-defined]  # both have it
     return (kind, node.attributes, node.shape, node.dtype.name, node.device, *map(id, node.sources))
+
+
+def sized_key(key: tuple[object, ...]) -> tuple[object, ...]:
+    """Return the key of a node with the keys of sizes that vary in place of these."""
+    return tuple(
+        [
+            part.key if isinstance(part, VaryingSize) else sized_key(part) if type(part) is tuple else part
+            for part in key
+        ]
+    )
 
 
 def depth_of(sources: tuple[n.Node, ...]) -> int:

@@ -30,7 +30,7 @@ from zyx.specialise.length import Length
 from zyx.specialise.lengths import LEAST_BOUND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from zyx.dtype import DType
     from zyx.graph import Graph, Node
@@ -189,7 +189,8 @@ class Size(VaryingSize):
             return graph.const(self.look(), dtype, device, shape)
         return self.as_number().as_constant(graph, dtype, device, shape)
 
-    __class__ = property(lambda self: int)  # as other proxies have it
+    #: As other proxies have it: what asks ``isinstance`` goes the way that it goes untraced.
+    __class__ = property(lambda self: int)
 
     def __add__(self, other: Any) -> Any:  # noqa: ANN401  # what numbers take
         theirs = size_of(other)
@@ -292,10 +293,13 @@ class Size(VaryingSize):
         is_below = self._extent.compare(difference.size + Length(0, -more), "< 0")  # type: ignore[attr-defined]
         return is_below if op is operator.lt or op is operator.le else not is_below
 
+    @property
+    def key(self) -> Hashable:
+        return id(self._extent), self.size
+
     def __hash__(self) -> int:
-        """Nodes are kept by their shapes, those of one trace; whoever else looks something up does so by the number."""
-        name = sys._getframe(1).f_globals.get("__name__", "")
-        return hash((id(self._extent), self.size)) if name.startswith("zyx.") else hash(self.look())
+        """Whoever looks something up does so by the number; nodes are known by `key`."""
+        return hash(self.look())
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # whatever ints have
         getattr(int, name)  # or there is no such attribute

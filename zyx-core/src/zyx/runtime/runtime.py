@@ -93,12 +93,15 @@ class Runtime(Plans):
         """Let a trace take what this thread does with tensors, or none, for the length of a ``with`` block."""
         token = self._tracing.set(tracing)
         begun = set() if tracing is None else {tracing} - self.traces
+        has_sizes = sum(each.has_sizes for each in begun)
         self.traces |= begun
+        self.graph.has_sizes += has_sizes
         try:
             yield
         finally:
             self._tracing.reset(token)
             self.traces -= begun
+            self.graph.has_sizes -= has_sizes
 
     # ---- handles
 

@@ -82,6 +82,7 @@ class Tracing:
         constants: Placeholders of arrays made inside, with their buffers.
         watched: Other objects that the trace depends on, by id.
         is_replayed: Whether what is traced will be done again, with other values.
+        has_sizes: Whether sizes may vary in it.
         grads: What `backward` gave in the function, and whether that was used.
     """
 
@@ -90,6 +91,7 @@ class Tracing:
     def __init__(self, runtime: Runtime, shapes: Sequence[Shape] | None = None) -> None:
         self._runtime = runtime
         self._shapes = shapes
+        self.has_sizes = shapes is not None
         # By id, since `==` of tensors compares their elements. The handles are kept alive by being here.
         self.arguments: list[Argument] = []
         self._same: dict[int, list[Argument]] = {}  # by the tensor that was given, and by each of its placeholders
