@@ -23,7 +23,7 @@ from zyx import nn, optim
 from zyx.jit.function import MOST_TRACES
 from zyx.runtime.runtime import Runtime, use
 from zyx.settings.load import load_settings
-from zyx.specialise.lengths import LEAST_BOUND
+from zyx.specialise.lengths import bound_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -35,8 +35,8 @@ Prepare: TypeAlias = "Callable[[Any, ExitStack], tuple[object, ...]]"
 
 NUMBERS = tuple(0.3 + step / 10 for step in range(12))
 INTEGERS = tuple(range(2, 14))
-#: The greatest that they are planned for are 128, 256 and 512.
-LENGTHS = (12, 20, 28, 36, 120, 128, 129, 160, 256, 257, 400, 124)
+#: The greatest that they are planned for are 128, 512 and 2048.
+LENGTHS = (12, 20, 28, 36, 120, 128, 129, 160, 512, 513, 600, 124)
 #: Of which no three lie in a line.
 PAIRS = (
     (12, 16), (20, 16), (20, 24), (28, 36), (32, 12), (40, 48), (48, 20), (124, 120), (129, 36), (36, 129), (160, 160),
@@ -46,10 +46,6 @@ PAIRS = (
 
 def ones(*shape: int, dtype: str = "float32") -> zyx.Tensor:
     return zyx.Tensor(np.ones(shape, dtype))
-
-
-def power_of_two(length: int) -> int:
-    return 1 << (max(length, LEAST_BOUND) - 1).bit_length()
 
 
 @dataclass(frozen=True)
@@ -197,8 +193,8 @@ def changing(what: str) -> Row:
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
 LONG = np.arange(64, dtype=np.float32).reshape(16, 4)
 WHOLE = X.astype(np.int32)
-OUTER = {"each power of two": power_of_two}
-BOTH = {"each pair of powers of two": lambda pair: tuple(map(power_of_two, pair))}
+OUTER = {"each bound": bound_of}
+BOTH = {"each pair of bounds": lambda pair: tuple(map(bound_of, pair))}
 
 #: By the first cell of the page's rows, in their order.
 ROWS: dict[str, Callable[[], Row]] = {

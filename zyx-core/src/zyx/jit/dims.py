@@ -5,7 +5,7 @@ n = zyx.Dim("n", 1, 8192)
 @zyx.jit(lengths={"x": {0: n}, "mask": {0: n}})
 def pooled(x, mask): return (x * mask).sum(0)
 
-pooled(x[20, 3], mask[20, 1])       one trace for all lengths, and a plan for up to 32
+pooled(x[20, 3], mask[20, 1])       one trace for all lengths, and a plan for up to 128
 pooled(x[25, 3], mask[25, 1])       the same plan
 pooled(x[25, 3], mask[24, 1])       an error: n is 25 in one, and 24 in the other
 pooled(x[9000, 3], ...)             an error: n is at most 8192

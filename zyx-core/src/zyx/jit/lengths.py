@@ -6,7 +6,7 @@
     normalized(x) of x[20, 3], of x[31, 3]      a trace each
     normalized(x) of x[25, 3]                   a trace for x[n, 3], and a plan for x[128, 3], given n = 25
     normalized(x) of x[27, 3]                   the same plan, given 27
-    normalized(x) of x[150, 3]                  the same trace, and a plan for x[256, 3]
+    normalized(x) of x[150, 3]                  the same trace, and a plan for x[512, 3]
 
 So do ints among the arguments that the function looks at, as it does at sizes:
 

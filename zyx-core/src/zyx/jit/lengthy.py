@@ -1,6 +1,6 @@
 """A trace for many lengths, and its plans for greatest ones, which are run on less.
 
-    a trace of x[n, 3]      a plan for x[128, 3], for n up to 128; one for x[256, 3], when n is more for the first time
+    a trace of x[n, 3]      a plan for x[128, 3], for n up to 128; one for x[512, 3], when n is more for the first time
 
 How a plan for a greatest length is run on less says `zyx.runtime.bounded`; what its graph is, `zyx.specialise.longer`.
 """
@@ -18,7 +18,7 @@ from zyx.jit.sizes import size_of
 from zyx.runtime.devices import GROUP
 from zyx.shape import VaryingSize
 from zyx.shape import size_of as elements_of
-from zyx.specialise.lengths import bounds_of, points_of
+from zyx.specialise.lengths import bound_of, bounds_of, points_of
 from zyx.specialise.longer import NoPrefixError, longer
 
 if TYPE_CHECKING:
@@ -121,9 +121,7 @@ class Lengthy(Entry):
 
     def at(self, lengths: tuple[int, ...], tensors: Sequence[Handle]) -> Bounded | None:
         """Return what runs the trace at some lengths, None if nothing does."""
-        kind: tuple[int, ...] = ()
-        for length, least in zip(lengths, self.extent.least, strict=True):
-            kind += (1 << (max(least, length) - 1).bit_length(),)
+        kind = tuple(map(bound_of, lengths, self.extent.least))
         if kind not in self._bounded:
             self._bounded[kind] = self._made(lengths, tensors)
         return self._bounded[kind]

@@ -3,7 +3,7 @@
     sum(x) of x[20]         a plan of its own
     sum(x) of x[31]         the same structure with another length: a plan for x[128], given 31
     sum(x) of x[25]         the same plan, given 25
-    sum(x) of x[133]        a plan for x[256], given 133
+    sum(x) of x[133]        a plan for x[512], given 133
 
 The longer graph is that of `zyx.specialise.longer`. What has no such graph has plans of its own, as have lengths that
 have settled (`zyx.specialise.table`).
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 #: Graphs of more nodes take too long to look through.
 _MOST_NODES: Final = 2048
-#: The smallest greatest length; the others are its doubles. Lengths up to 4,096 take six plans, and loops end at the
-#: length wherever it is.
+#: The smallest greatest length, and how many times the next one is as much. Lengths up to 4,096 take four plans, of as
+#: many kernels each as the program has; loops end at the length wherever it is.
 LEAST_BOUND: Final = 128
+_GROWTH: Final = 4
 #: Elements at the greatest length of what is stored: between kernels there is room for all of them. 32 bits count them.
 _MOST_POINTS: Final = 1 << 28
 #: The kinds of nodes that are stored; others are computed where they are needed, or are no larger.
@@ -116,6 +117,14 @@ def _has_shapes(sizes: Sequence[Length], order: Sequence[Node]) -> bool:
     return any(size.varies for _, dims, _ in by_node(sizes, order) for size in dims)
 
 
+def bound_of(length: int, least: int = LEAST_BOUND) -> int:
+    """Return the greatest length to plan for, of those that begin at the power of two above `least`."""
+    bound = 1 << (least - 1).bit_length()
+    while bound < length:
+        bound *= _GROWTH
+    return bound
+
+
 def bounds_of(
     sizes: Sequence[Length],
     outputs: Sequence[Node],
@@ -124,12 +133,12 @@ def bounds_of(
     greatest: Sequence[int | None] = (),
     smallest: Sequence[int] = (LEAST_BOUND,),
 ) -> tuple[int, ...] | None:
-    """Return the greatest lengths to plan for: the next powers of two, or as far as what is cut out goes.
+    """Return the greatest lengths to plan for: those of `bound_of`, or as far as what is cut out goes.
 
     `greatest` are the greatest lengths that there are, as far as they are known; `smallest` the least to plan for.
     None if what is stored has more than `_MOST_POINTS` elements at that.
     """
-    bounds = [1 << (max(least, length) - 1).bit_length() for length, least in zip(lengths, smallest, strict=True)]
+    bounds = [bound_of(length, least) for length, least in zip(lengths, smallest, strict=True)]
     for number, known in enumerate(greatest):
         bounds[number] = bounds[number] if known is None else min(bounds[number], known)
     dims_of: dict[Node, Dims] = {}

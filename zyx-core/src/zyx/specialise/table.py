@@ -8,12 +8,12 @@ A structure is anything that can be hashed: that of a graph (`zyx.graph.signatur
 (`zyx.specialise.outline`), or of the arguments of a traced function. There is one table of them, a part of the runtime;
 what is compiled lies elsewhere, by keys in which what has not changed stands.
 
-What is to be done about a hole, is decided here alone:
+What is to be done about a hole is decided here alone:
 
 * A number that has never changed is a constant, and a part of what is compiled. One that has changed is *given*; but
   not those that somebody looks at, and not the first few values of those that kernels of their own are much faster for.
-* Sizes follow lengths, as soon as there are calls of some lengths. A plan for a greatest length, a power of two, then
-  serves all up to it (`zyx.specialise.lengths`).
+* Sizes follow lengths, as soon as there are calls of some lengths. A plan for a greatest length then serves all up to
+  it (`zyx.specialise.lengths`).
 * A length that is run many times in succession, or so often that what it runs takes as long as compiling, has
   *settled*: it gets a plan of its own.
 """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zyx.shape import Shape
     from zyx.testing.values import Array
 
-#: Around powers of two, where one plan ends and another one begins.
+#: Around powers of two, at some of which one plan ends and another one begins.
 LENGTHS = (1, 2, 3, 8, 17, 31, 32, 33, 50, 64, 65)
 
 PROGRAMS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Array], Array], Callable[[int], Shape]]] = {

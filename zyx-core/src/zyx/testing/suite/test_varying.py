@@ -84,7 +84,7 @@ def test_a_thousand_of_them_compile_two_kernels(open_again: Callable[[], Runtime
 
 
 @pytest.mark.parametrize("what", SIZED)
-def test_lengths_among_the_arguments_compile_a_kernel_for_each_power_of_two(
+def test_lengths_among_the_arguments_compile_a_kernel_for_each_bound(
     open_again: Callable[[], Runtime], shares_lengths: bool, what: str
 ) -> None:
     function, meaning = SIZED[what]
