@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from zyx.jit.entry import Entry
     from zyx.jit.exact_key import Structure
     from zyx.jit.lengths import Served, Way
-    from zyx.jit.lengthy import Call
+    from zyx.jit.lengthy import Call, Lengthy
     from zyx.runtime.handle import Handle
     from zyx.runtime.runtime import Runtime
     from zyx.specialise.table import Outline
@@ -271,15 +271,18 @@ class Jit(Generic[P, R]):
             tracing = Tracing(runtime)
             from zyx.jit.entry import Entry  # with what it imports, of no use before something is traced
             from zyx.jit.numbers import LookedAt, Numbers
+            from zyx.jit.traced import Traced
 
             if runtime.trace.plans:
                 runtime.trace.traced(self._name, self._reason(shared, key))
             if shared is None:
-                traced = Entry(self._function, given, kwargs, tensors, tracing, runtime)
+                traced = Entry(Traced(self._function, given, kwargs, tensors, tracing, runtime))
+                tracing.finish()
                 continue
             stand_ins = Numbers(varying.kept)
             try:
-                traced = Entry(self._function, given, kwargs, tensors, tracing, runtime, stand_ins)
+                traced = Entry(Traced(self._function, given, kwargs, tensors, tracing, runtime, stand_ins))
+                tracing.finish()
             except LookedAt:
                 varying.kept = stand_ins.looked_at
             except IndexRangeError:  # of this call, and of no others
@@ -300,7 +303,7 @@ class Jit(Generic[P, R]):
         def key_of(way: Way) -> _Key:
             return (key[0], ("lengths", key[1], way.number), key[2], key[3])
 
-        def keep(way: Way, trace: Entry) -> Kept:
+        def keep(way: Way, trace: Lengthy) -> Kept:
             self._served.clear()
             return self._keep(key_of(way), trace, way)
 
@@ -316,7 +319,7 @@ class Jit(Generic[P, R]):
             return "its arguments are of another kind, or have other values that it looks at"
         return "numbers among its arguments change, and are given to one trace from now on"
 
-    def _keep(self, key: _Key, traced: Entry, *ends: object) -> Kept:
+    def _keep(self, key: _Key, traced: Entry | Lengthy, *ends: object) -> Kept:
         """Keep a new trace, return where, and forget those that will not be used again, or that are too many."""
         kept = self._kept.get(key)
         if kept is None:

@@ -168,7 +168,9 @@ def _trace(outline: Outline, call: Call, way: Way, lengths: tuple[int, ...]) -> 
             why = "sizes of its arguments change" if way.settles else "for lengths that were declared"
             call.runtime.trace.traced(call.name, f"{why}; for lengths such as {shown}")
         try:
-            return Lengthy(call, extent, tracing), tracing
+            trace = Lengthy(call, extent, tracing)
+            tracing.finish()
+            return trace, tracing
         except LookedAt:
             if numbers.looked_at == fixed or -1 in numbers.looked_at:
                 if way.leave(extent.finer):

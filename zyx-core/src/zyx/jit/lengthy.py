@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zyx.graph import node as n
 from zyx.graph.making import computed_leaf
 from zyx.graph.walk import topological
-from zyx.jit.entry import Entry
+from zyx.jit.entry import Entry, storage_of
 from zyx.jit.exact_key import float_key
 from zyx.jit.sizes import size_of
+from zyx.jit.traced import Traced
 from zyx.runtime.devices import GROUP
 from zyx.shape import VaryingSize
 from zyx.shape import size_of as elements_of
@@ -77,8 +78,8 @@ class _AtLength(NamedTuple):
     shapes: dict[Node, Shape]
 
 
-class Lengthy(Entry):
-    """A trace for many lengths, which has a plan for each of some greatest ones.
+class Lengthy(Traced):
+    """What a function did for many lengths, which has a plan for each of some greatest ones.
 
     Attributes:
         extent: The lengths.
@@ -99,18 +100,14 @@ class Lengthy(Entry):
             super().__init__(call.function, call.args, call.kwargs, call.tensors, tracing, call.runtime, extent.numbers)
         finally:
             extent.is_traced = False
-
-    def _plan_it(self) -> None:
-        """Find out how the sizes of the graph follow the length."""
-        self._order = topological(self._computed)
-        self._sizes = [length for node in self._order for length in _lengths_of(node)]
-        self.extent.numbers.check()
-        if not any(length.varies for length in self._sizes):
+        #: How the sizes of the graph follow the length.
+        self.order = topological(self.computed)
+        self.sizes = [length for node in self.order for length in _lengths_of(node)]
+        extent.numbers.check()
+        if not any(length.varies for length in self.sizes):
             raise NoPrefixError("nothing that is computed follows the length")
         self.varying = [
-            node
-            for node in {*self._given, *self._computed}
-            if any(isinstance(size, VaryingSize) for size in node.shape)
+            node for node in {*self.given, *self.computed} if any(isinstance(size, VaryingSize) for size in node.shape)
         ]
         if any(size == 0 for node in self.varying for size in node.shape if not isinstance(size, VaryingSize)):
             raise NoPrefixError("a value has no elements at any length")
@@ -127,9 +124,9 @@ class Lengthy(Entry):
         return self._bounded[kind]
 
     def _made(self, lengths: tuple[int, ...], tensors: Sequence[Handle]) -> Bounded | None:
-        runtime = self._runtime
+        runtime = self.runtime
         most = self.extent.most
-        bounds = bounds_of(self._sizes, self._computed, self._order, lengths, most, self.extent.least)
+        bounds = bounds_of(self.sizes, self.computed, self.order, lengths, most, self.extent.least)
         try:
             if bounds is None:
                 raise NoPrefixError("so many elements are better computed alone")
@@ -141,15 +138,15 @@ class Lengthy(Entry):
 
     def _check_devices(self, tensors: Sequence[Handle]) -> None:
         """Raise if what it runs on takes no arrays of other lengths."""
-        runtime = self._runtime
-        names = {node.device for node in self._order}
+        runtime = self.runtime
+        names = {node.device for node in self.order}
         if any(GROUP in name for name in names):
             raise NoPrefixError("it may run on several devices")
         devices = [runtime.device(name) for name in names]
         if any(device.memory_pool is not devices[0].memory_pool for device in devices):
             raise NoPrefixError("it runs on several devices")
         for tensor in tensors:
-            self._storage(tensor)
+            storage_of(runtime, tensor)
         if not all(device.takes_fronts for device in devices):
             raise NoPrefixError(f"launches on {devices[0].name} take all of an array")
 
@@ -162,16 +159,16 @@ class Bounded(Entry):
     """
 
     def __init__(self, trace: Lengthy, bounds: tuple[int, ...]) -> None:
-        self.__dict__.update(trace.__dict__)
+        self._about(trace)
         self._varying = [(node, _dims_of(node)) for node in trace.varying]
-        made = longer(trace._computed, trace._order, trace._sizes, bounds)
-        new_of = made.leaves | dict(zip(trace._computed, made.outputs, strict=True))
+        made = longer(trace.computed, trace.order, trace.sizes, bounds)
+        new_of = made.leaves | dict(zip(trace.computed, made.outputs, strict=True))
         self._lengths = [*made.lengths]
-        self.points = points_of(trace._sizes, trace._order, bounds)
+        self.points = points_of(trace.sizes, trace.order, bounds)
         donations = {
-            new_of[node]: new_of[old] for node, old in trace._donations.items() if node in new_of and old in new_of
+            new_of[node]: new_of[old] for node, old in trace.donations.items() if node in new_of and old in new_of
         }
-        given = [*(new_of.get(leaf, leaf) for leaf in self._given), *made.lengths.values()]
+        given = [*(new_of.get(leaf, leaf) for leaf in trace.given), *made.lengths.values()]
         self._make_plan(made.outputs, given, donations)
         self._constants_given = self._numbers
         self._single = self._plain = None
@@ -207,7 +204,7 @@ class Bounded(Entry):
         return leaf
 
     def _value(self, node: Node, new: dict[Node, Leaf], given: Sequence[Buffer | Scalar]) -> Node:
-        if node not in new and node not in self._given and 0 in node.shape:
+        if node not in new and node not in self.traced.given and 0 in node.shape:
             shape = _at(_dims_of(node), self._at_lengths)
             return self._runtime.graph.const(0, node.dtype, node.device, shape)
         return super()._value(node, new, given)
