@@ -87,6 +87,22 @@ def test_talks_are_learned_through_the_chat_template(file, tmp_path, capsys):  #
     status, said, err = run(capsys, "tune", file, data, "--steps", 1, *HOW, "--out", tmp_path / "a.safetensors")
     assert (status, err) == (0, "")
     assert "8 texts, " in said
+    found = re.search(r"^(\d+) of (\d+) tokens are learned, the answers", said, re.MULTILINE)
+    assert 0 < int(found[1]) < int(found[2])
+    out = ("--out", tmp_path / "b.safetensors")
+    status, all_said, err = run(capsys, "tune", file, data, "--steps", 1, *HOW, *out, "--learn", "all")
+    assert (status, err) == (0, "")
+    assert "tokens are learned" not in all_said
+    assert losses(said) != losses(all_said)
+
+
+def test_talks_whose_answers_cannot_be_told_are_refused_with_what_to_do(file, tmp_path, capsys):  # noqa: F811
+    talk = [{"role": role, "content": "hello"} for role in ("user", "assistant") * 2]
+    data = tmp_path / "talks.jsonl"
+    data.write_text(json.dumps({"messages": talk}) + "\n")
+    status, said, err = run(capsys, "tune", file, data, "--steps", 1, *HOW, "--out", tmp_path / "a.safetensors")
+    assert (status, said) == (1, "")
+    assert re.search(r"^zyx-llm: .*talks.jsonl, line 1: where message 2, an answer, .*--learn all", err)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,14 @@ import zyx
 from zyx.errors import FormatError, InvalidArgumentError, TransferError
 from zyx.quantize import quantize
 from zyx_llm import load
+from zyx_llm.model import NoCache
 from zyx_llm.tuning import (
+    ROW,
     Choices,
     DivergedError,
+    Text,
     Tuning,
+    batch_of,
     load_adapters,
     load_checkpoint,
     loss_of,
@@ -44,7 +48,14 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(file):
-    return packed([load(file).tokenizer.encode(TEXT)], 16)
+    return packed([Text(load(file).tokenizer.encode(TEXT))], 16)
+
+
+def of_tokens(tokens, counts=True):
+    """Return rows of tokens."""
+    found = np.empty(tokens.shape, ROW)
+    found["token"], found["counts"] = tokens, counts
+    return found
 
 
 def tuning(file, rows, choices, dtype=None):
@@ -79,6 +90,69 @@ def test_accumulated_batches_are_one_of_all_their_rows(file, rows):
     together = [*tuning(file, rows, Choices(steps=4, batch=4, rank=4, rate=1e-2, warmup=0)).run()]
     apart = [*tuning(file, rows, Choices(steps=4, batch=1, accumulate=4, rank=4, rate=1e-2, warmup=0)).run()]
     assert np.allclose(together, apart, rtol=1e-4)
+
+
+def mean_of_counted(torch, network, rows):
+    """Return the loss that PyTorch computes of logits, over the tokens that count, and how many these are."""
+    tokens, counts = (rows[field].copy() for field in ROW.names)
+    start = zyx.zeros((), dtype=zyx.int32)
+    logits = network.logits(network.hidden(zyx.Tensor(tokens[:, :-1].copy()), start, NoCache(rows.shape[1] - 1)))
+    told = torch.tensor(np.where(counts, tokens, -100)[:, 1:]).long()
+    scores = torch.tensor(logits.numpy(), dtype=torch.float64)
+    return torch.nn.functional.cross_entropy(scores.flatten(0, 1), told.flatten()).item(), int((told != -100).sum())
+
+
+def some_counting(rows, seed=4):
+    return of_tokens(rows["token"], np.random.default_rng(seed).random(rows.shape) < 0.3)
+
+
+def test_the_loss_is_that_of_pytorch_over_the_tokens_that_count(file, rows):
+    torch = pytest.importorskip("torch")
+    masked = some_counting(rows)
+    network = load(file).network
+    whole, count = mean_of_counted(torch, network, masked[2:5])
+    tokens, counts = (zyx.Tensor(masked[2:5][field].copy()) for field in ROW.names)
+    assert loss_of(network, tokens, counts).item() == pytest.approx(whole, rel=1e-5)
+    assert loss_of(network, tokens, counts, zyx.Tensor(2.0 * count)).item() == pytest.approx(whole / 2, rel=1e-5)
+    # The first token of a row is read, and never told.
+    counts = zyx.Tensor(np.where(np.arange(17) == 0, ~masked[2:5]["counts"], masked[2:5]["counts"]))
+    assert loss_of(network, tokens, counts).item() == pytest.approx(whole, rel=1e-5)
+    made = tuning(file, masked, SHORT)
+    assert made.validate() == pytest.approx(mean_of_counted(torch, network, masked[:2])[0], rel=1e-5)
+    # A step is over what counts in all its batches, which is not the mean of their means.
+    (loss, *_) = made.run()
+    taken = batch_of(masked[2:], 0, 4, SHORT.seed)
+    assert loss == pytest.approx(mean_of_counted(torch, network, taken)[0], rel=1e-5)
+    means = [mean_of_counted(torch, network, taken[part])[0] for part in (slice(2), slice(2, 4))]
+    assert abs(np.mean(means) - loss) > 1e-3
+
+
+def test_gradients_are_of_the_tokens_that_count_alone(file, rows):
+    masked = some_counting(rows)
+    other = masked.copy()
+    # What is told behind the last token that counts changes nothing.
+    last = 8
+    masked["counts"][:, last + 1 :] = other["counts"][:, last + 1 :] = False
+    other["token"][:, last + 1 :] = 7
+    found = [[*tuning(file, each, SHORT).run()] for each in (masked, other)]
+    assert found[0] == found[1]
+    assert found[0][-1] < found[0][0]
+    together = [*tuning(file, masked, Choices(steps=4, batch=4, rank=4, rate=1e-2, warmup=0)).run()]
+    apart = [*tuning(file, masked, Choices(steps=4, batch=1, accumulate=4, rank=4, rate=1e-2, warmup=0)).run()]
+    assert np.allclose(together, apart, rtol=1e-4)
+
+
+def test_a_batch_in_which_no_token_counts_is_no_nan(file, rows):
+    none = of_tokens(rows["token"], counts=False)
+    made = tuning(file, none, Choices(steps=2, batch=2, rank=4, rate=1e-2, warmup=0))
+    held = {name: tensor.numpy().copy() for name, tensor in made.params.items()}
+    assert made.validate() == 0.0
+    assert [*made.run()] == [0.0, 0.0]
+    assert all((tensor.numpy() == held[name]).all() for name, tensor in made.params.items())
+    # Beside one that has some, it adds nothing.
+    half = of_tokens(rows["token"], np.arange(len(rows))[:, None] % 2 == 0)
+    losses = [*tuning(file, half, Choices(steps=8, batch=1, accumulate=2, rank=4, rate=1e-2, warmup=0)).run()]
+    assert np.isfinite(losses).all()
 
 
 def test_rates_rise_evenly_and_fall_along_a_cosine():
@@ -163,7 +237,7 @@ def test_saved_adapters_are_those_that_were_learned(file, rows, tmp_path):
     next(made.run())
     save_checkpoint(tmp_path / "a.safetensors", made)
     network = load(file).network.adapted(load_adapters(tmp_path / "a.safetensors"))
-    tokens = zyx.Tensor(rows[:2])
+    tokens = zyx.Tensor(rows[:2]["token"].copy())
     assert np.isclose(loss_of(network, tokens).item(), made.validate(), rtol=1e-5)
 
 
@@ -173,7 +247,8 @@ def test_what_does_not_fit_is_not_resumed(file, rows, tmp_path):
     save_checkpoint(path, made)
     for choices, given, message in (
         (Choices(steps=7, batch=2, accumulate=2, rank=4, rate=1e-2, warmup=2), rows, "was made with steps 6, not 7"),
-        (SHORT, rows[::-1], "was made with data "),
+        (SHORT, rows[::-1], "was made with data .* choose the same texts, and --learn, --length, --validation"),
+        (SHORT, some_counting(rows), "was made with data "),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             load_checkpoint(path, tuning(file, given, choices))
@@ -213,9 +288,11 @@ def test_choices_have_their_ranges(how, message):
 
 def test_sequences_fit_the_network(file):
     with pytest.raises(InvalidArgumentError, match="sequences of 601 tokens are longer than the context of 600"):
-        tuning(file, np.zeros((4, 602), np.int32), SHORT)
+        tuning(file, of_tokens(np.zeros((4, 602), np.int32)), SHORT)
     with pytest.raises(InvalidArgumentError, match="some beyond 266"):
-        tuning(file, np.full((4, 8), 266, np.int32), SHORT)
+        tuning(file, of_tokens(np.full((4, 8), 266, np.int32)), SHORT)
+    with pytest.raises(InvalidArgumentError, match="as `packed` returns them, not int32"):
+        tuning(file, np.zeros((4, 8), np.int32), SHORT)
 
 
 def test_what_a_step_takes_is_told_before_it_is_made(file, rows):

@@ -11,6 +11,7 @@ from zyx.errors import InvalidArgumentError
 from zyx_llm.language_model import load
 from zyx_llm.model.memory import explained, free_bytes, size_text
 from zyx_llm.tuning import (
+    LEARNED,
     TARGETS,
     Choices,
     Tuning,
@@ -41,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("steps", int, default.steps, "how many"),
         ("length", int, 256, "tokens of a sequence"),
         ("batch", int, default.batch, "sequences at a time"),
-        ("accumulate", int, default.accumulate, "batches whose gradients a step has the mean of"),
+        ("accumulate", int, default.accumulate, "batches whose gradients a step adds up, as if they were one"),
         ("rate", float, default.rate, "the greatest learning rate"),
         ("warmup", int, default.warmup, "steps in which the rate rises, before it falls along half a cosine"),
         ("decay", float, default.decay, "weight decay of AdamW"),
@@ -54,6 +55,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alpha", type=float, help="adapters count alpha / rank times; rank if left out")
     parser.add_argument(
         "--target", action="append", choices=TARGETS, help="a matrix of each layer with adapters; all if left out"
+    )
+    parser.add_argument(
+        "--learn",
+        choices=LEARNED,
+        default=LEARNED[0],
+        help="of messages: what the assistant says, or what all say; texts are learned whole (default: %(default)s)",
     )
     parser.add_argument("--out", default="adapter.safetensors", help="where adapters go (default: %(default)s)")
     parser.add_argument("--resume", action="store_true", help="go on where --out was written; choose the same again")
@@ -98,7 +105,7 @@ def _prepared(chosen: argparse.Namespace) -> Tuning:
         seed=chosen.seed,
     )
     model = load(chosen.file, device=chosen.device, dtype=zyx.float32 if chosen.full else None)
-    texts = read_tokens(chosen.data, model)
+    texts = read_tokens(chosen.data, model, chosen.learn)
     train, validation = split(packed(texts, chosen.length), chosen.validation, chosen.seed)
     tuning = Tuning(model.network, train, validation, choices)
     if chosen.resume:
@@ -108,6 +115,9 @@ def _prepared(chosen: argparse.Namespace) -> Tuning:
         f"{tuning.network.device}: {len(texts)} texts, {len(train)} sequences of {chosen.length} tokens to learn from "
         f"and {len(validation)} to validate with; {changed} numbers change"
     )
+    count, counted = sum(len(text.tokens) for text in texts), sum(text.counted for text in texts)
+    if counted < count:
+        print(f"{counted} of {count} tokens are learned, the answers; --learn all learns what all say")
     memory = {what: nbytes for what, nbytes in tuning.memory_bytes().items() if nbytes}
     free = free_bytes(tuning.network.device)
     parts = ", ".join(f"{size_text(nbytes)} of {what}" for what, nbytes in memory.items())
