@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import zyx
+from zyx import io
 from zyx.errors import FormatError, InvalidArgumentError, TransferError
 from zyx.quantize import quantize
 from zyx_llm import load
@@ -28,6 +30,7 @@ from zyx_llm.tuning import (
     loss_of,
     packed,
     save_checkpoint,
+    save_weights,
 )
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -58,11 +61,14 @@ def of_tokens(tokens, counts=True):
     return found
 
 
-def tuning(file, rows, choices, dtype=None):
+def tuning(file, rows, choices):
+    dtype = zyx.float32 if choices.rank is None else None
     return Tuning(load(file, dtype=dtype).network, rows[2:], rows[:2], choices)
 
 
 SHORT = Choices(steps=6, batch=2, accumulate=2, rank=4, rate=1e-2, warmup=2)
+#: The same, where all weights change.
+FULL = dataclasses.replace(SHORT, rank=None, alpha=None)
 
 
 def test_fifty_steps_lower_both_losses(file, rows):
@@ -77,13 +83,39 @@ def test_fifty_steps_lower_both_losses(file, rows):
 
 
 def test_all_weights_learn_too(file, rows):
-    made = tuning(file, rows, Choices(steps=8, batch=4, rank=None, rate=1e-2, warmup=2), zyx.float32)
+    made = tuning(file, rows, Choices(steps=8, batch=4, rank=None, rate=1e-2, warmup=2))
     held = {name: tensor.numpy().copy() for name, tensor in made.params.items()}
     losses = [*made.run()]
     assert losses[-1] < 0.8 * losses[0]
     assert all((tensor.numpy() != held[name]).any() for name, tensor in made.params.items())
     with pytest.raises(InvalidArgumentError, match=r"is packed as Q4_1, and weights have to be float32"):
-        tuning(file, rows, Choices(rank=None))
+        Tuning(load(file).network, rows[2:], rows[:2], Choices(rank=None))
+
+
+def test_a_file_of_all_weights_has_the_logits_of_what_learned(file, rows, tmp_path):
+    source = networks.save(tmp_path / "q4.gguf", tensors=io.load_gguf(file, packed=True), **{"general.file_type": 3})
+    made = tuning(source, rows, FULL)
+    [*made.run()]
+    path = tmp_path / "merged.gguf"
+    save_weights(path, source, made.params)
+    tokens = zyx.Tensor(rows["token"][:2].copy())
+    expected, found, before = (
+        logits_of(network, tokens).numpy() for network in (made.network, load(path).network, load(source).network)
+    )
+    assert np.array_equal(found, expected)
+    assert np.abs(before - expected).max() > 0.05 * np.abs(expected).max()
+    assert io.read_metadata(path) == io.read_metadata(source) | {"general.file_type": 0}
+
+
+def test_weights_of_another_network_and_what_is_no_number_are_not_written(file, tmp_path):
+    for name, weight, message in (
+        ("blk.7.attn_q.weight", zyx.ones(32, 32), r"blk.7.attn_q.weight is not there, and \(32, 32\) was learned"),
+        ("blk.0.attn_k.weight", zyx.ones(32, 32), r"blk.0.attn_k.weight is \(16, 32\), and \(32, 32\) was learned"),
+        ("output_norm.weight", zyx.full(32, float("inf")), r"output_norm.weight has numbers that are not finite"),
+    ):
+        with pytest.raises(FormatError, match=message):
+            save_weights(tmp_path / "merged.gguf", file, {name: weight})
+    assert not (tmp_path / "merged.gguf").exists()
 
 
 def test_accumulated_batches_are_one_of_all_their_rows(file, rows):
@@ -92,11 +124,15 @@ def test_accumulated_batches_are_one_of_all_their_rows(file, rows):
     assert np.allclose(together, apart, rtol=1e-4)
 
 
+def logits_of(network, tokens):
+    start = zyx.zeros((), dtype=zyx.int32)
+    return network.logits(network.hidden(tokens, start, NoCache(tokens.shape[1])))
+
+
 def mean_of_counted(torch, network, rows):
     """Return the loss that PyTorch computes of logits, over the tokens that count, and how many these are."""
     tokens, counts = (rows[field].copy() for field in ROW.names)
-    start = zyx.zeros((), dtype=zyx.int32)
-    logits = network.logits(network.hidden(zyx.Tensor(tokens[:, :-1].copy()), start, NoCache(rows.shape[1] - 1)))
+    logits = logits_of(network, zyx.Tensor(tokens[:, :-1].copy()))
     told = torch.tensor(np.where(counts, tokens, -100)[:, 1:]).long()
     scores = torch.tensor(logits.numpy(), dtype=torch.float64)
     return torch.nn.functional.cross_entropy(scores.flatten(0, 1), told.flatten()).item(), int((told != -100).sum())
@@ -163,15 +199,16 @@ def test_rates_rise_evenly_and_fall_along_a_cosine():
     assert np.isclose(Choices(steps=10, warmup=0, rate=1.0).schedule(zyx.Tensor(0)).item(), 1.0)
 
 
-def test_who_stops_and_resumes_has_the_same_losses(file, rows, tmp_path):
-    whole = tuning(file, rows, SHORT)
+@pytest.mark.parametrize("how", [SHORT, FULL], ids=["adapters", "full"])
+def test_who_stops_and_resumes_has_the_same_losses(file, rows, tmp_path, how):
+    whole = tuning(file, rows, how)
     expected = [*whole.run()]
     path = tmp_path / "adapter.safetensors"
-    first = tuning(file, rows, SHORT)
+    first = tuning(file, rows, how)
     begun = first.run()
     assert [next(begun) for _ in range(3)] == expected[:3]
     save_checkpoint(path, first)
-    second = tuning(file, rows, SHORT)
+    second = tuning(file, rows, how)
     load_checkpoint(path, second)
     assert second.step == 3
     assert [*second.run()] == expected[3:]
@@ -181,12 +218,13 @@ def test_who_stops_and_resumes_has_the_same_losses(file, rows, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
-def test_who_is_killed_and_resumes_has_the_same_losses(file, rows, tmp_path):
+@pytest.mark.parametrize("how", ["SHORT", "FULL"])
+def test_who_is_killed_and_resumes_has_the_same_losses(file, rows, tmp_path, how):
     path = tmp_path / "adapter.safetensors"
     np.save(tmp_path / "rows.npy", rows)
     script = (
         "import sys, numpy as np; sys.path.insert(0, sys.argv[1]); import test_tuning as t\n"
-        "made = t.tuning(sys.argv[2], np.load(sys.argv[3]), t.SHORT)\n"
+        "made = t.tuning(sys.argv[2], np.load(sys.argv[3]), getattr(t, sys.argv[5]))\n"
         "for loss in made.run():\n"
         "    t.save_checkpoint(sys.argv[4], made)\n"
         "    print(made.step, flush=True)\n"
@@ -199,12 +237,13 @@ def test_who_is_killed_and_resumes_has_the_same_losses(file, rows, tmp_path):
         str(file),
         str(tmp_path / "rows.npy"),
         str(path),
+        how,
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         for _ in range(2):
             assert process.stdout.readline()
         process.send_signal(signal.SIGKILL)
-    resumed, whole = tuning(file, rows, SHORT), tuning(file, rows, SHORT)
+    resumed, whole = (tuning(file, rows, globals()[how]) for _ in range(2))
     load_checkpoint(path, resumed)
     made = resumed.step
     assert made >= 2
@@ -295,10 +334,17 @@ def test_sequences_fit_the_network(file):
         tuning(file, np.zeros((4, 8), np.int32), SHORT)
 
 
-def test_what_a_step_takes_is_told_before_it_is_made(file, rows):
-    made = tuning(file, rows, Choices(steps=2, batch=2, rank=4, warmup=0))
+@pytest.mark.parametrize("rank", [4, None])
+def test_what_a_step_takes_is_told_before_it_is_made(file, rows, rank):
+    made = tuning(file, rows, Choices(steps=2, batch=2, rank=rank, warmup=0))
     told = made.memory_bytes()
     assert made.step == 0
+    if rank is None:
+        numbers = sum(each.size for each in networks.tensors().values())
+        assert told["weights"] == 4 * numbers
+        assert told["state of AdamW"] >= 8 * numbers
+        assert told["gradients"] == 8 * numbers
+        assert told.pop("adapters") == 0
     assert min(told.values()) > 0
     [*made.run()]
     pool = next(iter(zyx.memory_stats()))

@@ -20,6 +20,7 @@ from zyx_llm.tuning import (
     read_tokens,
     save_checkpoint,
     save_merged,
+    save_weights,
     split,
 )
 
@@ -78,7 +79,10 @@ def run(chosen: argparse.Namespace) -> int:
         _learn(tuning, chosen.every, chosen.out)
     print(f"saved {chosen.out}")
     if chosen.merge:
-        save_merged(chosen.merge, chosen.file, tuning.adapters)
+        if chosen.full:
+            save_weights(chosen.merge, chosen.file, tuning.params)
+        else:
+            save_merged(chosen.merge, chosen.file, tuning.adapters)
         print(f"saved {chosen.merge}")
     return 0
 
@@ -87,8 +91,8 @@ def _prepared(chosen: argparse.Namespace) -> Tuning:
     """Read model and texts, and say what a step takes."""
     if chosen.every < 1:
         raise InvalidArgumentError(f"--every is at least 1, not {chosen.every}")
-    if chosen.merge and (chosen.full or Path(chosen.file).is_dir()):
-        raise InvalidArgumentError("--merge adds adapters to the weights of a GGUF file: not with --full, nor a folder")
+    if chosen.merge and Path(chosen.file).is_dir():
+        raise InvalidArgumentError(f"--merge writes what a GGUF file becomes, and {chosen.file} is a folder")
     if not chosen.resume and Path(chosen.out).exists():
         raise InvalidArgumentError(f"{chosen.out} is there already: go on with --resume, or choose another --out")
     choices = Choices(
