@@ -4,7 +4,8 @@
 
 The step is that of `zyx-llm tune`: cross entropy of every next token, gradients of adapters of all matrices of all
 layers beside weights that stay as they are, the norm of them bounded, AdamW. PyTorch has the network written out in
-plain torch, with scaled_dot_product_attention and the fused AdamW, eagerly. Both are given the same weights, in
+plain torch, with scaled_dot_product_attention and the fused AdamW, eagerly and, with `--compile`, by torch.compile too,
+which takes a compiler of C++. All are given the same weights, in
 float32, the same adapters, rates and batches: the losses of the first steps have to agree, or the exit status is 1.
 
 Each library has a process of its own, with as many threads; they take turns, a step at a time, and the table has
@@ -84,10 +85,12 @@ def torch_steps(given: dict[str, Any]) -> Iterator[float]:
     params = [part for pair in adapters.values() for part in pair]
     optimizer = torch.optim.AdamW(params, choices.rate, weight_decay=choices.decay, fused=True)
     rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: share_of_rate(step, choices))
-    network = Llama(weights, adapters, choices.alpha / choices.rank, config, given["length"])
+    is_compiled, scale = given["is_compiled"], choices.alpha / choices.rank
+    network = Llama(weights, adapters, scale, config, given["length"], has_complex=not is_compiled)
+    logits_of = torch.compile(network.logits) if is_compiled else network.logits
     for step in range(choices.steps):
         tokens = torch.tensor(batch_of(rows, step, choices.batch, choices.seed)["token"].copy()).long()
-        logits = network(tokens[:, :-1])
+        logits = logits_of(tokens[:, :-1])
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -113,10 +116,18 @@ class Llama:
         scale: How much these count.
         config: Of `zyx_llm`.
         length: Tokens of a sequence.
+        has_complex: Whether pairs are turned as complex numbers: fewest operations, for which nothing is compiled.
     """
 
     def __init__(
-        self, weights: dict[str, Any], adapters: dict[str, Any], scale: float, config: Any, length: int
+        self,
+        weights: dict[str, Any],
+        adapters: dict[str, Any],
+        scale: float,
+        config: Any,
+        length: int,
+        *,
+        has_complex: bool,
     ) -> None:
         import torch
 
@@ -128,7 +139,7 @@ class Llama:
         divisors = config.rope.base ** (torch.arange(0, head, 2, dtype=torch.float64) / head)
         angles = torch.arange(length)[:, None] / divisors
         self._turns = torch.polar(torch.ones_like(angles), angles).to(torch.complex64)
-        self._torch = torch
+        self._torch, self._has_complex = torch, has_complex
 
     def _linear(self, x: Any, name: str) -> Any:
         linear = self._torch.nn.functional.linear
@@ -140,11 +151,13 @@ class Llama:
         return self._torch.nn.functional.rms_norm(x, scale.shape, scale, self._config.epsilon)
 
     def _turned(self, x: Any) -> Any:
-        torch = self._torch
-        pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2).contiguous())
-        return torch.view_as_real(pairs * self._turns).flatten(-2)
+        torch, pairs = self._torch, x.unflatten(-1, (-1, 2))
+        if self._has_complex:
+            return torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * self._turns).flatten(-2)
+        (a, b), (cosines, sines) = pairs.unbind(-1), torch.view_as_real(self._turns).unbind(-1)
+        return torch.stack((a * cosines - b * sines, a * sines + b * cosines), -1).flatten(-2)
 
-    def __call__(self, tokens: Any) -> Any:
+    def logits(self, tokens: Any) -> Any:
         """Return ``(rows, length, vocabulary)``."""
         functional, config = self._torch.nn.functional, self._config
         rows, length = tokens.shape
@@ -191,7 +204,8 @@ class Side:
     """
 
     def __init__(self, given: dict[str, Any]) -> None:
-        self.name = "PyTorch" if given["kind"] == "torch" else f"zyx {given['dtype']}"
+        torch = "PyTorch compiled" if given["is_compiled"] else "PyTorch"
+        self.name = torch if given["kind"] == "torch" else f"zyx {given['dtype']}"
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=serve, args=(other, given), daemon=True)
@@ -223,8 +237,9 @@ class Side:
 def times(given: dict[str, Any], dtypes: list[str]) -> dict[str, dict[str, list[float]]]:
     """Return losses and seconds of each step, by side."""
     os.environ["ZYX_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(given["threads"])  # the processes inherit them
-    sides = [Side(given | {"kind": "zyx", "dtype": dtype}) for dtype in dtypes]
-    sides.append(Side(given | {"kind": "torch", "dtype": "float32"}))
+    sides = [Side(given | {"kind": "zyx", "dtype": dtype, "is_compiled": False}) for dtype in dtypes]
+    for is_compiled in [False, True][: 1 + given["compile"]]:
+        sides.append(Side(given | {"kind": "torch", "is_compiled": is_compiled}))
     found: dict[str, dict[str, list[float]]] = {side.name: {"losses": [], "seconds": []} for side in sides}
     try:
         for _ in range(CHECKED + given["rounds"]):
@@ -275,6 +290,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=1, help="sequences of a step (default: %(default)s)")
     parser.add_argument("--rank", type=int, default=8, help="of adapters (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=7, help="of which the median counts (default: %(default)s)")
+    parser.add_argument("--compile", action="store_true", help="also by torch.compile, which compiles for minutes")
     parser.add_argument("--json", help="a file that what was found is written to")
     options = parser.parse_args()
     agree, everything = True, []
