@@ -139,6 +139,7 @@ class Llama:
         divisors = config.rope.base ** (torch.arange(0, head, 2, dtype=torch.float64) / head)
         angles = torch.arange(length)[:, None] / divisors
         self._turns = torch.polar(torch.ones_like(angles), angles).to(torch.complex64)
+        self._parts = self._turns.real.contiguous(), self._turns.imag.contiguous()
         self._torch, self._has_complex = torch, has_complex
 
     def _linear(self, x: Any, name: str) -> Any:
@@ -154,7 +155,7 @@ class Llama:
         torch, pairs = self._torch, x.unflatten(-1, (-1, 2))
         if self._has_complex:
             return torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * self._turns).flatten(-2)
-        (a, b), (cosines, sines) = pairs.unbind(-1), torch.view_as_real(self._turns).unbind(-1)
+        (a, b), (cosines, sines) = pairs.unbind(-1), self._parts
         return torch.stack((a * cosines - b * sines, a * sines + b * cosines), -1).flatten(-2)
 
     def logits(self, tokens: Any) -> Any:
