@@ -8,7 +8,13 @@ from vocabularies import of_bytes
 from zyx import io
 
 LAYERS, WIDTH, HEADS, KEYS, INNER = 2, 32, 4, 2, 64
+#: Whoever asks, this puts the beginning of an answer at the end.
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}assistant:"
+#: The form that most have: the beginning of an answer is put at the end if one is asked for.
+ASKING = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
 
 
 def metadata(**more):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from zyx import io
 from zyx_llm.tuning import load_adapters
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -87,6 +88,65 @@ def test_talks_are_learned_through_the_chat_template(file, tmp_path, capsys):  #
     status, said, err = run(capsys, "tune", file, data, "--steps", 1, *HOW, "--out", tmp_path / "a.safetensors")
     assert (status, err) == (0, "")
     assert "8 texts, " in said
+    found = re.search(r"^(\d+) of (\d+) tokens are learned, the answers", said, re.MULTILINE)
+    assert 0 < int(found[1]) < int(found[2])
+    out = ("--out", tmp_path / "b.safetensors")
+    status, all_said, err = run(capsys, "tune", file, data, "--steps", 1, *HOW, *out, "--learn", "all")
+    assert (status, err) == (0, "")
+    assert "tokens are learned" not in all_said
+    assert losses(said) != losses(all_said)
+
+
+def test_talks_whose_answers_cannot_be_told_are_refused_with_what_to_do(file, tmp_path, capsys):  # noqa: F811
+    talk = [{"role": role, "content": "hello"} for role in ("user", "assistant") * 2]
+    data = tmp_path / "talks.jsonl"
+    data.write_text(json.dumps({"messages": talk}) + "\n")
+    status, said, err = run(capsys, "tune", file, data, "--steps", 1, *HOW, "--out", tmp_path / "a.safetensors")
+    assert (status, said) == (1, "")
+    assert re.search(r"^zyx-llm: .*talks.jsonl, line 1: where message 2, an answer, .*--learn all", err)
+
+
+def test_all_weights_learn_and_are_a_file_that_others_read(file, data, tmp_path, capsys):  # noqa: F811
+    gguf = pytest.importorskip("gguf")
+    out, merged = tmp_path / "all.safetensors", tmp_path / "merged.gguf"
+    how = ("--steps", 6, *HOW, "--full", "--out", out, "--merge", merged)
+    status, said, err = run(capsys, "tune", file, data, *how)
+    assert (status, err) == (0, "")
+    # Weights of float32, two moments of each number, and gradients; no adapters.
+    numbers = sum(each.size for each in networks.tensors().values())
+    assert f"; {numbers} numbers change\n" in said
+    parts = re.search(r"^a step takes .*: (.*); .* are free", said, re.MULTILINE)[1].split(", ")
+    assert [part.partition(" of ")[2] for part in parts] == [
+        "weights",
+        "state of AdamW",
+        "gradients",
+        "values in between",
+    ]
+    assert said.index("a step takes") < said.index("step 1 of 6")
+    found = losses(said)
+    assert float(found[-1][1]) < float(found[0][1])
+    validation = re.findall(r"after (\d) steps: validation loss ([\d.]+)", said)
+    # The file is the model where learning ended, in float32: no digit differs.
+    _, said, _ = run(capsys, "tune", merged, data, "--steps", 0, *HOW, "--out", tmp_path / "none.safetensors")
+    assert said.split("validation loss ")[1].split()[0] == validation[-1][1]
+    learned = io.load_safetensors(out)
+    read = {tensor.name: tensor for tensor in gguf.GGUFReader(merged).tensors}
+    assert {*read} == {*networks.tensors()}
+    for name, tensor in read.items():
+        assert tensor.tensor_type == gguf.GGMLQuantizationType.F32
+        assert (tensor.data == learned[name].numpy()).all()
+    # Merged again from what was saved, it is the same file.
+    again = tmp_path / "again.gguf"
+    status, said, _ = run(capsys, "tune", file, data, *how[:-1], again, "--resume")
+    assert (status, losses(said)) == (0, [])
+    assert again.read_bytes() == merged.read_bytes()
+
+
+def test_a_folder_is_not_merged(data, tmp_path, capsys):
+    arguments = ("--merge", "m.gguf", "--out", tmp_path / "a.safetensors")
+    status, _, err = run(capsys, "tune", tmp_path, data, *arguments)
+    assert status == 1
+    assert f"--merge writes what a GGUF file becomes, and {tmp_path} is a folder" in err
 
 
 @pytest.mark.parametrize(
@@ -99,7 +159,6 @@ def test_talks_are_learned_through_the_chat_template(file, tmp_path, capsys):  #
         (("--every", "0"), "--every is at least 1, not 0"),
         (("--resume",), "a.safetensors"),
         (("--out", "none/a.safetensors"), "none/a.safetensors"),
-        (("--merge", "m.gguf", "--full"), "--merge adds adapters to the weights of a GGUF file"),
         (("--device", "abacus"), "abacus"),
     ],
 )

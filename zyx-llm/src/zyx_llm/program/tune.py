@@ -11,6 +11,7 @@ from zyx.errors import InvalidArgumentError
 from zyx_llm.language_model import load
 from zyx_llm.model.memory import explained, free_bytes, size_text
 from zyx_llm.tuning import (
+    LEARNED,
     TARGETS,
     Choices,
     Tuning,
@@ -19,6 +20,7 @@ from zyx_llm.tuning import (
     read_tokens,
     save_checkpoint,
     save_merged,
+    save_weights,
     split,
 )
 
@@ -41,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("steps", int, default.steps, "how many"),
         ("length", int, 256, "tokens of a sequence"),
         ("batch", int, default.batch, "sequences at a time"),
-        ("accumulate", int, default.accumulate, "batches whose gradients a step has the mean of"),
+        ("accumulate", int, default.accumulate, "batches whose gradients a step adds up, as if they were one"),
         ("rate", float, default.rate, "the greatest learning rate"),
         ("warmup", int, default.warmup, "steps in which the rate rises, before it falls along half a cosine"),
         ("decay", float, default.decay, "weight decay of AdamW"),
@@ -54,6 +56,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alpha", type=float, help="adapters count alpha / rank times; rank if left out")
     parser.add_argument(
         "--target", action="append", choices=TARGETS, help="a matrix of each layer with adapters; all if left out"
+    )
+    parser.add_argument(
+        "--learn",
+        choices=LEARNED,
+        default=LEARNED[0],
+        help="of messages: what the assistant says, or what all say; texts are learned whole (default: %(default)s)",
     )
     parser.add_argument("--out", default="adapter.safetensors", help="where adapters go (default: %(default)s)")
     parser.add_argument("--resume", action="store_true", help="go on where --out was written; choose the same again")
@@ -71,7 +79,10 @@ def run(chosen: argparse.Namespace) -> int:
         _learn(tuning, chosen.every, chosen.out)
     print(f"saved {chosen.out}")
     if chosen.merge:
-        save_merged(chosen.merge, chosen.file, tuning.adapters)
+        if chosen.full:
+            save_weights(chosen.merge, chosen.file, tuning.params)
+        else:
+            save_merged(chosen.merge, chosen.file, tuning.adapters)
         print(f"saved {chosen.merge}")
     return 0
 
@@ -80,8 +91,8 @@ def _prepared(chosen: argparse.Namespace) -> Tuning:
     """Read model and texts, and say what a step takes."""
     if chosen.every < 1:
         raise InvalidArgumentError(f"--every is at least 1, not {chosen.every}")
-    if chosen.merge and (chosen.full or Path(chosen.file).is_dir()):
-        raise InvalidArgumentError("--merge adds adapters to the weights of a GGUF file: not with --full, nor a folder")
+    if chosen.merge and Path(chosen.file).is_dir():
+        raise InvalidArgumentError(f"--merge writes what a GGUF file becomes, and {chosen.file} is a folder")
     if not chosen.resume and Path(chosen.out).exists():
         raise InvalidArgumentError(f"{chosen.out} is there already: go on with --resume, or choose another --out")
     choices = Choices(
@@ -98,7 +109,7 @@ def _prepared(chosen: argparse.Namespace) -> Tuning:
         seed=chosen.seed,
     )
     model = load(chosen.file, device=chosen.device, dtype=zyx.float32 if chosen.full else None)
-    texts = read_tokens(chosen.data, model)
+    texts = read_tokens(chosen.data, model, chosen.learn)
     train, validation = split(packed(texts, chosen.length), chosen.validation, chosen.seed)
     tuning = Tuning(model.network, train, validation, choices)
     if chosen.resume:
@@ -108,6 +119,9 @@ def _prepared(chosen: argparse.Namespace) -> Tuning:
         f"{tuning.network.device}: {len(texts)} texts, {len(train)} sequences of {chosen.length} tokens to learn from "
         f"and {len(validation)} to validate with; {changed} numbers change"
     )
+    count, counted = sum(len(text.tokens) for text in texts), sum(text.counted for text in texts)
+    if counted < count:
+        print(f"{counted} of {count} tokens are learned, the answers; --learn all learns what all say")
     memory = {what: nbytes for what, nbytes in tuning.memory_bytes().items() if nbytes}
     free = free_bytes(tuning.network.device)
     parts = ", ".join(f"{size_text(nbytes)} of {what}" for what, nbytes in memory.items())

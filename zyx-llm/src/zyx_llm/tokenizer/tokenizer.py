@@ -82,6 +82,16 @@ class Tokenizer:
             DTypeError: It is no text.
             FormatError: It has half of a surrogate pair, or a character that the vocabulary cannot express.
         """
+        return self.encode_places(text, parse_special=parse_special, add_special=add_special)[0]
+
+    def encode_places(
+        self, text: str, *, parse_special: bool = True, add_special: bool = True
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the tokens of a text, and from which character to before which one each stands for.
+
+        Tokens that together are one character have the same place; what is put before or behind the text has an empty
+        one at its beginning or end. Args and errors are those of `encode`.
+        """
         if not isinstance(text, str):
             raise DTypeError(f"a tokenizer takes a text, not a {type(text).__name__}")
         try:
@@ -91,12 +101,14 @@ class Tokenizer:
                 f"the text has {text[error.start]!r} at {error.start}, half of a surrogate pair, which is no character"
             ) from error
         inner = self._inner if parse_special else self._plain
-        ids: list[int] = inner.encode(text, add_special_tokens=False).ids
+        found = inner.encode(text, add_special_tokens=False)
+        ids: list[int] = found.ids
+        places: list[tuple[int, int]] = found.offsets
         if add_special and self.special.adds_bos and self.special.bos is not None:
-            ids = [self.special.bos, *ids]
+            ids, places = [self.special.bos, *ids], [(0, 0), *places]
         if add_special and self.special.adds_eos and self.special.eos is not None:
-            ids = [*ids, self.special.eos]
-        return ids
+            ids, places = [*ids, self.special.eos], [*places, (len(text), len(text))]
+        return ids, places
 
     def bytes_of(self, token: int, *, keep_special: bool = False) -> bytes:
         """Return the bytes that a token stands for; none for special ones, unless they are kept.

@@ -52,9 +52,10 @@ def load_checkpoint(path: str | os.PathLike[str], tuning: Tuning) -> None:
     chosen, then = _chosen(tuning), said["choices"]
     for name in (*chosen, *then):
         if chosen.get(name) != then.get(name):
+            what = "the same texts, and --learn, --length, --validation and --seed" if name == "data" else "the same"
             raise InvalidArgumentError(
                 f"{path} was made with {name} {then.get(name)}, not {chosen.get(name)}: losses would not be those of a "
-                "run that was never stopped; choose the same, or begin anew"
+                f"run that was never stopped; choose {what}, or begin anew"
             )
     tensors = io.load_safetensors(path, device=tuning.network.device)
     state = {name: tensor for name, tensor in tensors.items() if name.startswith(_OPTIMIZER)}

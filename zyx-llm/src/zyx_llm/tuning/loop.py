@@ -5,8 +5,9 @@
         print(tuning.step, loss)
     save_checkpoint("adapter.safetensors", tuning)
 
-The loss is the mean cross entropy of each next token, in nats. A step adds up the gradients of several batches, and is
-AdamW's at a rate that rises evenly over the first steps, and falls along half a cosine to 0 at the last one.
+The loss is the mean cross entropy of each next token that counts, in nats. A step adds up the gradients of several
+batches, as if they were one: its mean is over what counts in all of them. It is AdamW's, at a rate that rises evenly
+over the first steps, and falls along half a cosine to 0 at the last one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,13 +24,16 @@ from zyx.errors import InvalidArgumentError, StateError, ZyxError
 from zyx.optim import AdamW, CosineAnnealingLR, LinearWarmup, clip_grad_norm
 from zyx_llm.model import NoCache
 from zyx_llm.tuning.lora import TARGETS, new_adapters
-from zyx_llm.tuning.packing import batch_of
+from zyx_llm.tuning.packing import ROW, batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zyx_llm.model import Transformer
     from zyx_llm.tuning.packing import Rows
+
+#: What `zyx.cross_entropy` is told in place of a token that does not count.
+_IGNORED: Final = -100
 
 
 class DivergedError(ZyxError, ArithmeticError):
@@ -43,7 +47,7 @@ class Choices:
     Attributes:
         steps: How many.
         batch: Sequences at a time.
-        accumulate: Batches whose gradients a step has the mean of.
+        accumulate: Batches whose gradients a step adds up, as if they were one.
         rank: Of adapters; None changes all weights instead, which have to be float32.
         alpha: See `new_adapters`; None is `rank`.
         targets: See `new_adapters`.
@@ -89,13 +93,13 @@ class Tuning:
 
     Args:
         network: Its weights stay as they are, unless `choices` say that they are what changes.
-        train: ``(n, length + 1)``, tokens to learn from; see `zyx_llm.tuning.packing`.
+        train: ``(n, length + 1)``, tokens to learn from, and which count; see `zyx_llm.tuning.packing`.
         validation: ``(m, length + 1)``; of 0 rows, there is no loss for them.
         choices: What decides the rest.
 
     Raises:
-        InvalidArgumentError: Sequences that are longer than the network's context, tokens that it has not, or all
-            weights are to change and some are packed or of other floats.
+        InvalidArgumentError: What are no rows of `packed`, or longer than the network's context, or have tokens that it
+            has not; or all weights are to change and some are packed or of other floats.
         The errors of `new_adapters`.
 
     Attributes:
@@ -107,14 +111,17 @@ class Tuning:
         length: Tokens of a sequence that are told.
         step: How many steps were made.
         losses: For each name, "train" and "validation", losses by the number of steps made before.
-        data_digest: Of the tokens.
+        data_digest: Of the tokens, and of which count unless all do.
     """
 
     def __init__(self, network: Transformer, train: Rows, validation: Rows, choices: Choices) -> None:
+        if {train.dtype, validation.dtype} != {ROW}:
+            raise InvalidArgumentError(f"sequences are {ROW}, as `packed` returns them, not {train.dtype}")
         longest = max(train.shape[1], validation.shape[1]) - 1
         if longest > network.length:
             raise InvalidArgumentError(f"sequences of {longest} tokens are longer than the context of {network.length}")
-        if not len(train) or max(rows.max(initial=0) for rows in (train, validation)) >= network.config.vocabulary:
+        greatest = max(rows["token"].max(initial=0) for rows in (train, validation))
+        if not len(train) or greatest >= network.config.vocabulary:
             raise InvalidArgumentError(f"there are no tokens to learn from, or some beyond {network.config.vocabulary}")
         self.choices, self.step = choices, 0
         self.losses: dict[str, dict[str, float]] = {"train": {}, "validation": {}}
@@ -133,12 +140,12 @@ class Tuning:
         self.optimizer = AdamW(self.params, choices.schedule, weight_decay=choices.decay)
         self.length = train.shape[1] - 1
         self._train, self._validation = train, validation
-        self.data_digest = hashlib.sha256(train.tobytes() + b"|" + validation.tobytes()).hexdigest()
+        self.data_digest = _digest(train, validation)
         params, optimizer = [*self.params.values()], self.optimizer
 
-        def gradients(tokens: zyx.Tensor) -> tuple[zyx.Tensor, list[zyx.Tensor]]:
+        def gradients(tokens: zyx.Tensor, counts: zyx.Tensor, total: zyx.Tensor) -> tuple[zyx.Tensor, list[zyx.Tensor]]:
             with zyx.Tape() as tape:
-                loss = loss_of(self.network, tokens)
+                loss = loss_of(self.network, tokens, counts, total)
             return loss, tape.gradient(loss, params)
 
         @zyx.jit
@@ -147,7 +154,7 @@ class Tuning:
 
         @zyx.jit
         def bounded(sums: list[zyx.Tensor]) -> tuple[list[zyx.Tensor | None], zyx.Tensor]:
-            return clip_grad_norm([each / choices.accumulate for each in sums], choices.clip)
+            return clip_grad_norm(sums, choices.clip)
 
         @zyx.jit
         def change(grads: list[zyx.Tensor | None]) -> None:
@@ -155,7 +162,7 @@ class Tuning:
 
         self._untraced = gradients
         self._gradients, self._added, self._bounded, self._change = zyx.jit(gradients), added, bounded, change
-        self._loss = zyx.jit(lambda tokens: loss_of(self.network, tokens))
+        self._loss = zyx.jit(lambda tokens, counts, total: loss_of(self.network, tokens, counts, total))
 
     def load(self, params: Mapping[str, zyx.Tensor], optimizer: Mapping[str, zyx.Tensor]) -> None:
         """Take over what was learned, and the state of the optimiser.
@@ -188,16 +195,17 @@ class Tuning:
     def _make_step(self) -> float:
         size, count = self.choices.batch, self.choices.accumulate
         rows = batch_of(self._train, self.step, size * count, self.choices.seed)
+        total = _counted(rows)
         sums: list[zyx.Tensor] = []
         losses = []
         for number in range(count):
-            loss, found = self._gradients(self._tokens(rows[number * size : (number + 1) * size]))
+            loss, found = self._gradients(*self._given(rows[number * size : (number + 1) * size], total))
             losses.append(self._finite(loss, f"loss of batch {number + 1} of {count}"))
             sums = self._added(sums, found) if sums else found
         grads, norm = self._bounded(sums)
         self._finite(norm, "norm of the gradients")
         self._change(grads)
-        return math.fsum(losses) / count
+        return math.fsum(losses)
 
     def _finite(self, value: zyx.Tensor, what: str) -> float:
         found = float(value.item())
@@ -212,11 +220,11 @@ class Tuning:
         """Return the mean loss of the sequences to validate with, and note it; None if there are none."""
         if not len(self._validation):
             return None
-        total = 0.0
-        for first in range(0, len(self._validation), self.choices.batch):
-            rows = self._validation[first : first + self.choices.batch]
-            total += self._loss(self._tokens(rows)).item() * len(rows)
-        found = self.losses["validation"][str(self.step)] = total / len(self._validation)
+        total = _counted(self._validation)
+        found = self.losses["validation"][str(self.step)] = math.fsum(
+            self._loss(*self._given(self._validation[first : first + self.choices.batch], total)).item()
+            for first in range(0, len(self._validation), self.choices.batch)
+        )
         return found
 
     def memory_bytes(self) -> dict[str, int]:
@@ -224,8 +232,7 @@ class Tuning:
 
         What is computed in between is as the plan of a step has it, where memory is used again.
         """
-        tokens = self._tokens(self._train[[0] * self.choices.batch])
-        loss, found = self._untraced(tokens)
+        loss, found = self._untraced(*self._given(self._train[[0] * self.choices.batch], 1))
         plan = zyx.explain_plan(loss, *found)
         changed = sum(tensor.nbytes for tensor in self.params.values())
         return {
@@ -237,20 +244,48 @@ class Tuning:
             "values in between": sum(each["bytes"] for each in plan["temporaries"]),
         }
 
-    def _tokens(self, rows: Rows) -> zyx.Tensor:
-        return zyx.Tensor(np.ascontiguousarray(rows), device=self.network.device)
+    def _given(self, rows: Rows, total: int) -> tuple[zyx.Tensor, zyx.Tensor, zyx.Tensor]:
+        """Return what `loss_of` takes."""
+        parts = (np.ascontiguousarray(rows["token"]), np.ascontiguousarray(rows["counts"]), np.float32(total))
+        tokens, counts, divisor = (zyx.Tensor(part, device=self.network.device) for part in parts)
+        return tokens, counts, divisor
 
 
-def loss_of(network: Transformer, tokens: zyx.Tensor) -> zyx.Tensor:
-    """Return the mean cross entropy of each next token, in nats.
+def loss_of(
+    network: Transformer, tokens: zyx.Tensor, counts: zyx.Tensor | None = None, total: zyx.Tensor | None = None
+) -> zyx.Tensor:
+    """Return the mean cross entropy of each next token that counts, in nats; 0 if none does.
 
     Args:
         network: What tells them.
         tokens: ``(rows, length + 1)``, integers.
+        counts: ``(rows, length + 1)``, bool, of which the first column is not looked at; None is all.
+        total: By which number the sum is divided, instead of by how many count here; the losses of parts of a batch
+            then add up to that of the batch.
     """
+    told = tokens[:, 1:]
+    if counts is not None:
+        total = counts[:, 1:].sum() if total is None else total
+        told = zyx.where(counts[:, 1:], told, _IGNORED)
+    elif total is None:
+        total = zyx.Tensor(float(told.size), device=network.device)
     start = zyx.zeros((), dtype=zyx.int32, device=network.device)
     logits = network.logits(network.hidden(tokens[:, :-1], start, NoCache(tokens.shape[1] - 1)))
-    return zyx.cross_entropy(logits.reshape((-1, logits.shape[-1])), tokens[:, 1:].reshape((-1,)))
+    losses = zyx.cross_entropy(
+        logits.reshape((-1, logits.shape[-1])), told.reshape((-1,)), ignore_index=_IGNORED, reduction="sum"
+    )
+    return losses / zyx.maximum(total.astype(losses.dtype), 1.0)
+
+
+def _counted(rows: Rows) -> int:
+    return int(rows["counts"][:, 1:].sum())
+
+
+def _digest(train: Rows, validation: Rows) -> str:
+    parts = (train, validation)
+    fields = ("token",) if all(rows["counts"].all() for rows in parts) else ("token", "counts")
+    data = b"|".join(np.ascontiguousarray(rows[field]).tobytes() for field in fields for rows in parts)
+    return hashlib.sha256(data).hexdigest()
 
 
 def _floats(network: Transformer) -> dict[str, zyx.Tensor]:

@@ -6,12 +6,14 @@
                                          g h i .     every token but the first is told once; the rest is left out
 
 A row may have several texts, and a text of it sees those before: what ends one tells the model that another begins.
+Each token comes with whether it counts in the loss. A row of which none does teaches nothing, and is left out.
 """
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,25 +21,52 @@ from numpy.typing import NDArray
 from zyx.errors import FormatError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-Rows: TypeAlias = NDArray[np.int32]
+#: What an element of `Rows` is: a token, and whether the loss counts how well it is told.
+ROW: Final = np.dtype([("token", np.int32), ("counts", np.bool_)])
+#: ``(rows, length + 1)``, of `ROW`.
+Rows: TypeAlias = NDArray[Any]
 
 
-def packed(texts: Sequence[Sequence[int]], length: int) -> Rows:
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text to learn from.
+
+    Attributes:
+        tokens: Numbers of tokens.
+        counts: For each, whether the loss counts how well it is told; None is all.
+    """
+
+    tokens: Sequence[int]
+    counts: Sequence[bool] | None = None
+
+    def __post_init__(self) -> None:
+        if self.counts is not None and len(self.counts) != len(self.tokens):
+            raise InvalidArgumentError(f"a text of {len(self.tokens)} tokens says of {len(self.counts)} what counts")
+
+    @property
+    def counted(self) -> int:
+        """How many tokens count."""
+        return len(self.tokens) if self.counts is None else sum(self.counts)
+
+
+def packed(texts: Sequence[Text], length: int) -> Rows:
     """Return the tokens of texts as ``(rows, length + 1)``: of each row, what is read and, one further, what is told.
 
     Args:
-        texts: The tokens of each.
+        texts: Tokens, and which of them count.
         length: Tokens that are told in a row.
 
     Raises:
         InvalidArgumentError: A length below 1.
-        FormatError: There are not enough tokens for one row.
+        FormatError: There are not enough tokens for one row, or none that is told counts.
     """
     if length < 1:
         raise InvalidArgumentError(f"sequences have a length of at least 1, not {length}")
-    tokens = np.fromiter(chain.from_iterable(texts), np.int32)
+    tokens = np.empty(sum(len(text.tokens) for text in texts), ROW)
+    tokens["token"] = np.fromiter(chain.from_iterable(text.tokens for text in texts), np.int32)
+    tokens["counts"] = np.fromiter(chain.from_iterable(map(_counts, texts)), np.bool_)
     count = (len(tokens) - 1) // length
     if count < 1:
         raise FormatError(
@@ -46,7 +75,17 @@ def packed(texts: Sequence[Sequence[int]], length: int) -> Rows:
         )
     starts = np.arange(count) * length
     rows: Rows = tokens[starts[:, None] + np.arange(length + 1)]
+    rows = rows[rows["counts"][:, 1:].any(1)]
+    if not len(rows):
+        raise FormatError(
+            f"none of {len(tokens)} tokens is one to learn: talks have no turn of the assistant in what fills "
+            f"sequences of {length}; --learn all learns what all say"
+        )
     return rows
+
+
+def _counts(text: Text) -> Iterable[bool]:
+    return repeat(True, len(text.tokens)) if text.counts is None else text.counts
 
 
 def split(rows: Rows, share: float, seed: int = 0) -> tuple[Rows, Rows]:

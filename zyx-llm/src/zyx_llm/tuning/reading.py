@@ -6,7 +6,8 @@
                            {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}]}
 
 A text begins and ends with the tokens that the model has for that. What looks like a special token in it is text. A
-talk is what the chat template of the model makes of it, where such tokens are those tokens.
+talk is what the chat template of the model makes of it, where such tokens are those tokens; of it, what the assistant
+says counts in the loss (`zyx_llm.tuning.answers`), unless all is to be learned.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx.errors import FormatError, TransferError
+from zyx.errors import FormatError, InvalidArgumentError, TransferError
+from zyx_llm.tuning.answers import answered
+from zyx_llm.tuning.packing import Text
 
 if TYPE_CHECKING:
     import os
@@ -27,24 +30,33 @@ if TYPE_CHECKING:
 ENDINGS: Final = (".jsonl", ".ndjson", ".json")
 #: Bytes of a line. What is longer is rather a file of another kind, and would be held several times over.
 LONGEST_LINE: Final = 8_000_000
+#: What of a talk is learned: the turns of the assistant, or those of all.
+LEARNED: Final = ("answers", "all")
 
 
-def read_tokens(path: str | os.PathLike[str], model: LanguageModel) -> list[list[int]]:
+def read_tokens(path: str | os.PathLike[str], model: LanguageModel, learn: str = "answers") -> list[Text]:
     """Return the tokens of each text in a file, which is read to its end.
 
     Args:
         path: JSON lines if its name ends with one of `ENDINGS`; otherwise a text in UTF-8.
         model: Whose tokens, and whose chat template.
+        learn: Which tokens of a talk count, one of `LEARNED`. Of a text all do.
 
     Raises:
+        InvalidArgumentError: Something else is to be learned.
         FormatError: The file has no text, or a line is none of those above, is empty, is longer than `LONGEST_LINE`, or
-            is refused by tokenizer or template. The error says which line.
+            is refused by tokenizer or template; or the template does not show where an answer begins and ends. The
+            error says which line.
         TransferError: It cannot be read.
     """
+    if learn not in LEARNED:
+        raise InvalidArgumentError(f"what is learned of talks is {' or '.join(LEARNED)}, not {learn!r}")
     path = Path(path)
     try:
         if path.suffix.lower() in ENDINGS:
-            found = [_of_line(line, f"{path}, line {number}", model) for number, line in enumerate(_lines(path), 1)]
+            found = [
+                _of_line(line, f"{path}, line {number}", model, learn) for number, line in enumerate(_lines(path), 1)
+            ]
         else:
             text = _text(path.read_bytes(), str(path))
             found = [_of_text(text, model)] if text.strip() else []
@@ -70,7 +82,7 @@ def _lines(path: Path) -> Iterator[bytes]:
             yield line
 
 
-def _of_line(line: bytes, where: str, model: LanguageModel) -> list[int]:
+def _of_line(line: bytes, where: str, model: LanguageModel, learn: str) -> Text:
     text = _text(line, where)
     if not text.strip():
         raise FormatError(f"{where} is empty: JSON lines have an object in each line")
@@ -83,8 +95,10 @@ def _of_line(line: bytes, where: str, model: LanguageModel) -> list[int]:
         raise FormatError(f'{where} has to be an object with either "text" or "messages", not {found!r:.60}')
     try:
         if "messages" in known:
-            talk = model.talk(_messages(found["messages"]), asks=False)
-            return model.tokenizer.encode(talk)
+            messages = _messages(found["messages"])
+            if learn == "answers":
+                return answered(messages, model)
+            return Text(model.tokenizer.encode(model.talk(messages, asks=False)))
         if not isinstance(found["text"], str) or not found["text"]:
             raise FormatError(f'"text" is a text that is not empty, not {found["text"]!r:.60}')
         return _of_text(found["text"], model)
@@ -103,10 +117,10 @@ def _messages(given: Any) -> list[dict[str, Any]]:  # noqa: ANN401  # what JSON 
     return messages
 
 
-def _of_text(text: str, model: LanguageModel) -> list[int]:
+def _of_text(text: str, model: LanguageModel) -> Text:
     tokens = model.tokenizer.encode(text, parse_special=False)
     end = model.tokenizer.special.eos
-    return tokens if end is None or tokens[-1:] == [end] else [*tokens, end]
+    return Text(tokens if end is None or tokens[-1:] == [end] else [*tokens, end])
 
 
 def _text(data: bytes, where: str) -> str:
