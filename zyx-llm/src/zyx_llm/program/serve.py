@@ -62,7 +62,7 @@ def run(chosen: argparse.Namespace) -> int:
         engine = _engine_of(model, chosen)
         try:
             name = chosen.name or Path(chosen.file).stem
-            hosts = ("127.0.0.1", "localhost", "[::1]") if token is None else ("*",)
+            hosts = ("127.0.0.1", "localhost", "[::1]") if token is None else None
             app = app_of(model, engine, name, token=token, hosts=hosts)
             host, port = listening.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio.to_thread
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
@@ -33,10 +33,11 @@ from zyx_llm.serving.http.answers import Piece, logprobs_of, pieces_of, usage_of
 from zyx_llm.serving.http.bodies import Asked, Chat, Completion, Embeddings, read
 from zyx_llm.serving.http.errors import RefusedError, response_of
 from zyx_llm.serving.http.events import Events, while_there
+from zyx_llm.serving.http.hosts import Hosts
 from zyx_llm.serving.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
     from zyx_llm.language_model import LanguageModel
     from zyx_llm.serving.http.bodies import ResponseFormat
@@ -86,7 +87,7 @@ def app_of(
     name: str,
     *,
     token: str | None = None,
-    hosts: Sequence[str] = ("127.0.0.1", "localhost", "[::1]"),
+    hosts: Collection[str] | None = ("127.0.0.1", "localhost", "[::1]"),
     limits: Limits | None = None,
 ) -> Starlette:
     """Return the application.
@@ -96,8 +97,8 @@ def app_of(
         engine: What answers.
         name: What clients call the model.
         token: What clients have to show, as ``Authorization: Bearer TOKEN``; None if nobody has to.
-        hosts: Names that the server is asked by; others are refused, so that no page of another place, whose name was
-            made to lead here, asks it.
+        hosts: Names that the server is asked by, IPv6 addresses in brackets; others are refused, so that no page of
+            another place, whose name was made to lead here, asks it. None takes all.
         limits: What it takes.
     """
     server = _Server(model, engine, name, token, limits or Limits())
@@ -112,8 +113,22 @@ def app_of(
             Route("/v1/completions", server.guarded(server.complete), methods=["POST"]),
             Route("/v1/embeddings", server.guarded(server.embed), methods=["POST"]),
         ],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts], www_redirect=False)],
+        middleware=[Middleware(Hosts, names=hosts)],
+        exception_handlers={HTTPException: _refused, Exception: _refused},
     )
+
+
+async def _refused(request: HttpRequest, error: Exception) -> Response:
+    """Tell what no route has told."""
+    if isinstance(error, HTTPException) and error.status_code in (404, 405):
+        where = f"{request.method} {request.url.path}"
+        what = (
+            f"there is nothing at {where}; see /v1/models, /v1/chat/completions, /v1/completions and /v1/embeddings"
+            if error.status_code == 404
+            else f"{where} is not answered; methods: {(error.headers or {}).get('Allow', 'others')}"
+        )
+        error = HTTPException(error.status_code, what, error.headers)
+    return response_of(error)
 
 
 class _Server:

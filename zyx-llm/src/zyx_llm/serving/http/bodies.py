@@ -190,5 +190,9 @@ def read(body: bytes, kind: type[Any]) -> Any:  # noqa: ANN401  # an instance of
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise RefusedError(f"the body is not what is expected: {error}") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RefusedError(f"the body is no JSON: {error}") from error
+    except RecursionError as error:
+        raise RefusedError(
+            "the body is nested deeper than is read: arrays and objects are in too many others"
+        ) from error
