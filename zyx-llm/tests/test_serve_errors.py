@@ -9,6 +9,7 @@ from pathlib import Path
 import openai
 import pytest
 
+from zyx.errors import AllocationError
 from zyx_llm import Sampling, load
 from zyx_llm.serving.http.bodies import seed_of
 
@@ -70,6 +71,24 @@ def test_what_fails_by_itself_is_told_as_all_errors_are(model, monkeypatch):
         monkeypatch.setattr("zyx_llm.serving.http.app.files", lambda _: 1 / 0)
         assert refusal(server, "/", status=500)["code"] == "internal_error"
         assert server.open("/health")[0] == 200
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_a_device_fails_at_is_no_fault_of_the_client(model, monkeypatch, stream):
+    def fail(*_):
+        raise AllocationError("no room for 4096 bytes")
+
+    server = Served(model)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(server.engine.steps, "forward", fail)
+            with pytest.raises(openai.APIError, match="no room for 4096 bytes") as raised:
+                list(chat(server.client(), stream=stream))
+        assert (raised.value.type, raised.value.code) == ("server_error", "internal_error")
+        assert stream or raised.value.status_code == 500
+        assert chat(server.client()).choices[0].finish_reason
     finally:
         server.close()
 

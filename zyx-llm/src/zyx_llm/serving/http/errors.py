@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from zyx.errors import ZyxError
+from zyx.errors import BackendError, ZyxError
 from zyx_llm.serving.request import ServerFullError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def refusal_of(error: Exception) -> RefusedError:
         return RefusedError(error.detail, status=error.status_code)
     if isinstance(error, ServerFullError):
         return RefusedError(str(error), status=429, code="rate_limit_exceeded")
-    if isinstance(error, ZyxError):
+    if isinstance(error, ZyxError) and not isinstance(error, BackendError):  # of devices, which no client chose
         return RefusedError(str(error))
     return RefusedError(f"{type(error).__name__}: {error}", status=500, code="internal_error")
 
