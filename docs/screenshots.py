@@ -1,12 +1,14 @@
 """Write the pictures of pages that the documents show, and print what the page of ``zyx view`` takes to load.
 
 python docs/screenshots.py FOLDER       # of the built site: tox -e docs, and then .tox/site
+python docs/screenshots.py FILE.gguf    # the page of ``zyx-llm serve`` with that model's answers
 
-The page is that of `tests/viewed.py` on the default device. Needs playwright and Chromium, as tests of pages do.
+The first page is that of `tests/viewed.py` on the default device. Needs playwright and Chromium, as tests of pages do.
 """
 
 from __future__ import annotations
 
+import re
 import statistics
 import subprocess
 import sys
@@ -34,9 +36,13 @@ WIDTH, HEIGHT = 1100, 700
 LOADS: Final = 9
 
 
-def main(site: Path) -> None:
-    """Write both pictures."""
-    PICTURES.mkdir(exist_ok=True)
+#: What the model is asked, and seconds that an answer may take, with what is compiled for the first one.
+QUESTIONS: Final = ("What is the capital of France?", "Tell me three things about it.")
+ANSWER_S: Final = 300
+
+
+def write_pages(site: Path) -> None:
+    """Write the pictures of the site and of ``zyx view``."""
     with tempfile.TemporaryDirectory() as made, opened(WIDTH, HEIGHT) as page:
         view = [sys.executable, "-m", "zyx", "view", "--html", str(Path(made) / "index.html"), "viewed.py"]
         subprocess.run(view, cwd=ROOT / "tests", check=True)
@@ -64,6 +70,34 @@ _COUNTS: Final = """() => [
 ]"""
 
 
+def write_talk(model: Path) -> None:
+    """Write the picture of ``zyx-llm serve``, whose answers are the likeliest."""
+    command = [sys.executable, "-m", "zyx_llm", "serve", str(model), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            address = re.search(r"http://\S+/", line)
+            if address is None:
+                sys.exit(f"the server says no address, but {line!r}")
+            with opened(WIDTH, HEIGHT) as page:
+                page.goto(address[0])
+                page.get_by_role("heading", name=model.stem).wait_for()
+                page.get_by_label("Temperature").fill("0")
+                page.get_by_label("Tokens").fill("100")
+                for question in QUESTIONS:
+                    page.get_by_label("What you say").fill(question)
+                    page.get_by_label("What you say").press("Enter")
+                    page.locator("#send:enabled").wait_for(timeout=1e3 * ANSWER_S)
+                answers = page.locator("article[data-role=assistant]").all_text_contents()
+                if len(answers) != len(QUESTIONS) or not all(answers):
+                    sys.exit(f"not all was answered: {page.locator('main').inner_text()}")
+                print("\n".join(answers))
+                write(page, "serve.png")
+        finally:
+            server.terminate()
+
+
 def write(page: Page, name: str) -> None:
     """Write what the window shows to a file of `PICTURES`; end if that is larger than `MOST_BYTES`."""
     picture = page.screenshot(path=PICTURES / name)
@@ -73,4 +107,6 @@ def write(page: Page, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    PICTURES.mkdir(exist_ok=True)
+    given = Path(sys.argv[1])
+    (write_pages if given.is_dir() else write_talk)(given)

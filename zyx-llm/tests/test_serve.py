@@ -224,10 +224,18 @@ def test_many_clients_at_once_get_what_they_get_alone(served):
         ("tools", [], 400, "unknown field `tools`"),
         ("top_logprobs", 3, 400, "top_logprobs"),
         ("response_format", {"type": "xml"}, 400, "json_schema"),
-        ("response_format", {"type": "json_schema", "json_schema": {"schema": {"type": "x"}}}, 400, "Invalid type"),
         (
             "response_format",
-            {"type": "json_schema", "json_schema": {"schema": {"type": "integer", "minimum": 5, "maximum": 2}}},
+            {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "x"}}},
+            400,
+            "Invalid type",
+        ),
+        (
+            "response_format",
+            {
+                "type": "json_schema",
+                "json_schema": {"name": "x", "schema": {"type": "integer", "minimum": 5, "maximum": 2}},
+            },
             400,
             "Unsatisfiable",
         ),
@@ -391,6 +399,38 @@ def test_the_program_answers_until_it_is_interrupted(tmp_path):
         program.kill()
         program.wait()
         program.stdout.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "::1", "0:0:0:0:0:0:0:1", "localhost"])
+def test_the_program_is_asked_by_the_host_that_it_listens_on(tmp_path, host):
+    if ":" in host and not has_ipv6():
+        pytest.skip("this machine has no ::1 to listen on")
+    file = networks.save(tmp_path / "tiny.gguf")
+    command = [sys.executable, "-m", "zyx_llm", "serve", str(file), "--device", "c", "--port", "0", "--host", host]
+    environment = {name: value for name, value in os.environ.items() if name != "ZYX_LLM_TOKEN"}
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        told, port = re.findall(r"clients: http://(.+):(\d+)/v1", program.stdout.readline())[0]
+        assert told == {"127.0.0.2": "127.0.0.2", "localhost": "127.0.0.1"}.get(host, "[::1]")
+        for name in {told, f"[{host}]" if ":" in host else host}:
+            with urllib.request.urlopen(f"http://{name}:{port}/v1/models", timeout=60) as answer:  # it is ours
+                assert json.load(answer)["data"][0]["id"] == "tiny"
+        other = urllib.request.Request(f"http://{told}:{port}/v1/models", headers={"host": "127.0.0.3"})
+        with pytest.raises(urllib.error.HTTPError, match="400") as raised:
+            urllib.request.urlopen(other, timeout=60)
+        raised.value.close()
+    finally:
+        program.kill()
+        program.wait()
+        program.stdout.close()
+
+
+def has_ipv6():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
 
 
 def test_a_vocabulary_without_an_end_has_no_grammars(model):

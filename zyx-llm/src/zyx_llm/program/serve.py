@@ -62,10 +62,11 @@ def run(chosen: argparse.Namespace) -> int:
         engine = _engine_of(model, chosen)
         try:
             name = chosen.name or Path(chosen.file).stem
-            hosts = ("127.0.0.1", "localhost", "[::1]") if token is None else ("*",)
-            app = app_of(model, engine, name, token=token, hosts=hosts)
             host, port = listening.getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
+            shown = in_address(host)
+            # Those who show a token may come by any name. Without one, other names are pages' that were led here.
+            hosts = {"127.0.0.1", "localhost", "[::1]", shown, in_address(chosen.host)} if token is None else None
+            app = app_of(model, engine, name, token=token, hosts=hosts)
             print(f"{name} at http://{shown}:{port}/ (clients: http://{shown}:{port}/v1); Ctrl-C stops it", flush=True)
             config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_GRACE_S, lifespan="off")
             uvicorn.Server(config).run(sockets=[listening])
@@ -82,6 +83,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def in_address(host: str) -> str:
+    """Return a host as addresses of the web have it: IPv6 in brackets."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -102,7 +102,10 @@ class GrammarConstraint:
             found[: len(mask)] = mask
         found[self._ends] = self._matcher.is_accepting()
         if self._matcher.is_error() or not found.any():
-            raise FormatError(f"{self._what} allows no further token: {self._matcher.get_error() or 'it has no text'}")
+            reason, *_ = (self._matcher.get_error() or "it has no text").splitlines()  # what follows is its state
+            raise FormatError(
+                f"{self._what} allows no further token, nor an end ({reason}): no text goes on from here; change it"
+            )
         return found
 
     def take(self, token: int) -> None:

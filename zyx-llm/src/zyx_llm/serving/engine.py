@@ -122,7 +122,7 @@ class BatchEngine:
         pages: How many pages of `PAGE` places the pool of keys and values has; None is enough for half of the rows
             to have texts that fill the context, and at least one.
         rows: The most texts that are gone on from at a time.
-        waiting: The most requests that wait.
+        waiting: The most requests that wait for a row.
         dtype: Of keys and values.
 
     Raises:
@@ -161,6 +161,11 @@ class BatchEngine:
         self._thread = threading.Thread(target=self._run, name="zyx-llm engine", daemon=True)
         self._thread.start()
 
+    @property
+    def most_requests(self) -> int:
+        """How many requests it has at a time: on the rows, and waiting."""
+        return self._rows + self._most_waiting
+
     def submit(self, request: Request) -> _Ticket:
         """Put a request into the queue; see `zyx_llm.serving.request.Engine`."""
         check_tokens(self.network, request.tokens)
@@ -179,10 +184,10 @@ class BatchEngine:
         with self._changed:
             if self._is_closed:
                 raise ServerFullError("the engine is closed: it takes no requests")
-            if len(self._waiting) >= self._most_waiting:
-                raise ServerFullError(
-                    f"{len(self._waiting)} requests wait, of at most {self._most_waiting}: try again later"
-                )
+            # Rows that are free take some of those that wait as soon as the thread comes to it.
+            waiting = len(self._waiting) - (self._rows - len(self._running))
+            if waiting >= self._most_waiting:
+                raise ServerFullError(f"{waiting} requests wait, of at most {self._most_waiting}: try again later")
             self._came += 1
             self._waiting.append(_Text(self._came, places, request, ticket, [*request.tokens], random, seen))
             self._changed.notify_all()

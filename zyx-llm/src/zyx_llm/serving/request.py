@@ -107,6 +107,11 @@ class Ticket(Protocol):
 class Engine(Protocol):
     """What answers requests."""
 
+    @property
+    def most_requests(self) -> int:
+        """How many requests it has at a time, those that wait with those that are answered."""
+        ...
+
     def submit(self, request: Request) -> Ticket:
         """Put a request into the queue, from any thread.
 

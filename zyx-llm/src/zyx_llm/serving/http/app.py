@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
+import secrets
 import time
 import uuid
 from dataclasses import dataclass
@@ -20,23 +21,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio.to_thread
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from zyx.errors import IndexRangeError, ShapeError
 from zyx_llm.generation import Sampling
 from zyx_llm.serving.constraints import Grammars
 from zyx_llm.serving.http.answers import Piece, logprobs_of, pieces_of, usage_of
-from zyx_llm.serving.http.bodies import Asked, Chat, Completion, Embeddings, read
+from zyx_llm.serving.http.bodies import Asked, Chat, Completion, Embeddings, read, seed_of
 from zyx_llm.serving.http.errors import RefusedError, response_of
 from zyx_llm.serving.http.events import Events, while_there
+from zyx_llm.serving.http.hosts import Hosts
 from zyx_llm.serving.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
     from zyx_llm.language_model import LanguageModel
     from zyx_llm.serving.http.bodies import ResponseFormat
@@ -86,7 +89,7 @@ def app_of(
     name: str,
     *,
     token: str | None = None,
-    hosts: Sequence[str] = ("127.0.0.1", "localhost", "[::1]"),
+    hosts: Collection[str] | None = ("127.0.0.1", "localhost", "[::1]"),
     limits: Limits | None = None,
 ) -> Starlette:
     """Return the application.
@@ -96,8 +99,8 @@ def app_of(
         engine: What answers.
         name: What clients call the model.
         token: What clients have to show, as ``Authorization: Bearer TOKEN``; None if nobody has to.
-        hosts: Names that the server is asked by; others are refused, so that no page of another place, whose name was
-            made to lead here, asks it.
+        hosts: Names that the server is asked by, IPv6 addresses in brackets; others are refused, so that no page of
+            another place, whose name was made to lead here, asks it. None takes all.
         limits: What it takes.
     """
     server = _Server(model, engine, name, token, limits or Limits())
@@ -112,8 +115,22 @@ def app_of(
             Route("/v1/completions", server.guarded(server.complete), methods=["POST"]),
             Route("/v1/embeddings", server.guarded(server.embed), methods=["POST"]),
         ],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts], www_redirect=False)],
+        middleware=[Middleware(Hosts, names=hosts)],
+        exception_handlers={HTTPException: _refused, Exception: _refused},
     )
+
+
+async def _refused(request: HttpRequest, error: Exception) -> Response:
+    """Tell what no route has told."""
+    if isinstance(error, HTTPException) and error.status_code in (404, 405):
+        where = f"{request.method} {request.url.path}"
+        what = (
+            f"there is nothing at {where}; see /v1/models, /v1/chat/completions, /v1/completions and /v1/embeddings"
+            if error.status_code == 404
+            else f"{where} is not answered; methods: {(error.headers or {}).get('Allow', 'others')}"
+        )
+        error = HTTPException(error.status_code, what, error.headers)
+    return response_of(error)
 
 
 class _Server:
@@ -220,12 +237,19 @@ class _Server:
         *,
         with_logprobs: bool,
     ) -> Response:
+        wanted = [prompt for prompt in prompts for _ in range(body.n or 1)]
+        if len(wanted) > (most := self._engine.most_requests):
+            raise RefusedError(
+                f"{len(prompts)} prompts with n = {body.n or 1} are {len(wanted)} answers, and this server has {most} "
+                "at a time, by --rows and --queue; ask for fewer in one request",
+                param="n" if len(prompts) <= most else body.source,
+            )
+        seed = secrets.randbits(63) if body.seed is None else body.seed
         tickets: list[Ticket] = []
         try:
-            for prompt in prompts:
-                for number in range(body.n or 1):
-                    constraint = await anyio.to_thread.run_sync(self._constraint, form)
-                    tickets.append(self._engine.submit(self._request(body, prompt, number, constraint)))
+            for index, prompt in enumerate(wanted):
+                constraint = await anyio.to_thread.run_sync(self._constraint, form)
+                tickets.append(self._submit(body, prompt, seed_of(seed, index), constraint))
         except BaseException:
             for ticket in tickets:
                 ticket.cancel()
@@ -235,14 +259,17 @@ class _Server:
             return Events(self._streamed(asked))
         return JSONResponse(await while_there(request.receive, self._whole(asked)))
 
-    def _request(self, body: Asked, prompt: Sequence[int], number: int, constraint: Constraint | None) -> Request:
-        """Return what the engine is asked for; equal prompts of one request are drawn by different numbers."""
+    def _submit(self, body: Asked, prompt: Sequence[int], seed: int, constraint: Constraint | None) -> Ticket:
+        """Ask the engine for an answer; what is wrong with the prompt is told of the field that it came in."""
         left = self._model.network.length - len(prompt) + 1  # the last token that is written is not read
         limit = body.max_tokens or max(left, 1)
         temperature = 1.0 if body.temperature is None else body.temperature
-        seed = (uuid.uuid4().int if body.seed is None else abs(body.seed)) % (1 << 62) + number
         top_p = body.top_p if body.top_p else 1.0 if body.top_p is None else 1e-9  # of none, the likeliest is left
-        return Request(tuple(prompt), limit, Sampling(temperature=temperature, top_p=top_p, seed=seed), constraint)
+        sampling = Sampling(temperature=temperature, top_p=top_p, seed=seed)
+        try:
+            return self._engine.submit(Request(tuple(prompt), limit, sampling, constraint))
+        except (ShapeError, IndexRangeError) as error:
+            raise _of_prompt(error, body.source) from error
 
     def _constraint(self, form: ResponseFormat | None) -> Constraint | None:
         if form is None or form.type == "text":
@@ -252,8 +279,8 @@ class _Server:
         match form.type:
             case "json_object":
                 return self._grammars.of_schema(None)
-            case "json_schema" if form.json_schema is not None and isinstance(form.json_schema.get("schema"), dict):
-                return self._grammars.of_schema(form.json_schema["schema"])
+            case "json_schema" if form.json_schema is not None:
+                return self._grammars.of_schema(form.json_schema.schema)
             case "grammar" if form.grammar is not None:
                 return self._grammars.of_grammar(form.grammar)
         raise RefusedError(
@@ -356,7 +383,10 @@ class _Server:
             raise RefusedError("encoding_format is 'float' or 'base64'", param="encoding_format")
         count = sum(len(self._model.tokenizer.encode(text, parse_special=False)) for text in texts)
         async with self._embedding:  # one at a time: what is computed for them takes memory
-            vectors = await anyio.to_thread.run_sync(self._model.embedder.embed, texts)
+            try:
+                vectors = await anyio.to_thread.run_sync(self._model.embedder.embed, texts)
+            except ShapeError as error:
+                raise _of_prompt(error, "input") from error
         rows = (
             base64.b64encode(row.astype("<f4").tobytes()).decode() if body.encoding_format == "base64" else row.tolist()
             for row in vectors
@@ -364,6 +394,11 @@ class _Server:
         data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)]
         usage = {"prompt_tokens": count, "total_tokens": count}
         return JSONResponse({"object": "list", "data": data, "model": self._name, "usage": usage})
+
+
+def _of_prompt(error: ShapeError | IndexRangeError, field: str) -> RefusedError:
+    code = "context_length_exceeded" if isinstance(error, ShapeError) else None
+    return RefusedError(str(error), param=field, code=code)
 
 
 def _delta(index: int, content: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from zyx.errors import ShapeError, ZyxError
+from zyx.errors import BackendError, ZyxError
 from zyx_llm.serving.request import ServerFullError
 
 if TYPE_CHECKING:
@@ -40,11 +41,11 @@ def refusal_of(error: Exception) -> RefusedError:
     """Return an error as the refusal that a client is told of."""
     if isinstance(error, RefusedError):
         return error
+    if isinstance(error, HTTPException):  # of routing
+        return RefusedError(error.detail, status=error.status_code)
     if isinstance(error, ServerFullError):
         return RefusedError(str(error), status=429, code="rate_limit_exceeded")
-    if isinstance(error, ShapeError):
-        return RefusedError(str(error), param="messages", code="context_length_exceeded")
-    if isinstance(error, ZyxError):
+    if isinstance(error, ZyxError) and not isinstance(error, BackendError):  # of devices, which no client chose
         return RefusedError(str(error))
     return RefusedError(f"{type(error).__name__}: {error}", status=500, code="internal_error")
 
@@ -60,7 +61,9 @@ def body_of(refusal: RefusedError) -> Mapping[str, Any]:
 def response_of(error: Exception) -> JSONResponse:
     """Return the whole answer to a request that is refused."""
     refusal = refusal_of(error)
-    headers = {"retry-after": str(RETRY_AFTER_S)} if refusal.status == 429 else None
+    headers = dict((error.headers or {}) if isinstance(error, HTTPException) else {})  # which methods there are
+    if refusal.status == 429:
+        headers["retry-after"] = str(RETRY_AFTER_S)
     if refusal.status == 401:
-        headers = {"www-authenticate": "Bearer"}
+        headers["www-authenticate"] = "Bearer"
     return JSONResponse(body_of(refusal), refusal.status, headers)
