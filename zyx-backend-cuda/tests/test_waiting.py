@@ -61,6 +61,38 @@ def test_launches_transfers_and_memory_go_on_while_one_waits(
     assert [values(buffer) for buffer in buffers] == [{1}, {100}, {1}]
 
 
+def test_what_is_queued_while_one_waits_is_not_taken_for_done(
+    runtime: Runtime, session: FakeSession, monkeypatch: pytest.MonkeyPatch
+):
+    with use(runtime):
+        x = zyx.Tensor(np.ones(64, np.float32)).realize()
+        for _ in range(3):
+            (x + x).realize()
+            (x * x).realize()
+        first = (x + x).realize()
+        reached, go_on = threading.Event(), threading.Event()
+        original = session.synchronize
+
+        def stop(event: object) -> None:
+            if threading.current_thread().name == "waits":
+                reached.set()
+                assert go_on.wait(60)
+            original(event)
+
+        monkeypatch.setattr(session, "synchronize", stop)
+        thread = threading.Thread(target=first.numpy, name="waits", daemon=True)
+        thread.start()
+        assert reached.wait(60)
+        second = (x * x).realize()
+        go_on.set()
+        thread.join(60)
+        assert not thread.is_alive()
+        pending = runtime.buffer_of(second.node).pending
+        assert pending is not None
+        assert not pending.last().is_done
+        assert set(second.numpy().tolist()) == {1.0}
+
+
 def test_threads_read_and_launch_at_once(runtime: Runtime):
     with use(runtime):
         start, wrong = threading.Barrier(4), []

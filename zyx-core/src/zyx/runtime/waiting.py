@@ -68,6 +68,8 @@ class Waiting:
                 with self._losing(buffer.pool):
                     buffer.wait()
                 return
+            if own is not None and own.queue is not None:
+                own.queue.tail = None  # type: ignore[attr-defined]  # a queue; what comes is not waited for here
         failure: BackendError | None = None
         with self._apart:
             try:
