@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from zyx.errors import AxisError, ShapeError
 from zyx.integers import as_index, is_several
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
     from typing import SupportsIndex
 
 Shape: TypeAlias = tuple[int, ...]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class VaryingSize:
@@ -40,6 +43,24 @@ class VaryingSize:
     def of_shape(self, shape: Shape) -> VaryingSize:
         """Return it as the number of elements of a shape, of which a call gives the sizes: see `sizes_called`."""
         raise NotImplementedError
+
+
+def has_varying(values: Iterable[object]) -> bool:
+    """Whether a size that varies is among some values, or in tuples among these."""
+    return any([isinstance(value, VaryingSize) or (type(value) is tuple and has_varying(value)) for value in values])
+
+
+def cached_by_shape(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function of shapes that remembers what it gave, but for sizes that vary: these are of one trace."""
+    cached = functools.lru_cache(maxsize=256)(function)
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        if has_varying(args):
+            return function(*args, **kwargs)
+        return cached(*args, **kwargs)  # type: ignore[arg-type]  # shapes, names and numbers, which are hashable
+
+    return called
 
 
 def as_size(given: SupportsIndex, name: str = "a size") -> int:

@@ -23,6 +23,7 @@ from zyx.graph.node import Unary
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
 from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp
+from zyx.shape import cached_by_shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,7 +139,7 @@ def _of_product(
         found[first + which] = part if old is None else graph.binary(BinaryOp.ADD, old, part)
 
 
-@functools.lru_cache(maxsize=256)
+@cached_by_shape
 def _product_body(
     slope: tuple[int, ...], left: tuple[int, ...], dtype: str, device: str, places: int, has_bias: bool
 ) -> Body:

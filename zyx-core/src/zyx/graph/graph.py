@@ -48,6 +48,8 @@ class Graph:
     """
 
     merges: ClassVar[bool] = True
+    #: Traces under way, in all of the process, for sizes that vary: nodes are known by the keys of these meanwhile.
+    sized_traces: ClassVar[set[object]] = set()
 
     # Comprehensions stand in brackets in here: a generator is a call at each element, and nodes are made by thousands.
 
@@ -57,7 +59,6 @@ class Graph:
         # each death, as `weakref.WeakValueDictionary` is, would take longer than to make the node.
         self._nodes: dict[object, weakref.ref[n.Node]] = {}
         self._most = _LEAST_FORGOTTEN
-        self.has_sizes = 0  # traces under way for sizes that vary, by which nodes are not to be known
         self.calls_host = False  # whether there ever was a `HostCall`; see `zyx.graph.host_call`
 
     def _intern(self, node: n.Node) -> n.Node:
@@ -65,7 +66,7 @@ class Graph:
         # As `key_of` has it; by the dtype's name, whose hash is that of a text.
         attributes = node.attributes
         key = (type(node), attributes, node.shape, node.dtype.name, node.device, *map(id, sources))
-        if self.has_sizes:
+        if self.sized_traces:
             key = making.sized_key(key)
         known = self._nodes.get(key)
         found = None if known is None else known()
@@ -108,7 +109,7 @@ class Graph:
         """Return `node`, of another graph, where an equal one is asked for, unless its values lie in memory."""
         if node.storage is None and not isinstance(node, n.Leaf):
             key = making.key_of(node)
-            if self.has_sizes:
+            if self.sized_traces:
                 key = making.sized_key(key)
             known = self._nodes.get(key)
             if known is None or known() is None:
@@ -135,7 +136,7 @@ class Graph:
             dtype.name,
             device,
         )
-        if self.has_sizes:
+        if self.sized_traces:
             key = making.sized_key(key)
         known = self._nodes.get(key)
         if known is not None and (found := known()) is not None:

@@ -8,7 +8,6 @@ What is multiplied does not know how long a sequence is, nor does anything else 
 
 from __future__ import annotations
 
-import functools
 import operator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -17,6 +16,7 @@ from zyx.functions.movement import swapaxes
 from zyx.graph.loop import Body, Lie, Loop, Product
 from zyx.nn.cells import gru_step, lstm_step, rnn_step
 from zyx.nn.functional.linear import linear
+from zyx.shape import cached_by_shape
 from zyx.tensor.creation import zeros
 from zyx.tensor.loops import leaf, output, tensor
 
@@ -105,14 +105,14 @@ def _products(x: Tensor, weight: Tensor, bias: Tensor | None, length: int) -> Te
 # ---- bodies
 
 
-@functools.lru_cache(maxsize=256)
+@cached_by_shape
 def _turning(shape: Shape, axis: int, dtype: str, device: str) -> Body:
     x = leaf(shape, dtype, device)
     read, written = Lie(axis, axis == 0), Lie(1 - axis, axis == 1)
     return with_saved(Body((), (x,), (), (), (x,), (read,), (written,)), False)
 
 
-@functools.lru_cache(maxsize=256)
+@cached_by_shape
 def _multiplying(shape: Shape, weight_shape: Shape, dtypes: tuple[str, ...], device: str) -> Body:
     x = leaf(shape, dtypes[0], device)
     weight = leaf(weight_shape, dtypes[1], device)
@@ -121,7 +121,7 @@ def _multiplying(shape: Shape, weight_shape: Shape, dtypes: tuple[str, ...], dev
     return with_saved(Body((), (x,), (weight, *bias), (), (result.node,), (Lie(0),), (Lie(0),)), shape[0] == 1)
 
 
-@functools.lru_cache(maxsize=256)
+@cached_by_shape
 def _step(cell: Cell, gates: Shape, hidden: int, states: int, constants: int, dtype: str, device: str) -> Body:
     """Return the body of a step: `gates` is the shape of what the input gives, `constants` are 2 with a bias."""
     state = tuple(leaf((gates[0], hidden), dtype, device) for _ in range(states))

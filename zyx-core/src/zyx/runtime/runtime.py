@@ -14,6 +14,7 @@ import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import BackendError, DeviceLostError, TraceError, locate
+from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.live import LiveGraph
 from zyx.graph.making import computed_leaf
@@ -93,15 +94,15 @@ class Runtime(Plans):
         """Let a trace take what this thread does with tensors, or none, for the length of a ``with`` block."""
         token = self._tracing.set(tracing)
         begun = set() if tracing is None else {tracing} - self.traces
-        has_sizes = sum(each.has_sizes for each in begun)
         self.traces |= begun
-        self.graph.has_sizes += has_sizes
+        sized = {each for each in begun if each.has_sizes}
+        Graph.sized_traces.update(sized)
         try:
             yield
         finally:
             self._tracing.reset(token)
             self.traces -= begun
-            self.graph.has_sizes -= has_sizes
+            Graph.sized_traces.difference_update(sized)
 
     # ---- handles
 

@@ -9,7 +9,6 @@ s - 1, and, if s is no blank and another label than s - 2, at s - 2.
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from zyx.functions.selection import take, take_along_axis
 from zyx.functions.transcendental import exp, log
 from zyx.graph.loop import Body, Lie, Loop
 from zyx.integers import as_index, as_integers
+from zyx.shape import cached_by_shape
 from zyx.tensor.creation import arange, asarray
 from zyx.tensor.loops import leaf, output, tensor
 
@@ -148,7 +148,7 @@ def _over_steps(state: Tensor, read: Tensor, ends: Tensor, may_skip: Tensor) -> 
     return output(Loop(body, length, 1, False, backward), tuple(each.node for each in sources), 0, state)
 
 
-@functools.lru_cache(maxsize=256)
+@cached_by_shape
 def _step(shape: Shape, dtype: str, device: str) -> Body:
     """Return the body of a step."""
     before, read, number = leaf(shape, dtype, device), leaf((1, *shape), dtype, device), leaf((1,), "int64", device)
