@@ -248,10 +248,11 @@ class Jit(Generic[P, R]):
                 shapes = tuple([tensor._node.shape for tensor in tensors])
                 declared = self._declared and self._declared(self._bound, args, kwargs)
                 first = tuple(numbers)
-                sized, is_new = runtime.outlines.outline((self._token, like, *key[2:]), first, self)
-                sizes = sized.sizes(sum(shapes, ()), numbers)
-                if is_new:
-                    sized.rows = [sizes]
+                with runtime.lock:
+                    sized, is_new = runtime.outlines.outline((self._token, like, *key[2:]), first, self)
+                    sizes = sized.sizes(sum(shapes, ()), numbers)
+                    if is_new:
+                        sized.rows = [sizes]
                 if declared or sized.ways or sized.sized or sized.rows != [sizes]:
                     from zyx.jit.lengthy import Call  # of no use before
 
@@ -262,9 +263,10 @@ class Jit(Generic[P, R]):
                             self._served.clear()
                         result, self._served[key] = done
                         return result
-                varying, is_new = runtime.outlines.outline((self._token, like, shapes, *key[2:]), first, self)
-                if is_new:
-                    varying.kept = static
+                with runtime.lock:
+                    varying, is_new = runtime.outlines.outline((self._token, like, shapes, *key[2:]), first, self)
+                    if is_new:
+                        varying.kept = static
                 shared = _shared_key((runtime, (like, shapes), *key[2:]), varying, numbers)
                 if shared is not None:
                     continue

@@ -193,7 +193,7 @@ class Outline:
 
 
 class Table:
-    """The structures that were met.
+    """The structures that were met. Whoever asks holds the runtime's lock.
 
     Args:
         all_vary: Whether numbers of graphs are given from the first time on; for tests.
