@@ -28,6 +28,20 @@ def test_operations_of_one_process_give_back_what_they_are_given():
     assert zyx.vmap(dist.all_reduce)(x).tolist() == x.tolist()
 
 
+def test_gradients_of_one_process_are_their_means():
+    w, b = zyx.ones((2, 3)), zyx.ones(3, dtype=zyx.float16)
+    found = dist.average_gradients({"w": w, "rest": [b, None]})
+    assert found["w"] is w
+    assert found["rest"][0] is b
+    assert found["rest"][1] is None
+    with pytest.raises(DTypeError, match="means are of floats"):
+        dist.average_gradients([zyx.Tensor([1])])
+    with pytest.raises(DTypeError, match=r"average_gradients takes a zyx\.Tensor, not float"):
+        dist.average_gradients([1.0])
+    with pytest.raises(InvalidArgumentError, match="bucket_bytes is 0"):
+        dist.average_gradients([w], bucket_bytes=0)
+
+
 def test_wrong_arguments_are_refused_by_one_process_as_by_many():
     x = zyx.ones((2, 3))
     for error, wrong in {

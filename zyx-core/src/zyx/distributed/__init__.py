@@ -15,14 +15,18 @@ same order.
     group           which processes there are, and which one this is
     operations      what they do together: reduce, gather, scatter, broadcast, send
     calls           the same as nodes of the graph, with gradients, and what the host does for them
+    gradients       means of gradients, in few and large messages
     order           keeps the operations in the order in which the program calls them
     engine, mpi     what carries arrays of the host from process to process
+    waiting         waits for other processes, with a limit
     reductions      what an engine is given for a dtype and an operation, so that all of them come out as in zyx
 """
 
-from zyx.distributed import operations
+from zyx.distributed import gradients, operations
+from zyx.distributed.gradients import *
 from zyx.distributed.group import Group, init
 from zyx.distributed.operations import *
 
 __all__ = ["Group", "init"]
+__all__ += gradients.__all__
 __all__ += operations.__all__
