@@ -10,6 +10,7 @@ import zyx
 import zyx.distributed as dist
 from zyx.distributed.engine import Engine
 from zyx.distributed.group import Group, launched
+from zyx.distributed.mpi import of_fixed_length
 from zyx.distributed.reductions import combined
 from zyx.errors import AxisError, CollectiveError, DTypeError, InvalidArgumentError, PackageMissingError
 from zyx.ops import ReduceOp
@@ -77,6 +78,22 @@ def test_several_processes_without_mpi_are_told_what_is_missing(monkeypatch):
     monkeypatch.setattr("zyx.distributed.group._group", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(PackageMissingError, match=r"2 processes.*zyx-core\[mpi\]"):
+        dist.init()
+
+
+def test_descriptions_that_are_cut_differ_where_they_did():
+    one, other = ("x" * 200 + end for end in "ab")
+    texts = [of_fixed_length(text) for text in ("short", one, other)]
+    assert {len(text) for text in texts} == {160}
+    assert texts[0].rstrip() == b"short"
+    assert texts[1][:140] == texts[2][:140] and texts[1] != texts[2]
+
+
+def test_workers_are_told_that_they_are_not_in_the_group(monkeypatch):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setattr("zyx.distributed.group._group", None)
+    monkeypatch.setattr("multiprocessing.parent_process", object)
+    with pytest.raises(CollectiveError, match="by multiprocessing, and is not in it"):
         dist.init()
 
 

@@ -1,6 +1,7 @@
 """What programs of several processes find, each function of them a test of its own."""
 
 import ast
+import importlib.util
 import json
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def reports(run_program, tmp_path_factory):
 
     def reports_of(program, size):
         if program == "training.py":
-            pytest.importorskip("sklearn", reason="scikit-learn, which has the digits, is not installed")
+            if importlib.util.find_spec("sklearn") is None:
+                pytest.skip("the digits come with scikit-learn, which is not installed")
         if (program, size) not in known:
             folder = tmp_path_factory.mktemp("reports")
             done = run_program(program, size, str(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import multiprocessing
 import os
 import threading
 from dataclasses import dataclass, field
@@ -52,7 +53,8 @@ def init() -> Group:
 
     Raises:
         PackageMissingError: There are several processes, and mpi4py is not installed.
-        CollectiveError: It finds no MPI library, or another one than that of the launcher.
+        CollectiveError: It finds no MPI library, or another one than that of the launcher; or this process is a worker
+            of `multiprocessing`.
 
     >>> zyx.distributed.init()
     Group(rank=0, size=1)
@@ -78,6 +80,11 @@ def launched(environ: Mapping[str, str]) -> int:
 def _connected(count: int) -> Group:
     if count == 1:
         return Group()
+    if multiprocessing.parent_process() is not None:
+        raise CollectiveError(
+            "this process was started by one of the group, by multiprocessing, and is not in it; call init() where it "
+            'does not come: below if __name__ == "__main__"'
+        )
     if importlib.util.find_spec("mpi4py") is None:
         raise PackageMissingError(
             f"a launcher has started {count} processes, which are connected by MPI, and the package mpi4py is not "

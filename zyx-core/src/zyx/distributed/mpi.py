@@ -9,6 +9,7 @@ there, rather than by wrong numbers or by waiting, and it is known which ones ha
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import sys
 import threading
@@ -63,7 +64,7 @@ class MPIEngine(Engine):
     # ---- operations
 
     def agree(self, call: str) -> None:
-        text = call.encode()[:_DESCRIPTION_BYTES].ljust(_DESCRIPTION_BYTES)
+        text = of_fixed_length(call)
         own = np.frombuffer(text, np.uint8)
         others = [rank for rank in range(self.size) if rank != self.rank]
         told = np.empty((len(others), _DESCRIPTION_BYTES), np.uint8)
@@ -207,6 +208,15 @@ class MPIEngine(Engine):
         """End the other processes, if this one ends by an error: MPI would wait for them, and they for it."""
         if os.getpid() == self._process and (self._failure or hasattr(sys, "last_value")):
             self.end(1)
+
+
+def of_fixed_length(call: str) -> bytes:
+    """Return a description in so many bytes; of a longer one the beginning, and a digest of all of it."""
+    text = call.encode()
+    if len(text) > _DESCRIPTION_BYTES:
+        digest = hashlib.blake2b(text, digest_size=8).hexdigest()
+        text = text[: _DESCRIPTION_BYTES - len(digest) - 4] + f"... {digest}".encode()
+    return text.ljust(_DESCRIPTION_BYTES)
 
 
 def _bytes(array: Array) -> Array:

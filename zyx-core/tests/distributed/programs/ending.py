@@ -9,10 +9,12 @@ import zyx.distributed as dist
 
 group = dist.init()
 if sys.argv[1] == "well":
-    print(f"rank {group.rank} of {group.size} has {sys.argv[2:]} {os.environ['ZYX_NUM_THREADS']}", flush=True)
+    # In one piece: print() may write the end of the line by itself, behind what another process writes.
+    sys.stdout.write(f"rank {group.rank} of {group.size} has {sys.argv[2:]} {os.environ['ZYX_NUM_THREADS']}\n")
     sys.exit(0)
 if sys.argv[1] == "waits":
-    print(f"process {os.getpid()}", flush=True)
+    sys.stdout.write(f"process {os.getpid()}\n")
+    sys.stdout.flush()
 elif group.rank == 1:
     match sys.argv[1]:
         case "raises":
