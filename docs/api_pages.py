@@ -87,6 +87,7 @@ PAGES: Final = (
     Page("optim", "zyx.optim", "zyx.optim"),
     Page("lr-scheduler", "zyx.optim.lr_scheduler", "zyx.optim.lr_scheduler"),
     Page("data", "zyx.data", "zyx.data"),
+    Page("distributed", "zyx.distributed", "zyx.distributed"),
     Page("linalg", "zyx.linalg", "zyx.linalg"),
     Page("fft", "zyx.fft", "zyx.fft"),
     Page("quantize", "zyx.quantize", "zyx.quantize"),

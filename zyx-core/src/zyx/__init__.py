@@ -8,8 +8,8 @@
     print(y.numpy())
 
 Names are the Array API's first, then NumPy's, then PyTorch's; most functions are methods of tensors, too. Importing zyx
-opens no device and loads no driver; `amp`, `compute`, `cuda`, `data`, `fft`, `linalg`, `nn`, `optim`, `io`, `quantize`,
-`tree` and `utils` are imported when they are first used.
+opens no device and loads no driver; `amp`, `compute`, `cuda`, `data`, `distributed`, `fft`, `linalg`, `nn`, `optim`,
+`io`, `quantize`, `tree` and `utils` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from zyx import compute as compute
     from zyx import cuda as cuda
     from zyx import data as data
+    from zyx import distributed as distributed
     from zyx import fft as fft
     from zyx import io as io
     from zyx import linalg as linalg
@@ -218,7 +219,9 @@ _LAZY: Final = {
 }  # fmt: skip
 """What is imported when it is first used: modules, and their names here, which their own `__all__` has as well."""
 _HOMES: Final = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES: Final = ("amp", "compute", "cuda", "data", "fft", "io", "linalg", "nn", "optim", "quantize", "tree", "utils")
+_MODULES: Final = (
+    "amp", "compute", "cuda", "data", "distributed", "fft", "io", "linalg", "nn", "optim", "quantize", "tree", "utils",
+)  # fmt: skip
 
 __all__ = [
     "DType", "Tensor", "__array_api_version__", "__array_namespace_info__", "bfloat16", "bool",

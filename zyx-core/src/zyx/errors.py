@@ -94,6 +94,14 @@ class PackageMissingError(ZyxError, ModuleNotFoundError):
     """An optional package is not installed; the text says how it is."""
 
 
+class CollectiveError(ZyxError, RuntimeError):
+    """Several processes do not do the same, or cannot reach each other; the text has the operation and the ranks."""
+
+
+class CollectiveTimeoutError(CollectiveError, TimeoutError):
+    """Another process did not come to an operation in time; the text has the operation, the ranks and the seconds."""
+
+
 class DataError(ZyxError, RuntimeError):
     """A sample of a data set could not be made, or samples make no batch; the cause is the error that said so.
 

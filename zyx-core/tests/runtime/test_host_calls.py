@@ -69,6 +69,20 @@ def test_outputs_that_are_read_one_after_another_take_one_call():
     assert len(calls) == 1
 
 
+def as_complex(a):
+    calls.append(a.copy())
+    return a * 1j, a + 1
+
+
+def test_outputs_that_are_complex_and_others_take_one_call():
+    x = zyx.Tensor([1.0, 2.0])
+    made = call(as_complex, (((2,), zyx.complex64), ((2,), zyx.float32)), ())
+    turned, more = tensors(x, made=made)
+    both_read = turned * more.astype(zyx.complex64)
+    assert both_read.tolist() == [2j, 6j]
+    assert len(calls) == 1
+
+
 def test_slopes_take_the_outputs_that_there_are():
     x = zyx.Tensor(np.diag([1.0, 2.0]))
     with zyx.Tape() as tape:

@@ -18,6 +18,8 @@ from zyx.autotune.search import Search
 from zyx.backend import Program
 from zyx.backend.library import Gemm, LibraryKernel
 from zyx.builtin.interpreter import InterpreterDevice
+from zyx.distributed.waiting import wait_until
+from zyx.errors import CollectiveTimeoutError
 from zyx.hookspecs import API_VERSION, BackendConfig, BackendInfo, hookimpl
 from zyx.ir.kernel import Atomic
 from zyx.plugins.discover import Found
@@ -300,6 +302,17 @@ def cache_calibration():
             other = Runtime({"cache": {"directory": folder, "calibration": calibration}})
             assert (other.device("interpreter").info.bytes_per_s == 7.0) == calibration
             other.close()
+
+
+@shows("collectives.timeout_s")
+def collectives_timeout():
+    with opened({"collectives": {"timeout_s": 0.05}}), pytest.raises(CollectiveTimeoutError) as failed:
+        wait_until(lambda: False, "barrier: rank 0 of 3", lambda: [1, 2])
+    assert "barrier: rank 0 of 3 has waited 0.1 s for ranks 1, 2; the limit is 0.05 s" in str(failed.value)
+    asked = []
+    with opened({"collectives": {"timeout_s": 0}}):
+        wait_until(lambda: asked.append(1) or len(asked) > 200, "barrier", list)
+    assert len(asked) == 201
 
 
 @shows("progress")

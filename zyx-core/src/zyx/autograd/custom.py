@@ -10,6 +10,7 @@ inputs of the rule, and not through what the result was made of.
 from __future__ import annotations
 
 import functools
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from zyx.autograd.gradient import pulled_to
@@ -33,6 +34,8 @@ P = ParamSpec("P")
 
 #: What operands are brought to one shape and dtype by.
 _ALIGNED: Final = frozenset({Reshape, Expand, Permute, Cast})
+
+_inside_checkpoint: Final[ContextVar[bool]] = ContextVar("inside_checkpoint", default=False)
 
 # Any: what users' functions take and return is theirs.
 
@@ -256,6 +259,11 @@ class _Anew:
         return found
 
 
+def is_inside_checkpoint() -> bool:
+    """Whether this thread or task runs a function of `checkpoint`, so that what it computes may be computed again."""
+    return _inside_checkpoint.get()
+
+
 def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:  # noqa: ANN401
     """Return ``function(*args, **kwargs)``, whose gradient computes it anew instead of keeping what it computed.
 
@@ -297,7 +305,11 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
             return getattr(type(argument), "_make", type(argument))([stand_in(value) for value in argument])
         return argument
 
-    out = function(*[stand_in(argument) for argument in args], **kwargs)
+    inside = _inside_checkpoint.set(True)
+    try:
+        out = function(*[stand_in(argument) for argument in args], **kwargs)
+    finally:
+        _inside_checkpoint.reset(inside)
     name = f"the result of {getattr(function, '__qualname__', type(function).__name__)}"
 
     def guided(_: str, handle: Handle) -> Handle:

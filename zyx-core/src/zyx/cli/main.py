@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "devices": "list the devices, and why other backends have none",
     "doctor": "check the installation, and say what to do next",
     "inspect": "list the tensors in a file and what is said about them, without reading values",
+    "launch": "run a program in several processes, which compute together",
     "new-backend": "write a package for a backend of your own, which works as it was written",
     "profile": "run a program, and say what each of its kernels took and what bounds it; or write that as a trace",
     "tune": "run a program, search faster schedules for its kernels, and keep what is found",

@@ -38,8 +38,9 @@ class HostCall:
     Attributes:
         name: What it does, for people.
         library: What does it, for people.
-        function: From arrays of the shapes and dtypes of the inputs, then the parameters, to the outputs. It is pure,
-            and must not change the arrays.
+        function: From arrays of the shapes and dtypes of the inputs, then the parameters, to the outputs. It must
+            not change the arrays, and is pure, unless it reads and gives a state as well: see
+            `zyx.distributed.order`.
         outputs: Shape and dtype of each output.
         parameters: What the function is given behind the arrays.
         pairs: Whether each input, then each output, is complex numbers as pairs along one more axis, of size 2, in the

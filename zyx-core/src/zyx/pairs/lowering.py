@@ -147,7 +147,9 @@ class _Lowering:
         match node:
             case n.Component(is_imaginary=is_imaginary):
                 return self._parts[node.sources[0]][is_imaginary]
-            case n.Custom() if any(x.dtype.is_complex for x in node.sources):
+            case n.Custom(kernel=HostCall(outputs=outputs)) if any(
+                dtype.is_complex for dtype in (*(x.dtype for x in node.sources), *(dtype for _, dtype in outputs))
+            ):  # an output that is not complex is of the same call as one that is
                 return self._hosted(node)
             case n.Binary(op=op) if node.sources[0].dtype.is_complex:
                 return self._comparison(op, self._parts[node.sources[0]], self._parts[node.sources[1]])

@@ -93,6 +93,20 @@ class Cache(msgspec.Struct, frozen=True, kw_only=True):
     calibration: bool = True
 
 
+class Collectives(msgspec.Struct, frozen=True, kw_only=True):
+    """What several processes do together; see `zyx.distributed`.
+
+    Attributes:
+        timeout_s: How long an operation waits for the other processes before it is an error; 0 means for ever.
+
+    >>> from zyx.settings.record import Collectives
+    >>> Collectives().timeout_s
+    300.0
+    """
+
+    timeout_s: Seconds = 300.0
+
+
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """Where settings came from. Not a setting itself.
 
@@ -119,6 +133,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         debug: What is shown.
         autotune: How schedules and vendors' kernels are searched by measuring.
         cache: What is kept on disk.
+        collectives: What several processes do together.
         progress: Whether long work shows on a terminal how far it is; elsewhere nothing is shown.
         threads: Host threads to use; null means one for each processor that this process may use.
         deterministic: Whether floats that are scattered to one place (``scatter_add``, gradients of embeddings and of
@@ -139,6 +154,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     debug: Debug = NOTHING
     autotune: Autotune = Autotune()
     cache: Cache = Cache()
+    collectives: Collectives = Collectives()
     progress: bool = True
     threads: Positive | None = None
     deterministic: bool = False

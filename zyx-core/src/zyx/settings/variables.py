@@ -30,6 +30,7 @@ KEY_OF: Final = {
     "ZYX_CACHE_DIR": "cache.directory",
     "ZYX_CACHE_MAX_BYTES": "cache.max_bytes",
     "ZYX_CACHE_CALIBRATION": "cache.calibration",
+    "ZYX_COLLECTIVE_TIMEOUT_S": "collectives.timeout_s",
     "ZYX_PROGRESS": "progress",
     "ZYX_NUM_THREADS": "threads",
     "ZYX_DETERMINISTIC": "deterministic",

@@ -1,0 +1,83 @@
+"""What carries arrays of the host from process to process.
+
+The operations, the order of their arguments and what they promise are those of `zyx.backend.collectives.Collectives`,
+as far as the two agree. They differ in what takes part: there it is the devices of one process, each with a buffer and
+an event; here it is one process of several, with an array, and a call returns when its result is there.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from zyx.ops import ReduceOp
+
+Array: TypeAlias = "npt.NDArray[Any]"
+
+
+class Engine(ABC):
+    """One process among several. Arrays are contiguous, and are not changed.
+
+    Every method but `send` and `receive` is called by all processes, in one order, with arrays of one shape and dtype.
+    What is reduced is of a dtype that `zyx.distributed.reductions` gives; what is moved is of any.
+
+    Attributes:
+        name: What carries the data, for people.
+        rank: The number of this process, from 0.
+        size: How many there are, at least 2.
+
+    Raises:
+        CollectiveError: By each method: processes do not call the same, or the connection is gone.
+        CollectiveTimeoutError: By each method: another process did not come to the call in time.
+    """
+
+    name: str
+    rank: int
+    size: int
+
+    @abstractmethod
+    def agree(self, call: str) -> None:
+        """Return when all processes have come to the call that is described so.
+
+        Raises:
+            CollectiveError: One of them is at another call.
+        """
+
+    @abstractmethod
+    def all_reduce(self, op: ReduceOp, array: Array) -> Array:
+        """Return the combination over all processes; each gets the same bits."""
+
+    @abstractmethod
+    def reduce(self, op: ReduceOp, array: Array, root: int) -> Array:
+        """Return the combination over all processes at `root`, and zeros at the others."""
+
+    @abstractmethod
+    def reduce_scatter(self, op: ReduceOp, array: Array) -> Array:
+        """Return number `rank` of the combinations of ``(size, *shape)``."""
+
+    @abstractmethod
+    def all_gather(self, array: Array) -> Array:
+        """Return the arrays of all processes, ``(size, *shape)``."""
+
+    @abstractmethod
+    def broadcast(self, root: int, array: Array) -> Array:
+        """Return the array of `root`."""
+
+    @abstractmethod
+    def all_to_all(self, array: Array) -> Array:
+        """Return, of ``(size, *shape)``, what each process has for this one, in the order of their ranks."""
+
+    @abstractmethod
+    def send(self, array: Array, to: int) -> None:
+        """Give an array to another process; return once it is on its way, or taken."""
+
+    @abstractmethod
+    def receive(self, like: Array, source: int) -> Array:
+        """Return an array of this shape and dtype from another process."""
+
+    @abstractmethod
+    def end(self, status: int) -> None:
+        """End all processes at once."""

@@ -1,0 +1,101 @@
+"""Which processes there are, and which one this is."""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import os
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from zyx.errors import CollectiveError, PackageMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zyx.distributed.engine import Engine
+
+#: The variables by which launchers tell a process how many there are: MPICH and others like it, Open MPI, and the steps
+#: of Slurm (a batch script is one process, whatever its job has).
+_SIZES: Final = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Group:
+    """Processes that compute together. `init` gives it.
+
+    Attributes:
+        rank: The number of this process, from 0.
+        size: How many there are.
+        engine: What carries arrays between them; None in a group of one.
+
+    >>> group = zyx.distributed.init()
+    >>> group.rank, group.size
+    (0, 1)
+    """
+
+    rank: int = 0
+    size: int = 1
+    engine: Engine | None = field(default=None, repr=False)
+
+
+_lock: Final = threading.Lock()
+_group: Group | None = None
+
+
+def init() -> Group:
+    """Return the group of all processes that the launcher started; connect them at the first call.
+
+    Launchers are ``zyx launch``, ``mpiexec`` and ``srun``. Without one the group has one process, and no package is
+    needed. Operations of this module call it themselves; to call it first shows at the beginning what is missing. All
+    processes must come to the first call.
+
+    Raises:
+        PackageMissingError: There are several processes, and mpi4py is not installed.
+        CollectiveError: It finds no MPI library, or another one than that of the launcher; or this process is a worker
+            of `multiprocessing`.
+
+    >>> zyx.distributed.init()
+    Group(rank=0, size=1)
+    """
+    global _group  # noqa: PLW0603  # processes have one launcher, whatever runtimes they make
+    with _lock:
+        if _group is None:
+            _group = _connected(launched(os.environ))
+    return _group
+
+
+def launched(environ: Mapping[str, str]) -> int:
+    """Return how many processes the launcher of this one says that it has started; 1 without a launcher.
+
+    >>> from zyx.distributed.group import launched
+    >>> launched({"PMI_SIZE": "4", "PMI_RANK": "0"})
+    4
+    """
+    sizes = [int(environ[name]) for name in _SIZES if environ.get(name, "").isdecimal()]
+    return max(sizes, default=1)
+
+
+def _connected(count: int) -> Group:
+    if count == 1:
+        return Group()
+    if multiprocessing.parent_process() is not None:
+        raise CollectiveError(
+            "this process was started by one of the group, by multiprocessing, and is not in it; call init() where it "
+            'does not come: below if __name__ == "__main__"'
+        )
+    if importlib.util.find_spec("mpi4py") is None:
+        raise PackageMissingError(
+            f"a launcher has started {count} processes, which are connected by MPI, and the package mpi4py is not "
+            'installed: pip install "zyx-core[mpi]"'
+        )
+    from zyx.distributed.mpi import MPIEngine
+
+    engine = MPIEngine()
+    if engine.size != count:
+        raise CollectiveError(
+            f"the launcher has started {count} processes, and MPI has connected {engine.size}: it is of another kind "
+            "than the library of mpi4py; start the program by the one beside it, as zyx launch does"
+        )
+    return Group(engine.rank, engine.size, engine)

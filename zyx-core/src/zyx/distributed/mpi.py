@@ -1,0 +1,223 @@
+"""MPI, by mpi4py: https://mpi4py.readthedocs.io, https://www.mpi-forum.org/docs.
+
+Operations are started, and then asked for until they are done: a blocking call of MPI takes a whole processor while it
+waits, cannot be interrupted, and waits for ever for a process that has stopped. Before each operation every process
+tells every other one which it is about to do, by a message of fixed length. Processes that do not agree find out
+there, rather than by wrong numbers or by waiting, and it is known which ones have not come.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from zyx.distributed.engine import Engine
+from zyx.distributed.waiting import wait_until
+from zyx.errors import CollectiveError
+from zyx.ops import ReduceOp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+Array: TypeAlias = "npt.NDArray[Any]"
+
+#: Bytes of the message that says which operation is next; longer descriptions are cut.
+_DESCRIPTION_BYTES: Final = 160
+_OPS: Final = {ReduceOp.SUM: "SUM", ReduceOp.PROD: "PROD", ReduceOp.MAX: "MAX", ReduceOp.MIN: "MIN"}
+
+
+class MPIEngine(Engine):
+    """All processes that a launcher has started; making it connects them.
+
+    Raises:
+        CollectiveError: Python packages for MPI are there, but no MPI library.
+    """
+
+    name = "MPI"
+
+    def __init__(self) -> None:
+        try:
+            from mpi4py import MPI
+        except (ImportError, RuntimeError) as error:  # no library of MPI, or none that it was made for
+            raise CollectiveError(
+                f"mpi4py finds no MPI library: {error}; install one beside it: pip install mpich"
+            ) from error
+        self._mpi: Any = MPI
+        # Messages of our own, apart from those of whoever else uses MPI in the process; descriptions apart from data.
+        self._data = self._mpi.COMM_WORLD.Dup()
+        self._descriptions = self._mpi.COMM_WORLD.Dup()
+        self.rank, self.size = self._data.Get_rank(), self._data.Get_size()
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._failure = ""
+        self._abandoned: list[Any] = []  # requests that MPI may still write for, with their buffers
+        atexit.register(self._at_exit)
+
+    # ---- operations
+
+    def agree(self, call: str) -> None:
+        text = of_fixed_length(call)
+        own = np.frombuffer(text, np.uint8)
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        told = np.empty((len(others), _DESCRIPTION_BYTES), np.uint8)
+
+        def start() -> list[Any]:
+            receiving = [self._descriptions.Irecv(row, rank) for row, rank in zip(told, others, strict=True)]
+            return [*receiving, *(self._descriptions.Isend(own, rank) for rank in others)]
+
+        self._wait(call, start, [*others, *others])
+        calls = {self.rank: call} | {
+            rank: row.tobytes().rstrip().decode(errors="replace") for rank, row in zip(others, told, strict=True)
+        }
+        if any(row.tobytes() != text for row in told):
+            each = "; ".join(f"rank {rank} calls {calls[rank]}" for rank in sorted(calls))
+            raise CollectiveError(
+                f"processes do not call the same operation: {each}. Each must make the same calls in the same order, "
+                "with tensors of one shape and dtype"
+            )
+
+    def all_reduce(self, op: ReduceOp, array: Array) -> Array:
+        result = np.empty_like(array)
+        self._collective("all_reduce", lambda: self._data.Iallreduce(array, result, self._op(op)))
+        return result
+
+    def reduce(self, op: ReduceOp, array: Array, root: int) -> Array:
+        result = np.zeros_like(array)
+        target = result if self.rank == root else None
+        self._collective("reduce", lambda: self._data.Ireduce(array, target, self._op(op), root))
+        return result
+
+    def reduce_scatter(self, op: ReduceOp, array: Array) -> Array:
+        result = np.empty(array.shape[1:], array.dtype)
+        self._collective("reduce_scatter", lambda: self._data.Ireduce_scatter_block(array, result, self._op(op)))
+        return result
+
+    def all_gather(self, array: Array) -> Array:
+        result = np.empty((self.size, *array.shape), array.dtype)
+        self._collective("all_gather", lambda: self._data.Iallgather(_bytes(array), _bytes(result)))
+        return result
+
+    def broadcast(self, root: int, array: Array) -> Array:
+        result = np.array(array, order="C")
+        self._collective("broadcast", lambda: self._data.Ibcast(_bytes(result), root))
+        return result
+
+    def all_to_all(self, array: Array) -> Array:
+        result = np.empty_like(array)
+        self._collective("all_to_all", lambda: self._data.Ialltoall(_bytes(array), _bytes(result)))
+        return result
+
+    def send(self, array: Array, to: int) -> None:
+        self._wait(f"send to rank {to}", lambda: [self._data.Isend(_bytes(array), to)], [to])
+
+    def receive(self, like: Array, source: int) -> Array:
+        # One byte more than fits would be an error that ends all processes; so the message is looked at first.
+        message, status = None, self._mpi.Status()
+        what = f"receive from rank {source}"
+
+        def look() -> bool:
+            nonlocal message
+            message = self._data.Improbe(source, status=status)
+            return message is not None
+
+        self._poll(what, look, lambda: [source])
+        assert message is not None
+        found = np.empty(status.Get_count(self._mpi.BYTE), np.uint8)
+        self._wait(what, lambda: [message.Irecv(found)], [source])
+        if found.nbytes != like.nbytes:
+            raise CollectiveError(
+                f"{what}: {like.nbytes} bytes are expected, of {like.dtype} {list(like.shape)}, and {found.nbytes} "
+                "came; both sides must name the same shape and dtype"
+            )
+        return found.view(like.dtype).reshape(like.shape)
+
+    def end(self, status: int) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._mpi.COMM_WORLD.Abort(status)
+
+    # ---- waiting
+
+    def _op(self, op: ReduceOp) -> Any:  # noqa: ANN401  # of mpi4py
+        return getattr(self._mpi, _OPS[op])
+
+    def _collective(self, what: str, start: Callable[[], Any]) -> None:
+        self._wait(what, lambda: [start()], None)
+
+    def _wait(self, what: str, start: Callable[[], list[Any]], partners: Sequence[int] | None) -> None:
+        """Start requests and return when all are done.
+
+        Args:
+            what: They are for, for people.
+            start: Starts them.
+            partners: The other end of each request; None if each is with all processes.
+        """
+        requests: list[Any] = []
+
+        def is_done() -> bool:
+            if not requests:
+                requests.extend(start())
+            return bool(self._mpi.Request.Testall(requests))
+
+        def missing() -> list[int]:
+            if partners is None:
+                return []
+            return sorted({rank for rank, each in zip(partners, requests, strict=True) if not each.Test()})
+
+        try:
+            self._poll(what, is_done, missing)
+        except BaseException:
+            self._abandoned += requests
+            raise
+
+    def _poll(self, what: str, is_done: Callable[[], bool], missing: Callable[[], list[int]]) -> None:
+        """Ask until it is done.
+
+        Raises:
+            CollectiveTimeoutError: It takes longer than the limit.
+            CollectiveError: MPI says that something is wrong, or has said so before.
+        """
+        with self._lock:
+            if os.getpid() != self._process:
+                raise CollectiveError(
+                    f"{what}: this process is a child of rank {self.rank}, made by a fork, and is not in the group"
+                )
+            if self._failure:
+                raise CollectiveError(f"{what}: the group cannot be used any more, since {self._failure}")
+            try:
+                wait_until(is_done, f"{what}: rank {self.rank} of {self.size}", missing)
+            except CollectiveError as error:
+                self._failure = str(error)
+                raise
+            except self._mpi.Exception as error:
+                self._failure = f"{what} on rank {self.rank} of {self.size}: {error}"
+                raise CollectiveError(self._failure) from error
+            except BaseException as error:
+                self._failure = f"{what} on rank {self.rank} of {self.size} was interrupted by {type(error).__name__}"
+                raise
+
+    def _at_exit(self) -> None:
+        """End the other processes, if this one ends by an error: MPI would wait for them, and they for it."""
+        if os.getpid() == self._process and (self._failure or hasattr(sys, "last_value")):
+            self.end(1)
+
+
+def of_fixed_length(call: str) -> bytes:
+    """Return a description in so many bytes; of a longer one the beginning, and a digest of all of it."""
+    text = call.encode()
+    if len(text) > _DESCRIPTION_BYTES:
+        digest = hashlib.blake2b(text, digest_size=8).hexdigest()
+        text = text[: _DESCRIPTION_BYTES - len(digest) - 4] + f"... {digest}".encode()
+    return text.ljust(_DESCRIPTION_BYTES)
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)

@@ -1,0 +1,45 @@
+"""Run the functions of a program in every process, and write what became of each."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+
+import zyx.distributed as dist
+
+
+def report(cases) -> None:
+    """Run `cases`, one after the other, and write the failures to the folder that is the first argument."""
+    group = dist.init()
+    found = {}
+    for case in cases:
+        try:
+            case(group)
+            found[case.__name__] = ""
+        except Exception:  # noqa: BLE001  # border: a case
+            found[case.__name__] = traceback.format_exc()
+        dist.barrier()
+    Path(sys.argv[1], f"{group.rank}.json").write_text(json.dumps(found))
+
+
+class Log:
+    """The operations that this process has told the others of, in order."""
+
+    def __init__(self, group) -> None:
+        self.calls = []
+        self._engine = group.engine
+
+    def __enter__(self):
+        agree = type(self._engine).agree
+
+        def noted(call):
+            self.calls.append(call)
+            agree(self._engine, call)
+
+        self._engine.agree = noted
+        return self.calls
+
+    def __exit__(self, *error):
+        del self._engine.agree

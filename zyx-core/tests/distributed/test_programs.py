@@ -1,0 +1,46 @@
+"""What programs of several processes find, each function of them a test of its own."""
+
+import ast
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs"
+_NAMES = {
+    program: [
+        part.name
+        for part in ast.parse((PROGRAMS / program).read_text(encoding="utf-8")).body
+        if isinstance(part, ast.FunctionDef) and part.name.startswith("test_")
+    ]
+    for program in ("values.py", "order.py", "training.py")
+}
+#: Processes that programs are run in; those that train take their time.
+_SIZES = {"values.py": (2, 4), "order.py": (2, 4), "training.py": (2,)}
+_CASES = [(program, size, name) for program in _NAMES for size in _SIZES[program] for name in _NAMES[program]]
+
+
+@pytest.fixture(scope="session")
+def reports(run_program, tmp_path_factory):
+    """Return what runs a program, once for each number of processes, and gives what each process wrote."""
+    known = {}
+
+    def reports_of(program, size):
+        if program == "training.py":
+            if importlib.util.find_spec("sklearn") is None:
+                pytest.skip("the digits come with scikit-learn, which is not installed")
+        if (program, size) not in known:
+            folder = tmp_path_factory.mktemp("reports")
+            done = run_program(program, size, str(folder))
+            assert done.returncode == 0, done.stdout + done.stderr
+            known[program, size] = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(size)]
+        return known[program, size]
+
+    return reports_of
+
+
+@pytest.mark.parametrize(("program", "size", "name"), _CASES)
+def test_programs_pass_in_each_process(reports, run_program, program, size, name):
+    failures = {rank: found[name] for rank, found in enumerate(reports(program, size)) if found[name]}
+    assert not failures, "\n".join(f"rank {rank}: {text}" for rank, text in failures.items())
