@@ -182,6 +182,26 @@ def test_arguments_in_structures_get_gradients_and_integers_none():
         zyx.checkpoint(lambda: 3)
 
 
+@pytest.mark.parametrize("look", [lambda h: h.realize(), lambda h: (h.numpy(), h)[1], lambda h: (str(h), h)[1]])
+def test_what_is_computed_inside_has_its_history(look):
+    weight = zyx.Tensor([5.0, 7.0], requires_grad=True)
+
+    def part(h):
+        inner = look(h * weight)
+        return look(inner * inner) * h
+
+    def gradients(is_anew):
+        x = zyx.Tensor(X, requires_grad=True)
+        weight.grad = None
+        (zyx.checkpoint(part, x) if is_anew else part(x)).sum().backward()
+        return x.grad.tolist(), weight.grad.tolist()
+
+    assert gradients(True) == gradients(False)
+    x = zyx.Tensor(X)
+    found, wanted = (zyx.grad(lambda x, f=f: f(x).sum())(x) for f in (lambda x: zyx.checkpoint(part, x), part))
+    assert found.tolist() == wanted.tolist()
+
+
 def test_there_is_memory_for_one_part_at_a_time():
     def peak(is_anew):
         runtime = Runtime()

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec
 from zyx.autograd.gradient import pulled_to
 from zyx.autograd.structure import handles_of, map_handles
 from zyx.errors import GradientError
+from zyx.graph import Graph
 from zyx.graph.node import Alias, Cast, Expand, Leaf, Permute, Reshape
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import below, reached_from, topological
 from zyx.runtime.handle import Handle
+from zyx.runtime.runtime import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.graph import Graph, Node
+    from zyx.graph import Node
     from zyx.graph.base import AliasRule
     from zyx.runtime.runtime import Runtime
 
@@ -186,9 +188,18 @@ class _Copier:
                 waiting.pop()
         return self._copies[node]
 
+    def replace(self, old: Node, node: Node) -> None:
+        """Let a copy of `node` take the place of `old`, also where nothing in it is replaced."""
+        for each in below(node):
+            self.of(each)
+        self._copies[old] = self._made(node)
+
     def _copy(self, node: Node) -> Node:
         if all(self._copies[each] is each for each in below(node)):
             return node
+        return self._made(node)
+
+    def _made(self, node: Node) -> Node:
         sources = [self._copies[source] for source in node.sources]
         if isinstance(node, Alias) and not node.detached:
             rule = None if node.rule is None else _Moved(node.rule, self)
@@ -259,6 +270,48 @@ class _Anew:
         return found
 
 
+class _Apart(Graph):
+    """Makes nodes that are nobody else's, each as it is asked for."""
+
+    merges = False
+
+
+class _Computed:
+    """An `Observer` of what is computed while a function runs: by ``realize``, or since somebody looks at it.
+
+    A tensor stands for its values from then on, and its history ends there. `of` has the history again, of nodes that
+    hold no values.
+    """
+
+    is_recording = False
+
+    def __init__(self) -> None:
+        self._before: dict[Node, Node] = {}
+        self._copies: dict[Node, Node] = {}
+
+    def created(self, handle: Handle) -> None:
+        """Learn nothing."""
+
+    def assigned(self, handle: Handle, old: Node) -> None:
+        """Learn nothing."""
+
+    def computed(self, handle: Handle, node: Node, leaf: Leaf) -> None:
+        """Remember what a leaf was."""
+        if node.sources:
+            self._before[leaf] = node
+
+    def rebuild(self) -> None:
+        """Make again what was computed, in the order in which it was; and remember no more."""
+        copier = _Copier(_Apart(), self._copies)
+        for leaf, node in self._before.items():
+            copier.replace(leaf, node)
+        self._before.clear()
+
+    def of(self, node: Node) -> Node:
+        """Return `node` over what was computed, in place of its values."""
+        return _Copier(_Apart(), self._copies).of(node) if self._copies else node
+
+
 def is_inside_checkpoint() -> bool:
     """Whether this thread or task runs a function of `checkpoint`, so that what it computes may be computed again."""
     return _inside_checkpoint.get()
@@ -270,7 +323,8 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
         y = zyx.checkpoint(block, x)        block(x) now; once more on the way back
 
     The result is computed at once, and so are gradients as they pass: so at no time is there memory for the values
-    inside of more than one such part. Random numbers that are drawn inside are the same both times. In a function under
+    inside of more than one such part. What the function itself computes by ``realize``, or looks at, is kept longer,
+    until the result is gone. Random numbers that are drawn inside are the same both times. In a function under
     `zyx.jit` values are the same, too; there one plan is made of all, and decides what is kept.
 
     Args:
@@ -305,18 +359,23 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
             return getattr(type(argument), "_make", type(argument))([stand_in(value) for value in argument])
         return argument
 
+    observers, computed = current().observers, _Computed()
     inside = _inside_checkpoint.set(True)
+    observers.add(computed, is_following=False)
     try:
         out = function(*[stand_in(argument) for argument in args], **kwargs)
     finally:
+        observers.drop_bystander(computed)
         _inside_checkpoint.reset(inside)
+    computed.rebuild()
     name = f"the result of {getattr(function, '__qualname__', type(function).__name__)}"
 
     def guided(_: str, handle: Handle) -> Handle:
         node, runtime = handle.node, handle.runtime
-        if not node.dtype.is_inexact or isinstance(node, Leaf):
+        value = computed.of(node)
+        if not node.dtype.is_inexact or isinstance(value, Leaf):
             return handle
-        rule = _Anew(runtime, node, given, arguments)
+        rule = _Anew(runtime, value, given, arguments)
         return type(handle).of(runtime.graph.alias(node, rule), runtime)
 
     result = map_handles(guided, out, name)
