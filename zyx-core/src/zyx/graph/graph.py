@@ -48,8 +48,6 @@ class Graph:
     """
 
     merges: ClassVar[bool] = True
-    #: Traces under way, in all of the process, for sizes that vary: nodes are known by the keys of these meanwhile.
-    sized_traces: ClassVar[set[object]] = set()
 
     # Comprehensions stand in brackets in here: a generator is a call at each element, and nodes are made by thousands.
 
@@ -62,11 +60,10 @@ class Graph:
         self.calls_host = False  # whether there ever was a `HostCall`; see `zyx.graph.host_call`
 
     def _intern(self, node: n.Node) -> n.Node:
-        sources = node.sources
         # As `key_of` has it; by the dtype's name, whose hash is that of a text.
-        attributes = node.attributes
+        sources, attributes = node.sources, node.attributes
         key = (type(node), attributes, node.shape, node.dtype.name, node.device, *map(id, sources))
-        if self.sized_traces:
+        if making.SIZED_TRACES:
             key = making.sized_key(key)
         known = self._nodes.get(key)
         found = None if known is None else known()
@@ -109,8 +106,6 @@ class Graph:
         """Return `node`, of another graph, where an equal one is asked for, unless its values lie in memory."""
         if node.storage is None and not isinstance(node, n.Leaf):
             key = making.key_of(node)
-            if self.sized_traces:
-                key = making.sized_key(key)
             known = self._nodes.get(key)
             if known is None or known() is None:
                 self._keep(key, node)
@@ -129,15 +124,9 @@ class Graph:
             return node_of(value, self, dtype, device, shape)  # type: ignore[no-any-return]
         value = dtype.to_scalar(value)
         # As `_intern` does, by `key_of`, but in no more calls: numbers are operands as often as tensors are.
-        key: tuple[object, ...] = (
-            n.Const,
-            (value.hex() if type(value) is float else value,),
-            shape,
-            dtype.name,
-            device,
-        )
-        if self.sized_traces:
-            key = making.sized_key(key)
+        if making.SIZED_TRACES:
+            return self._intern(n.Const(shape, dtype, device, (), value))
+        key = (n.Const, (value.hex() if type(value) is float else value,), shape, dtype.name, device)
         known = self._nodes.get(key)
         if known is not None and (found := known()) is not None:
             return found
@@ -506,7 +495,6 @@ class Graph:
         for number, (shape, dtype) in enumerate(outputs):
             key = (n.Custom, (node.kernel, number), shape, dtype.name, node.device, *map(id, node.sources))
             known = self._nodes.get(key)
-            other = None if known is None else known()
-            if other is not None:
+            if known is not None and (other := known()) is not None:
                 found.append(other)
         return found

@@ -27,6 +27,8 @@ _BINARY_RESULTS: Final = {
 }
 
 
+#: Traces under way, in all of the process, for sizes that vary: nodes are known by the keys of these meanwhile.
+SIZED_TRACES: Final[set[object]] = set()
 #: What a graph may merge with sources of the same kind.
 _MERGED: Final = frozenset({n.Reshape, n.Expand, n.Permute, n.Shrink, n.Flip, n.Cast})
 
@@ -119,7 +121,8 @@ def key_of(node: n.Node) -> tuple[object, ...]:
     kind = type(node)
     if kind is n.Unary or kind is n.Binary:  # which have all the rest from their sources
         return (node.op, *map(id, node.sources))  # type: ignore[attr-defined]  # both have it
-    return (kind, node.attributes, node.shape, node.dtype.name, node.device, *map(id, node.sources))
+    key = (kind, node.attributes, node.shape, node.dtype.name, node.device, *map(id, node.sources))
+    return sized_key(key) if SIZED_TRACES else key
 
 
 def sized_key(key: tuple[object, ...]) -> tuple[object, ...]:

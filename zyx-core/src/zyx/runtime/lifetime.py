@@ -29,6 +29,13 @@ class Living(Protocol):
         """Go on in the parent, or in the child."""
 
 
+class SupportsSpare(Protocol):
+    """What keeps memory that it can do without."""
+
+    def drop_spare(self) -> None:
+        """Let go of the memory."""
+
+
 class SupportsFork(Protocol):
     """What goes on in another way in the child of a fork."""
 

@@ -8,16 +8,15 @@ import weakref
 from collections import OrderedDict
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.errors import BackendError, DeviceLostError, TraceError, locate
-from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.live import LiveGraph
-from zyx.graph.making import computed_leaf
+from zyx.graph.making import SIZED_TRACES, computed_leaf
 from zyx.graph.signature import Key, signature
 from zyx.runtime import lifetime
 from zyx.runtime.buffer import Buffer, abandon, drain, settle, take_events
@@ -44,13 +43,6 @@ if TYPE_CHECKING:
 _SINGLE: Final = frozenset({n.Unary, n.Binary, n.Fourier})
 
 
-class SupportsSpare(Protocol):
-    """What keeps memory that it can do without."""
-
-    def drop_spare(self) -> None:
-        """Let go of the memory."""
-
-
 class Runtime(Plans):
     """Devices, memory and what was compiled, for the tensors that belong to it.
 
@@ -75,7 +67,7 @@ class Runtime(Plans):
         self.traces: set[Tracing] = set()
         self._waiting = Waiting(self.lock, self.lose)
         self._tracing: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
-        self.spares: weakref.WeakSet[SupportsSpare] = weakref.WeakSet()
+        self.spares: weakref.WeakSet[lifetime.SupportsSpare] = weakref.WeakSet()
         self._empty: dict[str, Buffer] = {}
         self._later: list[weakref.ref[Handle]] = []
         self.forked: weakref.WeakSet[lifetime.SupportsFork] = weakref.WeakSet()
@@ -96,13 +88,13 @@ class Runtime(Plans):
         begun = set() if tracing is None else {tracing} - self.traces
         self.traces |= begun
         sized = {each for each in begun if each.has_sizes}
-        Graph.sized_traces.update(sized)
+        SIZED_TRACES.update(sized)
         try:
             yield
         finally:
             self._tracing.reset(token)
             self.traces -= begun
-            Graph.sized_traces.difference_update(sized)
+            SIZED_TRACES.difference_update(sized)
 
     # ---- handles
 
