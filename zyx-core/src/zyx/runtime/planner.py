@@ -81,6 +81,8 @@ class Planner:
         self.candidates = candidates
         self.is_deterministic = is_deterministic
 
+    # What is asked for at each new graph is reached from here: when Python is ending, nothing can be imported any more.
+
     def given(self, table: Table, key: Key, order: Sequence[Node], *, is_traced: bool = False) -> Given | None:
         """Return which numbers a plan is given; see `zyx.specialise.numbers.given`."""
         return numbers.given(table, key, order, is_traced=is_traced)

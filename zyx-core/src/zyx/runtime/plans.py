@@ -61,7 +61,7 @@ class Plans(Devices):
             super().take_settings(settings)
             if (settings.autotune, settings.deterministic) != (before.autotune, before.deterministic):
                 self.drop_plans()
-                self.__dict__.pop("outlines", None)
+                self.outlines.clear()
                 self._planner = None
                 self._tuner = None
                 if self._compiler is not None and settings.autotune.save_to_disk != before.autotune.save_to_disk:

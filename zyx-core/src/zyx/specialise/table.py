@@ -229,6 +229,10 @@ class Table:
             self._outlines.popitem(last=False)
         return found, True
 
+    def clear(self) -> None:
+        """Forget all structures."""
+        self._outlines.clear()
+
     def forget(self, token: object) -> None:
         """Forget the structures that begin with an object. May be called anywhere."""
         self._gone.append(token)
