@@ -182,6 +182,24 @@ def test_arguments_in_structures_get_gradients_and_integers_none():
         zyx.checkpoint(lambda: 3)
 
 
+def test_what_was_computed_before_keeps_its_own_history():
+    calls = []
+
+    def before(x):
+        made = zyx.custom_gradient(lambda h: (h * 3, lambda slope: (calls.append("back"), slope * 3)[1]))(x)
+        zyx.realize(made * 1)
+        return made
+
+    def loss(x):
+        made = before(x)
+        zyx.realize(made)
+        return (zyx.checkpoint(lambda h: h * made, made) + made).sum()
+
+    found = zyx.grad(loss)(zyx.Tensor(X))
+    assert calls == ["back"]
+    assert found.tolist() == [3 * (2 * 3 * each + 1) for each in X]
+
+
 @pytest.mark.parametrize("look", [lambda h: h.realize(), lambda h: (h.numpy(), h)[1], lambda h: (str(h), h)[1]])
 def test_what_is_computed_inside_has_its_history(look):
     weight = zyx.Tensor([5.0, 7.0], requires_grad=True)
@@ -197,6 +215,8 @@ def test_what_is_computed_inside_has_its_history(look):
         return x.grad.tolist(), weight.grad.tolist()
 
     assert gradients(True) == gradients(False)
+    looked_at = zyx.grad(lambda x: zyx.checkpoint(lambda h: look(h) * h, x).sum())(zyx.Tensor(X))
+    assert looked_at.tolist() == [2 * each for each in X]
     x = zyx.Tensor(X)
     found, wanted = (zyx.grad(lambda x, f=f: f(x).sum())(x) for f in (lambda x: zyx.checkpoint(part, x), part))
     assert found.tolist() == wanted.tolist()

@@ -24,7 +24,7 @@ from zyx.runtime.handle import Handle
 from zyx.runtime.runtime import current
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from zyx.graph import Node
     from zyx.graph.base import AliasRule
@@ -286,26 +286,33 @@ class _Computed:
     is_recording = False
 
     def __init__(self) -> None:
+        self._inside: set[Node] = set()
         self._before: dict[Node, Node] = {}
         self._copies: dict[Node, Node] = {}
 
     def created(self, handle: Handle) -> None:
-        """Learn nothing."""
+        """Remember what is made while the function runs: the history of all else is not its own."""
+        self._inside.add(handle._node)
 
     def assigned(self, handle: Handle, old: Node) -> None:
-        """Learn nothing."""
+        """Remember what is assigned, likewise."""
+        self._inside.add(handle._node)
 
     def computed(self, handle: Handle, node: Node, leaf: Leaf) -> None:
         """Remember what a leaf was."""
-        if node.sources:
+        if node.sources and node in self._inside:
             self._before[leaf] = node
 
-    def rebuild(self) -> None:
-        """Make again what was computed, in the order in which it was; and remember no more."""
+    def rebuild(self, given: Collection[Node]) -> None:
+        """Make again what was computed, in the order in which it was, over what is given; and remember no more."""
         copier = _Copier(_Apart(), self._copies)
         for leaf, node in self._before.items():
-            copier.replace(leaf, node)
+            if node in given:
+                self._copies[leaf] = node
+            else:
+                copier.replace(leaf, node)
         self._before.clear()
+        self._inside.clear()
 
     def of(self, node: Node) -> Node:
         """Return `node` over what was computed, in place of its values."""
@@ -367,7 +374,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
     finally:
         observers.drop_bystander(computed)
         _inside_checkpoint.reset(inside)
-    computed.rebuild()
+    computed.rebuild(given)
     name = f"the result of {getattr(function, '__qualname__', type(function).__name__)}"
 
     def guided(_: str, handle: Handle) -> Handle:
