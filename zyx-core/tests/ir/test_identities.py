@@ -25,7 +25,7 @@ def agree(expr, meaning, ranges):
     while stack:
         current = stack.pop()
         assert not isinstance(current, e.Quotient | e.Remainder) or current.x.low >= 0, str(expr)
-        stack.extend(e.children(current))
+        stack.extend(current.children)
     for point in itertools.product(*(range(range_.size) for range_ in ranges)):
         value = index_value(expr, dict(zip(ranges, point, strict=True)))
         assert value == meaning(*point), (str(expr), point)

@@ -210,7 +210,7 @@ def test_with_children_rebuilds_every_kind_of_expression():
         pool.select(mask, x, pool.literal(0.5, F32)), pool.convert(x, I32), pool.reinterpret(x, I32),
         pool.reduction(ReduceOp.SUM, x, (pool.range(3),)), pool.within(number, 4),
     ):  # fmt: skip
-        assert pool.with_children(expr, list(e.children(expr))) is expr
+        assert pool.with_children(expr, list(expr.children)) is expr
 
 
 def test_terms_that_add_up_to_nothing_are_left_out():

@@ -144,7 +144,7 @@ def test_an_index_is_known_when_loops_are_written_out_if_nothing_else_is_in_it(c
 def expressions(expr):
     """Yield an expression and all that it is made of."""
     yield expr
-    for part in e.children(expr):
+    for part in expr.children:
         yield from expressions(part)
 
 

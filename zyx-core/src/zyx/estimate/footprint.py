@@ -216,7 +216,7 @@ def _sources(root: Expr) -> list[Expr]:
         if isinstance(current := stack.pop(), e.Read | e.Ref | e.Opaque):
             found.append(current)
         else:
-            new = [child for child in e.children(current) if child not in seen]
+            new = [child for child in current.children if child not in seen]
             seen.update(new)
             stack.extend(new)
     return found

@@ -48,7 +48,7 @@ def below(*roots: Expr) -> list[Expr]:
         current = stack.pop()
         if current not in found:
             found[current] = None
-            stack.extend(e.children(current))
+            stack.extend(current.children)
     return list(found)
 
 

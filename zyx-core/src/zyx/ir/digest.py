@@ -69,7 +69,7 @@ def _number(root: e.Expr, numbers: dict[e.Expr, int], lines: list[str]) -> int:
         if current in numbers:
             stack.pop()
             continue
-        below = e.children(current)
+        below = current.children
         missing = [child for child in below if child not in numbers]
         if missing:
             stack += missing

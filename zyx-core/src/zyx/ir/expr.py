@@ -14,13 +14,11 @@ An expression that is masked off may hold any index; the masks on `Read` see to 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.dtype import DType, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from zyx.dtype import Scalar
     from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 
@@ -37,19 +35,19 @@ class Range:
         number: Tells the ranges of one pool apart.
         size: Number of points.
         label: Name by which schedules call it; a nest's ranges have different labels.
+        bit: What stands for it in `Expr.free`.
     """
 
     number: int
     size: int
     label: str
+    bit: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bit", 1 << self.number)
 
     def __repr__(self) -> str:
         return self.label
-
-    @property
-    def bit(self) -> int:
-        """The bit that stands for this range in `Expr.free`."""
-        return 1 << self.number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +96,7 @@ class Expr:
         free: The ranges it depends on, as a bit set of their numbers.
         low, high: Bounds of an index expression, inclusive; 0 for others.
         serial: Order of creation within the pool.
+        children: The expressions directly below, as the pool that made it says.
     """
 
     dtype: DType
@@ -105,6 +104,7 @@ class Expr:
     low: int = field(default=0, init=False)
     high: int = field(default=0, init=False)
     serial: int = field(default=-1, init=False)
+    children: tuple[Expr, ...] = field(default=(), init=False)
 
     def __repr__(self) -> str:
         from zyx.ir.expr_printer import show  # for debuggers only
@@ -261,55 +261,3 @@ def is_current(index: Expr, range_: Range) -> bool:
 
 
 Index: TypeAlias = Literal | RangeRef | Affine | Quotient | Remainder | Within | Convert
-
-
-def children(expr: Expr) -> tuple[Expr, ...]:
-    """Return the expressions directly below `expr`."""
-    return _CHILDREN[type(expr)](expr)
-
-
-def _none(_: Expr) -> tuple[Expr, ...]:
-    return ()
-
-
-def _terms(expr: Affine) -> tuple[Expr, ...]:
-    return tuple([term for term, _ in expr.terms])
-
-
-def _operand(
-    expr: Quotient | Remainder | Within | NonNegative | IsZero | Apply1 | Convert | Reinterpret,
-) -> tuple[Expr, ...]:
-    return (expr.x,)
-
-
-def _of_read(expr: Read) -> tuple[Expr, ...]:
-    return (expr.index,) if expr.mask is None else (expr.index, expr.mask)
-
-
-def _of_ref(expr: Ref) -> tuple[Expr, ...]:
-    return expr.indices if expr.mask is None else (*expr.indices, expr.mask)
-
-
-def _body(expr: Reduction) -> tuple[Expr, ...]:
-    return (expr.body,)
-
-
-def _operands(expr: Apply2) -> tuple[Expr, ...]:
-    return (expr.x, expr.y)
-
-
-def _of_select(expr: Select) -> tuple[Expr, ...]:
-    return (expr.condition, expr.x, expr.y)
-
-
-# A table, since walks ask for the children of every expression several times, and a match would try class after class.
-_CHILDREN: Final[dict[type[Expr], Callable[[Any], tuple[Expr, ...]]]] = {
-    **dict.fromkeys((Literal, Number, RangeRef, Opaque), _none),
-    **dict.fromkeys((Quotient, Remainder, Within, NonNegative, IsZero, Apply1, Convert, Reinterpret), _operand),
-    Affine: _terms,
-    Read: _of_read,
-    Ref: _of_ref,
-    Reduction: _body,
-    Apply2: _operands,
-    Select: _of_select,
-}

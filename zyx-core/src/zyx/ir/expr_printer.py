@@ -40,7 +40,7 @@ def _count(expr: Expr, depth: int, counts: dict[tuple[Expr, int], int]) -> int:
         return 1
     found = counts.get((expr, depth))
     if found is None:
-        found = counts[expr, depth] = 1 + sum(_count(child, depth - 1, counts) for child in e.children(expr))
+        found = counts[expr, depth] = 1 + sum(_count(child, depth - 1, counts) for child in expr.children)
     return found
 
 

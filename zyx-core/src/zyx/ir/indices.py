@@ -25,8 +25,8 @@ class Indices:
         self.true = self.literal(True, dtypes.bool_)
         self.false = self.literal(False, dtypes.bool_)
 
-    def _intern(self, key: object, new: Expr, low: int = 0, high: int = 0) -> Expr:
-        new.low, new.high, new.serial = low, high, len(self._table)
+    def _intern(self, key: object, new: Expr, children: tuple[Expr, ...] = (), low: int = 0, high: int = 0) -> Expr:
+        new.children, new.low, new.high, new.serial = children, low, high, len(self._table)
         self._table[key] = new
         return new
 
@@ -53,14 +53,14 @@ class Indices:
     def index(self, value: int) -> Expr:
         """Return a constant index."""
         key = (e.Literal, value, INDEX)
-        return self._table.get(key) or self._intern(key, e.Literal(INDEX, 0, value), value, value)
+        return self._table.get(key) or self._intern(key, e.Literal(INDEX, 0, value), (), value, value)
 
     def ref(self, range_: e.Range) -> Expr:
         """Return the value of a range; a range of size 1 is always 0."""
         if range_.size == 1:
             return self.index(0)
         key = (e.RangeRef, range_)
-        return self._table.get(key) or self._intern(key, e.RangeRef(INDEX, range_.bit, range_), 0, range_.size - 1)
+        return self._table.get(key) or self._intern(key, e.RangeRef(INDEX, range_.bit, range_), (), 0, range_.size - 1)
 
     def affine(self, terms: Iterable[tuple[Expr, int]], constant: int = 0) -> Expr:
         """Return ``constant + sum of factor * term`` for any index terms."""
@@ -90,7 +90,9 @@ class Indices:
             free |= term.free
             low += factor * (term.low if factor > 0 else term.high)
             high += factor * (term.high if factor > 0 else term.low)
-        return self._intern(key, e.Affine(INDEX, free, tuple(items), constant), low, high)
+        return self._intern(
+            key, e.Affine(INDEX, free, tuple(items), constant), tuple([term for term, _ in items]), low, high
+        )
 
     def _recombine(self, factors: dict[Expr, int]) -> int:
         """Undo divisions in place and return the constant that this brings to light.
@@ -157,7 +159,7 @@ class Indices:
             return self.modulo(self.divide(rest.x, divisor), rest.divisor // divisor)
         key = (e.Quotient, rest, divisor)
         return self._table.get(key) or self._intern(
-            key, e.Quotient(INDEX, rest.free, rest, divisor), rest.low // divisor, rest.high // divisor
+            key, e.Quotient(INDEX, rest.free, rest, divisor), (rest,), rest.low // divisor, rest.high // divisor
         )
 
     def modulo(self, x: Expr, divisor: int) -> Expr:
@@ -176,14 +178,16 @@ class Indices:
         if isinstance(rest, e.Remainder) and rest.divisor % divisor == 0:
             return self.modulo(rest.x, divisor)
         key = (e.Remainder, rest, divisor)
-        return self._table.get(key) or self._intern(key, e.Remainder(INDEX, rest.free, rest, divisor), 0, divisor - 1)
+        return self._table.get(key) or self._intern(
+            key, e.Remainder(INDEX, rest.free, rest, divisor), (rest,), 0, divisor - 1
+        )
 
     def within(self, x: Expr, size: int) -> Expr:
         """Return `x` as an index of which 0 <= x < `size` is known wherever it is used, masked as such uses are."""
         if x.low >= 0 and x.high < size:
             return x
         key = (e.Within, x, size)
-        return self._table.get(key) or self._intern(key, e.Within(INDEX, x.free, x), 0, size - 1)
+        return self._table.get(key) or self._intern(key, e.Within(INDEX, x.free, x), (x,), 0, size - 1)
 
     def _coarsen(self, x: Expr, divisor: int) -> tuple[int, Expr, Expr] | None:
         """Return (unit, inner, small): ``x == unit * inner + small``, 0 <= small < unit, unit > 1 divides `divisor`."""
@@ -258,7 +262,7 @@ class Indices:
             if coarser is not None:
                 return self.non_negative(coarser)
         key = (e.NonNegative, x)
-        return self._table.get(key) or self._intern(key, e.NonNegative(dtypes.bool_, x.free, x))
+        return self._table.get(key) or self._intern(key, e.NonNegative(dtypes.bool_, x.free, x), (x,))
 
     def _in_larger_units(self, x: e.Affine) -> Expr | None:
         """Return what is >= 0 where `x` is, without terms that decide nothing, if there are such.
@@ -285,7 +289,7 @@ class Indices:
         if x.low == x.high == 0:
             return self.true
         key = (e.IsZero, x)
-        return self._table.get(key) or self._intern(key, e.IsZero(dtypes.bool_, x.free, x))
+        return self._table.get(key) or self._intern(key, e.IsZero(dtypes.bool_, x.free, x), (x,))
 
     def less(self, x: Expr, limit: int) -> Expr:
         """Return whether the index `x` is below a constant."""
@@ -297,4 +301,4 @@ class Indices:
         It stands for an index read from memory while a kernel is planned; it cannot be computed.
         """
         key = (e.Opaque, free, size, len(self._table))
-        return self._intern(key, e.Opaque(INDEX, free), 0, size - 1)
+        return self._intern(key, e.Opaque(INDEX, free), (), 0, size - 1)

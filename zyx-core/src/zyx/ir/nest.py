@@ -19,11 +19,12 @@ values. Moves (`zyx.schedule.moves`) turn one nest into another.
 from __future__ import annotations
 
 import enum
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from zyx.ir.expr import Expr, Param, Range, Value
     from zyx.ir.pool import Pool
@@ -152,7 +153,9 @@ class Nest:
     Attributes:
         params: The buffers, by number.
         statements: What is computed.
-        kinds: Kind of each range; a range not named is a LOOP.
+        kinds: Kind of each range; one that is not given is a LOOP.
+        ranges: All ranges of all statements, in order of appearance.
+        kind: Returns how the points of one of them are run.
         peeled: Ranges whose last point is written out apart, so that masks that only it needs vanish from the others.
         swapping: Ranges of threads that combine by swapping values (`zyx.ir.kernel.Swap`) where they stand along the
             first axis: in aligned groups of so many threads at most, a power of two.
@@ -165,21 +168,22 @@ class Nest:
     kinds: Mapping[Range, Kind] = field(default_factory=dict)
     peeled: frozenset[Range] = frozenset()
     swapping: Mapping[Range, int] = field(default_factory=dict)
+    ranges: tuple[Range, ...] = field(init=False)
+    kind: Callable[[Range], Kind] = field(init=False, repr=False)
 
-    def kind(self, range_: Range) -> Kind:
-        """Return how the points of `range_` are run."""
-        return self.kinds.get(range_, Kind.LOOP)
-
-    @property
-    def ranges(self) -> tuple[Range, ...]:
-        """All ranges of all statements, in order of appearance."""
-        return tuple(dict.fromkeys(range_ for statement in self.statements for range_ in statement.order))
+    def __post_init__(self) -> None:
+        found = dict.fromkeys(itertools.chain.from_iterable([statement.order for statement in self.statements]))
+        given = self.kinds
+        kinds = {range_: given.get(range_, Kind.LOOP) for range_ in found}
+        object.__setattr__(self, "ranges", tuple(found))
+        object.__setattr__(self, "kinds", kinds)
+        object.__setattr__(self, "kind", kinds.__getitem__)  # asked for often: without a call of Python
 
     @property
     def grid(self) -> tuple[Range, ...]:
         """The ranges of kind GROUP, that along which groups are neighbours last: in the order of the last statement."""
         last = self.statements[-1].order
-        groups = (range_ for range_ in self.ranges if self.kind(range_) is Kind.GROUP)
+        groups = [range_ for range_, kind in self.kinds.items() if kind is Kind.GROUP]
         return tuple(sorted(groups, key=lambda range_: last.index(range_) if range_ in last else -1))
 
     def __str__(self) -> str:

@@ -87,7 +87,7 @@ class _Evaluator:
         stack = [root]
         while stack:
             current = stack[-1]
-            missing = [child for child in e.children(current) if child not in self._memo]
+            missing = [child for child in current.children if child not in self._memo]
             if missing:
                 stack.extend(missing)
                 continue

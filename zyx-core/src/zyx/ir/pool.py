@@ -34,8 +34,12 @@ class Pool(Indices):
         if mask is self.false:
             return self.literal(param.dtype.to_scalar(0), param.dtype)
         key = (e.Read, param, index, mask)
+        found = self._table.get(key)
+        if found is not None:
+            return found
+        children = (index,) if mask is None else (index, mask)
         free = index.free | (mask.free if mask is not None else 0)
-        return self._table.get(key) or self._intern(key, e.Read(param.dtype, free, param, index, mask))
+        return self._intern(key, e.Read(param.dtype, free, param, index, mask), children)
 
     def value_ref(self, value: e.Value, indices: tuple[Expr, ...], mask: Expr | None = None) -> Expr:
         """Return the value that a statement defined for the point `indices`."""
@@ -48,7 +52,8 @@ class Pool(Indices):
         free = mask.free if mask is not None else 0
         for index in indices:
             free |= index.free
-        return self._intern(key, e.Ref(value.dtype, free, value, indices, mask))
+        children = indices if mask is None else (*indices, mask)
+        return self._intern(key, e.Ref(value.dtype, free, value, indices, mask), children)
 
     def reduction(self, op: ReduceOp, body: Expr, ranges: tuple[e.Range, ...]) -> Expr:
         """Return `body` combined over `ranges`."""
@@ -56,7 +61,9 @@ class Pool(Indices):
         for range_ in ranges:
             bound |= range_.bit
         key = (e.Reduction, op, body, ranges)
-        return self._table.get(key) or self._intern(key, e.Reduction(body.dtype, body.free & ~bound, op, body, ranges))
+        return self._table.get(key) or self._intern(
+            key, e.Reduction(body.dtype, body.free & ~bound, op, body, ranges), (body,)
+        )
 
     def unary(self, op: UnaryOp, x: Expr) -> Expr:
         """Return `op` of `x`."""
@@ -65,7 +72,7 @@ class Pool(Indices):
             if folded is not None:
                 return self.literal(folded, x.dtype)
         key = (e.Apply1, op, x)
-        return self._table.get(key) or self._intern(key, e.Apply1(x.dtype, x.free, op, x))
+        return self._table.get(key) or self._intern(key, e.Apply1(x.dtype, x.free, op, x), (x,))
 
     def binary(self, op: BinaryOp, x: Expr, y: Expr) -> Expr:
         """Return `op` of `x` and `y`."""
@@ -79,7 +86,7 @@ class Pool(Indices):
                 return simpler
         key = (e.Apply2, op, x, y)
         dtype = dtypes.bool_ if op in COMPARISONS else x.dtype
-        return self._table.get(key) or self._intern(key, e.Apply2(dtype, x.free | y.free, op, x, y))
+        return self._table.get(key) or self._intern(key, e.Apply2(dtype, x.free | y.free, op, x, y), (x, y))
 
     def _neutral(self, op: BinaryOp, x: Expr, y: Expr) -> Expr | None:
         """Return the result if one operand decides it exactly, for NaN, infinities and signed zeros too."""
@@ -154,7 +161,7 @@ class Pool(Indices):
             return x
         key = (e.Select, condition, x, y)
         return self._table.get(key) or self._intern(
-            key, e.Select(x.dtype, condition.free | x.free | y.free, condition, x, y)
+            key, e.Select(x.dtype, condition.free | x.free | y.free, condition, x, y), (condition, x, y)
         )
 
     def convert(self, x: Expr, dtype: DType) -> Expr:
@@ -175,14 +182,14 @@ class Pool(Indices):
         low, high = UNBOUNDED if dtype is INDEX else (0, 0)
         if dtype is INDEX and x.dtype.is_integer and x.dtype.bits < 64:
             low, high = int(x.dtype.min), int(x.dtype.max)
-        return self._intern(key, e.Convert(dtype, x.free, x), low, high)
+        return self._intern(key, e.Convert(dtype, x.free, x), (x,), low, high)
 
     def reinterpret(self, x: Expr, dtype: DType) -> Expr:
         """Return the bits of `x` read as `dtype`."""
         if dtype is x.dtype:
             return x
         key = (e.Reinterpret, x, dtype)
-        return self._table.get(key) or self._intern(key, e.Reinterpret(dtype, x.free, x))
+        return self._table.get(key) or self._intern(key, e.Reinterpret(dtype, x.free, x), (x,))
 
     # ---- rebuilding
 
@@ -209,7 +216,7 @@ class Pool(Indices):
                 memo[current] = replacements.get(current.range, current)
                 stack.pop()
                 continue
-            below = e.children(current)
+            below = current.children
             missing = [child for child in below if child.free & bits and child not in memo]
             if missing:
                 stack.extend(missing)
@@ -219,7 +226,7 @@ class Pool(Indices):
         return memo[root]
 
     def with_children(self, expr: Expr, new: Sequence[Expr]) -> Expr:
-        """Return `expr` over other children, which come in the order of `zyx.ir.expr.children`."""
+        """Return `expr` over other children, which come in the order of its own."""
         match expr:
             case e.Literal() | e.Number() | e.RangeRef() | e.Opaque():
                 return expr

@@ -252,7 +252,7 @@ def transform(
         if current in memo:
             stack.pop()
             continue
-        below = e.children(current)
+        below = current.children
         missing = [child for child in below if child not in memo]
         if missing:
             stack.extend(missing)

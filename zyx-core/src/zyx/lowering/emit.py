@@ -482,7 +482,7 @@ def _children_to_emit(expr: e.Expr) -> tuple[e.Expr, ...]:
     """Return the children that are emitted before `expr`: the data ones. Index arithmetic is shallow."""
     match expr:
         case e.Apply1() | e.Apply2() | e.Select() | e.Reinterpret():
-            return e.children(expr)
+            return expr.children
         case e.Convert(x=x) if x.dtype is not e.INDEX:
             return (x,)
         case _:

@@ -228,7 +228,7 @@ class _NestWriter:
                 if isinstance(current, e.NonNegative | e.IsZero):
                     return True
                 seen.add(current)
-                stack.extend(e.children(current))
+                stack.extend(current.children)
         return False
 
     def _items(self, items: Sequence[Item], env: dict[Range, Expr]) -> None:

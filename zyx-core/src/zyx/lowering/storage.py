@@ -124,5 +124,5 @@ def _known_when_written_out(index: e.Expr, nest: Nest) -> bool:
                 return False
         elif isinstance(current, e.Read | e.Ref):
             return False
-        stack.extend(e.children(current))
+        stack.extend(current.children)
     return True

@@ -129,4 +129,4 @@ def references_in(root: e.Expr) -> Iterator[e.Ref]:
         seen.add(current)
         if isinstance(current, e.Ref):
             yield current
-        stack.extend(e.children(current))
+        stack.extend(current.children)

@@ -19,16 +19,18 @@ if TYPE_CHECKING:
 
 
 class Plan:
-    """Applies moves one by one and keeps the list."""
+    """Applies moves one by one and keeps the list; copies that begin with the same moves share what comes of them."""
 
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
         self.moves: list[Move] = []
+        self._after: dict[tuple[Nest, Move], Nest] = {}
 
     def copy(self) -> Plan:
         """Return another plan with the same moves so far."""
         other = Plan(self.nest)
         other.moves = [*self.moves]
+        other._after = self._after
         return other
 
     def become(self, other: Plan) -> None:
@@ -37,7 +39,11 @@ class Plan:
 
     def do(self, move: Move) -> None:
         """Apply `move`; if it does not apply, `ScheduleError` and nothing changes."""
-        self.nest = move.apply(self.nest)
+        key = (self.nest, move)
+        after = self._after.get(key)
+        if after is None:
+            after = self._after[key] = move.apply(self.nest)
+        self.nest = after
         self.moves.append(move)
 
     def range(self, label: str) -> Range:
@@ -158,10 +164,10 @@ def _used_as_one(nest: Nest, outer: Range, inner: Range) -> bool:
             for range_, index in zip(at, expr.indices, strict=True):
                 if index.free & both and not e.is_current(index, range_):
                     return False
-        elif any(isinstance(child, e.RangeRef) and child.free & both for child in e.children(expr)):
+        elif any(isinstance(child, e.RangeRef) and child.free & both for child in expr.children):
             return False
     if tested and not all(
-        isinstance(expr, e.NonNegative) or tested.isdisjoint(e.children(expr)) for expr in all_expressions(nest)
+        isinstance(expr, e.NonNegative) or tested.isdisjoint(expr.children) for expr in all_expressions(nest)
     ):
         return False
     return inside
@@ -177,7 +183,7 @@ def all_expressions(nest: Nest) -> Iterator[Expr]:
             if current not in seen:
                 seen.add(current)
                 yield current
-                stack.extend(e.children(current))
+                stack.extend(current.children)
 
 
 def work_of(statement: Statement) -> int:

@@ -156,12 +156,12 @@ def _tested_whole(nest: Nest, merged: Range, size: int) -> Nest:
     for expr in everything:
         if isinstance(expr, e.Quotient | e.Remainder) and expr.free & merged.bit and expr is not quotient:
             return nest
-        if quotient in e.children(expr):
+        if quotient in expr.children:
             if not isinstance(expr, e.Affine) or abs(dict(expr.terms)[quotient]) != 1:
                 return nest
             tested.add(expr)
     if not tested or any(
-        not isinstance(expr, e.NonNegative) and not tested.isdisjoint(e.children(expr)) for expr in everything
+        not isinstance(expr, e.NonNegative) and not tested.isdisjoint(expr.children) for expr in everything
     ):
         return nest
 

@@ -200,7 +200,7 @@ class SwapReduce:
 
 def conversion_of(statement: Statement, read: e.Read) -> e.Expr:
     """Return what a statement converts `read` to wherever it uses it, or `read` itself if there is no such."""
-    users = [expr for expr in expressions_of(statement) if any(child is read for child in e.children(expr))]
+    users = [expr for expr in expressions_of(statement) if any(child is read for child in expr.children)]
     is_one = len(users) == 1 and isinstance(users[0], e.Convert) and users[0].dtype is not e.INDEX
     return users[0] if is_one else read
 
@@ -217,7 +217,7 @@ def reads_of_value(statement: Statement) -> list[e.Read]:
         seen.add(current)
         if isinstance(current, e.Read):
             found[current] = None
-        stack.extend(e.children(current))
+        stack.extend(current.children)
     return [read for read in found if isinstance(read, e.Read)]
 
 
