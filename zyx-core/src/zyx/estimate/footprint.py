@@ -50,10 +50,15 @@ class Step:
 
         Of a quotient, how many it takes on average, wherever the points are that run.
         """
-        points = [counts.get(range_, 1) for range_ in self.ranges]
-        found: float = min(self.extent, math.prod(points))
+        points = 1
+        for range_ in self.ranges:
+            points *= counts.get(range_, 1)
+        found: float = min(self.extent, points)
         if self.moves:
-            found = min(found, 1 + sum(move * (n - 1) for move, n in zip(self.moves, points, strict=True)))
+            moved = 1.0
+            for move, range_ in zip(self.moves, self.ranges, strict=True):
+                moved += move * (counts.get(range_, 1) - 1)
+            found = min(found, moved)
         if self.is_random:
             found = min(found, math.prod(step.values(counts) for step in self.read_at))
         return found
@@ -85,10 +90,11 @@ class Pattern:
         The first pair is (1, bytes side by side). What differs in steps that are multiples of each other counts as one,
         so that overlapping windows count once.
         """
-        found: list[tuple[int, float]] = sorted((step.nbytes, step.values(counts)) for step in self.steps)
+        found: list[tuple[int, float]] = [(step.nbytes, step.values(counts)) for step in self.steps]
         if len(self.offsets) > 1:
             apart = (self.offsets[-1] - self.offsets[0]) // (len(self.offsets) - 1)
-            found = sorted([*found, (apart, len(self.offsets))])
+            found.append((apart, len(self.offsets)))
+        found.sort()
         run, groups = float(self.itemsize), list[tuple[int, float]]()
         for apart, count in found:
             if count == 1 or apart == 0:
@@ -120,7 +126,9 @@ def lines_of_runs(runs: Sequence[tuple[float, float]], itemsize: int, line_bytes
             run += apart * (count - 1)
         else:
             total *= count
-    is_whole = not groups or all(nbytes % line_bytes == 0 for nbytes in (run, *(apart for apart, _ in groups)))
+    is_whole = not groups or run % line_bytes == 0
+    for apart, _ in groups:
+        is_whole = is_whole and apart % line_bytes == 0
     return total * max(1.0, run / line_bytes + (0.0 if is_whole else (line_bytes - itemsize) / line_bytes * whole))
 
 
@@ -131,10 +139,11 @@ def lines_taken(runs: Sequence[tuple[float, float]], lines: float, line_bytes: i
     as few places as there are such multiples in a way: of more lines, several fall on one place, others stay empty.
     """
     (_, run), *groups = runs
-    far = [(int(step), number) for step, number in groups if step >= line_bytes]
-    apart = math.gcd(way_bytes, *(step for step, _ in far))
-    count = math.prod(number for _, number in far)
-    if not far or apart <= max(run, line_bytes) or count * apart <= way_bytes:
+    apart, count, is_far = way_bytes, 1.0, False
+    for step, number in groups:
+        if step >= line_bytes:
+            apart, count, is_far = math.gcd(apart, int(step)), count * number, True
+    if not is_far or apart <= max(run, line_bytes) or count * apart <= way_bytes:
         return lines
     return max(lines, count * apart / line_bytes)
 

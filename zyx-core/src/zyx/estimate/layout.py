@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx.estimate.footprint import merged, pattern_of
 from zyx.ir import expr as e
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from zyx.lowering.thread_axes import Axis
     from zyx.lowering.tree import Loop, Tree
 
-WRITTEN_OUT = (Kind.UNROLL, Kind.REPEAT, Kind.VECTOR)
+WRITTEN_OUT: Final = (Kind.UNROLL, Kind.REPEAT, Kind.VECTOR)
+_AT_ONCE: Final = (*WRITTEN_OUT, Kind.LOCAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,12 @@ class Layout:
         axes: The axes of the threads of a group, the fastest first.
         groups: The ranges of the grid, outermost first.
         expressions: Of each statement, without those that one before it in the same loop has.
+        loops: Of each statement, the ranges of the loops around it, outermost first.
+        at_once: Of each statement, the ranges whose points all run where it stands, written out or of threads, with
+            how many these are.
+        vectors: Of each statement, the vector range, if it has one.
+        threads: Threads of a group.
+        group_count: Groups of the grid.
         accesses: Of each statement, to buffers and to arrays of its own, those that differ by a constant as one.
     """
 
@@ -64,30 +71,12 @@ class Layout:
     axes: tuple[Axis, ...]
     groups: tuple[Range, ...]
     expressions: Mapping[Statement, list[Expr]]
+    loops: Mapping[Statement, tuple[Range, ...]]
+    at_once: Mapping[Statement, Mapping[Range, int]]
+    vectors: Mapping[Statement, Range | None]
+    threads: int
+    group_count: int
     accesses: dict[Statement, list[Access]] = field(default_factory=dict)
-
-    @property
-    def threads(self) -> int:
-        """Threads of a group."""
-        return math.prod(axis[0].size for axis in self.axes)
-
-    @property
-    def group_count(self) -> int:
-        """Groups of the grid."""
-        return math.prod(range_.size for range_ in self.groups)
-
-    def loops(self, statement: Statement) -> tuple[Range, ...]:
-        """Return the ranges of the loops around a statement, outermost first."""
-        return tuple(loop.range for loop in self.tree.paths[statement])
-
-    def vector(self, statement: Statement) -> Range | None:
-        """Return the vector range of a statement, if it has one."""
-        return next((range_ for range_ in statement.order if self.nest.kind(range_) is Kind.VECTOR), None)
-
-    def at_once(self, statement: Statement) -> dict[Range, int]:
-        """Return the ranges whose points all run where a statement stands: written out, or of threads."""
-        kinds = (*WRITTEN_OUT, Kind.LOCAL)
-        return {range_: range_.size for range_ in statement.order if self.nest.kind(range_) in kinds}
 
 
 def layout_of(nest: Nest) -> Layout:
@@ -104,7 +93,20 @@ def layout_of(nest: Nest) -> Layout:
         there = known.setdefault(tree.paths[statement], set())
         expressions[statement] = [expr for expr in expressions_of(statement) if expr not in there]
         there.update(expressions[statement])
-    layout = Layout(nest, tree, storage, tuple(thread_axes(nest)), nest.grid, expressions)
+    kind, axes, grid = nest.kind, tuple(thread_axes(nest)), nest.grid
+    layout = Layout(
+        nest,
+        tree,
+        storage,
+        axes,
+        grid,
+        expressions,
+        loops={s: tuple([loop.range for loop in path]) for s, path in tree.paths.items()},
+        at_once={s: {r: r.size for r in s.order if kind(r) in _AT_ONCE} for s in nest.statements},
+        vectors={s: next((r for r in s.order if kind(r) is Kind.VECTOR), None) for s in nest.statements},
+        threads=math.prod([axis[0].size for axis in axes]),
+        group_count=math.prod([range_.size for range_ in grid]),
+    )
     for statement in nest.statements:
         layout.accesses[statement] = _accesses(layout, statement)
     return layout

@@ -44,14 +44,14 @@ def _begun(layout: Layout, statement: Statement, pattern: Pattern, line_bytes: i
     """Return how many short streams an access begins that would be one stream; none where positions are no sums."""
     if any(step.is_random or len(step.ranges) > 1 for step in pattern.steps):
         return 0.0
-    (_, run), *groups = pattern.runs(layout.at_once(statement))
+    (_, run), *groups = pattern.runs(layout.at_once[statement])
     streams, apart_most = 1.0, 0.0
     for apart, count in groups:
         if apart <= run + line_bytes:
             run += apart * (count - 1)
         else:
             streams, apart_most = streams * count, max(apart_most, apart)
-    around = [range_ for range_ in (*layout.groups, *layout.loops(statement)) if range_.size > 1]
+    around = [range_ for range_ in (*layout.groups, *layout.loops[statement]) if range_.size > 1]
     steps = [sum(each.nbytes for each in pattern.steps if range_ in each.ranges) for range_ in around]
     outer = [(step, range_.size) for step, range_ in zip(steps, around, strict=True) if step]
     while outer and outer[-1][0] <= run + line_bytes:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: An item of the tree, or groups: the ranges of the grid from one on.
 _Part: TypeAlias = "Item | tuple[Range, ...]"
+#: An array, what of it is touched as `Pattern.runs` says, how many lines that is, and how many the array has.
+_Run: TypeAlias = tuple[object, tuple[tuple[float, float], ...], float, float]
 
 
 class Traffic:
@@ -44,6 +46,7 @@ class Traffic:
         self._line_bytes = line_bytes
         self._ways = ways
         self._touched: dict[tuple[_Part, int], float] = {}
+        self._found: dict[_Part, Sequence[_Run]] = {}
         self._inside: dict[tuple[Statement, _Part], dict[Range, int]] = {}
 
     def into(self, capacity: float, *, of_group: bool = False) -> tuple[float, float]:
@@ -51,9 +54,7 @@ class Traffic:
 
         With `of_group`, those of one group, which finds nothing of what others have left there.
         """
-        root: _Part = () if of_group else self._layout.groups
-        lines = self._moved(root, capacity)
-        apart = self._moved(root, capacity, apart=True)
+        lines, apart = self._moved(() if of_group else self._layout.groups, capacity)
         return lines * self._line_bytes, min(lines, apart) * self._line_bytes
 
     def touched(self) -> float:
@@ -77,7 +78,7 @@ class Traffic:
         """
         total = 0.0
         for statement, accesses in self._layout.accesses.items():
-            counts, left = self._layout.at_once(statement), threads
+            counts, left = dict(self._layout.at_once[statement]), threads
             kinds = (Kind.UNROLL, Kind.REPEAT) if each else ()
             steps = {range_: counts.pop(range_) for range_ in [*counts] if self._layout.nest.kind(range_) in kinds}
             for axis in self._layout.axes:
@@ -86,7 +87,7 @@ class Traffic:
                     counts[mine] = min(left, mine.size)
                 left = max(1, left // axis[0].size)
             warps = max(1, -(-self._layout.threads // threads)) * self._layout.group_count
-            for range_ in self._layout.loops(statement):
+            for range_ in self._layout.loops[statement]:
                 warps *= range_.size
             for access in accesses:
                 if access.is_store == stores and not self._is_own(access):
@@ -100,17 +101,23 @@ class Traffic:
 
     # ---- lines
 
-    def _moved(self, part: _Part, capacity: float, *, apart: bool = False) -> float:
-        """Return the lines that come to an empty cache while `part` runs."""
-        touched = self._lines_touched(part)
+    def _moved(self, part: _Part, capacity: float) -> tuple[float, float]:
+        """Return the lines that come to an empty cache while `part` runs, and those of them that are far apart."""
         body, turns = self._body(part)
         way = previous_power(int(capacity / self._ways)) if self._ways and capacity < math.inf else 0
         if not body or self._lines_touched(part, way) * self._line_bytes <= capacity:
-            return self._lines_apart(part) if apart else touched
-        together = sum(self._lines_touched(inner, way) for inner in body)
-        if turns > 1 and together * self._line_bytes <= capacity:
-            return self._lines_apart(part) if apart else touched
-        return turns * sum(self._moved(inner, capacity, apart=apart) for inner in body)
+            return self._lines_touched(part), self._lines_apart(part)
+        if turns > 1:
+            together = 0.0
+            for inner in body:
+                together += self._lines_touched(inner, way)
+            if together * self._line_bytes <= capacity:
+                return self._lines_touched(part), self._lines_apart(part)
+        lines = apart = 0.0
+        for inner in body:
+            more, more_apart = self._moved(inner, capacity)
+            lines, apart = lines + more, apart + more_apart
+        return turns * lines, turns * apart
 
     def _body(self, part: _Part) -> tuple[Sequence[_Part], int]:
         """Return what a turn consists of, and how many turns there are; nothing of a statement."""
@@ -133,50 +140,66 @@ class Traffic:
         With `way`, the bytes of one, how many lines of a cache these take.
         """
         found = self._touched.get((part, way))
-        if found is None:
-            found = self._touched[part, way] = sum(self._lines_of_arrays(part, way).values())
-        return found
-
-    def _lines_of_arrays(self, part: _Part, way: int) -> Mapping[object, float]:
-        runs: dict[tuple[object, tuple[tuple[float, float], ...]], Pattern] = {}
-        for statement in self._statements(part):
-            counts = self._counts(statement, part)
-            for access in self._layout.accesses[statement]:
-                if not access.is_streaming:
-                    runs[access.pattern.array, access.pattern.runs(counts)] = access.pattern
+        if found is not None:
+            return found
         lines: dict[object, float] = {}
-        for (array, touched), pattern in runs.items():
-            most = max(1.0, pattern.nbytes / self._line_bytes)
-            more = lines_of_runs(touched, pattern.itemsize, self._line_bytes)
+        for array, touched, more, most in self._runs(part):
             before = lines.get(array, 0.0)
             lines[array] = min(most, before + more)
             if way:
                 lines[array] = max(lines[array], before + lines_taken(touched, more, self._line_bytes, way))
-        return lines
+        found = self._touched[part, way] = sum(lines.values())
+        return found
+
+    def _runs(self, part: _Part) -> Sequence[_Run]:
+        """Return what `part` touches, each once."""
+        found = self._found.get(part)
+        if found is not None:
+            return found
+        patterns: dict[tuple[object, tuple[tuple[float, float], ...]], Pattern] = {}
+        for statement in self._statements(part):
+            counts = self._counts(statement, part)
+            for access in self._layout.accesses[statement]:
+                if not access.is_streaming:
+                    patterns[access.pattern.array, access.pattern.runs(counts)] = access.pattern
+        found = self._found[part] = [
+            (
+                array,
+                touched,
+                lines_of_runs(touched, pattern.itemsize, self._line_bytes),
+                max(1.0, pattern.nbytes / self._line_bytes),
+            )
+            for (array, touched), pattern in patterns.items()
+        ]
+        return found
 
     def _lines_apart(self, part: _Part) -> float:
         """Return the lines of `part` that are touched one by one, each far from the one before."""
         total = 0.0
         for statement in self._statements(part):
-            counts = self._counts(statement, part)
+            counts, at_once = self._counts(statement, part), self._layout.at_once[statement]
             inner = self._innermost(statement, counts)
             for access in self._layout.accesses[statement]:
                 pattern = access.pattern
                 if access.is_streaming or self._is_own(access):
                     continue
-                at_once = self._layout.at_once(statement)
-                (_, side_by_side), *_ = pattern.runs(at_once)
-                steps = [step.nbytes for step in pattern.steps if inner in step.ranges and inner not in at_once]
-                if any(step.is_random for step in pattern.steps) or max(steps, default=0) > max(
-                    side_by_side, self._line_bytes
-                ):
+                is_apart, longest = False, 0
+                for step in pattern.steps:
+                    is_apart = is_apart or step.is_random
+                    if inner in step.ranges and inner not in at_once:
+                        longest = max(longest, step.nbytes)
+                if not is_apart and longest > self._line_bytes:
+                    is_apart = longest > pattern.runs(at_once)[0][1]
+                if is_apart:
                     total += pattern.lines(counts, self._line_bytes)
         return total
 
     def _innermost(self, statement: Statement, counts: Mapping[Range, int]) -> Range | None:
         """Return the innermost loop around a statement, or the last range that is written out if there is none."""
-        loops = [range_ for range_ in self._layout.loops(statement) if range_.size > 1]
-        return loops[-1] if loops else next((r for r in reversed(statement.order) if counts.get(r, 1) > 1), None)
+        for range_ in reversed(self._layout.loops[statement]):
+            if range_.size > 1:
+                return range_
+        return next((r for r in reversed(statement.order) if counts.get(r, 1) > 1), None)
 
     def _lines(self, access: Access, part: _Part) -> float:
         return access.pattern.lines(self._counts(access.statement, part), self._line_bytes)
@@ -185,13 +208,13 @@ class Traffic:
         """Return the points of the ranges of a statement that run while `part` runs."""
         found = self._inside.get((statement, part))
         if found is None:
-            found = self._layout.at_once(statement)
-            path = self._layout.tree.paths[statement]
+            found = dict(self._layout.at_once[statement])
+            ranges = self._layout.loops[statement]
             if isinstance(part, tuple):
-                found.update((range_, range_.size) for range_ in part)
-                inner = path
+                ranges = (*part, *ranges)
             else:
-                inner = path[path.index(part) :] if isinstance(part, Loop) else ()
-            found.update((loop.range, loop.range.size) for loop in inner)
+                ranges = ranges[ranges.index(part.range) :] if isinstance(part, Loop) else ()
+            for range_ in ranges:
+                found[range_] = range_.size
             self._inside[statement, part] = found
         return found

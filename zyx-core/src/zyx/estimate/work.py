@@ -94,7 +94,7 @@ class _Counting:
             self.total["product"] += points
             self.total["load"] += 2 * points / 32
             return
-        vector = self._layout.vector(statement)
+        vector = self._layout.vectors[statement]
         self._group = written_out_group(self._layout.nest, statement)
         fused = _fused(statement, self._layout.expressions[statement])
         for expr in self._layout.expressions[statement]:
@@ -118,7 +118,7 @@ class _Counting:
     def _runs(self, statement: Statement, free: int) -> float:
         """Return how often something is computed that depends on so many ranges of a statement, lanes aside."""
         runs, outside = self._grid, 1.0
-        for range_ in self._layout.loops(statement):
+        for range_ in self._layout.loops[statement]:
             outside *= range_.size
             if free & range_.bit:
                 runs *= outside
@@ -251,7 +251,7 @@ class _Counting:
         else:
             self.chain += runs / max(1, own) * self._waiting(statement, combined)
             self.live = max(self.live, math.ceil(own * parts))
-        inside = self._layout.loops(statement)
+        inside = self._layout.loops[statement]
         last = max((n for n, r in enumerate(inside) if r in combined), default=-1)
         first = min((n for n, r in enumerate(inside) if r in combined), default=0)
         if in_array and any(r not in combined for r in inside[first : last + 1] + inside[last + 1 :]):
