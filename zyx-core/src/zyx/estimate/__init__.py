@@ -13,6 +13,6 @@ beside another is in `zyx.estimate.model.Weights`, fitted by ``benchmarks/fit_sc
 random.
 """
 
-from zyx.estimate.model import Estimate, Weights, estimate
+from zyx.estimate.model import Estimate, Weights, estimate, estimate_below
 
-__all__ = ["Estimate", "Weights", "estimate"]
+__all__ = ["Estimate", "Weights", "estimate", "estimate_below"]

@@ -11,7 +11,7 @@ What fits a cache as a whole is taken to be there already when a kernel starts: 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.rates import rates_of
@@ -198,6 +198,20 @@ def estimate(nest: Nest, info: DeviceInfo, weights: Weights | None = None) -> Es
     return timed(facts_of(nest, info), rates_of(info), weights or weights_of(info))
 
 
+def estimate_below(nest: Nest, info: DeviceInfo, seconds: float) -> Estimate | None:
+    """Return the estimate of a nest, or None if its instructions alone take so long: memory is not looked at then.
+
+    Raises:
+        ScheduleError: As `estimate` does.
+    """
+    rates, weights = rates_of(info), weights_of(info)
+    layout = layout_of(nest)
+    instructions = _facts_of_work(layout, info)
+    if seconds < math.inf and timed(instructions, rates, weights).seconds >= seconds:
+        return None
+    return timed(_with_memory(instructions, layout), rates, weights)
+
+
 def facts_of(nest: Nest, info: DeviceInfo) -> Facts:
     """Count what the kernel of a nest does.
 
@@ -205,14 +219,23 @@ def facts_of(nest: Nest, info: DeviceInfo) -> Facts:
         ScheduleError: There is none.
     """
     layout = layout_of(nest)
+    return _with_memory(_facts_of_work(layout, info), layout)
+
+
+def _facts_of_work(layout: Layout, info: DeviceInfo) -> Facts:
+    """Count instructions, and nothing that is moved."""
     work = work_of(layout, info)
+    resident = _resident(layout, work, info) if info.max_group_threads > 1 else 1
+    return Facts(info, work, (), layout.group_count, layout.threads, resident, 0.0)
+
+
+def _with_memory(facts: Facts, layout: Layout) -> Facts:
+    """Count what is moved, too."""
+    info = facts.info
     if info.max_group_threads > 1:
-        resident, streams = _resident(layout, work, info), 0.0
-        levels = _levels_of_threads(layout, info, resident)
-    else:
-        resident, streams = 1, short_streams(layout, _LINE_BYTES, (info.cache_bytes or (0,))[0])
-        levels = _levels(layout, info)
-    return Facts(info, work, levels, layout.group_count, layout.threads, resident, streams)
+        return replace(facts, levels=_levels_of_threads(layout, info, facts.resident))
+    streams = short_streams(layout, _LINE_BYTES, (info.cache_bytes or (0,))[0])
+    return replace(facts, levels=_levels(layout, info), streams=streams)
 
 
 def _levels(layout: Layout, info: DeviceInfo) -> tuple[Level, ...]:

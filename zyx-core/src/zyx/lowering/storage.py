@@ -13,6 +13,7 @@ the threads meet before and after it is written.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,6 +22,8 @@ from zyx.ir import expr as e
 from zyx.ir.nest import Compute, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zyx.ir.nest import Nest, Statement
     from zyx.lowering.tree import Loop, Tree
 
@@ -54,7 +57,8 @@ class InArray:
 Storage: TypeAlias = InRegisters | InArray
 
 
-def place_values(nest: Nest, tree: Tree) -> dict[e.Value, Storage]:
+@functools.lru_cache(maxsize=4)  # as the loops are
+def place_values(nest: Nest, tree: Tree) -> Mapping[e.Value, Storage]:
     """Return the storage of every value.
 
     Raises:

@@ -15,6 +15,7 @@ out of
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -57,6 +58,7 @@ class Tree:
     uses: dict[e.Value, list[tuple[Statement, e.Ref]]]
 
 
+@functools.lru_cache(maxsize=4)  # of a schedule that is looked at, several ask, and then no more
 def build_tree(nest: Nest) -> Tree:
     """Return the loops of `nest`."""
     tree = Tree([], {}, {}, {})

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.estimate import estimate
+from zyx.estimate import estimate_below
 from zyx.lowering.arrays import arrays_of, local_bytes
 from zyx.lowering.thread_axes import group_shape
 from zyx.schedule.apply import apply
@@ -59,11 +59,13 @@ def search(
             return False
         try:
             other = applied(plan, spec, info, most_threads)
-            found = estimate(other.nest, info)
+            found = estimate_below(other.nest, info, _LESS * shortest)
         except ScheduleError:
             looked_at[spec] = None
             return False
         looked_at[spec] = other
+        if found is None:
+            return False
         if found.seconds < _LESS * shortest:
             best, shortest = spec, found.seconds
         return found.seconds <= _NEAR * least_seconds(found, plan.nest)
