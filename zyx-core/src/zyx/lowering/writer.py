@@ -70,6 +70,7 @@ class Writer:
         self._groups: dict[Statement, e.Range | None] = {}
         self._turned: dict[Statement, list[tuple[e.Read, e.Range]]] = {}
         self._known: dict[tuple[e.Value, tuple[int, ...]], ValueId] = {}
+        self._at: dict[tuple[e.Range, e.Expr], dict[e.Expr, e.Expr]] = {}
         self.blocks: Final = BlockChoice(nest, tree, storage)
         emitter.refs = self.read_value
         emitter.has_threads = bool(self.thread_axes)
@@ -119,7 +120,10 @@ class Writer:
 
     def at(self, roots: list[e.Expr], point: Env) -> list[e.Expr]:
         """Return expressions at a point, with what the branch that is being written knows of masks."""
-        roots = self.assume(self.pool.substitute(roots, point))
+        for range_, value in point.items():  # one by one: what depends on one of them is the same at many points
+            if any([root.free & range_.bit for root in roots]):
+                roots = self.pool.substitute(roots, {range_: value}, self._at.setdefault((range_, value), {}))
+        roots = self.assume(roots)
         return roots if self.case is None else self.case.assume(self.pool, roots)
 
     def assume(self, roots: Sequence[e.Expr]) -> list[e.Expr]:
