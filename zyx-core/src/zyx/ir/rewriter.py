@@ -55,13 +55,14 @@ class Rewriter(Builder):
         params and arrays and the rest, to write more arrays.
         """
         renamed = self.renamed
-        table = _RENUMBER
+        table = RENUMBER
         changed = False
         for op in kernel.ops:
             if before_body is not None and not isinstance(op, k.Define | k.Variable):
+                count = len(self.ops)
                 before_body()
                 before_body = None
-                changed = True
+                changed = len(self.ops) > count
             function = table.get(type(op))
             new = op if function is None else function(op, renamed)
             replacement = rule(new)
@@ -97,7 +98,7 @@ class BoundedRewriter(Rewriter):
 
 def renumber(op: Op, renamed: Sequence[ValueId]) -> Op:
     """Return `op` with every operand replaced by what `renamed` has for it; the same object if nothing changes."""
-    function = _RENUMBER.get(type(op))
+    function = RENUMBER.get(type(op))
     return op if function is None else function(op, renamed)
 
 
@@ -189,8 +190,8 @@ def _wmma(op: k.Wmma, renamed: Sequence[ValueId]) -> Op:
     return k.Wmma(op.dims, renamed[op.a], renamed[op.b], renamed[op.c], op.type)
 
 
-# The operations that have operands.
-_RENUMBER: Final[dict[type[Op], Callable[[Any, Sequence[ValueId]], Op]]] = {
+#: Returns an operation with other operands, for the classes that have any.
+RENUMBER: Final[dict[type[Op], Callable[[Any, Sequence[ValueId]], Op]]] = {
     k.Loop: _loop,
     k.If: _if,
     k.Load: _load,

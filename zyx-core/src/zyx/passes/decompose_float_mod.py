@@ -19,15 +19,18 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.rewriter import Rewriter
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.passes.math.remainder import remainder
+from zyx.passes.rules import Rules, applied
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
     from zyx.ir.builder import Builder
@@ -67,51 +70,69 @@ def decompose_float_mod(kernel: Kernel, info: DeviceInfo) -> Kernel:
 
     From `info` come also whether `Mad` rounds once, whether the device truncates, and the threads of a group.
     """
+    return applied(kernel, FloatRemainders(info))
 
-    def is_native(op: k.Binary) -> bool:
-        capability = info.capabilities.get(op.type.dtype)
+
+class FloatRemainders(Rules):
+    """Writes remainders of floats that the device of `info` lacks, or is slow at.
+
+    Args:
+        info: The device.
+        widened: Whether other rules meanwhile make remainders of float32 of those of small floats.
+    """
+
+    looks_at = frozenset({k.Binary})
+
+    def __init__(self, info: DeviceInfo, *, widened: bool = False) -> None:
+        self._info = info
+        self._widened = widened
+        self._registers: dict[Type, tuple[ValueId, ValueId]] = {}
+        self._scratch: dict[Type, ValueId] = {}
+
+    def define(self, b: Builder, ops: Sequence[Op]) -> None:
+        """Define two arrays for each type that is computed step by step, and one for results of a branch."""
+        for op in ops:
+            if type(op) is not k.Binary or not self._is_written(op):
+                continue
+            type_, lanes = self._computed(op.type), op.type.lanes
+            if type_ not in self._registers and not self._is_native(type_):
+                remainder_ = b.define(k.Memory.REGISTER, _FORMATS[type_.dtype].word, 1, lanes=lanes)
+                self._registers[type_] = remainder_, b.define(k.Memory.REGISTER, dtypes.uint32, 1, lanes=lanes)
+            if type_ not in self._scratch and self._is_quick(type_):
+                self._scratch[type_] = b.define(k.Memory.REGISTER, type_.dtype, 1, lanes=lanes)
+
+    def write(self, b: Builder, op: k.Binary) -> ValueId | None:
+        """Return the remainder."""
+        if op.type.dtype not in _FORMATS or not self._is_written(op):
+            return None
+        if not self._is_quick(op.type):
+            return self._step_by_step(b, op)
+        return remainder(b, op.x, op.y, self._scratch[op.type], functools.partial(self._step_by_step, b, op))
+
+    def _step_by_step(self, b: Builder, op: k.Binary) -> ValueId:
+        if self._is_native(op.type):
+            native = k.Binary(BinaryOp.MOD, op.x, op.y, op.type)
+            return b.append(native) if isinstance(b, Rewriter) else b.add(native)  # as it is
+        return _Remainder(b, op, self._registers[op.type]).write()
+
+    def _is_written(self, op: k.Binary) -> bool:
+        type_ = self._computed(op.type)
+        if op.op is not BinaryOp.MOD or type_.dtype not in _FORMATS:
+            return False
+        return not self._is_native(type_) or (type_.lanes > 1 and self._is_quick(type_))
+
+    def _computed(self, type_: Type) -> Type:
+        is_small = self._widened and type_.dtype.is_float
+        return type_._replace(dtype=dtypes.accumulator(type_.dtype)) if is_small else type_
+
+    def _is_native(self, type_: Type) -> bool:
+        capability = self._info.capabilities.get(type_.dtype)
         return capability is not None and BinaryOp.MOD in capability.binary
 
-    def is_quick(op: k.Binary) -> bool:
-        capability = info.capabilities.get(op.type.dtype)
+    def _is_quick(self, type_: Type) -> bool:
+        capability = self._info.capabilities.get(type_.dtype)
         truncates = capability is not None and UnaryOp.TRUNC in capability.unary
-        return truncates and info.has_fma and info.max_group_threads == 1
-
-    def is_decomposed(op: Op) -> TypeGuard[k.Binary]:
-        if not isinstance(op, k.Binary) or op.op is not BinaryOp.MOD or op.type.dtype not in _FORMATS:
-            return False
-        return not is_native(op) or (op.type.lanes > 1 and is_quick(op))
-
-    if not any(map(is_decomposed, kernel.ops)):
-        return kernel
-    rewriter = Rewriter()
-    registers: dict[Type, tuple[ValueId, ValueId]] = {}
-    scratch: dict[Type, ValueId] = {}
-
-    def define_registers() -> None:
-        for op in kernel.ops:
-            if not is_decomposed(op):
-                continue
-            lanes = op.type.lanes
-            if op.type not in registers and not is_native(op):
-                remainder_ = rewriter.define(k.Memory.REGISTER, _FORMATS[op.type.dtype].word, 1, lanes=lanes)
-                registers[op.type] = remainder_, rewriter.define(k.Memory.REGISTER, dtypes.uint32, 1, lanes=lanes)
-            if op.type not in scratch and is_quick(op):
-                scratch[op.type] = rewriter.define(k.Memory.REGISTER, op.type.dtype, 1, lanes=lanes)
-
-    def write(op: k.Binary) -> ValueId:
-        if is_native(op):
-            return rewriter.binary(BinaryOp.MOD, op.x, op.y)
-        return _Remainder(rewriter, op, registers[op.type]).write()
-
-    def rule(op: Op) -> ValueId | None:
-        if not is_decomposed(op):
-            return None
-        if not is_quick(op):
-            return write(op)
-        return remainder(rewriter, op.x, op.y, scratch[op.type], functools.partial(write, op))
-
-    return rewriter.rewrite(kernel, rule, define_registers)
+        return truncates and self._info.has_fma and self._info.max_group_threads == 1
 
 
 class _Remainder:

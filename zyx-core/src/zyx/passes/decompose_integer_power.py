@@ -12,46 +12,51 @@ is a shift.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
-from zyx.ir.rewriter import BoundedRewriter
 from zyx.ops import BinaryOp
+from zyx.passes.rules import Rules, applied
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zyx.backend.info import DeviceInfo
     from zyx.ir.kernel import Kernel, Op, Type, ValueId
+    from zyx.ir.rewriter import BoundedRewriter
 
 
 def decompose_integer_power(kernel: Kernel, info: DeviceInfo | None = None) -> Kernel:
     """Return `kernel` without `POW` of integers, but for the dtypes that `info` lists it for."""
+    return applied(kernel, IntegerPowers(info))
 
-    def is_decomposed(op: Op) -> TypeGuard[k.Binary]:
-        if not isinstance(op, k.Binary) or op.op is not BinaryOp.POW or not op.type.dtype.is_integer:
+
+class IntegerPowers(Rules):
+    """Writes powers of integers, but for the dtypes that `info` lists them for."""
+
+    looks_at = frozenset({k.Binary})
+
+    def __init__(self, info: DeviceInfo | None = None) -> None:
+        self._info = info
+        self._registers: dict[Type, _Registers] = {}
+
+    def define(self, b: BoundedRewriter, ops: Sequence[Op]) -> None:
+        """Define what loops use, for each type of which there are powers that take one."""
+        for op in ops:
+            if type(op) is k.Binary and self._is_written(op) and op.type not in self._registers:
+                if not isinstance(ops[op.y], k.Const) and not _is_two(ops[op.x]):
+                    self._registers[op.type] = _Registers(b, op.type)
+
+    def write(self, b: BoundedRewriter, op: k.Binary) -> ValueId | None:
+        """Return the power."""
+        return _power(b, op, self._registers) if self._is_written(op) else None
+
+    def _is_written(self, op: k.Binary) -> bool:
+        if op.op is not BinaryOp.POW or not op.type.dtype.is_integer:
             return False
-        capability = None if info is None else info.capabilities.get(op.type.dtype)
+        capability = None if self._info is None else self._info.capabilities.get(op.type.dtype)
         return capability is None or BinaryOp.POW not in capability.binary
-
-    if not any(map(is_decomposed, kernel.ops)):
-        return kernel
-    rewriter = BoundedRewriter()
-    registers: dict[Type, _Registers] = {}
-
-    def define_registers() -> None:
-        for type_ in dict.fromkeys(
-            op.type for op in kernel.ops if isinstance(op, k.Binary) and _needs_loop(kernel, op)
-        ):
-            registers[type_] = _Registers(rewriter, type_)
-
-    def rule(op: Op) -> ValueId | None:
-        return _power(rewriter, op, registers) if is_decomposed(op) else None
-
-    return rewriter.rewrite(kernel, rule, define_registers)
-
-
-def _needs_loop(kernel: Kernel, op: k.Binary) -> bool:
-    return not isinstance(kernel.ops[op.y], k.Const) and not _is_two(kernel.ops[op.x])
 
 
 def _is_two(op: Op) -> bool:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
-from zyx.ir.rewriter import Rewriter
 from zyx.ops import BinaryOp, UnaryOp
+from zyx.passes.rules import Rules, applied
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
@@ -28,54 +28,51 @@ if TYPE_CHECKING:
 
 #: To convert large integers: from 2**limit on, that many low bits become one.
 _STICKY_BITS = ((24, 14), (38, 28), (52, 42))
-_SOURCES = (k.Variable, k.Const, k.Cast, k.Bitcast)
 
 
 def decompose_small_floats(kernel: Kernel, info: DeviceInfo) -> Kernel:
     """Return `kernel` with the arithmetic on float16 and bfloat16 that `info` does not list done in float32."""
-    if not any(map(_brings_small, kernel.ops)):
-        return kernel
-    rewriter = Rewriter()
+    return applied(kernel, SmallFloats(info))
 
-    def rule(op: Op) -> ValueId | None:
+
+class SmallFloats(Rules):
+    """Computes in float32 what the device of `info` does not compute in float16 or bfloat16."""
+
+    looks_at = frozenset({k.Unary, k.Binary, k.Mad, k.Cast})
+
+    def __init__(self, info: DeviceInfo) -> None:
+        self._info = info
+
+    def write(self, b: Builder, op: Op) -> ValueId | None:
+        """Return the value, rounded to the small type."""
+        info = self._info
         match op:
             case k.Unary(op=kind, type=type_):
                 if not _is_small(type_.dtype) or _has(info, type_.dtype, kind):
                     return None
-                return rewriter.cast(rewriter.unary(kind, rewriter.cast(op.x, dtypes.float32)), type_.dtype)
+                return b.cast(b.unary(kind, b.cast(op.x, dtypes.float32)), type_.dtype)
             case k.Binary(op=kind, x=x, y=y):
-                dtype = rewriter.type_of(x).dtype
+                dtype = b.type_of(x).dtype
                 if not _is_small(dtype) or _has(info, dtype, kind):
                     return None
-                wide = rewriter.binary(kind, rewriter.cast(x, dtypes.float32), rewriter.cast(y, dtypes.float32))
-                return rewriter.cast(wide, op.type.dtype)
+                wide = b.binary(kind, b.cast(x, dtypes.float32), b.cast(y, dtypes.float32))
+                return b.cast(wide, op.type.dtype)
             case k.Mad(x=x, y=y, z=z, type=type_):
                 dtype = type_.dtype
                 if not _is_small(dtype) or (_has(info, dtype, BinaryOp.MUL) and _has(info, dtype, BinaryOp.ADD)):
                     return None
-                return rewriter.cast(
-                    rewriter.mad(*(rewriter.cast(operand, dtypes.float32) for operand in (x, y, z))), dtype
-                )
+                return b.cast(b.mad(*(b.cast(operand, dtypes.float32) for operand in (x, y, z))), dtype)
             case k.Cast(x=x, type=type_):
-                source, target = rewriter.type_of(x).dtype, type_.dtype
+                source, target = b.type_of(x).dtype, type_.dtype
                 if dtypes.float32 in (source, target) or source is target:
                     return None
                 if _is_small(source) and not info.can_compute(source):
-                    return rewriter.cast(rewriter.cast(x, dtypes.float32), target)
+                    return b.cast(b.cast(x, dtypes.float32), target)
                 if _is_small(target) and not info.can_compute(target):
-                    return rewriter.cast(_as_float32(rewriter, x, source, target), target)
+                    return b.cast(_as_float32(b, x, source, target), target)
                 return None
             case _:
                 return None
-
-    return rewriter.rewrite(kernel, rule)
-
-
-def _brings_small(op: Op) -> bool:
-    """Whether an operation has values of a small type that come from nothing of that type."""
-    if isinstance(op, k.Define):
-        return _is_small(op.dtype)
-    return isinstance(op, _SOURCES) and _is_small(op.type.dtype)
 
 
 def _is_small(dtype: DType) -> bool:

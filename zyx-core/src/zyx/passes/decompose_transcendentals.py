@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
-from zyx.ir.rewriter import Rewriter
 from zyx.ops import TRANSCENDENTAL, BinaryOp, UnaryOp
 from zyx.passes.math.arctangent import atan
 from zyx.passes.math.error_function import erf
@@ -26,9 +25,10 @@ from zyx.passes.math.hyperbolic import tanh
 from zyx.passes.math.logarithm import log, log1p, log2
 from zyx.passes.math.power import power, power_of_constant
 from zyx.passes.math.trigonometric import cos, sin
+from zyx.passes.rules import Rules, applied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType, Scalar
@@ -54,49 +54,54 @@ def decompose_transcendentals(kernel: Kernel, info: DeviceInfo) -> Kernel:
 
     From `info` come the operations that are left to the device, whether `Mad` rounds once, and whether there is uint64.
     """
-    if not any(_is_missing(op, info) for op in kernel.ops):
-        return kernel
-    rewriter = Rewriter()
-    scratch: dict[Type, ValueId] = {}
+    return applied(kernel, Functions(info))
 
-    def define_scratch() -> None:
-        for op in kernel.ops:
-            if isinstance(op, k.Unary) and op.op in _PERIODIC and _is_missing(op, info):
+
+class Functions(Rules):
+    """Writes transcendental functions and powers of floats that the device of `info` lacks."""
+
+    looks_at = frozenset({k.Unary, k.Binary})
+
+    def __init__(self, info: DeviceInfo) -> None:
+        self._info = info
+        self._scratch: dict[Type, ValueId] = {}
+
+    def define(self, b: Builder, ops: Sequence[Op]) -> None:
+        """Define an array for each type of which there are sines or cosines."""
+        for op in ops:
+            if type(op) is k.Unary and op.op in _PERIODIC and _is_missing(op, self._info):
                 type_ = _computed(op.type)
-                if type_ not in scratch:
-                    scratch[type_] = rewriter.define(k.Memory.REGISTER, type_.dtype, 1, lanes=type_.lanes)
+                if type_ not in self._scratch:
+                    self._scratch[type_] = b.define(k.Memory.REGISTER, type_.dtype, 1, lanes=type_.lanes)
 
-    def rule(op: Op) -> ValueId | None:
+    def write(self, b: Builder, op: k.Unary | k.Binary) -> ValueId | None:
+        """Return the function's value."""
+        info = self._info
         if not _is_missing(op, info):
             return None
-        assert isinstance(op, k.Unary | k.Binary)
         dtype = _computed(op.type).dtype
         has_wide = dtype is not op.type.dtype and _is_native(op.op, dtype, info)
-        x = rewriter.cast(op.x, dtype)
+        x = b.cast(op.x, dtype)
         if isinstance(op, k.Binary):
-            exponent = _literal(rewriter, op.y)
-            result = None if exponent is None else power_of_constant(rewriter, x, exponent)
+            exponent = _literal(b, op.y)
+            result = None if exponent is None else power_of_constant(b, x, exponent)
             if result is None:
-                y = rewriter.cast(op.y, dtype)
-                result = rewriter.binary(op.op, x, y) if has_wide else power(rewriter, x, y, has_fma=info.has_fma)
+                y = b.cast(op.y, dtype)
+                result = b.binary(op.op, x, y) if has_wide else power(b, x, y, has_fma=info.has_fma)
         elif has_wide:
-            result = rewriter.unary(op.op, x)
+            result = b.unary(op.op, x)
         elif op.op in _PERIODIC:
             has_uint64 = info.can_compute(dtypes.uint64)
-            array = scratch[_computed(op.type)]
-            result = _PERIODIC[op.op](rewriter, x, array, has_fma=info.has_fma, has_uint64=has_uint64)
+            array = self._scratch[_computed(op.type)]
+            result = _PERIODIC[op.op](b, x, array, has_fma=info.has_fma, has_uint64=has_uint64)
         else:
-            result = _UNARY[op.op](rewriter, x)
-        return rewriter.cast(result, op.type.dtype)
-
-    return rewriter.rewrite(kernel, rule, define_scratch)
+            result = _UNARY[op.op](b, x)
+        return b.cast(result, op.type.dtype)
 
 
-def _is_missing(op: Op, info: DeviceInfo) -> bool:
-    if isinstance(op, k.Unary):
-        return op.op in TRANSCENDENTAL and not _is_native(op.op, op.type.dtype, info)
-    if isinstance(op, k.Binary) and op.op is BinaryOp.POW:
-        return op.type.dtype.is_float and not _is_native(op.op, op.type.dtype, info)
+def _is_missing(op: k.Unary | k.Binary, info: DeviceInfo) -> bool:
+    if op.op in TRANSCENDENTAL or (op.op is BinaryOp.POW and op.type.dtype.is_float):
+        return not _is_native(op.op, op.type.dtype, info)
     return False
 
 

@@ -22,85 +22,98 @@ from zyx.ops import COMMUTATIVE
 from zyx.passes.effects import shared_arrays, stored_in_loops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.ir.kernel import Kernel, Op, Type, ValueId
 
 
 def eliminate_common_subexpressions(kernel: Kernel) -> Kernel:
     """Return `kernel` without values that equal others at hand."""
-    return _Elimination(kernel).run()
+    at_hand = AtHand(kernel.ops)
+    rewriter = Rewriter()
+
+    def rule(op: Op) -> ValueId | None:
+        key = at_hand.key(op)
+        if key is None:
+            at_hand.note_effect(op, rewriter.type_of, len(rewriter.renamed))
+            return None
+        found = at_hand.get(key)
+        if found is None:
+            at_hand.put(key, len(rewriter.ops))
+        return found
+
+    return rewriter.rewrite(kernel, rule)
 
 
-class _Elimination:
-    """The values at hand, region by region."""
+class AtHand:
+    """The values at hand, region by region.
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.rewriter = Rewriter()
-        self.at_hand: dict[Hashable, ValueId] = {}
-        self.added: list[list[Hashable]] = [[]]  # keys of each open region
-        self.changed: dict[ValueId, int] = {}  # where the contents of an array last changed
-        self.shared = shared_arrays(kernel.ops)
-        self.stored_in = stored_in_loops(kernel.ops)
+    Args:
+        ops: Of the kernel that is read, whose arrays have the same numbers in what is written.
+    """
 
-    def run(self) -> Kernel:
-        """Return the kernel rewritten."""
-        rewriter, at_hand = self.rewriter, self.at_hand
+    def __init__(self, ops: Sequence[Op]) -> None:
+        self._values: dict[Hashable, ValueId] = {}
+        self.get: Final = self._values.get
+        self._added: list[list[Hashable]] = [[]]  # keys of each open region
+        self._changed: dict[ValueId, int] = {}  # which change of its contents was an array's last
+        self._changes = 0
+        self._shared = shared_arrays(ops)
+        self._stored_in = stored_in_loops(ops)
+        #: Arrays that rules have added, which any loop may change that these write.
+        self.scratch: range = range(0)
 
-        def rule(op: Op) -> ValueId | None:
-            key_of = _KEYS.get(type(op))
-            if key_of is not None:
-                key = key_of(op)
-            elif isinstance(op, k.Load):
-                key = self.place(op.source, op.index, op.mask, op.type.lanes)
-            else:
-                self.note_effect(op)
-                return None
-            found = at_hand.get(key)
-            if found is None:
-                self.put(key, len(rewriter.ops))
-            return found
-
-        return rewriter.rewrite(self.kernel, rule)
+    def key(self, op: Op) -> Hashable | None:
+        """Return what values have in common that equal that of `op`; None if it has none."""
+        key_of = _KEYS.get(type(op))
+        if key_of is not None:
+            return key_of(op)
+        if type(op) is k.Load:
+            return self._place(op.source, op.index, op.mask, op.type.lanes)
+        return None
 
     def put(self, key: Hashable, value: ValueId) -> None:
         """Have a value at hand until the region ends."""
-        self.at_hand[key] = value
-        self.added[-1].append(key)
+        self._values[key] = value
+        self._added[-1].append(key)
 
-    def place(self, array: ValueId, index: ValueId, mask: ValueId | None, lanes: int) -> Hashable:
+    def _place(self, array: ValueId, index: ValueId, mask: ValueId | None, lanes: int) -> Hashable:
         """Return the key of what lies in memory, as long as it does not change."""
-        return "load", array, index, mask, lanes, self.changed.get(array)
+        return "load", array, index, mask, lanes, self._changed.get(array)
 
-    def note_effect(self, op: Op) -> None:
-        """Forget what an operation without value makes untrue."""
-        position = len(self.rewriter.renamed)
+    def note_effect(self, op: Op, type_of: Callable[[ValueId], Type], read: int | None) -> None:
+        """Forget what an operation without value makes untrue.
+
+        Args:
+            op: The operation, as it is written.
+            type_of: Of the operands.
+            read: Its number in the kernel that is read; None of one that a rule writes.
+        """
         match op:
             case k.Loop():
-                self.change(self.stored_in[position], position)
-                self.added.append([])
+                self._change(self.scratch if read is None else self._stored_in[read])
+                self._added.append([])
             case k.If():
-                self.added.append([])
+                self._added.append([])
             case k.EndLoop() | k.EndIf():
-                for key in self.added.pop():
-                    del self.at_hand[key]
+                for key in self._added.pop():
+                    self._values.pop(key, None)
             case k.Store(target=target, index=index, value=value, mask=mask):
-                self.change((target,), position)
+                self._change((target,))
                 if mask is None:
-                    lanes = self.rewriter.type_of(value).lanes
-                    self.put(self.place(target, index, None, lanes), value)
+                    self.put(self._place(target, index, None, type_of(value).lanes), value)
             case k.Atomic(target=target):
-                self.change((target,), position)
+                self._change((target,))
             case k.Barrier():
-                self.change(self.shared, position)
+                self._change(self._shared)
             case _:
                 pass
 
-    def change(self, arrays: Iterable[ValueId], position: int) -> None:
-        """Note that the contents of `arrays` are others from `position` on."""
+    def _change(self, arrays: Iterable[ValueId]) -> None:
+        """Note that the contents of `arrays` are others from now on."""
+        self._changes += 1
         for array in arrays:
-            self.changed[array] = position
+            self._changed[array] = self._changes
 
 
 def _binary(op: k.Binary) -> Hashable:

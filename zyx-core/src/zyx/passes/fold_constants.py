@@ -15,27 +15,31 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from zyx.ir import kernel as k
-from zyx.ir.rewriter import Rewriter
 from zyx.ops import TRANSCENDENTAL, BinaryOp
+from zyx.passes.rules import Rules, applied
 from zyx.semantics import apply_binary, apply_bitcast, apply_cast, apply_mad, apply_unary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.ir.builder import Builder
-    from zyx.ir.kernel import Kernel, Op, Type, ValueId
+    from zyx.ir.kernel import Kernel, Op, Type, Value, ValueId
     from zyx.semantics import Array
 
 
 def fold_constants(kernel: Kernel) -> Kernel:
     """Return `kernel` with every operation on constants evaluated."""
-    rewriter = Rewriter()
-    ops = rewriter.ops
+    return applied(kernel, Folding())
 
-    def rule(op: Op) -> ValueId | None:
-        if type(op) not in _FOLDED:
-            return None
-        operands = k.operands(op)
+
+class Folding(Rules):
+    """Evaluates operations on constants."""
+
+    looks_at = frozenset({k.Unary, k.Binary, k.Where, k.Cast, k.Bitcast, k.Mad, k.Vectorize, k.Devectorize, k.Shuffle})
+
+    def write(self, b: Builder, op: Value) -> ValueId | None:
+        """Return the constant, if all operands are."""
+        ops, operands = b.ops, k.operands(op)
         for operand in operands:
             if type(ops[operand]) not in _CONSTANT:
                 return None
@@ -46,9 +50,7 @@ def fold_constants(kernel: Kernel) -> Kernel:
                 return None
             lanes.append(known)
         result = _evaluate(op, lanes)
-        return None if result is None else _write(rewriter, op, result)
-
-    return rewriter.rewrite(kernel, rule)
+        return None if result is None else _write(b, op, result)
 
 
 def constant_lanes(ops: Sequence[Op], value: ValueId) -> Array | None:
@@ -105,7 +107,4 @@ def _constant(value: Any, type_: Type) -> k.Const:  # noqa: ANN401  NumPy's scal
     return k.Const(kind(value), type_)
 
 
-_FOLDED: Final = frozenset(
-    {k.Unary, k.Binary, k.Where, k.Cast, k.Bitcast, k.Mad, k.Vectorize, k.Devectorize, k.Shuffle}
-)
 _CONSTANT: Final = frozenset({k.Const, k.Vectorize})

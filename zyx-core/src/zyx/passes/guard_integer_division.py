@@ -19,32 +19,32 @@ import functools
 from typing import TYPE_CHECKING
 
 from zyx.ir import kernel as k
-from zyx.ir.rewriter import BoundedRewriter
 from zyx.ops import BinaryOp, UnaryOp
+from zyx.passes.rules import Rules, applied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.ir.rewriter import BoundedRewriter
 
 
 def guard_integer_division(kernel: Kernel) -> Kernel:
     """Return `kernel` with the divisors of integer `DIV` and `MOD` safe."""
-    if not any(isinstance(op, k.Binary) and _divides(op) for op in kernel.ops):
-        return kernel
-    rewriter = BoundedRewriter()
+    return applied(kernel, SafeDivisors())
 
-    def rule(op: Op) -> ValueId | None:
-        if not isinstance(op, k.Binary) or not _divides(op):
+
+class SafeDivisors(Rules):
+    """Keeps the divisors of integers from being 0, or -1 where that overflows."""
+
+    looks_at = frozenset({k.Binary})
+
+    def write(self, b: BoundedRewriter, op: k.Binary) -> ValueId | None:
+        """Return what a division by a divisor that may be unsafe gives."""
+        if op.op not in (BinaryOp.DIV, BinaryOp.MOD) or not op.type.dtype.is_integer:
             return None
-        unsafe = _unsafe_divisors(rewriter, op)
-        return _guarded(rewriter, op, unsafe) if unsafe else None
-
-    return rewriter.rewrite(kernel, rule)
-
-
-def _divides(op: k.Binary) -> bool:
-    return op.op in (BinaryOp.DIV, BinaryOp.MOD) and op.type.dtype.is_integer
+        unsafe = _unsafe_divisors(b, op)
+        return _guarded(b, op, unsafe) if unsafe else None
 
 
 def _unsafe_divisors(rewriter: BoundedRewriter, op: k.Binary) -> set[int]:

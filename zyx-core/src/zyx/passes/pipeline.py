@@ -15,10 +15,7 @@ from zyx import dtype as dtypes
 from zyx.errors import VerifyError
 from zyx.ir.verify import verify
 from zyx.passes.copy_ahead import copy_ahead
-from zyx.passes.decompose_float_mod import decompose_float_mod
 from zyx.passes.decompose_integer_power import decompose_integer_power
-from zyx.passes.decompose_small_floats import decompose_small_floats
-from zyx.passes.decompose_transcendentals import decompose_transcendentals
 from zyx.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from zyx.passes.eliminate_dead_code import eliminate_dead_code
 from zyx.passes.fold_constants import fold_constants
@@ -27,6 +24,7 @@ from zyx.passes.fuse_multiply_add import fuse_multiply_add
 from zyx.passes.guard_integer_division import guard_integer_division
 from zyx.passes.hoist_loop_invariants import hoist_loop_invariants
 from zyx.passes.narrow_indices import narrow_indices
+from zyx.passes.simplify import simplify
 from zyx.passes.simplify_algebra import simplify_algebra
 from zyx.passes.sink_into_branches import sink_into_branches
 from zyx.passes.split_multiply_add import split_multiply_add
@@ -77,18 +75,8 @@ def standard_passes(info: DeviceInfo) -> list[Pass]:
         unroll_single_iteration_loops,
         functools.partial(fold_groups, max_groups=info.max_groups),
         functools.partial(copy_ahead, local_bytes=info.local_bytes),
-        fold_constants,
-        eliminate_common_subexpressions,  # so that the next one has less to do
-        simplify_algebra,
-        functools.partial(decompose_transcendentals, info=info),
-        functools.partial(decompose_small_floats, info=info),
-        functools.partial(decompose_float_mod, info=info),
-        functools.partial(decompose_integer_power, info=info),
-        guard_integer_division,
-        fold_constants,
-        simplify_algebra,
-        fuse_multiply_add if info.has_fma else split_multiply_add,
-        eliminate_common_subexpressions,
+        functools.partial(simplify, info=info),
+        *([fuse_multiply_add] if info.has_fma else []),
         hoist_loop_invariants,
         *([narrow_indices] if prefers_short_indices else []),
         eliminate_dead_code,

@@ -25,17 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.passes.algebra.simplifier import Table
 
 
 def simplify_algebra(kernel: Kernel) -> Kernel:
     """Return `kernel` with its arithmetic simplified."""
-    simplifier = Simplifier(_simplify)
-    return simplifier.rewrite(kernel, lambda op: _simplify(simplifier, op))
-
-
-def _simplify(s: Simplifier, op: Op) -> ValueId | None:
-    rule = _RULES.get(type(op))
-    return None if rule is None else rule(s, op)
+    return Simplifier(IDENTITIES).run(kernel)
 
 
 def _known_value(s: Simplifier, op: k.Pure) -> ValueId | None:
@@ -148,3 +143,5 @@ _RULES: Final[dict[type[Op], Callable[[Simplifier, Any], ValueId | None]]] = {
     k.Devectorize: vectors.simplify_devectorize,
     k.Shuffle: vectors.simplify_shuffle,
 }
+#: From the class of an operation to what returns a value that equals one of that class, or None.
+IDENTITIES: Final[Table] = {kind: (rule,) for kind, rule in _RULES.items()}

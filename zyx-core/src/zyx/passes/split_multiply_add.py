@@ -9,20 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.ir import kernel as k
-from zyx.ir.rewriter import Rewriter
 from zyx.ops import BinaryOp
+from zyx.passes.rules import Rules, applied
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.ir.builder import Builder
+    from zyx.ir.kernel import Kernel, ValueId
 
 
 def split_multiply_add(kernel: Kernel) -> Kernel:
     """Return `kernel` without `Mad`."""
-    rewriter = Rewriter()
+    return applied(kernel, SplitMultiplyAdds())
 
-    def rule(op: Op) -> ValueId | None:
-        if not isinstance(op, k.Mad):
-            return None
-        return rewriter.binary(BinaryOp.ADD, rewriter.binary(BinaryOp.MUL, op.x, op.y), op.z)
 
-    return rewriter.rewrite(kernel, rule)
+class SplitMultiplyAdds(Rules):
+    """Writes `Mad` as a product and a sum."""
+
+    looks_at = frozenset({k.Mad})
+
+    def write(self, b: Builder, op: k.Mad) -> ValueId | None:
+        """Return the sum."""
+        return b.binary(BinaryOp.ADD, b.binary(BinaryOp.MUL, op.x, op.y), op.z)

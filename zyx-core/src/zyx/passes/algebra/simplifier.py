@@ -2,47 +2,97 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import operator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from zyx.ir import kernel as k
-from zyx.ir.rewriter import BoundedRewriter
+from zyx.ir.kernel import Kernel
+from zyx.ir.rewriter import RENUMBER, BoundedRewriter
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from zyx.dtype import DType, Scalar
     from zyx.ir.affine import Form
     from zyx.ir.kernel import Op, ValueId
     from zyx.ops import UnaryOp
+    from zyx.passes.eliminate_common_subexpressions import AtHand
+
+_WITHOUT_VALUE: Final[frozenset[type[Op]]] = frozenset({k.Loop, k.EndLoop, k.If, k.EndIf, k.Store, k.Atomic, k.Barrier})
+
+
+#: From the class of an operation to what may return a value in its place, in order.
+Table: TypeAlias = "Mapping[type[Op], Sequence[Callable[[Simplifier, Any], ValueId | None]]]"
 
 
 class Simplifier(BoundedRewriter):
-    """A rewriter whose operations go through a rule; what the rule finds in their place is not written.
+    """A rewriter whose operations go through rules; what these find in their place is not written.
 
-    Attributes:
-        rule: Returns the value that equals an operation, or None.
+    Args:
+        table: The rules.
+        at_hand: Values that are not written a second time; None if each is written.
     """
 
-    def __init__(self, rule: Callable[[Simplifier, Op], ValueId | None]) -> None:
+    def __init__(self, table: Table, at_hand: AtHand | None = None) -> None:
         super().__init__()
-        self.rule = rule
+        self._table = table
+        self._at_hand = at_hand
+        self._read: int | None = None  # the number of the operation that is read, until it is written
         self._open: list[int] = [-1]
         self._region_of: list[int] = []
 
+    def run(self, kernel: Kernel, define: Callable[[], None] | None = None) -> Kernel:
+        """Return `kernel` by the rules; the same object if nothing changes. `define` adds arrays before the body."""
+        renamed, ops, table = self.renamed, self.ops, RENUMBER
+        for number, op in enumerate(kernel.ops):
+            if define is not None and not isinstance(op, k.Define | k.Variable):
+                before = len(ops)
+                define()
+                define = None
+                if self._at_hand is not None:
+                    self._at_hand.scratch = range(before, len(ops))
+            function = table.get(type(op))
+            self._read = number
+            renamed.append(self.add(op if function is None else function(op, renamed)))
+        same = len(ops) == len(kernel.ops) and all(map(operator.is_, ops, kernel.ops))
+        return kernel if same else Kernel(kernel.name, tuple(ops))
+
     def add(self, op: Op) -> ValueId:
         """Return the value of an operation, which is written if nothing equals it."""
-        found = self.rule(self, op)
-        return self.append(op) if found is None else found
+        at_hand = self._at_hand
+        key = None if at_hand is None else at_hand.key(op)
+        if at_hand is not None and key is not None:
+            found = at_hand.get(key)
+            if found is not None:
+                return found
+        read, self._read = self._read, None
+        for rule in self._table.get(type(op), ()):
+            found = rule(self, op)
+            if found is not None:
+                break
+        else:
+            self._read = read
+            found = self.append(op)
+        if at_hand is not None and key is not None:
+            at_hand.put(key, found)
+        return found
 
     def append(self, op: Op) -> ValueId:
         """Write an operation as it is."""
-        number = super().append(op)
-        if isinstance(op, k.EndLoop | k.EndIf):
-            self._open.pop()
-        self._region_of.append(self._open[-1])
-        if isinstance(op, k.Loop | k.If):
-            self._open.append(number)
+        number = len(self.ops)
+        self.bounds.add(op)
+        if type(op) in _WITHOUT_VALUE:
+            read, self._read = self._read, None
+            if self._at_hand is not None:
+                self._at_hand.note_effect(op, self.type_of, read)
+            if isinstance(op, k.EndLoop | k.EndIf):
+                self._open.pop()
+            self._region_of.append(self._open[-1])
+            if isinstance(op, k.Loop | k.If):
+                self._open.append(number)
+        else:
+            self._region_of.append(self._open[-1])
         return number
 
     def constant(self, value: ValueId) -> Scalar | None:
