@@ -336,9 +336,9 @@ def zyx_collectives_identifier(devices: Sequence[Device], is_first: bool) -> byt
 
 
 @hookspec
-def zyx_collectives(
+def zyx_collectives(  # type: ignore[empty-body]
     devices: Sequence[Device], ranks: Sequence[int], size: int, identifier: bytes, timeout_s: float
-) -> Collectives:  # type: ignore[empty-body]
+) -> Collectives:
     """Return what exchanges buffers between `devices` of this backend and the other members of their group.
 
     Returns at once; `Collectives.connect` waits for the others.
