@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program, Queue
     from zyx.dtype import Scalar
+    from zyx.graph.host_call import OnDevice
     from zyx.runtime.buffer import Memory
     from zyx.runtime.trace import Trace
 
@@ -38,7 +39,7 @@ class LaunchStep:
     """Launch `program` on the buffers `args`, of which it writes to those in `written`, and on numbers.
 
     Of these, the run has those in `given`; behind them come the `starts`, where the kernel reads. `lines` are those of
-    the program that it computes, as far as they are noted.
+    the program that it computes, as far as they are noted. Before a run, `told` is told of it, if somebody is.
     """
 
     device: Device
@@ -49,6 +50,7 @@ class LaunchStep:
     given: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
     lines: tuple[str, ...] = ()
+    told: OnDevice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,10 @@ class Plan:
     _whole: LaunchStep | None = None
     _is_refused: bool = False
     _singles: list[weakref.ref[Single]] = field(default_factory=list)
+    _is_told: bool = False
+
+    def __post_init__(self) -> None:
+        self._is_told = any(isinstance(step, LaunchStep) and step.told is not None for step in self.steps)
 
     @property
     def launches(self) -> int:
@@ -183,7 +189,10 @@ class Plan:
     def is_single(self) -> bool:
         """Whether it is one launch, which computes one buffer and needs no other; then there is `Single`."""
         return len(self.steps) == len(self.outputs) == len(self.results) == 1 and (
-            isinstance(self.steps[0], LaunchStep) and not self.temporaries and self.results[0] == self.inputs
+            isinstance(self.steps[0], LaunchStep)
+            and not self.temporaries
+            and self.results[0] == self.inputs
+            and not self._is_told
         )
 
     def run_single(self, buffers: list[Buffer | Scalar], memory: Memory, trace: Trace) -> Buffer:
@@ -204,7 +213,10 @@ class Plan:
 
         Raises:
             BackendError: A step was refused. What was queued before it runs.
+            CollectiveError: Other processes do not come to the same steps; likewise.
         """
+        if self._is_told:
+            self._announce(0)
         scoped = shown()
         if not (trace.configured if scoped is None else scoped | trace.configured & TIMED) & SINGLE:  # without a call
             if self._whole is None:
@@ -214,7 +226,7 @@ class Plan:
             if self._whole is not None:
                 _launch(self._whole, buffers)
                 return
-        for step in self.steps:
+        for number, step in enumerate(self.steps):
             if isinstance(step, CopyStep):
                 source, target = buffers[step.source], buffers[step.target]
                 assert isinstance(source, Buffer) and isinstance(target, Buffer)
@@ -225,8 +237,21 @@ class Plan:
                     trace.copied(source.pool.name, target.pool.name, target.nbytes, started)
             elif isinstance(step, HostStep):
                 step.run(buffers, trace)
+                if self._is_told:
+                    self._announce(number + 1)
             else:
                 _launch(step, buffers, trace)
+
+    def _announce(self, start: int) -> None:
+        """Tell who is told of launches of those from step `start` on, up to the next call of the host.
+
+        So they are told in the order of the plan, and of what is launched together before any of it is.
+        """
+        for step in self.steps[start:]:
+            if isinstance(step, HostStep):
+                return
+            if isinstance(step, LaunchStep) and step.told is not None:
+                step.told.announce()
 
     def capture(self, trace: Trace) -> bool:
         """Turn the steps into one program, if they are launches on one device that can; return whether it is done.

@@ -1,0 +1,49 @@
+"""Run a program in a process whose GPU is of paper, and whose NCCL too: ``run_on_paper.py PROGRAM [ARGUMENTS]``."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from fake_driver import FakeSession, fake_cuda
+from fake_nccl import FakeNccl
+
+sessions: list[FakeSession] = []
+
+
+class Session(FakeSession):
+    """A device of this process, opened once more for each runtime."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sessions.append(self)
+
+
+def run_streams() -> None:
+    """Run what streams are given, as devices do: another process waits for what this one does not wait for."""
+    while True:
+        for session in list(sessions):
+            for stream in list(session.streams.values()):
+                stream.run_to(stream.given, waits=False)
+        time.sleep(1e-4)
+
+
+def main() -> None:
+    """Run the program, and check that the library was called as it must be."""
+    program, sys.argv = sys.argv[1], sys.argv[1:]
+    sys.path.insert(0, str(Path(program).parent))
+    library = FakeNccl(sessions)
+    threading.Thread(target=run_streams, daemon=True).start()
+    with fake_cuda(pytest.MonkeyPatch(), [Session], nccl=library):
+        runpy.run_path(program, run_name="__main__")
+    exchanges = sum(count for name, count in library.counts.items() if not name.startswith(("Comm", "Get", "Group")))
+    assert exchanges, "nothing was exchanged from device to device"
+    assert not library.violations, library.violations
+
+
+if __name__ == "__main__":
+    main()
