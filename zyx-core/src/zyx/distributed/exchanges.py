@@ -250,7 +250,7 @@ def _elsewhere(*given: Any) -> list[np.ndarray[Any, Any]]:  # noqa: ANN401  # ar
     raise CollectiveError(f"{given[-1]}: the device that was connected is not open any more; start the program again")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _NoGradient:
     """Refuses gradients, which bits of floats would stop without a word; see `zyx.graph.base.AliasRule`."""
 
