@@ -85,7 +85,7 @@ def part(group: Group, name: str, function: Callable[[], object]) -> None:
 
 
 def median_s(call: Callable[[], object], settle: Callable[[], object], count: int, rounds: int = 5) -> float:
-    """Return the median over rounds of the seconds of a call, of which `count` are queued before they are waited for."""
+    """Return the median over rounds of the seconds of a call; `count` of them are queued before they are waited for."""
     times = []
     for number in range(rounds + 1):
         settle()
@@ -206,13 +206,12 @@ def time_sums(group: Group, nbytes: int) -> None:
     pool.deallocate(source)
     pool.deallocate(target)
     row("zyx.distributed, eager", lambda: dist.all_reduce(x), pool.synchronize)
-    step = zyx.jit(lambda x: dist.all_reduce(x))
+    step = zyx.jit(dist.all_reduce)
     row("zyx.distributed, traced", lambda: step(x), pool.synchronize)
     several = zyx.jit(lambda x: dist.all_reduce(dist.all_reduce(x * 0.5) * 0.5))
     row("two sums and two kernels, traced", lambda: several(x), pool.synchronize)
     nothing = zyx.jit(lambda x: (x * 0.5 + 0) * 0.5)
     row("the kernels alone", lambda: nothing(x), pool.synchronize)
-    del x
     import torch
 
     y = torch.ones(length, device="cuda")
