@@ -101,7 +101,7 @@ def drawing_of(
 
     The host and other processes have no part in those that can, and none is given places: they would have to be right.
     """
-    if any(isinstance(launch, Hosted) or launch.told is not None for launch in launches) or any(
+    if any(isinstance(launch, Hosted) or launch.call is not None for launch in launches) or any(
         isinstance(node, Box | Front) for node in order
     ):
         return None

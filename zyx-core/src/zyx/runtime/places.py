@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Device, Program
-    from zyx.graph.host_call import HostCall, OnDevice
+    from zyx.graph.host_call import HostCall
     from zyx.graph.node import Node
     from zyx.runtime.plan import Slice
 
@@ -26,7 +26,7 @@ class Launched:
         numbers: The nodes whose values it is given, behind the buffers.
         starts: Numbers that it is given behind these: where it reads.
         lines: Of the program, what it computes.
-        told: Who is told of each launch before, if somebody is.
+        call: What the program does in place of the host, if that would do it elsewhere.
     """
 
     device: Device
@@ -36,7 +36,7 @@ class Launched:
     numbers: tuple[Node, ...]
     starts: tuple[int, ...]
     lines: tuple[str, ...] = ()
-    told: OnDevice | None = None
+    call: HostCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -365,7 +365,7 @@ class _Making:
         making._written = written
         _, launches = making._computed(outputs, device, may_donate=False)
         found = [launch for launch in launches if isinstance(launch, Launched)]
-        if len(found) < len(launches) or any(launch.told is not None for launch in found):
+        if len(found) < len(launches) or any(launch.call is not None for launch in found):
             raise UnsupportedError("what the host computes has no place in a loop")
         return found
 
@@ -424,7 +424,7 @@ class _Making:
         if isinstance(custom, HostCall):
             if custom.on_device is not None and (program := custom.on_device.program(device)) is not None:
                 buffers = (*stored, *root.sources)
-                return Launched(device, program, buffers, tuple(stored), (), (), lines_of([root]), custom.on_device)
+                return Launched(device, program, buffers, tuple(stored), (), (), lines_of([root]), custom)
             return Hosted(custom, device, (*stored, *root.sources), lines_of([root]))
         if custom.problem is not None:
             prepared = self._compiler.prepared
@@ -466,7 +466,7 @@ class _Making:
                 moved = sum(size_of(node.shape) * node.dtype.itemsize for node in action.buffers)
                 written = tuple(numbers[node] for node in action.stored)
                 given = tuple(numbers[node] for node in action.numbers)
-                more = action.starts, action.lines, action.told
+                more = action.starts, action.lines, action.call
                 steps.append(LaunchStep(action.device, action.program, args, moved, written, given, *more))
         return Plan(
             inputs=len(leaves),
