@@ -108,3 +108,13 @@ def test_how_tensors_are_exchanged_is_shown(tmp_path: Path):
     program.write_text(PROGRAM)
     done = run(2, str(program), "nothing", ZYX_DEBUG="devices")
     assert "tensors on cuda:0 are exchanged by NCCL 2.28.9, between 2 processes" in done.stderr, done.stderr
+
+
+def test_tensors_go_by_the_host_if_one_process_has_no_library_and_it_is_said_why(tmp_path: Path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = run(2, str(program), "nothing", ZYX_DEBUG="devices", PAPER_WITHOUT_NCCL="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    start = "tensors on cuda:0 are exchanged by MPI through the host"
+    assert f"{start}: NCCL is not found (libnccl.so.2): pip install 'zyx-backend-cuda[nccl]'" in done.stderr
+    assert f"{start}: other processes have their tensors elsewhere, or no library for them" in done.stderr

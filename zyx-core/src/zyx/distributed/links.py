@@ -48,7 +48,7 @@ def links_of(runtime: Runtime, group: Group, name: str, call: str) -> Collective
         device, links = found
         if runtime.backends.devices.get(device.name) is device:
             return links
-        known[group, name] = None  # it was lost, and the others wait for it on theirs; they will say so
+        del known[group, name]  # it was closed, by all processes: another that was not is told of a first operation
     if (group, name) in known or group.engine is None or not call:
         return None
     device_or_none = None if GROUP in name else runtime.device(name)
