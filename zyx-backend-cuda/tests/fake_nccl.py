@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from fake_driver import FakeSession, FakeStream
 
-SYSTEM_ERROR, INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR = 2, 3, 4, 5, 6
+UNHANDLED_CUDA_ERROR, SYSTEM_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR = 1, 2, 4, 5, 6
 
 TYPES = [
     np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64, ml_dtypes.bfloat16,

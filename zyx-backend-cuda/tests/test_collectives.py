@@ -8,16 +8,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from fake_driver import FakeSession, fake_cuda
-from fake_nccl import INVALID_USAGE, REMOTE_ERROR, SYSTEM_ERROR, FakeNccl
+from fake_nccl import (
+    INVALID_ARGUMENT,
+    INVALID_USAGE,
+    REMOTE_ERROR,
+    SYSTEM_ERROR,
+    UNHANDLED_CUDA_ERROR,
+    FakeNccl,
+)
 
 from zyx import dtype as dtypes
 from zyx.backend import Launch, Slot
 from zyx.backend.collectives import Exchange, ExchangeError, ExchangeKind, ExchangeTimeoutError
+from zyx.backend.nccl import IDENTIFIER_BYTES, Communicator, Nccl, NcclError
 from zyx.errors import CollectiveError, CollectiveTimeoutError, UnsupportedError
 from zyx.ops import ReduceOp
 from zyx.testing.launching import download, upload
 from zyx.testing.opening import open_runtime
 from zyx_backend_cuda.collectives import group_of, identifier
+from zyx_backend_cuda.libraries import load_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -248,3 +257,17 @@ def test_work_that_goes_on_is_not_taken_for_a_failure(runtime: Runtime, nccl: Fa
     assert group.watch(since) > since + 9
     with pytest.raises(CollectiveTimeoutError):
         group.watch(since)
+
+
+def test_the_library_itself_is_called_as_it_is_declared():
+    native = load_library("nccl", (2,))
+    if native is None:
+        pytest.skip("NCCL is not installed: pip install nvidia-nccl-cu13")
+    library = Nccl(native, "NCCL")
+    name = library.identifier()
+    assert len(name) == IDENTIFIER_BYTES
+    assert library.identifier() != name
+    # Member 5 of 2; and where there is no driver, that is what it says.
+    with pytest.raises(NcclError, match="ncclCommInitRank: nccl(InvalidArgument|UnhandledCudaError)") as refused:
+        Communicator(library, 2, name, 5)
+    assert refused.value.status in (INVALID_ARGUMENT, UNHANDLED_CUDA_ERROR)
