@@ -1,6 +1,7 @@
 """Run a program in a process whose GPU is of paper, and whose NCCL too: ``run_on_paper.py PROGRAM [ARGUMENTS]``.
 
-The process whose rank is ``PAPER_WITHOUT_NCCL`` in the environment has no NCCL.
+The process whose rank is ``PAPER_WITHOUT_NCCL`` in the environment has no NCCL; that whose rank is
+``PAPER_UNCONNECTED`` cannot connect its GPU.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from fake_driver import FakeSession, fake_cuda
-from fake_nccl import FakeNccl
+from fake_nccl import SYSTEM_ERROR, FakeNccl
 
 sessions: list[FakeSession] = []
 
@@ -41,13 +42,17 @@ def main() -> None:
     program, sys.argv = sys.argv[1], sys.argv[1:]
     sys.path.insert(0, str(Path(program).parent))
     library = FakeNccl(sessions)
-    without = os.environ.get("PAPER_WITHOUT_NCCL", "")
-    found = None if os.environ["PMI_RANK"] == without else library
+    rank = os.environ["PMI_RANK"]
+    without, unconnected = (os.environ.get(f"PAPER_{name}", "") for name in ("WITHOUT_NCCL", "UNCONNECTED"))
+    found = None if rank == without else library
+    if unconnected:
+        library.waits = False  # the others connect, and have to give that up
+        library.refusals["CommInitRank"] = [SYSTEM_ERROR] if rank == unconnected else []
     threading.Thread(target=run_streams, daemon=True).start()
     with fake_cuda(pytest.MonkeyPatch(), [Session], nccl=found):
         runpy.run_path(program, run_name="__main__")
     exchanges = sum(count for name, count in library.counts.items() if not name.startswith(("Comm", "Get", "Group")))
-    assert bool(exchanges) is not bool(without), f"{exchanges} exchanges from device to device"
+    assert bool(exchanges) is not bool(without or unconnected), f"{exchanges} exchanges from device to device"
     assert not library.violations, library.violations
 
 

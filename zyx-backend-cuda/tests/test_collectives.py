@@ -268,6 +268,6 @@ def test_the_library_itself_is_called_as_it_is_declared():
     assert len(name) == IDENTIFIER_BYTES
     assert library.identifier() != name
     # Member 5 of 2; and where there is no driver, that is what it says.
-    with pytest.raises(NcclError, match="ncclCommInitRank: nccl(InvalidArgument|UnhandledCudaError)") as refused:
+    with pytest.raises(NcclError, match=r"ncclCommInitRank: nccl(InvalidArgument|UnhandledCudaError)") as refused:
         Communicator(library, 2, name, 5)
     assert refused.value.status in (INVALID_ARGUMENT, UNHANDLED_CUDA_ERROR)

@@ -118,3 +118,13 @@ def test_tensors_go_by_the_host_if_one_process_has_no_library_and_it_is_said_why
     start = "tensors on cuda:0 are exchanged by MPI through the host"
     assert f"{start}: NCCL is not found (libnccl.so.2): pip install 'zyx-backend-cuda[nccl]'" in done.stderr
     assert f"{start}: other processes have their tensors elsewhere, or no library for them" in done.stderr
+
+
+def test_tensors_go_by_the_host_if_one_process_cannot_connect_and_it_is_said_why(tmp_path: Path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = run(2, str(program), "nothing", ZYX_DEBUG="devices", PAPER_UNCONNECTED="0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    start = "tensors on cuda:0 are exchanged by MPI through the host"
+    assert f"{start}: NCCL 2.28.9 cannot connect cuda:0: ncclCommInitRank: ncclSystemError" in done.stderr
+    assert f"{start}: other processes could not connect their devices" in done.stderr
