@@ -7,8 +7,10 @@ there. What must not be done is noted in `violations`; a call that does it retur
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
+import shutil
 import tempfile
 import time
 from collections import Counter
@@ -119,8 +121,9 @@ class FakeNccl:
         place[0] = self.version
 
     def _GetUniqueId(self, place: Any) -> None:
-        folder = tempfile.mkdtemp(prefix="nccl-").encode()
-        ctypes.memmove(place, folder.ljust(IDENTIFIER_BYTES, b"\0"), IDENTIFIER_BYTES)
+        folder = tempfile.mkdtemp(prefix="nccl-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        ctypes.memmove(place, folder.encode().ljust(IDENTIFIER_BYTES, b"\0"), IDENTIFIER_BYTES)
 
     def _CommInitRank(self, place: Any, size: int, identifier: Identifier, rank: int) -> None:
         (session,) = [session for session in self.sessions if get_ident() in session.threads] or [None]
