@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import time
 from collections import deque
-from threading import RLock
+from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zyx.backend import API_VERSION
 from zyx.ir.interpreter import Executable
 from zyx.ir.kernel import Define
 from zyx_backend_cuda.errors import Fault
@@ -59,14 +61,26 @@ class FakeStream:
         self.work.append(piece)
         self.given += 1
 
-    def run_to(self, place: int) -> None:
+    def run_to(self, place: int, *, waits: bool = True) -> bool:
+        """Run pieces, and return whether all ran; one that gives False waits for something elsewhere."""
         with RUNNING:
             while self.ran < place:
-                piece = self.work.popleft()
-                try:
-                    piece()
-                finally:
-                    self.ran += 1  # behind it: others look at this to know what is done
+                if not self.step():
+                    if not waits:
+                        return False
+                    time.sleep(1e-4)
+            return True
+
+    def step(self) -> bool:
+        """Run the next piece; return whether it is done."""
+        is_done = True
+        try:
+            is_done = self.work[0]() is not False
+        finally:
+            if is_done:
+                self.work.popleft()
+                self.ran += 1  # behind it: others look at this to know what is done
+        return is_done
 
 
 class FakeSession:
@@ -78,6 +92,7 @@ class FakeSession:
         streams: Streams, by the numbers that libraries know them by.
         refusals: For names of calls, the codes that the next of them fail with.
         is_lost: Whether a kernel went astray, after which all calls fail.
+        runs_when_asked: Whether streams also run when it is asked how far they are.
     """
 
     can_capture = True
@@ -92,6 +107,8 @@ class FakeSession:
         self.is_closed = False
         self.is_lost = False
         self.linked = True
+        self.runs_when_asked = False
+        self.threads: list[int] = []  # in which it is current
         self._numbers = {
             "COMPUTE_CAPABILITY_MAJOR": capability // 10, "COMPUTE_CAPABILITY_MINOR": capability % 10,
             "MAX_BLOCK_DIM_X": 1024, "MAX_BLOCK_DIM_Y": 1024, "MAX_BLOCK_DIM_Z": 64, "MAX_GRID_DIM_X": (1 << 31) - 1,
@@ -105,10 +122,12 @@ class FakeSession:
     def __enter__(self) -> FakeSession:
         assert not self.is_closed, "used after it was closed"
         self.depth += 1
+        self.threads.append(get_ident())
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.depth -= 1
+        self.threads.remove(get_ident())
 
     def _call(self, name: str) -> None:
         self.calls.append(name)
@@ -177,11 +196,13 @@ class FakeSession:
         self._call("wait")
         assert event.place is not None, "an event was waited for that was never recorded"
         other, place = event.place
-        stream.put(lambda: other.run_to(place))
+        stream.put(lambda: other.run_to(place, waits=False))
 
     def is_done(self, event: FakeEvent) -> bool:
         self._call("is_done")
         assert event.place is not None
+        if self.runs_when_asked:
+            event.place[0].run_to(event.place[1], waits=False)
         return event.place[0].ran >= event.place[1]
 
     def synchronize(self, event: FakeEvent) -> None:
@@ -305,11 +326,8 @@ class FakeSession:
         self._call("play")
         pieces = list(graph)  # what is changed later does not change it
 
-        def run() -> None:
-            for piece in pieces:
-                piece()
-
-        stream.put(run)
+        for piece in pieces:
+            stream.put(piece)
 
     def can_change(self, graph: list[Callable[[], None]], functions: Sequence[Executable]) -> bool:
         return len(graph) == len(functions)
@@ -387,6 +405,7 @@ def fake_cuda(
     compiler: FakeCompiler | None = None,
     library: object = None,
     dnn: object = None,
+    nccl: object = None,
 ) -> Any:
     """Let the backend open paper devices while the ``with`` block lasts.
 
@@ -396,6 +415,7 @@ def fake_cuda(
         compiler: NVRTC.
         library: cuBLASLt; a real one knows nothing of paper memory.
         dnn: cuDNN, likewise.
+        nccl: NCCL, likewise.
     """
     from zyx_backend_cuda import blas, cudnn, device, start
 
@@ -410,6 +430,10 @@ def fake_cuda(
         inner.setattr(device, "render", recording)
         inner.setattr(blas, "load_library", lambda *_: library)
         inner.setattr(cudnn, "load_library", lambda *_: dnn)
+        if API_VERSION >= (1, 2):
+            from zyx_backend_cuda import collectives
+
+            inner.setattr(collectives, "load_library", lambda *_: nccl)
         inner.setattr(start, "open_driver", lambda choice, note: FakeDriver(sessions))
         inner.setattr(start, "open_nvrtc", lambda driver: compiler or FakeCompiler())
         yield

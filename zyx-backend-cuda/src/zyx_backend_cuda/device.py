@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
     from zyx.backend.cache import ProgramCache
+    from zyx.backend.nccl_group import NcclGroup
     from zyx.ir.kernel import Kernel
     from zyx.render.dialect import Dialect
     from zyx_backend_cuda.blas import Blas
@@ -79,6 +80,7 @@ class CudaDevice(DriverDevice[CudaProgram]):
         self._clock: tuple[object, object] | None = None
         self.blas: Blas | None = None  # opened when products are first asked for
         self.dnn: Dnn | None = None  # likewise
+        self.groups: list[NcclGroup] = []  # that it is a member of
 
     @property
     def in_flight(self) -> int:
@@ -195,6 +197,8 @@ class CudaDevice(DriverDevice[CudaProgram]):
 
     def stop(self) -> None:
         """Wait for all work. The session goes with the pool."""
+        for group in self.groups:
+            group.close()
         try:
             self.pool.synchronize()
         finally:

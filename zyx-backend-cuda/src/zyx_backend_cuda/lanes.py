@@ -12,9 +12,10 @@ more.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from threading import RLock
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from zyx.backend.work_event import QueuedEvent
 from zyx.errors import LaunchError
@@ -27,6 +28,30 @@ if TYPE_CHECKING:
 
 #: After so many pieces of work, an event is recorded unasked.
 _MARK_EVERY: Final = 32
+
+#: For how long a wait that is watched asks without a pause, and how long its pauses are then, in seconds.
+_EAGER_S: Final = 1e-3
+_PAUSE_S: Final = 1e-4
+
+
+class Watcher(Protocol):
+    """Looks after work that may never be done unless somebody does."""
+
+    def check(self) -> None:
+        """Raise `BackendError` if it is known that something is wrong."""
+
+    def watch(self, since: float) -> float:
+        """Look whether something is wrong, while somebody waits.
+
+        Args:
+            since: The last time, by `time.monotonic`, when something is known to have been done.
+
+        Returns:
+            A later such time, if there is one.
+
+        Raises:
+            BackendError: Something is wrong.
+        """
 
 
 class Ticket:
@@ -65,7 +90,7 @@ class Lane:
         tail: For the runtime.
     """
 
-    def __init__(self, session: Session, device: str, owner: object) -> None:
+    def __init__(self, session: Session, device: str, owner: object, watchers: Sequence[Watcher] = ()) -> None:
         self.stream: Final = session.stream()
         self.owner: Final = owner
         self.issued = 0
@@ -75,6 +100,7 @@ class Lane:
         self.tail: object = None
         self._session: Final = session
         self._device: Final = device
+        self._watchers: Final = watchers
         self._marks: deque[tuple[int, NativeEvent]] = deque()
         self._spare: list[NativeEvent] = []
         self._seen: dict[Lane, int] = {}
@@ -139,11 +165,16 @@ class Lane:
         Raises:
             BackendError: The device failed.
         """
+        for watcher in self._watchers:
+            watcher.check()
         place = self.issued
         if (place if number is None else number) <= self.done:
             return
         try:
-            if number is None:
+            if self._watchers:
+                place, event = self.place(place if number is None else number)
+                self._wait_watched(event)
+            elif number is None:
                 self._session.drain(self.stream)
             else:
                 place, event = self.place(number)
@@ -151,6 +182,17 @@ class Lane:
         except Fault as error:
             raise failure(what or f"waiting for {self._device}", error, LaunchError, self.last) from error
         self._reached(place)
+
+    def _wait_watched(self, event: NativeEvent) -> None:
+        """Wait for an event that may never come."""
+        started = since = time.monotonic()
+        while not self._session.is_done(event):
+            for watcher in self._watchers:
+                since = watcher.watch(since)
+            if time.monotonic() - started > _EAGER_S:
+                time.sleep(_PAUSE_S)
+        for watcher in self._watchers:
+            watcher.check()  # it has come, maybe since exchanges were ended
 
     def poll(self) -> None:
         """See how far the stream has come."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from zyx.hookspecs import BackendConfig, BackendInfo, hookimpl
+from zyx.hookspecs import API_VERSION, BackendConfig, BackendInfo, hookimpl
 from zyx_backend_cuda.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.backend import Device, MemoryPool
+    from zyx.backend.collectives import Collectives
     from zyx.backend.library import LibraryKernel
 
 
@@ -82,3 +83,30 @@ def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:
     from zyx_backend_cuda.start import library_kernels
 
     return library_kernels(device)
+
+
+if API_VERSION >= (1, 2):  # a core that does not know these hooks would refuse them
+
+    @hookimpl
+    def zyx_collectives_identifier(devices: Sequence[Device], is_first: bool) -> bytes:
+        """Return an identifier of NCCL, if that is there.
+
+        Raises:
+            UnsupportedError: It is not; the text says what brings it.
+        """
+        from zyx_backend_cuda.collectives import identifier
+
+        return identifier(devices, is_first=is_first)
+
+    @hookimpl
+    def zyx_collectives(
+        devices: Sequence[Device], ranks: Sequence[int], size: int, identifier: bytes, timeout_s: float
+    ) -> Collectives:
+        """Return devices as members of a group that NCCL connects.
+
+        Raises:
+            UnsupportedError: It is not there.
+        """
+        from zyx_backend_cuda.collectives import group_of
+
+        return group_of(devices, ranks, size, identifier, timeout_s)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
     from zyx.backend.cache import ProgramCache
     from zyx.backend.library import LibraryKernel
+    from zyx.backend.nccl_group import NcclGroup
     from zyx.ir.kernel import Kernel
     from zyx_backend_hip.driver import Handle, Module
     from zyx_backend_hip.memory import HipPool
@@ -53,6 +54,7 @@ class HipDevice(DriverDevice[HipProgram]):
         self._cache = cache
         self.section: Final = section
         self.kernels: Sequence[LibraryKernel] | None = None  # of libraries, once they were asked for
+        self.groups: list[NcclGroup] = []  # that it is a member of
 
     @property
     def in_flight(self) -> int:
@@ -121,4 +123,6 @@ class HipDevice(DriverDevice[HipProgram]):
 
     def stop(self) -> None:
         """Wait for all work. The session goes with the pool."""
+        for group in self.groups:
+            group.close()
         self.pool.session.finish()

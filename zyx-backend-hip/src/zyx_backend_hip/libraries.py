@@ -78,7 +78,10 @@ _PACKAGES: Final = {
     "amdhip64": "AMD's ROCm brings it (Debian: apt install libamdhip64-5; others: the package rocm-hip-runtime)",
     "hiprtc": "AMD's ROCm brings it (the package hip-runtime-amd; Debian: libhiprtc-builtins5)",
     "hipblaslt": "AMD's ROCm brings it (the package hipblaslt)",
+    "rccl": "AMD's ROCm brings it (the package rccl; Debian: librccl1)",
 }
+#: The settings that say where a library is.
+_PATHS: Final = {"amdhip64": "ZYX_HIP_RUNTIME", "hiprtc": "ZYX_HIP_COMPILER", "hipblaslt": "ZYX_HIP_BLAS"}
 
 
 def load(name: str, path: str, functions: dict[str, tuple[Any, ...]]) -> Any:  # noqa: ANN401  # a library of ctypes
@@ -107,9 +110,10 @@ def load(name: str, path: str, functions: dict[str, tuple[Any, ...]]) -> Any:  #
             native = getattr(library, function)
             native.argtypes, native.restype = arguments, c_int
         return library
+    elsewhere = f"set {_PATHS[name]} to its path" if name in _PATHS else "set ROCM_PATH to the folder above its own"
     raise DriverNotFoundError(
-        f"the library {name} is not there (tried: {'; '.join(tried)}). {_PACKAGES[name]}; where it lies elsewhere, set "
-        f"ZYX_HIP_{ {'amdhip64': 'RUNTIME', 'hiprtc': 'COMPILER', 'hipblaslt': 'BLAS'}[name] } to its path"
+        f"the library {name} is not there (tried: {'; '.join(tried)}). {_PACKAGES[name]}; where it lies elsewhere, "
+        f"{elsewhere}"
     )
 
 

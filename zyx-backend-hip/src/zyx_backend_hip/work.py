@@ -9,8 +9,9 @@ is for.
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from zyx.backend.work_event import dependent
 from zyx.errors import DeviceLostError, LaunchError
@@ -25,6 +26,31 @@ if TYPE_CHECKING:
 
 #: How many commands are let run before it is looked whether the first are complete.
 _UNNOTICED: Final = 8
+
+
+#: For how long a wait that is watched asks without a pause, and how long its pauses are then, in seconds.
+_EAGER_S: Final = 1e-3
+_PAUSE_S: Final = 1e-4
+
+
+class Watcher(Protocol):
+    """Looks after work that may never be done unless somebody does."""
+
+    def check(self) -> None:
+        """Raise `BackendError` if it is known that something is wrong."""
+
+    def watch(self, since: float) -> float:
+        """Look whether something is wrong, while somebody waits.
+
+        Args:
+            since: The last time, by `time.monotonic`, when something is known to have been done.
+
+        Returns:
+            A later such time, if there is one.
+
+        Raises:
+            BackendError: Something is wrong.
+        """
 
 
 class Command:
@@ -54,6 +80,9 @@ class Work:
     Args:
         session: The device.
         place: Name of its pool.
+
+    Attributes:
+        watchers: Who looks after work that may never be done, while it is waited for.
     """
 
     def __init__(self, session: Session, place: str) -> None:
@@ -61,6 +90,7 @@ class Work:
         self._place: Final = place
         self._commands: deque[Command] = deque()
         self._untold: BackendError | None = None
+        self.watchers: Final[list[Watcher]] = []
 
     @property
     def count(self) -> int:
@@ -111,9 +141,11 @@ class Work:
         Raises:
             BackendError: One of them failed, or work of which nobody was told yet. The text says which, and where.
         """
+        for watcher in self.watchers:
+            watcher.check()
         for command in commands:
             if not command.is_complete:
-                code = self._session.wait(command.event)
+                code = self._watched(command) if self.watchers else self._session.wait(command.event)
                 if code:
                     self.fail(code)
                 else:
@@ -128,12 +160,28 @@ class Work:
         Raises:
             BackendError: A command failed since the last call, and nobody was told yet.
         """
+        if self.watchers:
+            self.wait(list(self._commands))
         code = self._session.finish()
         if code:
             self.fail(code)
         with self._session.lock:
             self._notice()
         self._tell(self._untold or (failure("waiting for the device", code, LaunchError) if code else None))
+
+    def _watched(self, command: Command) -> int:
+        """Wait for a command that may never be done, and return its code."""
+        started = since = time.monotonic()
+        while (code := self._session.is_complete(command.event)) == NOT_READY:
+            for watcher in self.watchers:
+                since = watcher.watch(since)
+            if command.is_complete:  # which was noticed by another
+                return 0
+            if time.monotonic() - started > _EAGER_S:
+                time.sleep(_PAUSE_S)
+        for watcher in self.watchers:
+            watcher.check()  # it is done, maybe since exchanges were ended
+        return code
 
     def fail(self, code: int) -> None:
         """Note that the device failed with `code`: so has whatever was not complete."""

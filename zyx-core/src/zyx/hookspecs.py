@@ -13,7 +13,7 @@ backend at a time, sorted by name, in this order::
         before these, where the program names no device: zyx_may_have_devices
         and later, once for a device, when there is a product of matrices: zyx_library_kernels
         when schedules are searched by measuring: zyx_library_kernels, zyx_kernel_passes
-        never yet, and here so that authors see what is coming: zyx_collectives
+        when processes first compute together on a device: zyx_collectives_identifier, zyx_collectives
 
 `zyx_backend_info` is required, and one of `zyx_memory_pools` and `zyx_devices`. A hook may leave out arguments that it
 does not need. A name that starts with ``zyx_`` and is not in this file is refused, so a misspelt hook is noticed.
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API_VERSION", "BackendConfig", "BackendInfo", "KernelPass", "hookimpl", "zyx_backend_info", "zyx_collectives",
-    "zyx_config_section", "zyx_devices", "zyx_kernel_passes", "zyx_library_kernels", "zyx_may_have_devices",
-    "zyx_memory_pools",
+    "zyx_collectives_identifier", "zyx_config_section", "zyx_devices", "zyx_kernel_passes", "zyx_library_kernels",
+    "zyx_may_have_devices", "zyx_memory_pools",
 ]  # fmt: skip
 
 SectionT = TypeVar("SectionT")
@@ -311,10 +311,44 @@ def zyx_kernel_passes(device: Device) -> Sequence[KernelPass]:  # type: ignore[e
 
 
 @hookspec
-def zyx_collectives(devices: Sequence[Device]) -> Collectives:  # type: ignore[empty-body]
-    """Return what combines buffers across `devices`, at least two of this backend's, or raise `UnsupportedError`.
+def zyx_collectives_identifier(devices: Sequence[Device], is_first: bool) -> bytes:  # type: ignore[empty-body]
+    """Return what says that `devices` can be members of a group, at most 200 bytes; see `zyx_collectives`.
 
-    Not called yet: no operation spreads over several devices.
+    Every process of a group that is to be is asked, each for its own devices. What the one with the member of rank 0
+    returns (`is_first`) is the identifier by which the members find each other; of what the others return it only
+    matters that there is something.
+
+    Raises:
+        UnsupportedError: They cannot be members, as where a library is missing; the text says what brings it. Then all
+            processes exchange by the host.
+
+    Example::
+
+        from collections.abc import Sequence
+
+        from zyx.backend import Device
+        from zyx.hookspecs import hookimpl
+
+        @hookimpl
+        def zyx_collectives_identifier(devices: Sequence[Device], is_first: bool) -> bytes:
+            return b"toy group 1" if is_first else b"toy"
+    """
+
+
+@hookspec
+def zyx_collectives(  # type: ignore[empty-body]
+    devices: Sequence[Device], ranks: Sequence[int], size: int, identifier: bytes, timeout_s: float
+) -> Collectives:
+    """Return what exchanges buffers between `devices` of this backend and the other members of their group.
+
+    Returns at once; `Collectives.connect` waits for the others.
+
+    Args:
+        devices: Those of this process.
+        ranks: The number of each of them in the group.
+        size: How many members the group has: at least 2, in this process or in others.
+        identifier: What `zyx_collectives_identifier` returned in the process that has rank 0.
+        timeout_s: How long waits for other members may go on without any progress; 0 means for ever.
 
     Raises:
         UnsupportedError: The devices cannot reach each other.
@@ -329,6 +363,6 @@ def zyx_collectives(devices: Sequence[Device]) -> Collectives:  # type: ignore[e
         from zyx.hookspecs import hookimpl
 
         @hookimpl
-        def zyx_collectives(devices: Sequence[Device]) -> Collectives:
-            raise UnsupportedError(f"{', '.join(device.name for device in devices)} cannot reach each other")
+        def zyx_collectives(devices: Sequence[Device], ranks: Sequence[int], size: int) -> Collectives:
+            raise UnsupportedError(f"{', '.join(device.name for device in devices)} cannot reach {size} others")
     """

@@ -118,7 +118,7 @@ class _Lost(Engine):
 def test_an_operation_that_fails_has_not_happened():
     x, lost = zyx.ones(2), Group(0, 2, _Lost())
     for _ in range(2):
-        with pytest.raises(CollectiveError, match=r"all_reduce sum of float32 \[2\]: cut"):
+        with pytest.raises(CollectiveError, match=r"all_reduce sum of float32 \[2\], .*: cut"):
             dist.all_reduce(x, group=lost)
     traced = zyx.jit(lambda x: dist.all_reduce(x, group=lost))
     for _ in range(2):

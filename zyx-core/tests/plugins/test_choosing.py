@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zyx.backend.library import Gemm, LibraryKernel
-from zyx.errors import DeviceLostError, NoDeviceError
+from zyx.errors import DeviceLostError, NoDeviceError, UnsupportedError
 from zyx.plugins.choose import SlowDeviceWarning, choose_device
 from zyx.plugins.discover import installed
 from zyx.plugins.manager import PluginManager
@@ -271,8 +271,12 @@ def zyx_kernel_passes(device):
     raise RuntimeError("no moves today")
 
 @hookimpl
+def zyx_collectives_identifier(devices):
+    raise UnsupportedError("toyccl is missing")
+
+@hookimpl
 def zyx_collectives(devices):
-    raise UnsupportedError("they cannot reach each other")
+    return "nothing of the kind"
 """
 
 
@@ -283,7 +287,12 @@ def test_extras_of_a_backend_are_given_and_one_that_raises_is_noted_and_left_out
     assert opened.library_kernels(device) == (LibraryKernel("toyblas", Gemm, None),)  # type: ignore[arg-type]
     assert opened.kernel_passes(device) == ()
     assert opened.kernel_passes(device) == ()
-    assert opened.collectives([device, device]) is None
+    with pytest.raises(UnsupportedError, match="toyccl is missing"):
+        opened.collectives_identifier([device], is_first=True)
+    with pytest.raises(UnsupportedError, match="backend toy has no collectives"):
+        opened.collectives([device], [0], 2, b"1", 1.0)
+    with pytest.raises(UnsupportedError, match="backend interpreter has no collectives"):
+        opened.collectives_identifier([choose_device("interpreter", opened).device], is_first=True)
     report = next(report for report in opened.reports if report.name == "toy")
     assert report.state is BackendState.READY
     assert report.notes == ()

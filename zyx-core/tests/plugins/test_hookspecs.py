@@ -35,7 +35,8 @@ def example_of(name: str) -> types.ModuleType:
 
 def test_the_hooks_are_those_that_are_promised() -> None:
     promised = (
-        "backend_info config_section may_have_devices memory_pools devices library_kernels kernel_passes collectives"
+        "backend_info config_section may_have_devices memory_pools devices library_kernels kernel_passes collectives "
+        "collectives_identifier"
     )
     assert set(HOOKS) == {f"zyx_{name}" for name in promised.split()}
 
@@ -75,8 +76,10 @@ def test_the_examples_together_are_a_backend_that_works() -> None:
     )
     others = [move.apply(nest, choice) for choice in move.choices(nest)]
     assert all(other.params == nest.params and other is not nest for other in others)
-    with pytest.raises(UnsupportedError, match="toy:0, toy:0 cannot reach each other"):
-        hooks.zyx_collectives(devices=[device, device])
+    assert hooks.zyx_collectives_identifier(devices=[device], is_first=True) == [b"toy group 1"]
+    group = {"ranks": [0], "size": 3, "identifier": b"toy group 1", "timeout_s": 1.0}
+    with pytest.raises(UnsupportedError, match="toy:0 cannot reach 3 others"):
+        hooks.zyx_collectives(devices=[device], **group)
 
 
 def test_what_is_built_in_passes_the_same_checks() -> None:

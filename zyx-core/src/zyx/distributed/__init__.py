@@ -15,6 +15,8 @@ same order.
     group           which processes there are, and which one this is
     operations      what they do together: reduce, gather, scatter, broadcast, send
     calls           the same as nodes of the graph, with gradients, and what the host does for them
+    exchanges       the same from device to device, where a library of the backend connects the devices
+    links           which processes can do that: all of a group, or none
     gradients       means of gradients, in few and large messages
     order           keeps the operations in the order in which the program calls them
     engine, mpi     what carries arrays of the host from process to process

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from zyx.distributed import exchanges
+from zyx.distributed.links import links_of
 from zyx.distributed.order import STATE, ordered
 from zyx.distributed.reductions import combined
 from zyx.graph.host_call import HostCall
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from zyx.backend.collectives import Collectives
     from zyx.distributed.engine import Engine
     from zyx.distributed.group import Group
     from zyx.dtype import DType
@@ -61,12 +64,16 @@ class Place:
 
 def all_reduce(where: Place, x: Node, op: str) -> Node:
     """Return the combination of all processes, of sums and means with a gradient."""
+    if (links := _links(where, f"all_reduce {op}", x.shape, x.dtype, op)) is not None:
+        return exchanges.all_reduce(where, links, x, op)
     gradient = (lambda place, slope: all_reduce(place, slope, op)) if op in ("sum", "mean") else None
     return _call(where, "all_reduce", _all_reduce_array, [x], (_like(x),), op, gradient=gradient)[0]
 
 
 def all_gather(where: Place, x: Node, axis: int) -> Node:
     """Return the nodes of all processes, joined along `axis`."""
+    if (links := _links(where, f"all_gather along {axis}", x.shape, x.dtype)) is not None:
+        return exchanges.all_gather(where, links, x, axis)
     shape = _scaled(x.shape, axis, where.group.size)
 
     def gradient(place: Place, slope: Node) -> Node:
@@ -77,6 +84,8 @@ def all_gather(where: Place, x: Node, axis: int) -> Node:
 
 def reduce_scatter(where: Place, x: Node, axis: int, op: str) -> Node:
     """Return this process' part, along `axis`, of the combination."""
+    if (links := _links(where, f"reduce_scatter {op} along {axis}", x.shape, x.dtype, op)) is not None:
+        return exchanges.reduce_scatter(where, links, x, axis, op)
     size = where.group.size
     shape = (*x.shape[:axis], x.shape[axis] // size, *x.shape[axis + 1 :])
 
@@ -96,6 +105,8 @@ def reduce_scatter(where: Place, x: Node, axis: int, op: str) -> Node:
 
 def broadcast(where: Place, x: Node, root: int) -> Node:
     """Return the node of process `root`."""
+    if (links := _links(where, f"broadcast from {root}", x.shape, x.dtype)) is not None:
+        return exchanges.broadcast(where, links, x, root)
 
     def gradient(place: Place, slope: Node) -> Node:
         return reduce_to_root(place, slope, root)
@@ -105,6 +116,8 @@ def broadcast(where: Place, x: Node, root: int) -> Node:
 
 def reduce_to_root(where: Place, x: Node, root: int) -> Node:
     """Return the sum over all processes at `root`, and zeros elsewhere."""
+    if (links := _links(where, f"reduce to {root}", x.shape, x.dtype, "sum")) is not None:
+        return exchanges.reduce_to_root(where, links, x, root)
 
     def gradient(place: Place, slope: Node) -> Node:
         return broadcast(place, slope, root)
@@ -114,6 +127,8 @@ def reduce_to_root(where: Place, x: Node, root: int) -> Node:
 
 def all_to_all(where: Place, x: Node, axis: int) -> Node:
     """Return what each process has for this one, joined along `axis`."""
+    if (links := _links(where, f"all_to_all along {axis}", x.shape, x.dtype)) is not None:
+        return exchanges.all_to_all(where, links, x, axis)
 
     def gradient(place: Place, slope: Node) -> Node:
         return all_to_all(place, slope, axis)
@@ -123,17 +138,39 @@ def all_to_all(where: Place, x: Node, axis: int) -> Node:
 
 def send(where: Place, x: Node, to: int) -> None:
     """Give a node to another process."""
+    if (links := _links(where, "", x.shape, x.dtype)) is not None:
+        exchanges.send(where, links, x, to)
+        return
     _call(where, "send", _send_array, [x], (), to)
 
 
 def receive(where: Place, shape: Shape, dtype: DType, source: int) -> Node:
     """Return what another process sends."""
+    if (links := _links(where, "", shape, dtype)) is not None:
+        return exchanges.receive(where, links, shape, dtype, source)
     return _call(where, "recv", _receive_array, [], ((shape, dtype),), source, shape, dtype)[0]
 
 
 def barrier(where: Place) -> None:
     """Wait for all processes."""
     _call(where, "barrier", _meet, [], ())
+
+
+def _links(where: Place, call: str, shape: Shape, dtype: DType, op: str = "") -> Collectives | None:
+    """Return what exchanges tensors from device to device; None if the host does.
+
+    It is the same in all processes: what is asked about a tensor is agreed on, and about devices they tell each other.
+
+    Args:
+        where: The place.
+        call: What all processes of the group call; "" if only two do.
+        shape: Of the tensor.
+        dtype: Of the tensor.
+        op: By what it is reduced, if it is.
+    """
+    if 0 in shape or (op == "prod" and dtype.is_complex):
+        return None
+    return links_of(where.runtime, where.group, where.device, call and f"{call} of {dtype} {list(shape)}")
 
 
 def _call(

@@ -1,8 +1,7 @@
 """What carries arrays of the host from process to process.
 
-The operations, the order of their arguments and what they promise are those of `zyx.backend.collectives.Collectives`,
-as far as the two agree. They differ in what takes part: there it is the devices of one process, each with a buffer and
-an event; here it is one process of several, with an array, and a call returns when its result is there.
+The operations are those of `zyx.backend.collectives.Collectives`. They differ in what takes part: there it is devices,
+each with a buffer and an event; here it is a process, with an array, and a call returns when its result is there.
 """
 
 from __future__ import annotations

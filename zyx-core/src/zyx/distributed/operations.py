@@ -17,7 +17,9 @@ What a program must keep to:
    processes take gradients of. Inside of `zyx.vmap` and `zyx.checkpoint`, which call a function once for many examples,
    or again on the way back, operations are refused.
 
-The host carries the data: tensors of any device are copied there and back.
+The host carries the data: tensors of any device are copied there and back. Where the tensors of all processes lie on
+devices of one backend that has a library for it, such as NCCL, that library carries it from device to device; what is
+missing, if they do not, says ``ZYX_DEBUG=devices`` at the first operation on a device, which is one in all processes.
 """
 
 from __future__ import annotations

@@ -4,13 +4,14 @@
     %1: f32[8, 3, 3] = custom %0, kernel=host cholesky (LAPACK), output=0
 
 It is a `Custom` node whose kernel is a `HostCall`, and as lazy as any other: where a plan comes to it, the inputs are
-copied to the host, the function is called, and its results are copied to the device, which goes on with them.
+copied to the host, the function is called, and its results are copied to the device, which goes on with them. A call
+that a device can do as well (`OnDevice`) is a launch there, among others, and nothing is copied.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -31,6 +32,23 @@ if TYPE_CHECKING:
 Array: TypeAlias = "npt.NDArray[Any]"
 
 
+class OnDevice(Protocol):
+    """How a device does what a call does. Two that are equal do the same."""
+
+    def program(self, device: Any) -> Any:  # noqa: ANN401  # a device and a program of backends, which graphs do not know
+        """Return the program that does it, whose arguments are the outputs, then the inputs; None if there is none.
+
+        It is not released by whoever asks for it.
+        """
+
+    def announce(self) -> None:
+        """Note that the program is to be launched. Called for each launch, in the order of the plan.
+
+        Raises:
+            ZyxError: It must not be, and is not.
+        """
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class HostCall:
     """A function of the host, with what it gives. Two that are equal compute the same.
@@ -48,6 +66,7 @@ class HostCall:
         gradient: From the graph, the node of one output and the gradient at that to the gradients at the inputs; None
             if it has none.
         takes_stacks: Whether the function also takes inputs with one more axis in front, and gives outputs with it.
+        on_device: How a device does it, if one can.
     """
 
     name: str
@@ -58,9 +77,10 @@ class HostCall:
     pairs: tuple[bool, ...] = ()
     gradient: Callable[[Graph, Custom, Node], Sequence[Node | None]] | None = field(default=None, compare=False)
     takes_stacks: bool = False
+    on_device: OnDevice | None = None
 
     def __repr__(self) -> str:
-        return f"host {self.name} ({self.library})"
+        return f"{'host ' if self.on_device is None else ''}{self.name} ({self.library})"
 
     def apply(self, graph: Graph, inputs: Sequence[Node]) -> list[Node]:
         """Return the nodes of the outputs.

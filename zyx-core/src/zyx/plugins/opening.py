@@ -168,10 +168,32 @@ class OpenedBackends:
         """Return the schedule moves that the backend of `device` adds, asked once; nothing if its hook raises."""
         return self._offered(device, "zyx_kernel_passes", KernelPass)
 
-    def collectives(self, devices: Sequence[Device]) -> Collectives | None:
-        """Return what combines buffers across `devices` of one backend; None if it has nothing, or its hook raises."""
-        result = self._extra(self.backend_of(devices[0]), "zyx_collectives", devices=devices)
-        return result if isinstance(result, Collectives) else None
+    def collectives_identifier(self, devices: Sequence[Device], *, is_first: bool) -> bytes:
+        """Return what the backend of `devices` says of them as members of a group; see `zyx.hookspecs`.
+
+        Raises:
+            UnsupportedError: They cannot be members; the text says why.
+        """
+        name, hook = self.backend_of(devices[0]), "zyx_collectives_identifier"
+        result = self._extra(name, hook, passes=True, devices=devices, is_first=is_first)
+        if not isinstance(result, bytes) or not result:
+            raise UnsupportedError(f"backend {name} has no collectives, or what it has failed: see zyx devices")
+        return result
+
+    def collectives(
+        self, devices: Sequence[Device], ranks: Sequence[int], size: int, identifier: bytes, timeout_s: float
+    ) -> Collectives:
+        """Return what exchanges buffers between `devices` of one backend and others; see `zyx.hookspecs`.
+
+        Raises:
+            UnsupportedError: There is nothing that does; the text says why.
+        """
+        name, hook = self.backend_of(devices[0]), "zyx_collectives"
+        group = {"ranks": ranks, "size": size, "identifier": identifier, "timeout_s": timeout_s}
+        result = self._extra(name, hook, passes=True, devices=devices, **group)
+        if not isinstance(result, Collectives):
+            raise UnsupportedError(f"backend {name} has no collectives, or what it has failed: see zyx devices")
+        return result
 
     def settle(self) -> None:
         """Wait for all work, whose errors nobody wants any more. What else a backend raises is a fault of its."""
@@ -271,7 +293,8 @@ class OpenedBackends:
             backend.note,
         )
 
-    def _extra(self, name: str, hook: str, **arguments: object) -> object:
+    def _extra(self, name: str, hook: str, *, passes: bool = False, **arguments: object) -> object:
+        """Return what a hook returns; None if it raises, but for `UnsupportedError` where that `passes`."""
         backend = self.manager.load()[name]
         try:
             if not backend.module:
@@ -279,6 +302,8 @@ class OpenedBackends:
             with self.manager.border() as border:
                 return border.run(functools.partial(backend.call, hook, **arguments), f"{hook} of backend {name}")
         except UnsupportedError:
+            if passes:
+                raise
             return None
         except BackendError as error:  # such as a library that is not installed
             backend.note(f"{hook}: {explain(error)}")

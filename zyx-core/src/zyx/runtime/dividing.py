@@ -99,9 +99,11 @@ def drawing_of(
 ) -> Drawing | None:
     """Return a graph that can be run by itself; None if it cannot.
 
-    The host has no part in those that can, and none is given places: they would have to be right.
+    The host and other processes have no part in those that can, and none is given places: they would have to be right.
     """
-    if any(isinstance(launch, Hosted) for launch in launches) or any(isinstance(node, Box | Front) for node in order):
+    if any(isinstance(launch, Hosted) or launch.call is not None for launch in launches) or any(
+        isinstance(node, Box | Front) for node in order
+    ):
         return None
     graph = Graph()
     new: dict[Node, Node] = {}

@@ -26,6 +26,7 @@ class Launched:
         numbers: The nodes whose values it is given, behind the buffers.
         starts: Numbers that it is given behind these: where it reads.
         lines: Of the program, what it computes.
+        call: What the program does in place of the host, if that would do it elsewhere.
     """
 
     device: Device
@@ -35,6 +36,7 @@ class Launched:
     numbers: tuple[Node, ...]
     starts: tuple[int, ...]
     lines: tuple[str, ...] = ()
+    call: HostCall | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program, Queue
     from zyx.dtype import Scalar
+    from zyx.graph.host_call import HostCall
     from zyx.runtime.buffer import Memory
     from zyx.runtime.trace import Trace
 
@@ -38,7 +39,8 @@ class LaunchStep:
     """Launch `program` on the buffers `args`, of which it writes to those in `written`, and on numbers.
 
     Of these, the run has those in `given`; behind them come the `starts`, where the kernel reads. `lines` are those of
-    the program that it computes, as far as they are noted.
+    the program that it computes, as far as they are noted. The `call` that it stands for, if there is one, is announced
+    before a run.
     """
 
     device: Device
@@ -49,6 +51,7 @@ class LaunchStep:
     given: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
     lines: tuple[str, ...] = ()
+    call: HostCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,11 @@ class Plan:
     _whole: LaunchStep | None = None
     _is_refused: bool = False
     _singles: list[weakref.ref[Single]] = field(default_factory=list)
+    #: Whether launches stand for calls, which are announced before.
+    _announces: bool = False
+
+    def __post_init__(self) -> None:
+        self._announces = any(isinstance(step, LaunchStep) and step.call is not None for step in self.steps)
 
     @property
     def launches(self) -> int:
@@ -183,7 +191,10 @@ class Plan:
     def is_single(self) -> bool:
         """Whether it is one launch, which computes one buffer and needs no other; then there is `Single`."""
         return len(self.steps) == len(self.outputs) == len(self.results) == 1 and (
-            isinstance(self.steps[0], LaunchStep) and not self.temporaries and self.results[0] == self.inputs
+            isinstance(self.steps[0], LaunchStep)
+            and not self.temporaries
+            and self.results[0] == self.inputs
+            and not self._announces
         )
 
     def run_single(self, buffers: list[Buffer | Scalar], memory: Memory, trace: Trace) -> Buffer:
@@ -204,7 +215,10 @@ class Plan:
 
         Raises:
             BackendError: A step was refused. What was queued before it runs.
+            CollectiveError: Other processes do not come to the same steps; likewise.
         """
+        if self._announces:
+            self._announce(0)
         scoped = shown()
         if not (trace.configured if scoped is None else scoped | trace.configured & TIMED) & SINGLE:  # without a call
             if self._whole is None:
@@ -214,7 +228,7 @@ class Plan:
             if self._whole is not None:
                 _launch(self._whole, buffers)
                 return
-        for step in self.steps:
+        for number, step in enumerate(self.steps):
             if isinstance(step, CopyStep):
                 source, target = buffers[step.source], buffers[step.target]
                 assert isinstance(source, Buffer) and isinstance(target, Buffer)
@@ -225,8 +239,21 @@ class Plan:
                     trace.copied(source.pool.name, target.pool.name, target.nbytes, started)
             elif isinstance(step, HostStep):
                 step.run(buffers, trace)
+                if self._announces:
+                    self._announce(number + 1)
             else:
                 _launch(step, buffers, trace)
+
+    def _announce(self, start: int) -> None:
+        """Announce the calls that launches stand for, from step `start` on, up to the next call of the host.
+
+        So they come in the order of the plan, and before any of what is launched together.
+        """
+        for step in self.steps[start:]:
+            if isinstance(step, HostStep):
+                return
+            if isinstance(step, LaunchStep) and step.call is not None and step.call.on_device is not None:
+                step.call.on_device.announce()
 
     def capture(self, trace: Trace) -> bool:
         """Turn the steps into one program, if they are launches on one device that can; return whether it is done.

@@ -365,7 +365,7 @@ class _Making:
         making._written = written
         _, launches = making._computed(outputs, device, may_donate=False)
         found = [launch for launch in launches if isinstance(launch, Launched)]
-        if len(found) < len(launches):
+        if len(found) < len(launches) or any(launch.call is not None for launch in found):
             raise UnsupportedError("what the host computes has no place in a loop")
         return found
 
@@ -408,7 +408,7 @@ class _Making:
         program = self._compiler.start(nests, name, device)
         return Started(device, program, buffers, drawn.stored, numbers, starts, lines_of_parts(drawn.parts))
 
-    def _custom(self, parts: Sequence[Part], device: Device, is_other: bool) -> Started | Hosted:
+    def _custom(self, parts: Sequence[Part], device: Device, is_other: bool) -> Started | Hosted | Launched:
         """Return the launch of a hand-written kernel, or a call of the host; outputs that nobody needs have buffers.
 
         `is_other` says whether a library's is taken in its place where it would not be, or the other way round.
@@ -422,6 +422,9 @@ class _Making:
         for number, (shape, dtype) in enumerate(custom.outputs):
             stored.append(outputs.get(number) or self._graph.leaf(shape, dtype, root.device))
         if isinstance(custom, HostCall):
+            if custom.on_device is not None and (program := custom.on_device.program(device)) is not None:
+                buffers = (*stored, *root.sources)
+                return Launched(device, program, buffers, tuple(stored), (), (), lines_of([root]), custom)
             return Hosted(custom, device, (*stored, *root.sources), lines_of([root]))
         if custom.problem is not None:
             prepared = self._compiler.prepared
@@ -430,10 +433,10 @@ class _Making:
                 done: Future[Program] = Future()
                 done.set_result(served[0])
                 return Started(device, done, (*root.sources, *stored), tuple(stored), lines=lines_of([root]))
-        program = self._customs.get((custom.kernel, device))
-        if program is None:
-            program = self._customs[custom.kernel, device] = self._compiler.start_kernel(custom.kernel, device)
-        return Started(device, program, (*stored, *root.sources), tuple(stored), lines=lines_of([root]))
+        future = self._customs.get((custom.kernel, device))
+        if future is None:
+            future = self._customs[custom.kernel, device] = self._compiler.start_kernel(custom.kernel, device)
+        return Started(device, future, (*stored, *root.sources), tuple(stored), lines=lines_of([root]))
 
     # ---- buffers
 
@@ -463,7 +466,7 @@ class _Making:
                 moved = sum(size_of(node.shape) * node.dtype.itemsize for node in action.buffers)
                 written = tuple(numbers[node] for node in action.stored)
                 given = tuple(numbers[node] for node in action.numbers)
-                more = action.starts, action.lines
+                more = action.starts, action.lines, action.call
                 steps.append(LaunchStep(action.device, action.program, args, moved, written, given, *more))
         return Plan(
             inputs=len(leaves),

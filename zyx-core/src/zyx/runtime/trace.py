@@ -187,6 +187,11 @@ class Trace:
         if self.bits & DEVICES:
             self._write(f"device {device.name}: {reason}")
 
+    def linked(self, text: str) -> None:
+        """Show by which way processes exchange what is on their devices."""
+        if self.bits & DEVICES:
+            self._write(text)
+
     # ---- making programs
 
     def planned(self, plan: Plan, seconds: float) -> None:

@@ -1,5 +1,6 @@
 """In which order operations happen, how often, and what happens if processes do not agree."""
 
+import contextlib
 import os
 import threading
 import time
@@ -210,7 +211,8 @@ def test_processes_that_do_not_agree_are_told(group):
 
 def test_messages_of_other_sizes_are_told(group):
     if group.rank == 0:
-        dist.send(zyx.ones(3), 1)
+        with contextlib.suppress(CollectiveError):  # from device to device it is told to both
+            dist.send(zyx.ones(3), 1)
     elif group.rank == 1:
         refused(CollectiveError, lambda: dist.recv((4,), source=0), "16 bytes are expected", "12 came")
 
