@@ -29,6 +29,7 @@ class Group:
         rank: The number of this process, from 0.
         size: How many there are.
         engine: What carries arrays between them; None in a group of one.
+        turn: Of the thread of this process that is in an operation of the group.
 
     >>> group = zyx.distributed.init()
     >>> group.rank, group.size
@@ -38,6 +39,7 @@ class Group:
     rank: int = 0
     size: int = 1
     engine: Engine | None = field(default=None, repr=False)
+    turn: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
 
 _lock: Final = threading.Lock()

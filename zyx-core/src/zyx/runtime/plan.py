@@ -10,6 +10,7 @@ A plan holds no buffers. It is made once for a structure of graph and run with a
 from __future__ import annotations
 
 import weakref
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -26,6 +27,7 @@ from zyx.runtime.trace import SINGLE, TIMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program, Queue
     from zyx.dtype import Scalar
@@ -199,8 +201,40 @@ class Plan:
         _launch(step, buffers, trace if is_shown else None)  # type: ignore[arg-type]  # it is a launch
         return result
 
-    def queue(self, buffers: Sequence[Buffer | Scalar], trace: Trace) -> None:
+    @property
+    def waits(self) -> bool:
+        """Whether one run waits for others while the runtime's lock is free."""
+        return any(isinstance(step, HostStep) and step.waits for step in self.steps)
+
+    def written_before_waiting(self) -> set[int]:
+        """Return the numbers of the buffers that are written to before the last step that waits, or by it."""
+        written: set[int] = set()
+        found: set[int] = set()
+        for step in self.steps:
+            match step:
+                case LaunchStep():
+                    written.update(step.written)
+                case CopyStep():
+                    written.add(step.target)
+                case HostStep():
+                    written.update(place.buffer for place in step.writes)
+                    if step.waits:
+                        found = set(written)
+        return found
+
+    def queue(
+        self,
+        buffers: Sequence[Buffer | Scalar],
+        trace: Trace,
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         """Queue the steps on the buffers of a run. From the second run on, a device that can captures them as one.
+
+        Args:
+            buffers: They.
+            trace: Is told of launches.
+            around: Makes what is entered for the length of each step that waits while the runtime's lock is free; it
+                may put others in the place of `buffers`.
 
         Raises:
             BackendError: A step was refused. What was queued before it runs.
@@ -214,7 +248,8 @@ class Plan:
             if self._whole is not None:
                 _launch(self._whole, buffers)
                 return
-        for step in self.steps:
+        for number in range(len(self.steps)):
+            step = self.steps[number]  # which may be launched by another program since the last one has waited
             if isinstance(step, CopyStep):
                 source, target = buffers[step.source], buffers[step.target]
                 assert isinstance(source, Buffer) and isinstance(target, Buffer)
@@ -224,7 +259,8 @@ class Plan:
                     target.wait()
                     trace.copied(source.pool.name, target.pool.name, target.nbytes, started)
             elif isinstance(step, HostStep):
-                step.run(buffers, trace)
+                with around() if step.waits else nullcontext():
+                    step.run(buffers, trace)
             else:
                 _launch(step, buffers, trace)
 
