@@ -18,7 +18,7 @@ same order.
     gradients       means of gradients, in few and large messages
     order           keeps the operations in the order in which the program calls them
     engine, mpi     what carries arrays of the host from process to process
-    waiting         waits for other processes, with a limit
+    waiting, ends   waits for other processes, with a limit, and knows which ones have ended
     reductions      what an engine is given for a dtype and an operation, so that all of them come out as in zyx
 """
 
