@@ -220,8 +220,8 @@ def _watched(folder: Path) -> Iterator[None]:
                 elif now - since.setdefault(process, now) >= STOPPED_S and process not in said:
                     said.add(process)
                     sys.stderr.write(
-                        f"zyx launch: rank {rank} is stopped, as by SIGSTOP, and has been for {now - since[process]:.0f} "
-                        f"s; the others wait for it. kill -CONT {process} lets it go on\n"
+                        f"zyx launch: rank {rank} is stopped, as by SIGSTOP, for {now - since[process]:.0f} s by now; "
+                        f"the others wait for it. kill -CONT {process} lets it go on\n"
                     )
                 sys.stderr.flush()
 

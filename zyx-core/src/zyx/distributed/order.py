@@ -28,6 +28,7 @@ from zyx import dtype as dtypes
 from zyx.autograd.custom import is_inside_checkpoint
 from zyx.distributed.waiting import traced_at
 from zyx.errors import TraceError
+from zyx.modes import own_of
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
 from zyx.runtime.lines import line_of_caller
@@ -109,15 +110,19 @@ def _waiting(runtime: Runtime, group: Group, line: str) -> Iterator[None]:
 
 
 def _state(runtime: Runtime) -> Handle:
-    """Return the tensor that holds the order, which is kept among the attributes of the runtime: they die together."""
-    found = vars(runtime).get(_ATTRIBUTE)
+    """Return the tensor that holds the order, which is kept among the attributes of the runtime: they die together.
+
+    Of ranks that are threads each has its own.
+    """
+    own = own_of(runtime)
+    found = own.get(_ATTRIBUTE)
     if isinstance(found, Handle):
         storage = found._node.storage
         if storage is None or (isinstance(storage, Buffer) and storage.pool not in runtime.memory.lost):
             return found
     with runtime.traced_by(None):  # the first operation, or the first one after its device was lost or closed
         node = runtime.upload(np.zeros(STATE[0], STATE[1].numpy), runtime.default_device)
-        made = vars(runtime)[_ATTRIBUTE] = Handle(node, runtime)
+        made = own[_ATTRIBUTE] = Handle(node, runtime)
     return made
 
 
