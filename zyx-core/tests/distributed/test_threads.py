@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import subprocess
 import sys
 import threading
 import time
@@ -218,3 +219,33 @@ def test_large_arrays_are_those_of_numpy(runtime):
         np.testing.assert_array_equal(reduced, total)
         np.testing.assert_array_equal(part, total[rank : rank + 1])
         np.testing.assert_array_equal(gathered, np.concatenate(arrays))
+
+
+INTERRUPTED = """
+import os, sys, threading, time, zyx, zyx.distributed as dist
+
+def wait():
+    if dist.init().rank:
+        while sys.argv[1] == "loops":
+            pass
+        time.sleep(30)
+    threading.Timer(0.5, os.kill, (os.getpid(), 2)).start()
+    try:
+        dist.barrier()
+    except dist.group.CollectiveError as error:
+        print(error, flush=True)
+
+dist.running._PATIENCE_S = 0.5
+dist.run(wait, ["interpreter"] * 2)
+"""
+
+
+@pytest.mark.parametrize("how", ["loops", "sleeps"])
+def test_an_interrupt_ends_the_program(how):
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, how], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert time.monotonic() - started < 15
+    assert done.returncode in (-2, 130), done.stderr
+    assert "since run() was interrupted by KeyboardInterrupt" in done.stdout
