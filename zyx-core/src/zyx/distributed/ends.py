@@ -35,8 +35,3 @@ def ends() -> Ends:
         {int(path.stem): json.loads(path.read_text(encoding="utf-8"))["how"] for path in failed},
         {int(path.stem) for path in Path(folder).glob("*.finished")},
     )
-
-
-def is_launched() -> bool:
-    """Whether ``zyx launch`` has started this process."""
-    return _FOLDER in os.environ

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from zyx.distributed.ends import ends, is_launched
+from zyx.distributed.ends import ends
 from zyx.distributed.engine import Engine
 from zyx.distributed.waiting import place, wait_until
 from zyx.errors import CollectiveError
@@ -33,8 +33,8 @@ Array: TypeAlias = "npt.NDArray[Any]"
 
 #: Bytes of the message that says which operation is next; longer descriptions are cut.
 _DESCRIPTION_BYTES: Final = 160
-#: How long a process that ends by an error lets the others say where they wait for it, in seconds: see `_GRACE_S` of
-#: `zyx.cli.ranked`.
+#: How long a process that ends by an error lets the others say where they wait for it, in seconds; see `_GRACE_S` of
+#: `zyx.cli.ranked`. The launcher passes on its traceback meanwhile: what lies in pipes when all are ended is lost.
 _GRACE_S: Final = 0.5
 _OPS: Final = {ReduceOp.SUM: "SUM", ReduceOp.PROD: "PROD", ReduceOp.MAX: "MAX", ReduceOp.MIN: "MIN"}
 
@@ -232,9 +232,8 @@ class MPIEngine(Engine):
     def _at_exit(self) -> None:
         """End the other processes, if this one ends by an error: MPI would wait for them, and they for it."""
         if os.getpid() == self._process and (self._failure or hasattr(sys, "last_value")):
-            if is_launched():
-                sys.stderr.flush()
-                time.sleep(_GRACE_S)
+            sys.stderr.flush()
+            time.sleep(_GRACE_S)
             self.end(1)
 
 
