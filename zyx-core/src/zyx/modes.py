@@ -13,11 +13,12 @@ block, until it ends. What debugging shows is always of the thread or task that 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from zyx.dtype import DType
@@ -133,6 +134,7 @@ _IMPLICIT_CASTS: Final = _Switch("implicit_casts", True)
 _GRAD: Final = _Switch("grad", True)
 _SHOWN: Final[ContextVar[int | None]] = ContextVar("shown", default=None)
 _LOW: Final[ContextVar[DType | None]] = ContextVar("low precision", default=None)
+_RANK: Final[ContextVar[Rank | None]] = ContextVar("rank", default=None)
 
 
 def implicit_casts() -> bool:
@@ -187,6 +189,35 @@ def set_shown(bits: int | None, then: Callable[[], None] | None = None) -> Undo[
     return Undo(_SHOWN, before, then)
 
 
+class Rank:
+    """One of several ranks of `zyx.distributed` that are threads of this process.
+
+    Attributes:
+        own: What it has for itself of what a runtime has for a process, by the runtime.
+    """
+
+    __slots__ = ("own",)
+
+    def __init__(self) -> None:
+        self.own: dict[object, dict[str, Any]] = {}
+
+
+def own_of(runtime: object) -> dict[str, Any]:
+    """Return where attributes of a runtime are kept that each rank has for itself: its own ones, if this is no rank."""
+    rank = _RANK.get()
+    return vars(runtime) if rank is None else rank.own.setdefault(runtime, {})
+
+
+@contextmanager
+def as_rank(rank: Rank) -> Iterator[None]:
+    """Let this thread be a rank for the length of a ``with`` block."""
+    token = _RANK.set(rank)
+    try:
+        yield
+    finally:
+        _RANK.reset(token)
+
+
 #: Returns the dtype of products and convolutions under `zyx.autocast`; None outside of it. As `shown`, without a call.
 low_precision: Final = _LOW.get
 
@@ -198,11 +229,15 @@ def set_low_precision(dtype: DType | None) -> Undo[DType | None]:
     return Undo(_LOW, before)
 
 
-def state() -> tuple[bool, bool, DType | None]:
-    """Return the switches that results depend on: what was traced under one state is not replayed under another."""
+def state() -> tuple[bool, bool, DType | None, Rank | None]:
+    """Return the switches that results depend on: what was traced under one state is not replayed under another.
+
+    A rank is among them: what one of them has traced is no other's, which does it with other partners.
+    """
     casts, grads = _IMPLICIT_CASTS.here.get(), _GRAD.here.get()  # without calls of Python's: each traced one asks
     return (
         _IMPLICIT_CASTS.value if casts is None or casts.is_everywhere else casts.value,
         _GRAD.value if grads is None or grads.is_everywhere else grads.value,
         _LOW.get(),
+        _RANK.get(),
     )

@@ -3,7 +3,8 @@
 zyx launch --processes 2 train.py --epochs 3      in two processes of this machine
 
 MPICH's ``mpiexec`` starts the processes; it comes with the package mpich. Output is passed on as it comes. When a
-process ends by an error, a signal or an exit status, the others are ended, and it is said which one it was. The exit
+process ends by an error, a signal or an exit status, the others are ended, and it is said which one it was; those that
+wait for it say where, before. Of a process that is stopped it is said which one it is: the others wait for it. The exit
 status is that of this process; 128 and the number of the signal; or 130 if it was interrupted. Processes read nothing
 from standard input, and share the processors: ``ZYX_NUM_THREADS`` is set for it, unless it is set already.
 """
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
 
 #: How long processes that are to end have for it, before they are ended by force.
 _PATIENCE_S: Final = 5.0
+#: After how many seconds it is said that a process is stopped: as soon as the others say that they wait for it.
+STOPPED_S: Final = 10.0
+#: States of processes that are stopped, by a signal or a debugger.
+_STOPPED: Final = ("T", "t")
 _PR_SET_PDEATHSIG: Final = 1
 #: The status of what was ended by SIGTERM, as shells have it.
 TERMINATED: Final = 128 + signal.SIGTERM
@@ -73,7 +79,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     with tempfile.TemporaryDirectory(prefix="zyx-launch-") as folder:
         program = [sys.executable, "-P", ranked.__file__, folder, os.fspath(script), *arguments.arguments]
         command = [launcher(), "-n", str(arguments.processes), *program]
-        status = _run(command, _environment(arguments.processes), console.file)
+        status = _run(command, _environment(arguments.processes), console.file, Path(folder))
         ended = first_end(Path(folder)) if status not in (0, INTERRUPTED, TERMINATED) else None
     if ended is None:
         return status
@@ -123,8 +129,8 @@ def _environment(processes: int) -> dict[str, str]:
     return environ
 
 
-def _run(command: Sequence[str], environ: dict[str, str], output: IO[str]) -> int:
-    """Run mpiexec, which writes to `output`; return its exit status."""
+def _run(command: Sequence[str], environ: dict[str, str], output: IO[str], folder: Path) -> int:
+    """Run mpiexec, which writes to `output`; return its exit status. None of its processes is left."""
     output.flush()
     with _terminations():
         # In a session of its own, so that an interrupt from the keyboard comes to it once: from here.
@@ -137,16 +143,19 @@ def _run(command: Sequence[str], environ: dict[str, str], output: IO[str]) -> in
             preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  # there is one thread
         )
         try:
-            return process.wait()
+            with _watched(folder):
+                return process.wait()
         except KeyboardInterrupt:
-            _end(process, signal.SIGINT)
+            _end(process, signal.SIGINT, folder)
             return INTERRUPTED
         except Terminated:
-            _end(process, signal.SIGTERM)
+            _end(process, signal.SIGTERM, folder)
             return TERMINATED
         except BaseException:
-            _end(process, signal.SIGTERM)
+            _end(process, signal.SIGTERM, folder)
             raise
+        finally:
+            _signal_all(folder, signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -166,13 +175,63 @@ def _terminations() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _end(process: subprocess.Popen[bytes], number: int) -> None:
+def _end(process: subprocess.Popen[bytes], number: int, folder: Path) -> None:
     """End mpiexec, which ends the processes; by force if it takes too long."""
     for attempt in (number, signal.SIGTERM, signal.SIGKILL):
         process.send_signal(attempt)
+        _signal_all(folder, signal.SIGCONT)  # those that are stopped get no other signal
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt, Terminated):
             process.wait(_PATIENCE_S)
             return
+
+
+def _processes(folder: Path) -> Iterator[tuple[int, int, str]]:
+    """Yield rank, number and state of the processes that are there; where the system does not say, none."""
+    for path in sorted(folder.glob("*.process")):
+        for number, began in json.loads(path.read_text(encoding="utf-8")).items():
+            found = ranked.status_of(int(number))
+            if found is not None and found[1] == began:  # or another process has this number by now
+                yield int(path.stem), int(number), found[0]
+
+
+def _signal_all(folder: Path, number: int) -> None:
+    """Send a signal to all processes."""
+    for _, process, _ in _processes(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+
+
+@contextlib.contextmanager
+def _watched(folder: Path) -> Iterator[None]:
+    """Say for the length of a ``with`` block which processes are stopped for long."""
+    is_over = threading.Event()
+
+    def watch() -> None:
+        since: dict[int, float] = {}  # by the number of the process
+        said: set[int] = set()
+        while not is_over.wait(min(1.0, STOPPED_S / 2)):
+            now = time.monotonic()
+            for rank, process, state in _processes(folder):
+                if state not in _STOPPED:
+                    since.pop(process, None)
+                    if process in said:
+                        said.remove(process)
+                        sys.stderr.write(f"zyx launch: rank {rank} goes on\n")
+                elif now - since.setdefault(process, now) >= STOPPED_S and process not in said:
+                    said.add(process)
+                    sys.stderr.write(
+                        f"zyx launch: rank {rank} is stopped, as by SIGSTOP, for {now - since[process]:.0f} s by now; "
+                        f"the others wait for it. kill -CONT {process} lets it go on\n"
+                    )
+                sys.stderr.flush()
+
+    thread = threading.Thread(target=watch, name="zyx launch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def _end_with_parent() -> None:

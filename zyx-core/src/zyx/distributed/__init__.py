@@ -19,16 +19,22 @@ same order.
     links           which processes can do that: all of a group, or none
     gradients       means of gradients, in few and large messages
     order           keeps the operations in the order in which the program calls them
-    engine, mpi     what carries arrays of the host from process to process
-    waiting         waits for other processes, with a limit
+    engine          what carries arrays of the host from rank to rank
+    mpi             from process to process
+    threads         from thread to thread, in one process with several devices
+    running         starts these threads
+    waiting, ends   waits for other processes, with a limit, and knows which ones have ended
     reductions      what an engine is given for a dtype and an operation, so that all of them come out as in zyx
 """
 
-from zyx.distributed import gradients, operations
+from zyx.distributed import gradients, operations, running
 from zyx.distributed.gradients import *
 from zyx.distributed.group import Group, init
 from zyx.distributed.operations import *
+from zyx.distributed.running import *
+from zyx.distributed.waiting import LateWarning
 
-__all__ = ["Group", "init"]
+__all__ = ["Group", "LateWarning", "init"]
 __all__ += gradients.__all__
 __all__ += operations.__all__
+__all__ += running.__all__

@@ -196,7 +196,7 @@ def _call(
         (where.group, *parameters),
         gradient=None if gradient is None else backward,
     )
-    return ordered(where.runtime, made, sources, where.device)
+    return ordered(where.runtime, where.group, made, sources, where.device)
 
 
 # ---- what the host does: it is given arrays, the state, which it passes on, the group, and parameters

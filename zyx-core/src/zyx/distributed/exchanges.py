@@ -243,7 +243,7 @@ def _exchanged(
         gradient=None if gradient is None else backward,
         on_device=launch,
     )
-    return ordered(where.runtime, made, sources, where.device)
+    return ordered(where.runtime, where.group, made, sources, where.device)
 
 
 def _elsewhere(*given: Any) -> list[np.ndarray[Any, Any]]:  # noqa: ANN401  # arrays, then the description

@@ -6,13 +6,15 @@ import importlib.util
 import multiprocessing
 import os
 import threading
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import CollectiveError, PackageMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from zyx.distributed.engine import Engine
 
@@ -29,6 +31,7 @@ class Group:
         rank: The number of this process, from 0.
         size: How many there are.
         engine: What carries arrays between them; None in a group of one.
+        turn: Of the thread of this process that is in an operation of the group.
 
     >>> group = zyx.distributed.init()
     >>> group.rank, group.size
@@ -38,14 +41,19 @@ class Group:
     rank: int = 0
     size: int = 1
     engine: Engine | None = field(default=None, repr=False)
+    turn: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
 
+#: The group of a thread that is a rank by itself; see `zyx.distributed.running`.
+_of_thread: Final[ContextVar[Group | None]] = ContextVar("group", default=None)
 _lock: Final = threading.Lock()
 _group: Group | None = None
 
 
 def init() -> Group:
     """Return the group of all processes that the launcher started; connect them at the first call.
+
+    In a thread that `run` has started it is the group of these threads.
 
     Launchers are ``zyx launch``, ``mpiexec`` and ``srun``. Without one the group has one process, and no package is
     needed. Operations of this module call it themselves; to call it first shows at the beginning what is missing. All
@@ -59,11 +67,23 @@ def init() -> Group:
     >>> zyx.distributed.init()
     Group(rank=0, size=1)
     """
+    if (own := _of_thread.get()) is not None:
+        return own
     global _group  # noqa: PLW0603  # processes have one launcher, whatever runtimes they make
     with _lock:
         if _group is None:
             _group = _connected(launched(os.environ))
     return _group
+
+
+@contextmanager
+def in_group(group: Group) -> Iterator[None]:
+    """Let `init` give this group in this thread, for the length of a ``with`` block."""
+    token = _of_thread.set(group)
+    try:
+        yield
+    finally:
+        _of_thread.reset(token)
 
 
 def launched(environ: Mapping[str, str]) -> int:

@@ -13,12 +13,14 @@ import hashlib
 import os
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from zyx.distributed.ends import ends
 from zyx.distributed.engine import Engine
-from zyx.distributed.waiting import wait_until
+from zyx.distributed.waiting import place, wait_until
 from zyx.errors import CollectiveError
 from zyx.ops import ReduceOp
 
@@ -31,6 +33,9 @@ Array: TypeAlias = "npt.NDArray[Any]"
 
 #: Bytes of the message that says which operation is next; longer descriptions are cut.
 _DESCRIPTION_BYTES: Final = 160
+#: How long a process that ends by an error lets the others say where they wait for it, in seconds; see `_GRACE_S` of
+#: `zyx.cli.ranked`. The launcher passes on its traceback meanwhile: what lies in pipes when all are ended is lost.
+_GRACE_S: Final = 0.5
 _OPS: Final = {ReduceOp.SUM: "SUM", ReduceOp.PROD: "PROD", ReduceOp.MAX: "MAX", ReduceOp.MIN: "MIN"}
 
 
@@ -78,7 +83,9 @@ class MPIEngine(Engine):
             rank: row.tobytes().rstrip().decode(errors="replace") for rank, row in zip(others, told, strict=True)
         }
         if any(row.tobytes() != text for row in told):
-            each = "; ".join(f"rank {rank} calls {calls[rank]}" for rank in sorted(calls))
+            each = "; ".join(
+                f"rank {rank} calls {calls[rank]}{place() if rank == self.rank else ''}" for rank in sorted(calls)
+            )
             raise CollectiveError(
                 f"processes do not call the same operation: {each}. Each must make the same calls in the same order, "
                 "with tensors of one shape and dtype"
@@ -193,7 +200,8 @@ class MPIEngine(Engine):
             if self._failure:
                 raise CollectiveError(f"{what}: the group cannot be used any more, since {self._failure}")
             try:
-                wait_until(is_done, f"{what}: rank {self.rank} of {self.size}", missing)
+                who = f"{what}: rank {self.rank} of {self.size}"
+                wait_until(is_done, who, missing, self._doubts(who, missing))
             except CollectiveError as error:
                 self._failure = str(error)
                 raise
@@ -204,9 +212,28 @@ class MPIEngine(Engine):
                 self._failure = f"{what} on rank {self.rank} of {self.size} was interrupted by {type(error).__name__}"
                 raise
 
+    def _doubts(self, who: str, missing: Callable[[], list[int]]) -> Callable[[], None]:
+        """Return what raises `CollectiveError` once it is known that another process has ended, and does not come."""
+        seen: set[int] = set()
+
+        def doubt() -> None:
+            failed, finished = ends()
+            for rank in finished.intersection(missing()):
+                if rank in seen:  # and what it has sent before is not the answer
+                    how = "has come to the end of its program"
+                    raise CollectiveError(f"{who} waits for rank {rank}, which {how}; it waits{place()}")
+                seen.add(rank)
+            for rank, how in failed.items():
+                if rank != self.rank:
+                    raise CollectiveError(f"{who} waits for rank {rank}, which {how}; it waits{place()}")
+
+        return doubt
+
     def _at_exit(self) -> None:
         """End the other processes, if this one ends by an error: MPI would wait for them, and they for it."""
         if os.getpid() == self._process and (self._failure or hasattr(sys, "last_value")):
+            sys.stderr.flush()
+            time.sleep(_GRACE_S)
             self.end(1)
 
 

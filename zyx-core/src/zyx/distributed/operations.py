@@ -7,8 +7,8 @@ What a program must keep to:
    different ones, all of them raise `CollectiveError`, with what each has called. For one that does not come, the
    others raise `CollectiveTimeoutError` after `collectives.timeout_s` of the settings; the group cannot be used any
    more after that, and when one of these ends, all processes are ended.
-2. **One thread calls them.** Two threads of a process have no order. While an operation waits for other processes,
-   other threads of this process can do everything but compute with tensors.
+2. **One thread calls them.** Two threads of a process have no order, and one waits until the other is through. While
+   an operation waits for other processes, other threads of this process compute.
 3. Whether values are read makes no difference: an operation is done where it is called, and under `zyx.jit` at each
    call of the function, in the order of the trace; results that nobody uses included. The function is traced by each
    process for itself, and must do the same operations in each.

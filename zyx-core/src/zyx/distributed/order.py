@@ -17,19 +17,27 @@ reads it, for ever.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from zyx import dtype as dtypes
 from zyx.autograd.custom import is_inside_checkpoint
+from zyx.distributed.waiting import traced_at
 from zyx.errors import TraceError
+from zyx.modes import own_of
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
+from zyx.runtime.lines import line_of_caller
+from zyx.runtime.waiting import unlocked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from zyx.distributed.group import Group
     from zyx.dtype import DType
     from zyx.graph.host_call import HostCall
     from zyx.graph.node import Node
@@ -41,11 +49,12 @@ _ATTRIBUTE: Final = "_order_of_collectives"
 STATE: Final[tuple[Shape, DType]] = ((1,), dtypes.uint8)
 
 
-def ordered(runtime: Runtime, call: HostCall, sources: Sequence[Node], device: str) -> list[Node]:
+def ordered(runtime: Runtime, group: Group, call: HostCall, sources: Sequence[Node], device: str) -> list[Node]:
     """Return the values that a call gives, which happens after all before it; outside of traces, they are computed.
 
     Args:
         runtime: Of the nodes.
+        group: Who does it.
         call: Takes the sources and the state, and gives values and the state.
         sources: What it is given, on `device`.
         device: Where its values are to lie.
@@ -55,7 +64,7 @@ def ordered(runtime: Runtime, call: HostCall, sources: Sequence[Node], device: s
             it would be done again on the way back, out of order.
         CollectiveError: The operation failed. Then it has not happened.
     """
-    with runtime.lock:
+    with _turn(runtime, group), runtime.lock:
         tracing = runtime.tracing
         if tracing is not None and _is_mapped(tracing):
             raise TraceError(
@@ -67,6 +76,8 @@ def ordered(runtime: Runtime, call: HostCall, sources: Sequence[Node], device: s
                 f"{call.name}: inside zyx.checkpoint it would be done again on the way back, out of order; let the "
                 "checkpointed part end before it, and begin another one behind it"
             )
+        line = "" if tracing is None else line_of_caller()
+        call = replace(call, around=partial(_waiting, runtime, group, line))
         state = _state(runtime)
         *values, after = call.apply(runtime.graph, [*sources, runtime.graph.to_device(state.node, device)])
         if tracing is None:
@@ -76,16 +87,42 @@ def ordered(runtime: Runtime, call: HostCall, sources: Sequence[Node], device: s
         return values
 
 
+@contextmanager
+def _turn(runtime: Runtime, group: Group) -> Iterator[None]:
+    """Let no other thread of this process have an operation of `group` meanwhile.
+
+    Two of them would be the same node, which reads what the last one left, and be done twice.
+    """
+    if not group.turn.acquire(blocking=False):
+        with unlocked(runtime):  # which the thread that has the turn may need
+            group.turn.acquire()
+    try:
+        yield
+    finally:
+        group.turn.release()
+
+
+@contextmanager
+def _waiting(runtime: Runtime, group: Group, line: str) -> Iterator[None]:
+    """Let other threads compute while an operation, of some line of a traced function, waits for other processes."""
+    with unlocked(runtime), group.turn, traced_at(line):
+        yield
+
+
 def _state(runtime: Runtime) -> Handle:
-    """Return the tensor that holds the order, which is kept among the attributes of the runtime: they die together."""
-    found = vars(runtime).get(_ATTRIBUTE)
+    """Return the tensor that holds the order, which is kept among the attributes of the runtime: they die together.
+
+    Of ranks that are threads each has its own.
+    """
+    own = own_of(runtime)
+    found = own.get(_ATTRIBUTE)
     if isinstance(found, Handle):
         storage = found._node.storage
         if storage is None or (isinstance(storage, Buffer) and storage.pool not in runtime.memory.lost):
             return found
     with runtime.traced_by(None):  # the first operation, or the first one after its device was lost or closed
         node = runtime.upload(np.zeros(STATE[0], STATE[1].numpy), runtime.default_device)
-        made = vars(runtime)[_ATTRIBUTE] = Handle(node, runtime)
+        made = own[_ATTRIBUTE] = Handle(node, runtime)
     return made
 
 

@@ -10,6 +10,7 @@ that a device can do as well (`OnDevice`) is a launch there, among others, and n
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -21,6 +22,7 @@ from zyx.graph.walk import topological
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy.typing as npt
 
@@ -67,6 +69,8 @@ class HostCall:
             if it has none.
         takes_stacks: Whether the function also takes inputs with one more axis in front, and gives outputs with it.
         on_device: How a device does it, if one can.
+        around: Of a function that waits for others: makes what is entered for as long as it runs, and lets go of the
+            locks that these may need. None if it only computes.
     """
 
     name: str
@@ -78,6 +82,7 @@ class HostCall:
     gradient: Callable[[Graph, Custom, Node], Sequence[Node | None]] | None = field(default=None, compare=False)
     takes_stacks: bool = False
     on_device: OnDevice | None = None
+    around: Callable[[], AbstractContextManager[None]] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"{'host ' if self.on_device is None else ''}{self.name} ({self.library})"
@@ -105,7 +110,7 @@ class HostCall:
                 for array, is_pairs in zip(inputs, self.pairs[: len(inputs)], strict=True)
             ]
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), nullcontext() if self.around is None else self.around():
                 found = [np.asarray(array) for array in self.function(*inputs, *self.parameters)]
         except np.linalg.LinAlgError as error:
             shapes = " and ".join(str(list(array.shape)) for array in inputs)
@@ -140,6 +145,11 @@ def _from_pairs(array: Array) -> Array:
 def _to_pairs(array: Array) -> Array:
     """Return the parts of complex numbers along one more axis."""
     return np.asarray(array, order="C")[..., None].view(array.real.dtype)
+
+
+def is_waiting(node: Node) -> bool:
+    """Whether `node` is computed by a function that waits for others."""
+    return isinstance(node, Custom) and isinstance(node.kernel, HostCall) and node.kernel.around is not None
 
 
 def outputs_beside(graph: Graph, nodes: Sequence[Node]) -> list[Node]:

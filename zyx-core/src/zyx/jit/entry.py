@@ -14,7 +14,7 @@ from zyx.runtime.buffer import Buffer
 from zyx.runtime.handle import Handle
 from zyx.runtime.lazy import Unread, read_unread
 from zyx.runtime.leaves import TRACED, has_history
-from zyx.runtime.ownership import shared_of
+from zyx.runtime.ownership import Kept, shared_of
 from zyx.runtime.plan import Single
 
 if TYPE_CHECKING:
@@ -63,6 +63,11 @@ class Entry:
         runtime, traced = self._runtime, self.traced
         self._plan: Plan
         self._plan, self._numbers = runtime.plan(outputs, leaves, donations)
+        self._waits = self._plan.waits
+        while self._waits and (early := self._stored_early(outputs, donations)):
+            runtime.discard(self._plan)
+            donations = {node: old for node, old in donations.items() if node not in early}
+            self._plan, self._numbers = runtime.plan(outputs, leaves, donations)
         self._plan.capture(runtime.trace)
         self._single = Single(self._plan) if self._plan.is_single else None
         self._number = {node: number for node, number in zip(traced.computed, self._plan.results, strict=True)}
@@ -106,6 +111,12 @@ class Entry:
         self._temporaries: list[Buffer] | None = None
         if self._plan.temporaries:
             runtime.spares.add(self)
+
+    def _stored_early(self, outputs: Sequence[Node], donations: Mapping[Node, Node]) -> set[Node]:
+        """Return what is stored over old values before the plan has waited, while others may still read these."""
+        written = self._plan.written_before_waiting()
+        numbers = zip(outputs, self._plan.results, strict=True)
+        return {node for node, number in numbers if number < self._plan.inputs and number in written} & donations.keys()
 
     @property
     def plan(self) -> Plan:
@@ -190,11 +201,16 @@ class Entry:
         by_value = [use.leaf.dtype.to_scalar(use.formula(numbers)) for use in traced.uses] if traced.uses else ()
         given: list[Buffer | Scalar] = [*leaves, *by_value]
         buffers = [*given, *self._numbers]
+        kept: Kept | None = None
+        if self._waits:
+            written = [(place, tensors[place]) for place in over if place not in shared]
+            written += [(traced.arguments + place, outside[place]) for place in self._overwritten]
+            kept = Kept(runtime, buffers, written)
         try:
             if self._single is not None:
                 self._single.run(buffers, runtime.memory, runtime.trace)
             else:
-                self._queue(buffers)
+                self._queue(buffers, kept)
         except BackendError as error:
             self._temporaries = None  # work on them may have failed, which must not fail the next run
             if isinstance(error, DeviceLostError):
@@ -203,7 +219,8 @@ class Entry:
         new: dict[Node, Leaf] = {}
         computed_anew, given_anew = self._number, traced.given_anew
         observers = runtime.observers
-        if self._stays and not shared and not (observers.references or observers.leaves or observers.pasts):
+        is_kept = not shared and (kept is None or not kept.copied)
+        if self._stays and is_kept and not (observers.references or observers.leaves or observers.pasts):
             computed_anew, given_anew = self._number_beside, self._given_beside
             for place in self._stays:
                 leaf: Leaf = tensors[place]._node  # type: ignore[assignment]  # only over leaves is anything stored
@@ -235,15 +252,23 @@ class Entry:
         observers = self._runtime.observers
         return any(has_history(observers, tensor._node) for tensor in tensors)
 
-    def _queue(self, buffers: list[Buffer | Scalar]) -> None:
-        """Queue the plan on the buffers of a run, of which those of the inputs are there."""
+    def _queue(self, buffers: list[Buffer | Scalar], kept: Kept | None) -> None:
+        """Queue the plan on the buffers of a run, of which those of the inputs are there, and keep others as they are.
+
+        Where the plan waits, another thread may run it, too: then these temporaries are not there for it.
+        """
         runtime, plan = self._runtime, self._plan
         outputs = plan.allocate(runtime.memory, self._outputs)
         temporaries = self._temporaries
         if temporaries is None or (temporaries and _have_failed(temporaries)):
             temporaries = self._temporaries = plan.allocate(runtime.memory, plan.temporaries)
         buffers += [*outputs, *temporaries]
-        plan.queue(buffers, runtime.trace)
+        if kept is None:
+            plan.queue(buffers, runtime.trace)
+            return
+        self._temporaries = None
+        plan.queue(buffers, runtime.trace, kept.while_waiting)
+        self._temporaries = temporaries
 
     def _buffers_of_outside(self, outside: Sequence[Handle], arguments: Sequence[Buffer]) -> list[Buffer]:
         """Return the buffers of what was found outside, or copies where one is stored over that belongs to others.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from zyx.jit.sizes import Extent
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.handle import Handle
+    from zyx.runtime.ownership import Kept
     from zyx.runtime.plan import Slice
     from zyx.runtime.runtime import Runtime
     from zyx.runtime.tracing import Tracing
@@ -196,6 +197,11 @@ class Bounded(Entry):
         self._numbers = now.numbers
         self._outputs = now.outputs
         return super().run(tensors, outside, numbers)
+
+    def _queue(self, buffers: list[Buffer | Scalar], kept: Kept | None) -> None:
+        now, lengths = self._now, self._at_lengths
+        super()._queue(buffers, kept)
+        self._now, self._at_lengths = now, lengths  # another thread may have run it at others, where this one waited
 
     def _leaf_of(self, node: Node, storage: object) -> Leaf:
         assert self._now is not None

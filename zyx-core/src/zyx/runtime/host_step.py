@@ -49,6 +49,11 @@ class HostStep:
         places = (*self.reads, *self.writes)
         return sum(int(np.prod(place.shape, dtype=np.int64)) * place.dtype.itemsize for place in places)
 
+    @property
+    def waits(self) -> bool:
+        """Whether the runtime's lock is free while the function runs, so that others may do anything meanwhile."""
+        return self.call.around is not None
+
     def run(self, buffers: Sequence[Buffer | Scalar], trace: Trace) -> None:
         """Do it on the buffers of a run; all of it is over when this returns.
 

@@ -7,16 +7,18 @@ lines of code, so that it does not matter what references the interpreter itself
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 from zyx.graph import node as n
 from zyx.runtime.buffer import Buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zyx.graph.node import Node
     from zyx.runtime.handle import Handle
+    from zyx.runtime.runtime import Runtime
 
 
 #: What has its values in the buffer of its source, if that has one; and what has them there already, or has none.
@@ -42,6 +44,39 @@ def shared_of(handles: Sequence[Handle], places: Iterable[int]) -> list[int]:
         ):
             shared.append(place)
     return shared
+
+
+class Kept:
+    """Keeps old values that a run is to store over, if others come to have them while it waits.
+
+    Args:
+        runtime: Of the run.
+        buffers: Of the run. A copy takes the place of what others have.
+        written: The places of what is stored over, each with the tensor that was the only one to have it.
+
+    Attributes:
+        copied: The places of copies.
+    """
+
+    def __init__(self, runtime: Runtime, buffers: list[Any], written: Sequence[tuple[int, Handle]]) -> None:
+        self._runtime = runtime
+        self._buffers = buffers
+        self._written = [(place, handle, handle._node) for place, handle in written]
+        self._alone = self._counts()
+        self.copied: set[int] = set()
+
+    @contextmanager
+    def while_waiting(self) -> Iterator[None]:
+        """See who comes to have the values in a ``with`` block, in which the runtime's lock is free."""
+        yield
+        for (place, handle, node), was, now in zip(self._written, self._alone, self._counts(), strict=True):
+            is_taken = handle._node is not node or now[0] > was[0] or now[1] > was[1]
+            if is_taken and place not in self.copied and node.storage is self._buffers[place]:
+                self._buffers[place] = self._runtime.buffer_of(self._runtime.copy(node))
+                self.copied.add(place)
+
+    def _counts(self) -> list[tuple[int, int]]:
+        return [(sys.getrefcount(node), sys.getrefcount(node.storage)) for _, _, node in self._written]
 
 
 def is_read(handle: Handle) -> bool:

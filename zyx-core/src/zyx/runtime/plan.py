@@ -10,6 +10,7 @@ A plan holds no buffers. It is made once for a structure of graph and run with a
 from __future__ import annotations
 
 import weakref
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -26,6 +27,7 @@ from zyx.runtime.trace import SINGLE, TIMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program, Queue
     from zyx.dtype import Scalar
@@ -210,15 +212,55 @@ class Plan:
         _launch(step, buffers, trace if is_shown else None)  # type: ignore[arg-type]  # it is a launch
         return result
 
-    def queue(self, buffers: Sequence[Buffer | Scalar], trace: Trace) -> None:
+    @property
+    def waits(self) -> bool:
+        """Whether one run waits for others while the runtime's lock is free."""
+        return self._announces or any(isinstance(step, HostStep) and step.waits for step in self.steps)
+
+    def written_before_waiting(self) -> set[int]:
+        """Return the numbers of the buffers that are written to before the last step that waits, or by it.
+
+        For calls that launches stand for, a plan waits where these are announced: before all that is launched together.
+        """
+        written: set[int] = set()
+        found: set[int] = set()
+        announced: set[int] = set()  # what was written when launches were announced last
+        for step in self.steps:
+            match step:
+                case LaunchStep():
+                    if step.call is not None:
+                        found = found | announced
+                    written.update(step.written)
+                case CopyStep():
+                    written.add(step.target)
+                case HostStep():
+                    written.update(place.buffer for place in step.writes)
+                    if step.waits:
+                        found = set(written)
+                    announced = set(written)
+        return found
+
+    def queue(
+        self,
+        buffers: Sequence[Buffer | Scalar],
+        trace: Trace,
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         """Queue the steps on the buffers of a run. From the second run on, a device that can captures them as one.
+
+        Args:
+            buffers: They.
+            trace: Is told of launches.
+            around: Makes what is entered for the length of each step that waits while the runtime's lock is free; it
+                may put others in the place of `buffers`.
 
         Raises:
             BackendError: A step was refused. What was queued before it runs.
             CollectiveError: Other processes do not come to the same steps; likewise.
         """
         if self._announces:
-            self._announce(0)
+            with around():
+                self._announce(0)
         scoped = shown()
         if not (trace.configured if scoped is None else scoped | trace.configured & TIMED) & SINGLE:  # without a call
             if self._whole is None:
@@ -228,7 +270,8 @@ class Plan:
             if self._whole is not None:
                 _launch(self._whole, buffers)
                 return
-        for number, step in enumerate(self.steps):
+        for number in range(len(self.steps)):
+            step = self.steps[number]  # which may be launched by another program since the last one has waited
             if isinstance(step, CopyStep):
                 source, target = buffers[step.source], buffers[step.target]
                 assert isinstance(source, Buffer) and isinstance(target, Buffer)
@@ -238,9 +281,11 @@ class Plan:
                     target.wait()
                     trace.copied(source.pool.name, target.pool.name, target.nbytes, started)
             elif isinstance(step, HostStep):
-                step.run(buffers, trace)
+                with around() if step.waits else nullcontext():
+                    step.run(buffers, trace)
                 if self._announces:
-                    self._announce(number + 1)
+                    with around():
+                        self._announce(number + 1)
             else:
                 _launch(step, buffers, trace)
 
@@ -253,7 +298,8 @@ class Plan:
             if isinstance(step, HostStep):
                 return
             if isinstance(step, LaunchStep) and step.call is not None and step.call.on_device is not None:
-                step.call.on_device.announce()
+                with nullcontext() if step.call.around is None else step.call.around():
+                    step.call.on_device.announce()
 
     def capture(self, trace: Trace) -> bool:
         """Turn the steps into one program, if they are launches on one device that can; return whether it is done.

@@ -181,6 +181,12 @@ class Plans(Devices):
             functools.partial(self._plans.pop, key, None),
         )
 
+    def _waits(self, order: Sequence[Node]) -> bool:
+        """Whether one of `order` is computed by a function that waits for others, while the lock is free."""
+        from zyx.graph.host_call import is_waiting  # of no use to most programs
+
+        return any(is_waiting(node) for node in order)
+
     def _keep_plan(self, key: Key, plan: Plan | BoundedPlan) -> None:
         self._plans[key] = plan
         while len(self._plans) > _MAX_PLANS:

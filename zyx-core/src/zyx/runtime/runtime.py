@@ -363,7 +363,7 @@ class Runtime(Plans):
             if type(node) in WRITTEN_TO and not placed and not self.observers.are_following:
                 if (leaf := written_over(node)) is not None and is_ours(leaf.storage) and not self.observers.keep(node):
                     donations[node] = leaf
-        if donations:
+        if donations and not (self.graph.calls_host and self._waits(order)):  # others may come to have old values
             over = [(nodes.index(node), leaves.index(old)) for node, old in donations.items()]
             key = Key((key.structure, "over", *over), key.constants)
         plan = self._plans.get(key)

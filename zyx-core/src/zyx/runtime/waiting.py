@@ -1,4 +1,4 @@
-"""Waiting for devices while others work: the runtime's lock is free meanwhile.
+"""Waiting for devices, and for other processes, while others work: the runtime's lock is free meanwhile.
 
 That takes two things of a pool: it says `MemoryPool.waits_apart`, and its events can be had again (`Event.again`),
 since whoever launches on the buffer meanwhile needs the event of the work there. Without them the lock is kept.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from threading import Condition, current_thread, get_ident
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from zyx.errors import BackendError, DeviceLostError, locate
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import MemoryPool
     from zyx.runtime.buffer import Buffer
+    from zyx.runtime.runtime import Runtime
 
 #: For the end of a runtime: a device that hangs must not keep the process from ending.
 _PATIENCE_S = 10.0
@@ -123,6 +124,25 @@ class Waiting:
                 errors[0].add_note(f"{type(other).__name__}: {other}")
             raise errors[0]
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Let go of the lock, as often as this thread has it, for the length of a ``with`` block.
+
+        It is for waiting in the middle of a plan, for something that is no device. Whoever does so holds the buffers of
+        the run, and must look again at all else.
+        """
+        lock: Any = self._lock  # of which conditions use the same methods
+        if not lock._is_owned():
+            with self._apart:
+                yield
+            return
+        with self._apart:
+            depth = lock._release_save()
+            try:
+                yield
+            finally:
+                lock._acquire_restore(depth)
+
     def end(self) -> None:
         """Return when nobody waits any more, or after a while."""
         self._apart.end()
@@ -136,6 +156,20 @@ class Waiting:
             if isinstance(error, DeviceLostError):
                 self._lose(error)
             raise
+
+
+@contextmanager
+def unlocked(runtime: Runtime) -> Iterator[None]:
+    """Let go of the runtime's lock, if this thread has it, to wait in the middle of a plan; then take it again.
+
+    Raises:
+        BackendError: Devices were closed meanwhile, and with them what the plan computes with.
+    """
+    opened = runtime._opened
+    with runtime._waiting.apart():
+        yield
+    if runtime._opened is not opened:
+        raise BackendError("devices were closed by another thread while this one waited in the middle of its work")
 
 
 class _Apart:

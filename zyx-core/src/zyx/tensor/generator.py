@@ -24,6 +24,7 @@ from zyx import dtype as dtypes
 from zyx import shape as shapes
 from zyx.functions.term import Term
 from zyx.integers import as_index
+from zyx.modes import own_of
 from zyx.runtime.buffer import Buffer
 from zyx.runtime.lifetime import lineage
 from zyx.runtime.runtime import current
@@ -155,7 +156,7 @@ def _key_of_child(key: int) -> int:
 
 
 def default_generator() -> Generator:
-    """Return the generator that functions use where none is named; each runtime has one.
+    """Return the generator that functions use where none is named; each runtime has one, and each rank of threads.
 
     >>> zyx.default_generator() is zyx.default_generator()
     True
@@ -163,12 +164,22 @@ def default_generator() -> Generator:
     runtime = current()
     with runtime.lock:
         # It is kept among the attributes of the runtime, so that the two die together.
-        found = vars(runtime).get(_ATTRIBUTE)
+        own = own_of(runtime)
+        found = own.get(_ATTRIBUTE)
         if not isinstance(found, Generator):
             with runtime.traced_by(None):
                 seed = _key_of_child(DEFAULT_SEED) if lineage() else DEFAULT_SEED
-                found = vars(runtime)[_ATTRIBUTE] = Generator(seed, runtime=runtime)
+                found = own[_ATTRIBUTE] = Generator(seed, runtime=runtime)
     return found
+
+
+def take_generator() -> None:
+    """In a rank that is a thread: have a default generator of its own, which begins where that of the process is."""
+    runtime = current()
+    with runtime.lock:
+        of_process = vars(runtime).get(_ATTRIBUTE)
+        if isinstance(of_process, Generator):
+            own_of(runtime)[_ATTRIBUTE] = of_process._copied(None, runtime)
 
 
 def manual_seed(seed: int) -> Generator:

@@ -248,6 +248,29 @@ def test_other_threads_run_while_one_waits(group):
         assert spent < 0.3
 
 
+def test_other_threads_compute_while_one_waits(group):
+    ends, stop = [], threading.Event()
+
+    def compute():
+        while not stop.is_set():
+            assert (zyx.ones(3) * 2).tolist() == [2.0] * 3
+            ends.append(time.monotonic())
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    if group.rank == 0:
+        time.sleep(0.5)
+    began = time.monotonic()
+    dist.barrier()
+    over = time.monotonic()
+    stop.set()
+    thread.join()
+    if group.rank and over - began > 0.3:
+        within = [end for end in ends if began < end < over]
+        assert len(within) >= 3
+        assert max(np.diff([began, *within, over])) < (over - began) / 2
+
+
 def test_children_of_a_fork_are_not_in_the_group(group):
     child = os.fork()
     if child == 0:
