@@ -16,17 +16,31 @@ same order.
     operations      what they do together: reduce, gather, scatter, broadcast, send
     calls           the same as nodes of the graph, with gradients, and what the host does for them
     gradients       means of gradients, in few and large messages
+    mesh            processes in a grid with named axes, and the groups along them
+    sharding        parts of tensors
+    layouts         what is known of parameters of which a process has a part
+    fully_sharded   parameters, gradients and state of optimisers in parts
+    parallel        layers of which each process computes a part
+    conjugates      pairs of operations that are each other's gradients, which both need
     order           keeps the operations in the order in which the program calls them
     engine, mpi     what carries arrays of the host from process to process
     waiting         waits for other processes, with a limit
     reductions      what an engine is given for a dtype and an operation, so that all of them come out as in zyx
 """
 
-from zyx.distributed import gradients, operations
+from zyx.distributed import fully_sharded, gradients, mesh, operations, parallel, sharding
+from zyx.distributed.fully_sharded import *
 from zyx.distributed.gradients import *
 from zyx.distributed.group import Group, init
+from zyx.distributed.mesh import *
 from zyx.distributed.operations import *
+from zyx.distributed.parallel import *
+from zyx.distributed.sharding import *
 
 __all__ = ["Group", "init"]
+__all__ += fully_sharded.__all__
 __all__ += gradients.__all__
+__all__ += mesh.__all__
 __all__ += operations.__all__
+__all__ += parallel.__all__
+__all__ += sharding.__all__
