@@ -21,6 +21,8 @@ same order.
     layouts         what is known of parameters of which a process has a part
     fully_sharded   parameters, gradients and state of optimisers in parts
     parallel        layers of which each process computes a part
+    checkpoints     what a run needs to go on, in files that each process writes its part of
+    contents        who writes which part, and the index of what was written
     conjugates      pairs of operations that are each other's gradients, which both need
     order           keeps the operations in the order in which the program calls them
     engine, mpi     what carries arrays of the host from process to process
@@ -28,7 +30,8 @@ same order.
     reductions      what an engine is given for a dtype and an operation, so that all of them come out as in zyx
 """
 
-from zyx.distributed import fully_sharded, gradients, mesh, operations, parallel, sharding
+from zyx.distributed import checkpoints, fully_sharded, gradients, mesh, operations, parallel, sharding
+from zyx.distributed.checkpoints import *
 from zyx.distributed.fully_sharded import *
 from zyx.distributed.gradients import *
 from zyx.distributed.group import Group, init
@@ -38,6 +41,7 @@ from zyx.distributed.parallel import *
 from zyx.distributed.sharding import *
 
 __all__ = ["Group", "init"]
+__all__ += checkpoints.__all__
 __all__ += fully_sharded.__all__
 __all__ += gradients.__all__
 __all__ += mesh.__all__

@@ -33,7 +33,7 @@ def spread(x: Tensor, group: Group, op: str = "sum") -> Tensor:
     def same(x: Tensor) -> tuple[Tensor, Callable[[Tensor], Any]]:
         return x, lambda slope: all_reduce(slope, op, group)
 
-    return x if group.size == 1 else same(x)  # type: ignore[no-any-return]  # a tensor
+    return x if group.size == 1 else same(x)
 
 
 def summed(x: Tensor, group: Group) -> Tensor:
@@ -43,7 +43,7 @@ def summed(x: Tensor, group: Group) -> Tensor:
     def total(x: Tensor) -> tuple[Tensor, Callable[[Tensor], Any]]:
         return all_reduce(x, "sum", group), lambda slope: slope
 
-    return x if group.size == 1 else total(x)  # type: ignore[no-any-return]  # a tensor
+    return x if group.size == 1 else total(x)
 
 
 def put_together(x: Tensor, axis: int, group: Group, length: int) -> Tensor:
@@ -53,7 +53,7 @@ def put_together(x: Tensor, axis: int, group: Group, length: int) -> Tensor:
     def whole(x: Tensor) -> tuple[Tensor, Callable[[Tensor], Any]]:
         return joined(x, axis, group, length), lambda slope: cut(slope, axis, group)
 
-    return x if group.size == 1 else whole(x)  # type: ignore[no-any-return]  # a tensor
+    return x if group.size == 1 else whole(x)
 
 
 def gathered(x: Tensor, group: Group) -> Tensor:

@@ -83,13 +83,12 @@ def unshard(x: Tensor, mesh: Mesh, axes: Axes, shape: Sequence[int] | None = Non
     named = _named("unshard", axes, len(tensor.shape))
     lengths = [tensor.shape[axis] * (mesh.size(named[axis]) if axis in named else 1) for axis in range(tensor.ndim)]
     wanted = tuple(lengths) if shape is None else shapes.as_shape(shape)
-    parts = [
-        bounds(length, mesh.group(named[axis])) if axis in named else (0, length) for axis, length in enumerate(wanted)
-    ]
+    groups = {axis: mesh.group(name) for axis, name in named.items()}
+    parts = [bounds(length, groups[axis]) if axis in groups else (0, length) for axis, length in enumerate(wanted)]
     if tensor.shape != tuple(stop - start for start, stop in parts):
         raise ShapeError(f"unshard: {tensor.shape} is no part of {wanted} along {named} of {mesh!r}")
-    for axis, name in named.items():
-        tensor = joined(tensor, axis, mesh.group(name), wanted[axis])
+    for axis, group in groups.items():
+        tensor = joined(tensor, axis, group, wanted[axis])
     return tensor
 
 
