@@ -14,10 +14,10 @@ _NAMES = {
         for part in ast.parse((PROGRAMS / program).read_text(encoding="utf-8")).body
         if isinstance(part, ast.FunctionDef) and part.name.startswith("test_")
     ]
-    for program in ("values.py", "order.py", "training.py")
+    for program in ("values.py", "order.py", "meshes.py", "training.py")
 }
 #: Processes that programs are run in; those that train take their time.
-_SIZES = {"values.py": (2, 4), "order.py": (2, 4), "training.py": (2,)}
+_SIZES = {"values.py": (2, 4), "order.py": (2, 4), "meshes.py": (2, 4), "training.py": (2,)}
 _CASES = [(program, size, name) for program in _NAMES for size in _SIZES[program] for name in _NAMES[program]]
 
 

@@ -21,6 +21,7 @@ same order.
     layouts         what is known of parameters of which a process has a part
     fully_sharded   parameters, gradients and state of optimisers in parts
     parallel        layers of which each process computes a part
+    whole           whole values of what is in parts, and norms of gradients
     checkpoints     what a run needs to go on, in files that each process writes its part of
     contents        who writes which part, and the index of what was written
     conjugates      pairs of operations that are each other's gradients, which both need
@@ -30,7 +31,7 @@ same order.
     reductions      what an engine is given for a dtype and an operation, so that all of them come out as in zyx
 """
 
-from zyx.distributed import checkpoints, fully_sharded, gradients, mesh, operations, parallel, sharding
+from zyx.distributed import checkpoints, fully_sharded, gradients, mesh, operations, parallel, sharding, whole
 from zyx.distributed.checkpoints import *
 from zyx.distributed.fully_sharded import *
 from zyx.distributed.gradients import *
@@ -39,6 +40,7 @@ from zyx.distributed.mesh import *
 from zyx.distributed.operations import *
 from zyx.distributed.parallel import *
 from zyx.distributed.sharding import *
+from zyx.distributed.whole import *
 
 __all__ = ["Group", "init"]
 __all__ += checkpoints.__all__
@@ -48,3 +50,4 @@ __all__ += mesh.__all__
 __all__ += operations.__all__
 __all__ += parallel.__all__
 __all__ += sharding.__all__
+__all__ += whole.__all__

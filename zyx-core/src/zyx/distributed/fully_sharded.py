@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx.distributed.conjugates import gathered, spread
-from zyx.distributed.layouts import Layout, divide, layout_of
+from zyx.distributed.layouts import Split, divide, layout_of
 from zyx.distributed.sharding import padded
 from zyx.errors import DTypeError, StateError
 from zyx.functions.joining import concat
@@ -59,7 +59,7 @@ def fully_shard(module: Module, mesh: Mesh, axis: str = "data") -> Module:
 
     Raises:
         DTypeError: `module` is no module.
-        StateError: It was given before.
+        StateError: It was given before, or shares a parameter with a module that was given with another axis or mesh.
         InvalidArgumentError: The mesh has no such axis.
 
     >>> mesh = zyx.distributed.Mesh({"data": -1})
@@ -73,10 +73,15 @@ def fully_shard(module: Module, mesh: Mesh, axis: str = "data") -> Module:
         raise StateError(f"fully_shard: this {type(module).__name__} is fully sharded already")
     group = mesh.group(axis)
     if group.size > 1:
-        for tensor in {id(tensor): tensor for _, _, tensor in _own_places(module)}.values():
+        own = _own_places(module)
+        for name, _, _, tensor in own:
+            split = layout_of(tensor).gathered
+            if split is not None and split.group.engine is not group.engine:
+                raise StateError(f"fully_shard: {name} is in parts along another axis, or of another mesh, already")
+        for tensor in {id(tensor): tensor for _, _, _, tensor in own}.values():
             if tensor.ndim and layout_of(tensor).gathered is None:
                 divide(tensor, 0, group, is_gathered=True)
-        gatherer = _Gatherer(module, group)
+        gatherer = _Gatherer(group, {name: layout_of(tensor).gathered for name, _, _, tensor in own})
         module.register_forward_pre_hook(gatherer.before, prepend=True)
         module.register_forward_hook(gatherer.after, always_call=True)
     vars(module)[_MARK] = True
@@ -88,57 +93,62 @@ def is_fully_sharded(module: Module) -> bool:
     return _MARK in vars(module)
 
 
-def _own_places(module: Module) -> list[tuple[Any, Any, Tensor]]:
-    """Return the places of the parameters of floats that `module` gathers: what holds each, the key, and it."""
+def _own_places(module: Module) -> list[tuple[str, Any, Any, Parameter]]:
+    """Return the places of the parameters of floats that `module` gathers, as `zyx.nn.tree.places` has them."""
     return [
-        (holder, key, tensor)
-        for _, holder, key, tensor in places(module, Module, skip=is_fully_sharded)
+        (name, holder, key, tensor)
+        for name, holder, key, tensor in places(module, Module, skip=is_fully_sharded)
         if isinstance(tensor, Parameter) and tensor.dtype.is_inexact
     ]
 
 
 class _Gatherer:
-    """Puts whole parameters in the places of parts while a module computes."""
+    """Puts whole parameters in the places of parts while a module computes.
 
-    def __init__(self, module: Module, group: Group) -> None:
-        self._module, self._group = module, group
+    Attributes:
+        splits: How the parameter of each name was divided; None for those that are whole.
+    """
+
+    def __init__(self, group: Group, splits: dict[str, Split | None]) -> None:
+        self._group, self.splits = group, splits
         self._replaced: list[list[tuple[Any, Any, Tensor]]] = []
 
     def before(self, module: Module, args: tuple[Any, ...]) -> None:
-        found = _own_places(module)
-        wholes = _wholes({id(tensor): tensor for _, _, tensor in found}, self._group)
-        self._replaced.append(found)
-        for holder, key, tensor in found:
+        # What is there now: zyx.nn.functional_call may have put other tensors there.
+        found = [place for place in places(module, Module, skip=is_fully_sharded) if place[0] in self.splits]
+        parts = {id(tensor): (tensor, self.splits[name]) for name, _, _, tensor in found}
+        wholes = dict(zip(parts, _wholes([*parts.values()], self._group), strict=True))
+        self._replaced.append([place[1:] for place in found])
+        for _, holder, key, tensor in found:
             holder[key] = wholes[id(tensor)]
 
     def after(self, module: Module, args: tuple[Any, ...], result: object) -> None:
-        if self._replaced:  # else it could not be gathered
+        if self._replaced:  # else they could not be gathered
             for holder, key, tensor in self._replaced.pop():
                 holder[key] = tensor
 
 
-def _wholes(parts: dict[int, Tensor], group: Group) -> dict[int, Tensor]:
-    """Return the whole tensors by the same keys; one message for each dtype and device."""
+def _wholes(parts: Sequence[tuple[Tensor, Split | None]], group: Group) -> list[Tensor]:
+    """Return the whole tensors, in order; one message for each dtype and device."""
     found: dict[int, Tensor] = {}
     kinds: dict[tuple[str, str], list[int]] = {}
-    for key, tensor in parts.items():
-        if layout_of(tensor).gathered is None:
-            found[key] = spread(tensor, group, "mean")
+    for number, (tensor, split) in enumerate(parts):
+        if split is None:
+            found[number] = spread(tensor, group, "mean")
         else:
-            kinds.setdefault((tensor.dtype.name, tensor.device), []).append(key)
-    for keys in kinds.values():
-        tensors = [parts[key] for key in keys]
-        found |= zip(keys, _gathered(tensors, [layout_of(tensor) for tensor in tensors], group), strict=True)
-    return found
+            kinds.setdefault((tensor.dtype.name, tensor.device), []).append(number)
+    for numbers in kinds.values():
+        chosen = [(tensor, split.length) for tensor, split in (parts[number] for number in numbers) if split]
+        found |= zip(numbers, _gathered(chosen, group), strict=True)
+    return [found[number] for number in range(len(parts))]
 
 
-def _gathered(tensors: Sequence[Tensor], layouts: Sequence[Layout], group: Group) -> list[Tensor]:
-    """Return the tensors whose parts along axis 0 are given, all of one dtype."""
-    lengths = [layout.gathered.length for layout in layouts if layout.gathered is not None]
-    equal = [padded(tensor, 0, group, length) for tensor, length in zip(tensors, lengths, strict=True)]
+def _gathered(parts: Sequence[tuple[Tensor, int]], group: Group) -> list[Tensor]:
+    """Return the tensors whose parts along axis 0 are given, with the whole lengths; all of one dtype."""
+    equal = [padded(tensor, 0, group, length) for tensor, length in parts]
     rows = gathered(concat([tensor.reshape((-1,)) for tensor in equal]), group).reshape((group.size, -1))
     wholes, start = [], 0
-    for part, length in zip(equal, lengths, strict=True):
+    for part, (_, length) in zip(equal, parts, strict=True):
         stop = start + part.numel()
         whole = rows[:, start:stop].reshape((group.size * part.shape[0], *part.shape[1:]))
         wholes.append(whole[:length])

@@ -40,6 +40,9 @@ class Group:
     size: int = 1
     engine: Engine | None = field(default=None, repr=False)
 
+    def __deepcopy__(self, memo: object) -> Group:
+        return self  # what a copied module exchanges, it exchanges with the same processes
+
     def split(self, ranks: Sequence[int]) -> Group:
         """Return the group of some of these processes, which all of them call with the same ranks, and no other does.
 

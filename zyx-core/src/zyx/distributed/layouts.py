@@ -1,23 +1,21 @@
 """What is known of parameters of which this process has a part: of what, and where in it.
 
-A parameter stays the object that it was, with its name, and stands for the part. What it is a part of, is kept among
-the attributes of the runtime, and goes with the parameter.
+A parameter stays the object that it was, with its name, and stands for the part. What it is a part of is its attribute
+`layout`, which copies have as well.
 """
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from zyx.distributed.sharding import bounds, cut, joined
 
 if TYPE_CHECKING:
     from zyx.distributed.group import Group
+    from zyx.nn.parameter import Parameter
     from zyx.shape import Shape
     from zyx.tensor.tensor import Tensor
-
-_ATTRIBUTE: Final = "_layouts_of_parameters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +83,12 @@ class Layout:
 
 
 def layout_of(tensor: Tensor) -> Layout:
-    """Return the layout of a parameter; of one that was not divided, the whole."""
-    known = vars(tensor.runtime).get(_ATTRIBUTE, {}).get(id(tensor))
-    return Layout.whole(tensor.shape) if known is None else known[1]
+    """Return the layout of a parameter; of one that was not divided, and of other tensors, the whole."""
+    layout: Layout | None = getattr(tensor, "layout", None)
+    return Layout.whole(tensor.shape) if layout is None else layout
 
 
-def divide(parameter: Tensor, axis: int, group: Group, *, is_gathered: bool = False) -> None:
+def divide(parameter: Parameter, axis: int, group: Group, *, is_gathered: bool = False) -> None:
     """Let a parameter stand for this process' part of its value; it has no gradient afterwards."""
     layout = layout_of(parameter).divided(axis, group, is_gathered=is_gathered)
     runtime = parameter.runtime
@@ -98,6 +96,4 @@ def divide(parameter: Tensor, axis: int, group: Group, *, is_gathered: bool = Fa
     part = cut(parameter.detach(), axis, group).numpy()
     parameter.grad = None
     runtime.assign(parameter, runtime.upload(part, parameter.node.device))
-    layouts = vars(runtime).setdefault(_ATTRIBUTE, {})
-    key = id(parameter)
-    layouts[key] = weakref.ref(parameter, lambda _: layouts.pop(key, None)), layout
+    parameter.layout = layout

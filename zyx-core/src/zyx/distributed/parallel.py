@@ -119,14 +119,14 @@ def _check(name: str, layer: Module, rule: str, group: Group) -> None:
     if isinstance(layer, Embedding) and rule == "rows" and layer.padding_idx is not None:
         raise ArgumentError(f"parallelize: {name!r} has a padding_idx, which goes by columns only")
     assert isinstance(layer, Linear | Embedding)
+    if layout_of(layer.weight).splits:
+        raise StateError(f"parallelize: {name!r} is divided already; call parallelize once, and before fully_shard")
     length = layer.weight.shape[known[rule]]
     if length % group.size:
         raise ShapeError(
             f"parallelize: {name!r} has {length} features to divide by {rule}, which {group.size} processes cannot "
             "divide equally"
         )
-    if layout_of(layer.weight).splits:
-        raise StateError(f"parallelize: {name!r} is divided already; call parallelize once, and before fully_shard")
 
 
 def _check_shared(module: Module, layers: list[tuple[str, Module, str]]) -> None:
