@@ -36,8 +36,9 @@ def shard(x: Tensor, mesh: Mesh, axes: Axes) -> Tensor:
     Args:
         x: Of one shape in all processes, and of the same values, if the parts are to be those of one tensor.
         mesh: The processes.
-        axes: Which axes of `x` are divided along which axes of the mesh: ``{0: "data"}``, or one for each axis of `x`,
-            None for those that are whole: ``("data", None)``. Along other axes of the mesh parts are the same.
+        axes: Which axes of `x` are divided along which axes of the mesh, such as ``{0: "data"}``; or one for each axis
+            of `x`, with None for those that are whole, ``("data", None)``. Along other axes of the mesh parts are the
+            same.
 
     Returns:
         Places ``rank * n`` to ``(rank + 1) * n`` of each such axis, with n its length divided by the number of
