@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,9 +29,10 @@ import numpy as np
 from zyx.distributed.contents import Entry, Index, contents, index_from, owners
 from zyx.distributed.group import Group, init
 from zyx.distributed.operations import all_gather
-from zyx.errors import StateError, TransferError, ZyxError
+from zyx.errors import FormatError, StateError, TransferError, UnsupportedError, ZyxError
+from zyx.io.header import DTYPES, read_header
 from zyx.io.replacing import replacing
-from zyx.io.safetensors_file import load_safetensors, save_safetensors
+from zyx.io.safetensors_file import save_safetensors
 from zyx.runtime.runtime import current
 from zyx.tensor.generator import Generator
 from zyx.tensor.loading import load_into
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from zyx.distributed.contents import Piece
+    from zyx.io.header import Header
 
 __all__ = ["load_sharded", "save_sharded"]
 
@@ -123,6 +126,7 @@ def load_sharded(folder: str | os.PathLike[str], state: Mapping[str, Any], group
     chosen = init() if group is None else group
     pieces = contents(state, "load_sharded")
     found: dict[str, npt.NDArray[Any]] = {}
+    headers: dict[str, Header] = {}
     failure: ZyxError | None = None
     try:
         index = Index.read(Path(folder, INDEX))
@@ -130,7 +134,7 @@ def load_sharded(folder: str | os.PathLike[str], state: Mapping[str, Any], group
         if missing:
             raise StateError(f"{folder} has no {', '.join(missing)}; it has {', '.join(index.tensors)}")
         for piece in pieces:
-            found[piece.name] = _read(Path(folder), piece, index.tensors[piece.name])
+            found[piece.name] = _read(Path(folder), piece, index.tensors[piece.name], headers)
     except ZyxError as error:
         failure = error
     _check_all("load_sharded", "" if failure is None else str(failure), chosen, failure)
@@ -142,8 +146,8 @@ def load_sharded(folder: str | os.PathLike[str], state: Mapping[str, Any], group
             thing.load_state_dict({name.removeprefix(f"{key}."): found[name] for name in own})
 
 
-def _read(folder: Path, piece: Piece, entry: Entry) -> npt.NDArray[Any]:
-    """Return the values of a piece, out of the boxes that were saved.
+def _read(folder: Path, piece: Piece, entry: Entry, headers: dict[str, Header]) -> npt.NDArray[Any]:
+    """Return the values of a piece, out of the boxes that were saved; `headers` of files are read once.
 
     Raises:
         StateError: The whole has another shape.
@@ -161,14 +165,37 @@ def _read(folder: Path, piece: Piece, entry: Entry) -> npt.NDArray[Any]:
         high = [min(own, other) for own, other in zip(stops, part_stops, strict=True)]
         if any(begin >= end for begin, end in zip(low, high, strict=True)):
             continue
-        tensor = load_safetensors(folder / part.file, [piece.name], "cpu")[piece.name]
-        entry.check(folder, piece.name, tensor.shape == part.sizes and tensor.dtype is entry.dtype)
+        if part.file not in headers:
+            headers[part.file] = read_header(folder / part.file)
+        stored = _stored(folder / part.file, headers[part.file], piece.name)
+        entry.check(folder, piece.name, stored.shape == part.sizes and stored.dtype == entry.dtype.numpy)
         inner = tuple(slice(b - s, e - s) for b, e, s in zip(low, high, part.starts, strict=True))
         outer = tuple(slice(b - s, e - s) for b, e, s in zip(low, high, starts, strict=True))
-        values[outer] = tensor[inner].numpy() if inner else tensor.numpy()
+        values[outer] = stored[inner]
         is_filled[outer] = True
     entry.check(folder, piece.name, bool(is_filled.all()))
     return values
+
+
+def _stored(path: Path, header: Header, name: str) -> npt.NDArray[Any]:
+    """Return a tensor of a safetensors file, of which no more is read than is used, and nothing by a device.
+
+    Raises:
+        FormatError: The file has no such tensor, or one of a dtype that we have not.
+        TransferError: It cannot be read.
+        UnsupportedError: This machine stores numbers most significant byte first.
+    """
+    if sys.byteorder != "little":
+        raise UnsupportedError(f"{path} holds little-endian numbers, which this machine does not compute with")
+    if name not in header.entries:
+        raise FormatError(f"{path} has no tensor {name!r}; it has {', '.join(header.entries)}")
+    entry = header.entries[name]
+    if entry.dtype not in DTYPES:
+        raise FormatError(f"{path}: tensor {name!r} has dtype {entry.dtype}; there are {', '.join(DTYPES)}")
+    try:
+        return np.memmap(path, DTYPES[entry.dtype].numpy, "r", entry.begin, entry.shape)
+    except OSError as error:
+        raise TransferError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _number_before(folder: str | os.PathLike[str]) -> int:

@@ -1,6 +1,8 @@
 """Groups along the axes of a mesh, parts of tensors, and modules whose parameters are in parts."""
 
 import copy
+import sys
+from pathlib import Path
 
 import numpy as np
 from reporting import Log, refused, report
@@ -8,7 +10,8 @@ from reporting import Log, refused, report
 import zyx
 import zyx.distributed as dist
 from zyx import nn, optim
-from zyx.errors import ArgumentError, CollectiveError, InvalidArgumentError, ShapeError, StateError
+from zyx.distributed import checkpoints
+from zyx.errors import ArgumentError, CollectiveError, InvalidArgumentError, ShapeError, StateError, TransferError
 
 
 def test_axes_have_groups(group):
@@ -298,6 +301,29 @@ def test_states_that_differ_are_not_saved(group):
     net = dist.fully_shard(nn.Linear(4, 4), dist.Mesh({"data": -1}))
     optimizer = optim.Adafactor(net.named_parameters(), lr=0.1)
     refused(StateError, lambda: dist.save_sharded("nowhere", {"o": optimizer}), "not of each element")
+
+
+def test_one_that_cannot_write_leaves_the_checkpoint_before_to_all(group):
+    folder = Path(sys.argv[1], "checkpoint")
+    net = dist.fully_shard(nn.Linear(4, 7), dist.Mesh({"data": -1}))
+    dist.save_sharded(folder, {"net": net})
+    before = {path.name for path in folder.iterdir()}
+    wanted = dist.full_state_dict(net)["weight"].tolist()
+    dist.barrier()
+    dist.load_full_state_dict(net, {"weight": zyx.zeros((7, 4)), "bias": zyx.zeros(7)})
+    written = checkpoints.save_safetensors
+    if group.rank == 1:
+        checkpoints.save_safetensors = lambda *arguments: written(folder / "none" / "x.safetensors", {})
+    refused(TransferError, lambda: dist.save_sharded(folder, {"net": net}), "save_sharded: rank 1: ", "none")
+    checkpoints.save_safetensors = written
+    dist.load_sharded(folder, {"net": net})
+    assert dist.full_state_dict(net)["weight"].tolist() == wanted
+    dist.save_sharded(folder, {"net": net})  # takes the place of what was left behind, too
+    assert len({path.name for path in folder.iterdir()}) == len(before) == group.size + 1
+    dist.barrier()
+    (folder / "index.json").unlink(missing_ok=True)
+    dist.barrier()
+    refused(TransferError, lambda: dist.load_sharded(folder, {"net": net}), "index.json cannot be read")
 
 
 if __name__ == "__main__":
