@@ -201,7 +201,10 @@ def test_copies_and_other_tensors_are_gathered_as_well(group):
 
 
 def test_optimisers_keep_state_of_parts_alone(group):
-    net = dist.fully_shard(nn.Linear(3, 5, bias=False), dist.Mesh({"data": -1}))
+    net = nn.Linear(3, 5, bias=False)
+    early = optim.Adam(net.named_parameters())
+    dist.fully_shard(net, dist.Mesh({"data": -1}))
+    refused(StateError, lambda: early.step([net.weight * 0]), "exp_avg of shape (5, 3) for parameter weight", "new one")
     optimizer = optim.Adam(net.named_parameters())
     rows = dist.all_gather(zyx.Tensor([optimizer.state["exp_avg"][0].shape[0]])).tolist()
     assert sum(rows) == 5
