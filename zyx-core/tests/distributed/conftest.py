@@ -36,14 +36,14 @@ def launcher() -> str | None:
 
 
 def run(
-    program: str, size: int, *arguments: str, ends_all: bool = True, **environ: str
+    program: str, size: int, *arguments: str, ends_all: bool = True, limit_s: float = LIMIT_S, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of this folder in `size` processes; with `ends_all`, an exception in one of them ends all."""
     module = ["-m", "mpi4py"] if ends_all else []
     own = {"ZYX_DEVICE": "interpreter", "ZYX_COLLECTIVE_TIMEOUT_S": "20", "ZYX_NUM_THREADS": "1"}
     command = [launcher(), "-n", str(size), sys.executable, *module, os.fspath(PROGRAMS / program), *arguments]
     return subprocess.run(
-        command, env=os.environ | own | environ, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        command, env=os.environ | own | environ, capture_output=True, text=True, timeout=limit_s, check=False
     )
 
 

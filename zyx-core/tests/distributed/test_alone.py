@@ -12,7 +12,17 @@ from zyx.distributed.engine import Engine
 from zyx.distributed.group import Group, launched
 from zyx.distributed.mpi import of_fixed_length
 from zyx.distributed.reductions import combined
-from zyx.errors import AxisError, CollectiveError, DTypeError, InvalidArgumentError, PackageMissingError
+from zyx.errors import (
+    AxisError,
+    CollectiveError,
+    DTypeError,
+    GradientError,
+    InvalidArgumentError,
+    PackageMissingError,
+    ShapeError,
+    StateError,
+    UnsupportedError,
+)
 from zyx.ops import ReduceOp
 
 pytestmark = pytest.mark.usefixtures("interpreter")
@@ -125,6 +135,50 @@ def test_an_operation_that_fails_has_not_happened():
         with pytest.raises(CollectiveError, match="cut"):
             traced(x)
     assert (x + 1).tolist() == [2.0, 2.0]
+
+
+def test_a_mesh_of_one_process_has_groups_of_one():
+    mesh = dist.Mesh({"data": -1, "model": 1})
+    assert repr(mesh) == "Mesh({'data': 1, 'model': 1})"
+    assert [mesh.size(axis) for axis in mesh.axes] == [1, 1]
+    assert mesh.group("model").engine is None
+    with pytest.raises(InvalidArgumentError, match=r"no grid of 1 process: "):
+        dist.Mesh({"data": 2})
+    x = zyx.ones((3, 2))
+    assert dist.shard(x, mesh, ("data", "model")) is x
+    assert dist.unshard(x, mesh, {0: "data"}) is x
+    with pytest.raises(ShapeError, match="no part of"):
+        dist.unshard(x, mesh, {0: "data"}, (4, 2))
+    with pytest.raises(AxisError):
+        dist.shard(x, mesh, {2: "data"})
+
+
+def test_modules_of_one_process_are_whole():
+    mesh = dist.Mesh({"data": 1, "model": 1})
+    net = zyx.nn.Sequential(zyx.nn.Linear(3, 4), zyx.nn.Linear(4, 3))
+    whole = net(zyx.ones((1, 3))).tolist()
+    dist.fully_shard(dist.parallelize(net, mesh, {"0": "columns", "1": "rows"}), mesh)
+    assert net(zyx.ones((1, 3))).tolist() == whole
+    assert all(parameter.layout is None for parameter in net.parameters())
+    with pytest.raises(StateError, match="already"):
+        dist.fully_shard(net, mesh)
+    for wrong in (dist.fully_shard, lambda module, mesh: dist.parallelize(module, mesh, {})):
+        with pytest.raises(DTypeError, match="takes a module, not Tensor"):
+            wrong(zyx.ones(2), mesh)
+    with pytest.raises(InvalidArgumentError, match="no axis 'rows'"):
+        dist.fully_shard(zyx.nn.Linear(2, 2), mesh, "rows")
+    with pytest.raises(GradientError, match="1 gradients of 2 parameters"):
+        dist.clip_grad_norm([None], [zyx.ones(1)] * 2, 1.0)
+    with pytest.raises(GradientError, match="no gradients"):
+        dist.clip_grad_norm([None], [zyx.ones(1)], 1.0)
+    with pytest.raises(ShapeError, match="max_norm -1"):
+        dist.clip_grad_norm([zyx.ones(1)], [zyx.ones(1)], -1.0)
+
+
+def test_engines_that_know_only_all_processes_say_so():
+    with pytest.raises(UnsupportedError, match="a wire: groups of a part"):
+        Group(0, 3, _Lost()).split([0, 1])
+    assert Group(0, 3, _Lost()).split([0]).engine is None
 
 
 def test_keys_of_floats_are_in_their_order():

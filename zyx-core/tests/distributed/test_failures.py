@@ -31,6 +31,13 @@ def test_messages_that_nobody_sends_are_waited_for_in_vain(run_program):
     assert "CollectiveTimeoutError: receive from rank 1: rank 0 of 2 has waited" in done.stderr
 
 
+def test_a_group_is_not_waited_for_for_ever(run_program):
+    done = run_program("failing.py", 4, "splits", ends_all=False, ZYX_COLLECTIVE_TIMEOUT_S="1")
+    assert done.returncode == 1
+    assert "CollectiveTimeoutError: split [0, 1, 2]: rank" in done.stderr
+    assert "of 4 has waited 1.0 s for rank 1; the limit is 1 s" in done.stderr
+
+
 @pytest.mark.parametrize("ends_all", [True, False])
 def test_an_exception_in_one_process_ends_all(run_program, ends_all):
     started = time.monotonic()

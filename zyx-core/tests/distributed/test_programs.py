@@ -14,11 +14,17 @@ _NAMES = {
         for part in ast.parse((PROGRAMS / program).read_text(encoding="utf-8")).body
         if isinstance(part, ast.FunctionDef) and part.name.startswith("test_")
     ]
-    for program in ("values.py", "order.py", "training.py")
+    for program in ("values.py", "order.py", "meshes.py", "training.py", "sharded.py")
 }
 #: Processes that programs are run in; those that train take their time.
-_SIZES = {"values.py": (2, 4), "order.py": (2, 4), "training.py": (2,)}
-_CASES = [(program, size, name) for program in _NAMES for size in _SIZES[program] for name in _NAMES[program]]
+_SIZES = {"values.py": (2, 4), "order.py": (2, 4), "meshes.py": (2, 4), "training.py": (2,), "sharded.py": (2, 4)}
+_SLOW = {("sharded.py", 4)}
+_CASES = [
+    pytest.param(program, size, name, marks=[pytest.mark.slow] if (program, size) in _SLOW else [])
+    for program in _NAMES
+    for size in _SIZES[program]
+    for name in _NAMES[program]
+]
 
 
 @pytest.fixture(scope="session")
@@ -27,12 +33,13 @@ def reports(run_program, tmp_path_factory):
     known = {}
 
     def reports_of(program, size):
-        if program == "training.py":
+        if program in ("training.py", "sharded.py"):
             if importlib.util.find_spec("sklearn") is None:
                 pytest.skip("the digits come with scikit-learn, which is not installed")
         if (program, size) not in known:
             folder = tmp_path_factory.mktemp("reports")
-            done = run_program(program, size, str(folder))
+            patience = {"limit_s": 600, "ZYX_COLLECTIVE_TIMEOUT_S": "300"} if program == "sharded.py" else {}
+            done = run_program(program, size, str(folder), **patience)
             assert done.returncode == 0, done.stdout + done.stderr
             known[program, size] = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(size)]
         return known[program, size]

@@ -18,6 +18,15 @@ same order.
     exchanges       the same from device to device, where a library of the backend connects the devices
     links           which processes can do that: all of a group, or none
     gradients       means of gradients, in few and large messages
+    mesh            processes in a grid with named axes, and the groups along them
+    sharding        parts of tensors
+    layouts         what is known of parameters of which a process has a part
+    fully_sharded   parameters, gradients and state of optimisers in parts
+    parallel        layers of which each process computes a part
+    whole           whole values of what is in parts, and norms of gradients
+    checkpoints     what a run needs to go on, in files that each process writes its part of
+    contents        who writes which part, and the index of what was written
+    conjugates      pairs of operations that are each other's gradients, which both need
     order           keeps the operations in the order in which the program calls them
     engine          what carries arrays of the host from rank to rank
     mpi             from process to process
@@ -27,14 +36,26 @@ same order.
     reductions      what an engine is given for a dtype and an operation, so that all of them come out as in zyx
 """
 
-from zyx.distributed import gradients, operations, running
+from zyx.distributed import checkpoints, fully_sharded, gradients, mesh, operations, parallel, running, sharding, whole
+from zyx.distributed.checkpoints import *
+from zyx.distributed.fully_sharded import *
 from zyx.distributed.gradients import *
 from zyx.distributed.group import Group, init
+from zyx.distributed.mesh import *
 from zyx.distributed.operations import *
+from zyx.distributed.parallel import *
 from zyx.distributed.running import *
+from zyx.distributed.sharding import *
 from zyx.distributed.waiting import LateWarning
+from zyx.distributed.whole import *
 
 __all__ = ["Group", "LateWarning", "init"]
+__all__ += checkpoints.__all__
+__all__ += fully_sharded.__all__
 __all__ += gradients.__all__
+__all__ += mesh.__all__
 __all__ += operations.__all__
+__all__ += parallel.__all__
 __all__ += running.__all__
+__all__ += sharding.__all__
+__all__ += whole.__all__

@@ -9,7 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from zyx.errors import UnsupportedError
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from zyx.ops import ReduceOp
@@ -76,6 +80,17 @@ class Engine(ABC):
     @abstractmethod
     def receive(self, like: Array, source: int) -> Array:
         """Return an array of this shape and dtype from another process."""
+
+    def split(self, ranks: Sequence[int]) -> Engine:
+        """Return the engine of some of these processes, at least two, in the order in which they are named.
+
+        It is called by each of them with the same ranks, and by no other. Groups without a common process may be made
+        at the same time. A second call for the same ranks gives the same engine.
+
+        Raises:
+            UnsupportedError: What carries the data knows only all processes; so it is unless a subclass says more.
+        """
+        raise UnsupportedError(f"{self.name}: groups of a part of the processes are not supported")
 
     @abstractmethod
     def end(self, status: int) -> None:

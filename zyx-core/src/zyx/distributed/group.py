@@ -11,10 +11,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from zyx.errors import CollectiveError, PackageMissingError
+from zyx.errors import CollectiveError, InvalidArgumentError, PackageMissingError
+from zyx.integers import as_index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from zyx.distributed.engine import Engine
 
@@ -42,6 +43,35 @@ class Group:
     size: int = 1
     engine: Engine | None = field(default=None, repr=False)
     turn: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    def __deepcopy__(self, memo: object) -> Group:
+        return self  # what a copied module exchanges, it exchanges with the same processes
+
+    def split(self, ranks: Sequence[int]) -> Group:
+        """Return the group of some of these processes, which all of them call with the same ranks, and no other does.
+
+        Args:
+            ranks: Their numbers in this group, this process among them; in the new one they are numbered from 0, in
+                the order of the sequence.
+
+        Raises:
+            InvalidArgumentError: Numbers that there are not, one twice, or without this process.
+            CollectiveError: One of them does not come, or calls something else.
+            UnsupportedError: What carries the data knows only all processes.
+
+        >>> zyx.distributed.init().split([0])
+        Group(rank=0, size=1)
+        """
+        chosen = [as_index(rank, "rank") for rank in ranks]
+        if len(set(chosen)) < len(chosen) or self.rank not in chosen or not set(chosen) <= set(range(self.size)):
+            raise InvalidArgumentError(
+                f"split: {chosen} are not different ranks from 0 to {self.size - 1}, with this process, {self.rank}"
+            )
+        if chosen == [*range(self.size)]:
+            return self
+        if self.engine is None or len(chosen) == 1:
+            return Group()
+        return Group(chosen.index(self.rank), len(chosen), self.engine.split(chosen))
 
 
 #: The group of a thread that is a rank by itself; see `zyx.distributed.running`.

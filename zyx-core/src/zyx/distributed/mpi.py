@@ -55,10 +55,15 @@ class MPIEngine(Engine):
             raise CollectiveError(
                 f"mpi4py finds no MPI library: {error}; install one beside it: pip install mpich"
             ) from error
-        self._mpi: Any = MPI
-        # Messages of our own, apart from those of whoever else uses MPI in the process; descriptions apart from data.
-        self._data = self._mpi.COMM_WORLD.Dup()
-        self._descriptions = self._mpi.COMM_WORLD.Dup()
+        # Messages of our own, apart from those of whoever else uses MPI in the process.
+        self._take(MPI, MPI.COMM_WORLD.Dup(), range(MPI.COMM_WORLD.Get_size()))
+
+    def _take(self, mpi: Any, data: Any, names: Sequence[int]) -> None:  # noqa: ANN401  # of mpi4py
+        """Begin with a communicator; `names` are the numbers of its processes among all, by which errors call them."""
+        self._mpi, self._data = mpi, data
+        self._descriptions = data.Dup()  # apart from data
+        self._names = tuple(names)
+        self._parts: dict[tuple[int, ...], MPIEngine] = {}
         self.rank, self.size = self._data.Get_rank(), self._data.Get_size()
         self._lock = threading.RLock()
         self._process = os.getpid()
@@ -69,9 +74,13 @@ class MPIEngine(Engine):
     # ---- operations
 
     def agree(self, call: str) -> None:
+        self._agree(call, range(self.size))
+
+    def _agree(self, call: str, ranks: Sequence[int]) -> None:
+        """Return when the processes of these ranks have come to `call`."""
         text = of_fixed_length(call)
         own = np.frombuffer(text, np.uint8)
-        others = [rank for rank in range(self.size) if rank != self.rank]
+        others = [rank for rank in ranks if rank != self.rank]
         told = np.empty((len(others), _DESCRIPTION_BYTES), np.uint8)
 
         def start() -> list[Any]:
@@ -84,7 +93,8 @@ class MPIEngine(Engine):
         }
         if any(row.tobytes() != text for row in told):
             each = "; ".join(
-                f"rank {rank} calls {calls[rank]}{place() if rank == self.rank else ''}" for rank in sorted(calls)
+                f"rank {self._names[rank]} calls {calls[rank]}{place() if rank == self.rank else ''}"
+                for rank in sorted(calls)
             )
             raise CollectiveError(
                 f"processes do not call the same operation: {each}. Each must make the same calls in the same order, "
@@ -135,7 +145,7 @@ class MPIEngine(Engine):
             message = self._data.Improbe(source, status=status)
             return message is not None
 
-        self._poll(what, look, lambda: [source])
+        self._poll(what, look, lambda: [self._names[source]])
         assert message is not None
         found = np.empty(status.Get_count(self._mpi.BYTE), np.uint8)
         self._wait(what, lambda: [message.Irecv(found)], [source])
@@ -145,6 +155,17 @@ class MPIEngine(Engine):
                 "came; both sides must name the same shape and dtype"
             )
         return found.view(like.dtype).reshape(like.shape)
+
+    def split(self, ranks: Sequence[int]) -> Engine:
+        chosen = tuple(ranks)
+        if chosen not in self._parts:
+            # Making a communicator blocks for ever if one does not come; so they meet before, with a limit.
+            self._agree(f"split {list(chosen)}", chosen)
+            made = MPIEngine.__new__(MPIEngine)
+            data = self._data.Create_group(self._data.Get_group().Incl(chosen))
+            made._take(self._mpi, data, [self._names[rank] for rank in chosen])
+            self._parts[chosen] = made
+        return self._parts[chosen]
 
     def end(self, status: int) -> None:
         sys.stdout.flush()
@@ -177,7 +198,7 @@ class MPIEngine(Engine):
         def missing() -> list[int]:
             if partners is None:
                 return []
-            return sorted({rank for rank, each in zip(partners, requests, strict=True) if not each.Test()})
+            return sorted({self._names[rank] for rank, each in zip(partners, requests, strict=True) if not each.Test()})
 
         try:
             self._poll(what, is_done, missing)
@@ -195,21 +216,22 @@ class MPIEngine(Engine):
         with self._lock:
             if os.getpid() != self._process:
                 raise CollectiveError(
-                    f"{what}: this process is a child of rank {self.rank}, made by a fork, and is not in the group"
+                    f"{what}: this process is a child of rank {self._names[self.rank]}, made by a fork, and is not in "
+                    "the group"
                 )
             if self._failure:
                 raise CollectiveError(f"{what}: the group cannot be used any more, since {self._failure}")
             try:
-                who = f"{what}: rank {self.rank} of {self.size}"
+                who = f"{what}: {self._who()}"
                 wait_until(is_done, who, missing, self._doubts(who, missing))
             except CollectiveError as error:
                 self._failure = str(error)
                 raise
             except self._mpi.Exception as error:
-                self._failure = f"{what} on rank {self.rank} of {self.size}: {error}"
+                self._failure = f"{what} on {self._who()}: {error}"
                 raise CollectiveError(self._failure) from error
             except BaseException as error:
-                self._failure = f"{what} on rank {self.rank} of {self.size} was interrupted by {type(error).__name__}"
+                self._failure = f"{what} on {self._who()} was interrupted by {type(error).__name__}"
                 raise
 
     def _doubts(self, who: str, missing: Callable[[], list[int]]) -> Callable[[], None]:
@@ -224,10 +246,15 @@ class MPIEngine(Engine):
                     raise CollectiveError(f"{who} waits for rank {rank}, which {how}; it waits{place()}")
                 seen.add(rank)
             for rank, how in failed.items():
-                if rank != self.rank:
+                if rank in self._names and rank != self._names[self.rank]:
                     raise CollectiveError(f"{who} waits for rank {rank}, which {how}; it waits{place()}")
 
         return doubt
+
+    def _who(self) -> str:
+        name = f"rank {self._names[self.rank]} of {self.size}"
+        is_part = self.size < self._mpi.COMM_WORLD.Get_size()
+        return f"{name} (ranks {', '.join(map(str, self._names))})" if is_part else name
 
     def _at_exit(self) -> None:
         """End the other processes, if this one ends by an error: MPI would wait for them, and they for it."""

@@ -81,6 +81,7 @@ class ThreadEngine(Engine):
         self._meeting = meeting
         self.rank, self.size = rank, meeting.size
         self._count = 0
+        self._parts: dict[tuple[int, ...], ThreadEngine] = {}
 
     # ---- operations
 
@@ -137,11 +138,15 @@ class ThreadEngine(Engine):
     def split(self, ranks: Sequence[int]) -> ThreadEngine:
         """Return the engine of some of these ranks, in the order in which they are named: each of them calls this."""
         chosen, meeting = tuple(ranks), self._meeting
+        found = self._parts.get(chosen)
+        if found is not None:
+            return found
         with meeting.changed:
             part = meeting.parts.get(chosen)
             if part is None:
                 part = meeting.parts[chosen] = Meeting([meeting.names[rank] for rank in chosen], meeting.ends)
-        return ThreadEngine(part, chosen.index(self.rank))
+        made = self._parts[chosen] = ThreadEngine(part, chosen.index(self.rank))
+        return made
 
     def end(self, status: int) -> None:
         """End all ranks at their next operation."""

@@ -148,11 +148,12 @@ class Traced:
         self.computed = [
             node for node in wanted if node not in self.given and node.storage is None and 0 not in node.shape
         ]
-        # What is returned or assigned as it was must not be stored over.
+        # What is returned or assigned as it was must not be stored over; what is not computed is stored nowhere.
+        is_computed = frozenset(self.computed)
         donations = {
             node: captured[id(handle)][1]
             for handle, node in states
-            if id(handle) in captured and captured[id(handle)][1] not in wanted
+            if node in is_computed and id(handle) in captured and captured[id(handle)][1] not in wanted
         }
         self.donations = donations
         #: What an argument that is one of a kind becomes may be stored over it.
@@ -162,7 +163,7 @@ class Traced:
             else {
                 node: leaves[position]
                 for position, node in self.given_anew
-                if leaves[position] not in wanted and node not in donations
+                if node in is_computed and leaves[position] not in wanted and node not in donations
             }
         )
         self.arguments = len(leaves)

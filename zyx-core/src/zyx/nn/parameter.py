@@ -30,6 +30,10 @@ class Parameter(Tensor):
     and random values that are not computed would be computed anew by whatever reads them.) What is computed from
     parameters is made of ordinary tensors.
 
+    Attributes:
+        layout: Of what it is a part, where several processes have a parameter together (`zyx.distributed.layouts`);
+            else None.
+
     Raises:
         DTypeError: No numbers, or there is no such dtype.
         NoDeviceError: There is no such device.
@@ -38,7 +42,7 @@ class Parameter(Tensor):
     True
     """
 
-    __slots__ = ()
+    __slots__ = ("layout",)
     result_class = Tensor  # results are no parameters
 
     def __init__(
@@ -52,13 +56,16 @@ class Parameter(Tensor):
             node = runtime.upload(np.full(node.shape, node.value, node.dtype.numpy), node.device)
         else:
             node = runtime.graph.alias(runtime.graph.detach(node))
+        self.layout: Any = None  # which only those who made it know
         super(Tensor, self).__init__(node, runtime)  # as `Tensor.__init__` does, with another node
         runtime.realize([self])
         if requires_grad and node.dtype.is_inexact:
             want(self)
 
     def __copy__(self) -> Parameter:
-        return Parameter(self, requires_grad=self.requires_grad)
+        copied = Parameter(self, requires_grad=self.requires_grad)
+        copied.layout = self.layout
+        return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         copied = memo[id(self)] = copy(self)  # one that two modules share is one in the copy, too

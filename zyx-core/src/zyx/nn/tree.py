@@ -18,7 +18,7 @@ from zyx.tensor.tensor import Tensor
 from zyx.tree import parts, rebuilt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from zyx.nn.module import Module
 
@@ -46,19 +46,24 @@ def is_buffer(name: str, member: Member) -> bool:
 
 
 def places(
-    module: Module, module_class: type[Module], prefix: str = "", path: tuple[Module, ...] = ()
+    module: Module,
+    module_class: type[Module],
+    prefix: str = "",
+    path: tuple[Module, ...] = (),
+    skip: Callable[[Module], bool] = lambda _: False,
 ) -> Iterator[tuple[str, Any, Any, Tensor]]:
     """Yield the name of each tensor in a module and its parts, what holds it, the key, and it.
 
     ``holder[key] = other`` puts another in its place, also where a tuple holds it: that is replaced by a new one.
 
-    A tensor comes under each of its names. A part may refer to the whole, which is not looked into again.
+    A tensor comes under each of its names. A part may refer to the whole, which is not looked into again; nor are parts
+    that are to be skipped.
     """
     for name, holder, key, value in _held(module.__dict__, prefix):
         if not isinstance(value, module_class):
             yield name, holder, key, value
-        elif not any(value is each for each in (*path, module)):
-            yield from places(value, module_class, name, (*path, module))
+        elif not any(value is each for each in (*path, module)) and not skip(value):
+            yield from places(value, module_class, name, (*path, module), skip)
 
 
 class _InTuple:

@@ -261,7 +261,8 @@ class Optimizer(ABC):
             ArgumentError: What a closure returns is no loss.
             GradientError: Another number of gradients; or none are given, and no parameter has a ``.grad``.
             ShapeError: A gradient of another shape than its parameter.
-            StateError: A setting was changed so that more must be kept, such as a momentum that was 0.
+            StateError: A setting was changed so that more must be kept, such as a momentum that was 0; or a parameter
+                is of another shape than it was, such as after `zyx.distributed.fully_shard`.
         """
         if self._runtime.tracing is not None:
             self._runtime.tracing.depends_on(self)
@@ -301,13 +302,19 @@ class Optimizer(ABC):
         """Return the optimiser as each group sees it.
 
         Raises:
-            StateError: Settings were changed so that more must be kept.
+            StateError: Settings were changed so that more must be kept, or the shape of a parameter was.
         """
         seen = [group.seen_by() for group in self.param_groups]
         for group, settings in zip(self.param_groups, seen, strict=True):
             for name in settings.state_names():
                 kept = self.state[name][group.positions.start] if name in self.state else None
                 wanted = self.state_shape(name, self.params[group.positions.start].node.shape)
+                if kept is not None and kept.node.shape != wanted and kept.numel():
+                    raise StateError(
+                        f"{type(self).__name__} keeps {name} of shape {kept.node.shape} for parameter "
+                        f"{self.names[group.positions.start]}, which is of another shape now and would need {wanted}; "
+                        "make a new one"
+                    )
                 if kept is None or kept.node.shape != wanted:
                     raise StateError(f"{type(self).__name__} was made without {name}; make a new one")
         return seen

@@ -23,6 +23,10 @@ if group.rank == 1:
         os.kill(os.getpid(), signal.SIGSTOP)
     if what == "late":
         time.sleep(40)
+if what == "splits":
+    if group.rank in (0, 2):
+        group.split([0, 1, 2])
+    time.sleep(40)
 try:
     dist.all_reduce(zyx.ones(3))
 except CollectiveTimeoutError as error:

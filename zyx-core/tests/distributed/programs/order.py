@@ -6,20 +6,11 @@ import threading
 import time
 
 import numpy as np
-from reporting import Log, report
+from reporting import Log, refused, report
 
 import zyx
 import zyx.distributed as dist
 from zyx.errors import CollectiveError, GradientError, InvalidArgumentError, ShapeError, TraceError
-
-
-def refused(error, function, *words):
-    try:
-        function()
-    except error as found:
-        assert all(word in str(found) for word in words), str(found)
-    else:
-        raise AssertionError(f"{error.__name__} was not raised")
 
 
 def test_equal_operations_are_not_merged(group):

@@ -26,6 +26,16 @@ def report(cases) -> None:
     Path(sys.argv[1], f"{group.rank}.json").write_text(json.dumps(found))
 
 
+def refused(error, function, *words):
+    """Check that `function` raises an error whose text has all of `words`."""
+    try:
+        function()
+    except error as found:
+        assert all(word in str(found) for word in words), str(found)
+    else:
+        raise AssertionError(f"{error.__name__} was not raised")
+
+
 class Log:
     """The operations that this process has told the others of, in order."""
 
