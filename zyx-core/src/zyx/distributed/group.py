@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from zyx.errors import CollectiveError, InvalidArgumentError, PackageMissingError
 from zyx.integers import as_index
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from zyx.distributed.engine import Engine
+    from zyx.distributed.links import Links
+    from zyx.runtime.runtime import Runtime
 
 #: The variables by which launchers tell a process how many there are: MPICH and others like it, Open MPI, and the steps
 #: of Slurm (a batch script is one process, whatever its job has).
@@ -33,6 +36,7 @@ class Group:
         size: How many there are.
         engine: What carries arrays between them; None in a group of one.
         turn: Of the thread of this process that is in an operation of the group.
+        links: Of each runtime, what connects its devices with those of the others; see `zyx.distributed.links`.
 
     >>> group = zyx.distributed.init()
     >>> group.rank, group.size
@@ -43,6 +47,7 @@ class Group:
     size: int = 1
     engine: Engine | None = field(default=None, repr=False)
     turn: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    links: WeakKeyDictionary[Runtime, Links] = field(default_factory=WeakKeyDictionary, repr=False)
 
     def __deepcopy__(self, memo: object) -> Group:
         return self  # what a copied module exchanges, it exchanges with the same processes

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from zyx.distributed.group import Group
     from zyx.runtime.runtime import Runtime
 
-_ATTRIBUTE: Final = "_links_of_groups"
 _MESSAGE_BYTES: Final = 512
 #: What processes agree on while they connect devices.
 _READY: Final = "whether the library is there"
 _CONNECTED: Final = "whether devices are connected"
 
-Links: TypeAlias = "dict[tuple[Group, str], tuple[Device, Collectives] | None]"
+#: Of each device that the processes have told each other of: it, and what connects it; None if nothing does.
+Links: TypeAlias = "dict[str, tuple[Device, Collectives] | None]"
 
 
 def links_of(runtime: Runtime, group: Group, name: str, call: str) -> Collectives | None:
@@ -42,20 +42,20 @@ def links_of(runtime: Runtime, group: Group, name: str, call: str) -> Collective
     Raises:
         CollectiveError: Other processes are at another call, or cannot be reached.
     """
-    known: Links = vars(runtime).setdefault(_ATTRIBUTE, {})
-    found = known.get((group, name))
+    known = group.links.setdefault(runtime, {})
+    found = known.get(name)
     if found is not None:
         device, links = found
         if runtime.backends.devices.get(device.name) is device:
             return links
-        del known[group, name]  # it was closed, by all processes: another that was not is told of a first operation
-    if (group, name) in known or group.engine is None or not call:
+        del known[name]  # it was closed, by all processes: another that was not is told of a first operation
+    if name in known or group.engine is None or not call:
         return None
     device_or_none = None if GROUP in name else runtime.device(name)
     links_or_none, how = _connected(runtime, group.engine, device_or_none, call)
     runtime.trace.linked(f"tensors on {name} are exchanged by {how}, between {group.size} processes")
     made = None if device_or_none is None or links_or_none is None else (device_or_none, links_or_none)
-    known[group, name] = made
+    known[name] = made
     return links_or_none
 
 
