@@ -101,7 +101,7 @@ class DType:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return as_dtype, (self.name,)  # unpickles to the one object
 
-    @property
+    @cached_property
     def itemsize(self) -> int:
         """Bytes of one element in memory."""
         return self.bits // 8

@@ -12,8 +12,9 @@ one pattern with several offsets.
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx.ir import expr as e
 from zyx.ir.accesses import stride_along
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.ir.expr import Expr, Range
+
+
+_NBYTES: Final = operator.attrgetter("nbytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,7 @@ def _steps_of(
     steps: list[Step] = []
     terms: Sequence[tuple[Expr, int]] = index.terms if isinstance(index, e.Affine) else ((index, 1),)
     for term, factor in terms if not isinstance(index, e.Literal) else ():
-        mine = tuple(range_ for range_ in ranges if term.free & range_.bit)
+        mine = tuple([range_ for range_ in ranges if term.free & range_.bit])
         is_range = isinstance(term, e.RangeRef)
         extent = mine[0].size if is_range and mine else min(term.high - term.low + 1, elements)
         moves = () if is_range else _moves(term, mine)
@@ -178,7 +182,7 @@ def _steps_of(
         of_each = [of_reads.get(source, (Step(1, mine, extent),)) for source in sources]
         read_at = max(of_each, key=lambda found: math.prod(step.extent for step in found), default=())
         steps.append(Step(abs(factor) * itemsize, mine, extent, bool(sources), moves, read_at))
-    return tuple(sorted(steps, key=lambda step: step.nbytes))
+    return tuple(sorted(steps, key=_NBYTES))
 
 
 def _moves(term: Expr, ranges: Sequence[Range]) -> tuple[float, ...]:

@@ -333,10 +333,9 @@ def _times(facts: Facts, rates: Rates, weights: Weights, active: float) -> dict[
     has_threads = info.max_group_threads > 1
     lanes = 1.0 if has_threads else max(1.0, info.vector_bytes / 4)
     operation_s = 2 * lanes * info.units / rates.flops_per_s  # of one unit: a simple one on a whole vector
-    slots = sum(
-        amount * getattr(weights, kind) * (rates.transcendental if kind == "transcendental" else 1.0)
-        for kind, amount in work.instructions.items()
-    )
+    slots = 0.0
+    for kind, amount in work.instructions.items():
+        slots += amount * getattr(weights, kind) * (rates.transcendental if kind == "transcendental" else 1.0)
     slots = max(slots, work.instructions.get("fused", 0.0))  # of which the device has no more than its rate
     room = max(1, info.registers - _OPERANDS) if not has_threads else info.registers
     if work.live > room:

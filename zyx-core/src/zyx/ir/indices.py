@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+import operator
+from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.ir import expr as e
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from zyx.dtype import DType, Scalar
+
+
+_SERIAL: Final = operator.attrgetter("serial")
 
 
 class Indices:
@@ -74,10 +78,12 @@ class Indices:
                 constant += int(term.value) * factor
             else:
                 factors[term] = factors.get(term, 0) + factor
-        constant += self._recombine(factors)
-        items = sorted(((term, factor) for term, factor in factors.items() if factor), key=lambda item: item[0].serial)
-        if not items:
+        if e.Remainder in set(map(type, factors)):
+            constant += self._recombine(factors)
+        children = tuple(sorted([term for term, factor in factors.items() if factor], key=_SERIAL))
+        if not children:
             return self.index(constant)
+        items = [(term, factors[term]) for term in children]
         if len(items) == 1 and items[0][1] == 1 and constant == 0:
             return items[0][0]
         key = (e.Affine, tuple(items), constant)
@@ -90,9 +96,7 @@ class Indices:
             free |= term.free
             low += factor * (term.low if factor > 0 else term.high)
             high += factor * (term.high if factor > 0 else term.low)
-        return self._intern(
-            key, e.Affine(INDEX, free, tuple(items), constant), tuple([term for term, _ in items]), low, high
-        )
+        return self._intern(key, e.Affine(INDEX, free, tuple(items), constant), children, low, high)
 
     def _recombine(self, factors: dict[Expr, int]) -> int:
         """Undo divisions in place and return the constant that this brings to light.

@@ -217,11 +217,13 @@ class Pool(Indices):
                 stack.pop()
                 continue
             below = current.children
-            missing = [child for child in below if child.free & bits and child not in memo]
-            if missing:
-                stack.extend(missing)
+            count = len(stack)
+            for child in below:
+                if child.free & bits and child not in memo:
+                    stack.append(child)
+            if len(stack) > count:
                 continue
-            memo[current] = self.with_children(current, [memo.get(child, child) for child in below])
+            memo[current] = self.with_children(current, tuple(map(memo.get, below, below)))
             stack.pop()
         return memo[root]
 

@@ -253,14 +253,15 @@ def transform(
             stack.pop()
             continue
         below = current.children
-        missing = [child for child in below if child not in memo]
-        if missing:
-            stack.extend(missing)
+        count = len(stack)
+        for child in below:
+            if child not in memo:
+                stack.append(child)
+        if len(stack) > count:
             continue
         stack.pop()
-        new = [memo[child] for child in below]
-        same = all(a is b for a, b in zip(new, below, strict=True))
-        memo[current] = change(current if same else pool.with_children(current, new))
+        new = tuple(map(memo.__getitem__, below))
+        memo[current] = change(current if new == below else pool.with_children(current, new))
     return memo[root]
 
 

@@ -65,21 +65,23 @@ class Emitter:
 
     def emit(self, root: e.Expr) -> ValueId:
         """Return the value of `root`: a vector if it differs from lane to lane, else a scalar."""
-        found = self.builder.find(root)
+        find = self.builder.find
+        found = find(root)
         if found is not None:
             return found
         # Children first, on a stack of our own: an expression may be thousands of operations deep.
         stack = [root]
         while stack:
-            current = stack[-1]
-            missing = [child for child in _children_to_emit(current) if self.builder.find(child) is None]
-            if missing:
-                stack.extend(missing)
+            current, count = stack[-1], len(stack)
+            for child in _children_to_emit(current):
+                if find(child) is None:
+                    stack.append(child)
+            if len(stack) > count:
                 continue
             stack.pop()
-            if self.builder.find(current) is None:
+            if find(current) is None:
                 self.builder.remember(current, self._write(current))
-        found = self.builder.find(root)
+        found = find(root)
         assert found is not None
         return found
 

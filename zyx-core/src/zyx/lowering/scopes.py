@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from zyx import dtype as dtypes
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Kernel, Op, Type, Value, ValueId
-from zyx.ir.remap import remap
+from zyx.ir.rewriter import renumber
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
 Region: TypeAlias = "list[ValueId | Region]"
+
+#: Stands for the type of what has no value, such as an array; nobody asks for it.
+_NONE: Final = Type(dtypes.bool_, 0)
 
 
 class ScopedBuilder:
@@ -25,6 +29,10 @@ class ScopedBuilder:
     Value numbers are provisional until `finish`.
 
     Attributes:
+        depth: Depth of the innermost open region.
+        type_of: Returns the type of a value.
+        depth_of: Returns the depth of the region in which a value is known.
+        find: Returns the value that was remembered under a key, if its region is still open, else None.
         floor: Depth of the innermost region that nothing is moved out of, such as a branch that few groups take.
         load_floor: The same for loads, such as those that a branch allows.
     """
@@ -32,32 +40,24 @@ class ScopedBuilder:
     def __init__(self) -> None:
         self.ops: Final[list[Op]] = []
         self._depths: list[int] = []
+        self._types: list[Type] = []
         self._arrays: list[ValueId] = []
         self._regions: list[Region] = [[]]
         self._openers: list[ValueId] = []
         self._found: dict[Hashable, ValueId] = {}
         self._keys: list[list[Hashable]] = [[]]
+        self.depth = 0
         self.floor = 0
         self.load_floor = 0
-
-    @property
-    def depth(self) -> int:
-        """Depth of the innermost open region."""
-        return len(self._regions) - 1
-
-    def type_of(self, value: ValueId) -> Type:
-        """Return the type of a value."""
-        op = self.ops[value]
-        assert isinstance(op, Value)
-        return op.type
-
-    def depth_of(self, value: ValueId) -> int:
-        """Return the depth of the region in which `value` is known."""
-        return self._depths[value]
+        # Asked for at each operation, several times: without a call of Python.
+        self.type_of: Final = self._types.__getitem__
+        self.depth_of: Final = self._depths.__getitem__
+        self.find: Final = self._found.get
 
     def _append(self, op: Op, depth: int) -> ValueId:
         self.ops.append(op)
         self._depths.append(depth)
+        self._types.append(op.type if isinstance(op, Value) else _NONE)
         return len(self.ops) - 1
 
     def array(self, define: k.Define) -> ValueId:
@@ -79,10 +79,6 @@ class ScopedBuilder:
         self._regions[depth].append(value)
         return value
 
-    def find(self, key: Hashable) -> ValueId | None:
-        """Return the value that was remembered under `key`, if its region is still open."""
-        return self._found.get(key)
-
     def remember(self, key: Hashable, value: ValueId) -> ValueId:
         """Remember `value` under `key` until the region in which it is known closes, or the branch of a case does.
 
@@ -98,12 +94,14 @@ class ScopedBuilder:
         self._openers.append(value)
         self._regions.append([])
         self._keys.append([])
+        self.depth += 1
         return value
 
     def close(self) -> None:
         """Close the innermost region; it takes its place now, behind what went to outer regions meanwhile."""
         opener = self._openers.pop()
         region = self._regions.pop()
+        self.depth -= 1
         for key in self._keys.pop():
             self._found.pop(key, None)
         self._regions[-1] += [opener, region]
@@ -127,4 +125,4 @@ class ScopedBuilder:
         for number, value in enumerate(order):
             new[value] = number
         ops = self.ops
-        return Kernel(name, tuple([remap(ops[value], new) for value in order]))
+        return Kernel(name, tuple([renumber(ops[value], new) for value in order]))

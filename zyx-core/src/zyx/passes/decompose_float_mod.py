@@ -81,7 +81,7 @@ class FloatRemainders(Rules):
         widened: Whether other rules meanwhile make remainders of float32 of those of small floats.
     """
 
-    looks_at = frozenset({k.Binary})
+    looks_at = frozenset({BinaryOp.MOD})
 
     def __init__(self, info: DeviceInfo, *, widened: bool = False) -> None:
         self._info = info

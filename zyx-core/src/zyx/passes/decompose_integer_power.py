@@ -35,7 +35,7 @@ def decompose_integer_power(kernel: Kernel, info: DeviceInfo | None = None) -> K
 class IntegerPowers(Rules):
     """Writes powers of integers, but for the dtypes that `info` lists them for."""
 
-    looks_at = frozenset({k.Binary})
+    looks_at = frozenset({BinaryOp.POW})
 
     def __init__(self, info: DeviceInfo | None = None) -> None:
         self._info = info

@@ -60,7 +60,7 @@ def decompose_transcendentals(kernel: Kernel, info: DeviceInfo) -> Kernel:
 class Functions(Rules):
     """Writes transcendental functions and powers of floats that the device of `info` lacks."""
 
-    looks_at = frozenset({k.Unary, k.Binary})
+    looks_at = frozenset({*TRANSCENDENTAL, BinaryOp.POW})
 
     def __init__(self, info: DeviceInfo) -> None:
         self._info = info

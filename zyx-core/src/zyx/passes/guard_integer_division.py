@@ -37,11 +37,11 @@ def guard_integer_division(kernel: Kernel) -> Kernel:
 class SafeDivisors(Rules):
     """Keeps the divisors of integers from being 0, or -1 where that overflows."""
 
-    looks_at = frozenset({k.Binary})
+    looks_at = frozenset({BinaryOp.DIV, BinaryOp.MOD})
 
     def write(self, b: BoundedRewriter, op: k.Binary) -> ValueId | None:
         """Return what a division by a divisor that may be unsafe gives."""
-        if op.op not in (BinaryOp.DIV, BinaryOp.MOD) or not op.type.dtype.is_integer:
+        if not op.type.dtype.is_integer:
             return None
         unsafe = _unsafe_divisors(b, op)
         return _guarded(b, op, unsafe) if unsafe else None

@@ -5,9 +5,11 @@ Rules are applied by `applied`, one set of them for itself, or all together by `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from zyx.ir import kernel as k
 from zyx.ir.rewriter import BoundedRewriter
+from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,14 +17,32 @@ if TYPE_CHECKING:
     from zyx.ir.kernel import Kernel, Op, ValueId
 
 
+Kind: TypeAlias = "type[Op] | UnaryOp | BinaryOp"
+
+
+def key_of(op: Op) -> object:
+    """Return what rules for an operation are found by: its class, or its op's name, which is hashed in no time."""
+    kind = type(op)
+    return op.op._value_ if kind is k.Binary or kind is k.Unary else kind  # type: ignore[union-attr]  # it is one of these
+
+
+def keys_of(kind: Kind) -> list[object]:
+    """Return the keys of all operations of a kind."""
+    if kind is k.Unary:
+        return [op.value for op in UnaryOp]
+    if kind is k.Binary:
+        return [op.value for op in BinaryOp]
+    return [kind.value if isinstance(kind, UnaryOp | BinaryOp) else kind]
+
+
 class Rules:
     """Says what is written in place of some operations.
 
     Attributes:
-        looks_at: The classes of these operations; no others are given to `write`.
+        looks_at: What `write` is given: all operations of a class, or, of unary and binary ones, those of an op.
     """
 
-    looks_at: ClassVar[frozenset[type[Op]]]
+    looks_at: ClassVar[frozenset[Kind]]
 
     def define(self, b: BoundedRewriter, ops: Sequence[Op]) -> None:
         """Define the arrays that it takes to write some of `ops` in another way: arrays come before the body."""
@@ -36,7 +56,9 @@ def applied(kernel: Kernel, rules: Rules) -> Kernel:
     """Return `kernel` with the rules applied to each operation in order; the same object if nothing changes."""
     rewriter = BoundedRewriter()
 
+    looks_at = {key for kind in rules.looks_at for key in keys_of(kind)}
+
     def write(op: Op) -> ValueId | None:
-        return rules.write(rewriter, op) if type(op) in rules.looks_at else None
+        return rules.write(rewriter, op) if key_of(op) in looks_at else None
 
     return rewriter.rewrite(kernel, write, lambda: rules.define(rewriter, kernel.ops))

@@ -19,7 +19,8 @@ from zyx.passes.decompose_transcendentals import Functions
 from zyx.passes.eliminate_common_subexpressions import AtHand
 from zyx.passes.fold_constants import Folding
 from zyx.passes.guard_integer_division import SafeDivisors
-from zyx.passes.simplify_algebra import IDENTITIES
+from zyx.passes.rules import keys_of
+from zyx.passes.simplify_algebra import Identities
 from zyx.passes.split_multiply_add import SplitMultiplyAdds
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.ir.kernel import Kernel, ValueId
     from zyx.passes.rules import Rules
 
 
@@ -45,15 +46,11 @@ def simplify(kernel: Kernel, info: DeviceInfo) -> Kernel:
     ]
     if not info.has_fma:
         lacking.append(SplitMultiplyAdds())
-    table: dict[type[Op], list[Callable[[Simplifier, Any], ValueId | None]]] = {}
-    folding = Folding()
-    for kind in folding.looks_at:
-        table.setdefault(kind, []).append(folding.write)
-    for kind, rules in IDENTITIES.items():
-        table.setdefault(kind, []).extend(rules)
-    for each in (*lacking, SafeDivisors()):
+    table: dict[object, list[Callable[[Simplifier, Any], ValueId | None]]] = {}
+    for each in (Folding(), Identities(), *lacking, SafeDivisors()):
         for kind in each.looks_at:
-            table.setdefault(kind, []).append(each.write)
+            for key in keys_of(kind):
+                table.setdefault(key, []).append(each.write)
     simplifier = Simplifier(table, AtHand(kernel.ops))
 
     def define() -> None:

@@ -20,17 +20,18 @@ from zyx.ir.rewriter import DROPPED
 from zyx.ops import COMMUTATIVE, COMPARISONS, BinaryOp
 from zyx.passes.algebra import booleans, casts, comparisons, floats, integers, vectors
 from zyx.passes.algebra.simplifier import Simplifier
+from zyx.passes.rules import Rules, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zyx.ir.kernel import Kernel, Op, ValueId
-    from zyx.passes.algebra.simplifier import Table
 
 
 def simplify_algebra(kernel: Kernel) -> Kernel:
     """Return `kernel` with its arithmetic simplified."""
-    return Simplifier(IDENTITIES).run(kernel)
+    rules = Identities()
+    return Simplifier({key: (rules.write,) for kind in rules.looks_at for key in keys_of(kind)}).run(kernel)
 
 
 def _known_value(s: Simplifier, op: k.Pure) -> ValueId | None:
@@ -143,5 +144,13 @@ _RULES: Final[dict[type[Op], Callable[[Simplifier, Any], ValueId | None]]] = {
     k.Devectorize: vectors.simplify_devectorize,
     k.Shuffle: vectors.simplify_shuffle,
 }
-#: From the class of an operation to what returns a value that equals one of that class, or None.
-IDENTITIES: Final[Table] = {kind: (rule,) for kind, rule in _RULES.items()}
+
+
+class Identities(Rules):
+    """Writes simpler operations of the same value."""
+
+    looks_at = frozenset(_RULES)
+
+    def write(self, b: Simplifier, op: Op) -> ValueId | None:
+        """Return the value of something simpler."""
+        return _RULES[type(op)](b, op)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def sink_into_branches(kernel: Kernel) -> Kernel:
     """Return `kernel` with values that one branch alone uses in that branch."""
     ops = kernel.ops
-    if not any(isinstance(op, k.If) for op in ops):
+    if k.If not in set(map(type, ops)):
         return kernel
     regions = _regions(ops)
     users: list[ValueId | None] = [None] * len(ops)  # the innermost region with all users so far; -1 is the kernel

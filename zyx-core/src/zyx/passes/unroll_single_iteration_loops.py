@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 def unroll_single_iteration_loops(kernel: Kernel) -> Kernel:
     """Return `kernel` without loops of fewer than two iterations."""
-    if not any(isinstance(op, k.Loop) and op.size < 2 and (op.end is None or not op.size) for op in kernel.ops):
+    loops = [op for op in kernel.ops if type(op) is k.Loop]
+    if not any(loop.size < 2 and (loop.end is None or not loop.size) for loop in loops):
         return kernel
     rewriter = Rewriter()
     kept: list[bool] = []  # for each open region, whether its ends are

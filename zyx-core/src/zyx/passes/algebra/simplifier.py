@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from zyx.ops import UnaryOp
     from zyx.passes.eliminate_common_subexpressions import AtHand
 
+_NAMED: Final[frozenset[type[Op]]] = frozenset({k.Unary, k.Binary})
 _WITHOUT_VALUE: Final[frozenset[type[Op]]] = frozenset({k.Loop, k.EndLoop, k.If, k.EndIf, k.Store, k.Atomic, k.Barrier})
 
 
-#: From the class of an operation to what may return a value in its place, in order.
-Table: TypeAlias = "Mapping[type[Op], Sequence[Callable[[Simplifier, Any], ValueId | None]]]"
+#: By the key of an operation (`zyx.passes.rules.key_of`), what may return a value in its place, in order.
+Table: TypeAlias = "Mapping[object, Sequence[Callable[[Simplifier, Any], ValueId | None]]]"
 
 
 class Simplifier(BoundedRewriter):
@@ -67,7 +68,8 @@ class Simplifier(BoundedRewriter):
             if found is not None:
                 return found
         read, self._read = self._read, None
-        for rule in self._table.get(type(op), ()):
+        kind = type(op)
+        for rule in self._table.get(op.op._value_ if kind in _NAMED else kind, ()):  # type: ignore[union-attr]  # `key_of`
             found = rule(self, op)
             if found is not None:
                 break
