@@ -63,7 +63,6 @@ class Bounds:
         self.ops: list[Op] = []
         self.ranges: list[Range | None] = []
         self._forms: dict[tuple[ValueId, int], tuple[Form, bool]] = {}
-        self._values: dict[int, ValueId] = {}
         self.inequalities = Inequalities()
         self._regions: list[bool] = []
         self._assumptions: list[_Assumption] = []
@@ -337,10 +336,7 @@ class Bounds:
             op = self.ops[value]
         range_ = self.ranges[value]
         assert range_ is not None, f"%{value} is no integer"
-        form = self.inequalities.atom((value, lane), range_)
-        if self.type_of(value).lanes == 1:
-            self._values[form.terms[0][0]] = value
-        return form
+        return self.inequalities.atom((value, lane), range_)
 
     def _shuffled(self, value: ValueId, lane: int) -> tuple[ValueId, int]:
         """Return which lane of which operand a `Shuffle` takes."""
@@ -349,10 +345,6 @@ class Bounds:
         lanes = self.type_of(op.x).lanes
         picked = op.lanes[lane]
         return (op.x, picked) if picked < lanes else (op.y, picked - lanes)
-
-    def value_of(self, atom: int) -> ValueId | None:
-        """Return the scalar that an atom stands for, None if it is a lane or was never a value."""
-        return self._values.get(atom)
 
     # ---- ranges of operations
 

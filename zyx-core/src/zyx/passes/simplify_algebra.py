@@ -2,13 +2,13 @@
 
     %5 = mul %3, %4 : i64           %5 = mul %3, %4 : i64            with %3 = group 0 < 10, %4 = const 8
     %6 = add %5, %2 : i64     =>    %6 = add %5, %2 : i64            and %2 = thread 0 < 8
-    %7 = div %6, %4 : i64           %8 = load %0[%6] : f32           since 8 * %3 + %2 < 80, and %7 is %3
+    %7 = div %2, %4 : i64           %8 = load %0[%6] : f32           since 8 * %3 + %2 < 80, and %7 is 0
     %8 = load %0[%6] if %n : f32                                     with %n = lt %6, 80
 
-Integers of one possible value become constants; sums, quotients and comparisons are resolved by intervals and affine
-forms (`zyx.ir.bounds`); masks that always hold vanish, and accesses whose mask never does. On floats only exact
-identities are used. Operands of commutative operations are put in order, constants last, so that equal expressions
-look equal.
+Integers of one possible value become constants; quotients and comparisons are resolved by intervals, comparisons by
+affine forms as well (`zyx.ir.bounds`); masks that always hold vanish, and accesses whose mask never does. Sums that are
+divided are simplified where indices are made (`zyx.ir.indices`). On floats only exact identities are used. Operands of
+commutative operations are put in order, constants last, so that equal expressions look equal.
 """
 
 from __future__ import annotations

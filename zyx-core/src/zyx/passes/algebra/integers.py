@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.affine import Form
 from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
 
 ADD, SUB, MUL, DIV, MOD = BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV, BinaryOp.MOD
 NEG: Final = UnaryOp.NEG
-
-#: Terms that a sum may have which takes the place of a quotient or remainder.
-MAX_TERMS: Final = 3
 
 
 def simplify_unary(s: Simplifier, op: k.Unary) -> ValueId | None:
@@ -106,10 +102,8 @@ def _divide(s: Simplifier, op: k.Binary, constant: int | None) -> ValueId | None
     inner = s.with_integer(x, DIV)
     if inner is not None and inner[1] > 0 and inner[1] * constant <= op.type.dtype.max:
         return s.binary(DIV, inner[0], s.like(inner[1] * constant, x))
-    found = _by_form(s, op, constant)
-    if found is None and constant & (constant - 1) == 0 and s.bounds.range_of(x)[0] >= 0:
-        return s.binary(BinaryOp.SHR, x, s.like(constant.bit_length() - 1, x))
-    return found
+    is_shift = constant & (constant - 1) == 0 and s.bounds.range_of(x)[0] >= 0
+    return s.binary(BinaryOp.SHR, x, s.like(constant.bit_length() - 1, x)) if is_shift else None
 
 
 def _remainder(s: Simplifier, op: k.Binary, constant: int | None) -> ValueId | None:
@@ -127,33 +121,8 @@ def _remainder(s: Simplifier, op: k.Binary, constant: int | None) -> ValueId | N
     inner = s.with_integer(x, MOD)
     if inner is not None and inner[1] % constant == 0 and inner[1] > 0:
         return s.binary(MOD, inner[0], s.like(constant, x))
-    found = _by_form(s, op, constant)
-    if found is None and constant & (constant - 1) == 0 and low >= 0:
-        return s.binary(BinaryOp.AND, x, s.like(constant - 1, x))
-    return found
-
-
-def _by_form(s: Simplifier, op: k.Binary, divisor: int) -> ValueId | None:
-    """Return the quotient or remainder of a sum some of whose terms are multiples of the divisor.
-
-    With ``j < 8``, ``(8*i + j) / 8`` is ``i``, and ``(8*i + j) % 8`` is ``j``; and ``(8*i + j) % 4`` is ``j % 4``.
-    """
-    if op.type.lanes != 1:
-        return None
-    dividend, _ = s.bounds.exact_form(op.x)
-    inequalities = s.bounds.inequalities
-    if inequalities.minimum(dividend) < 0:
-        return None
-    quotient, remainder = inequalities.quotient_and_remainder(dividend, divisor)
-    result = quotient if op.op is DIV else remainder
-    found = s.write_form(result, op.type.dtype) if len(result.terms) <= MAX_TERMS else None
-    if found is not None or op.op is DIV:
-        return found
-    rest = Form(tuple(term for term in dividend.terms if term[1] % divisor), dividend.constant % divisor)
-    if len(rest.terms) < min(len(dividend.terms), MAX_TERMS) and inequalities.minimum(rest) >= 0:
-        smaller = s.write_form(rest, op.type.dtype)
-        return None if smaller is None else s.binary(MOD, smaller, s.like(divisor, op.x))
-    return None
+    is_mask = constant & (constant - 1) == 0 and low >= 0
+    return s.binary(BinaryOp.AND, x, s.like(constant - 1, x)) if is_mask else None
 
 
 def _extreme(s: Simplifier, op: k.Binary, constant: int | None) -> ValueId | None:

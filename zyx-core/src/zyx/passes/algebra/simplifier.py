@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zyx.ir import kernel as k
 from zyx.ir.kernel import Kernel
 from zyx.ir.rewriter import RENUMBER, BoundedRewriter
-from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from zyx.dtype import DType, Scalar
-    from zyx.ir.affine import Form
+    from zyx.dtype import Scalar
     from zyx.ir.kernel import Op, ValueId
-    from zyx.ops import UnaryOp
+    from zyx.ops import BinaryOp, UnaryOp
     from zyx.passes.eliminate_common_subexpressions import AtHand
 
 _NAMED: Final[frozenset[type[Op]]] = frozenset({k.Unary, k.Binary})
@@ -40,8 +38,6 @@ class Simplifier(BoundedRewriter):
         self._table = table
         self._at_hand = at_hand
         self._read: int | None = None  # the number of the operation that is read, until it is written
-        self._open: list[int] = [-1]
-        self._region_of: list[int] = []
 
     def run(self, kernel: Kernel, define: Callable[[], None] | None = None) -> Kernel:
         """Return `kernel` by the rules; the same object if nothing changes. `define` adds arrays before the body."""
@@ -88,13 +84,6 @@ class Simplifier(BoundedRewriter):
             read, self._read = self._read, None
             if self._at_hand is not None:
                 self._at_hand.note_effect(op, self.type_of, read)
-            if isinstance(op, k.EndLoop | k.EndIf):
-                self._open.pop()
-            self._region_of.append(self._open[-1])
-            if isinstance(op, k.Loop | k.If):
-                self._open.append(number)
-        else:
-            self._region_of.append(self._open[-1])
         return number
 
     def constant(self, value: ValueId) -> Scalar | None:
@@ -122,22 +111,3 @@ class Simplifier(BoundedRewriter):
         operands = self.as_binary(value, kind)
         constant = None if operands is None else self.integer(operands[1])
         return None if operands is None or constant is None else (operands[0], constant)
-
-    def write_form(self, form: Form, dtype: DType) -> ValueId | None:
-        """Return a scalar of `dtype` congruent to `form`, or None if that takes values that are not at hand."""
-        values: list[tuple[ValueId, int]] = []
-        for atom, factor in form.terms:
-            value = self.bounds.value_of(atom)
-            if value is None or self._region_of[value] not in self._open:
-                return None
-            values.append((value, factor))
-        total: ValueId | None = None
-        for value, factor in values:
-            term = self.cast(value, dtype)
-            if factor != 1:
-                term = self.binary(BinaryOp.MUL, term, self.const(dtype.wrap(factor), dtype))
-            total = term if total is None else self.binary(BinaryOp.ADD, total, term)
-        constant = self.const(dtype.wrap(form.constant), dtype)
-        if total is None:
-            return constant
-        return total if form.constant == 0 else self.binary(BinaryOp.ADD, total, constant)
