@@ -24,6 +24,7 @@ class Indices:
 
     def __init__(self) -> None:
         self._table: dict[object, Expr] = {}
+        self._literals: dict[int, Expr] = {}
         self._ranges = 0
         self._values = 0
         self.true = self.literal(True, dtypes.bool_)
@@ -51,13 +52,16 @@ class Indices:
 
     def literal(self, value: Scalar, dtype: DType) -> Expr:
         """Return a constant of a data type."""
-        key = (e.Literal, value.hex() if isinstance(value, float) else value, dtype)
+        key = (e.Literal, value.hex() if isinstance(value, float) else value, dtype.name)
         return self._table.get(key) or self._intern(key, e.Literal(dtype, 0, value))
 
     def index(self, value: int) -> Expr:
         """Return a constant index."""
-        key = (e.Literal, value, INDEX)
-        return self._table.get(key) or self._intern(key, e.Literal(INDEX, 0, value), (), value, value)
+        found = self._literals.get(value)
+        if found is None:
+            key = (e.Literal, value, INDEX.name)
+            found = self._literals[value] = self._intern(key, e.Literal(INDEX, 0, value), (), value, value)
+        return found
 
     def ref(self, range_: e.Range) -> Expr:
         """Return the value of a range; a range of size 1 is always 0."""

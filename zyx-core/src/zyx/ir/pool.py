@@ -175,7 +175,7 @@ class Pool(Indices):
             if dtype is INDEX:
                 return self.index(int(x.value))
             return self.literal(fold_cast(x.value, dtypes.int64 if x.dtype is INDEX else x.dtype, dtype), dtype)
-        key = (e.Convert, x, dtype)
+        key = (e.Convert, x, dtype.name)
         found = self._table.get(key)
         if found is not None:
             return found
@@ -188,7 +188,7 @@ class Pool(Indices):
         """Return the bits of `x` read as `dtype`."""
         if dtype is x.dtype:
             return x
-        key = (e.Reinterpret, x, dtype)
+        key = (e.Reinterpret, x, dtype.name)
         return self._table.get(key) or self._intern(key, e.Reinterpret(dtype, x.free, x), (x,))
 
     # ---- rebuilding

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
     from zyx.ir.builder import Builder
-    from zyx.ir.kernel import Kernel, Op, Type, ValueId
+    from zyx.ir.kernel import Kernel, Type, ValueId
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ class FloatRemainders(Rules):
         self._registers: dict[Type, tuple[ValueId, ValueId]] = {}
         self._scratch: dict[Type, ValueId] = {}
 
-    def define(self, b: Builder, ops: Sequence[Op]) -> None:
+    def define(self, b: Builder, ops: Sequence[k.Binary]) -> None:
         """Define two arrays for each type that is computed step by step, and one for results of a branch."""
         for op in ops:
-            if type(op) is not k.Binary or not self._is_written(op):
+            if not self._is_written(op):
                 continue
             type_, lanes = self._computed(op.type), op.type.lanes
             if type_ not in self._registers and not self._is_native(type_):
@@ -117,7 +117,7 @@ class FloatRemainders(Rules):
 
     def _is_written(self, op: k.Binary) -> bool:
         type_ = self._computed(op.type)
-        if op.op is not BinaryOp.MOD or type_.dtype not in _FORMATS:
+        if type_.dtype not in _FORMATS:
             return False
         return not self._is_native(type_) or (type_.lanes > 1 and self._is_quick(type_))
 

@@ -41,19 +41,18 @@ class IntegerPowers(Rules):
         self._info = info
         self._registers: dict[Type, _Registers] = {}
 
-    def define(self, b: BoundedRewriter, ops: Sequence[Op]) -> None:
-        """Define what loops use, for each type of which there are powers that take one."""
+    def define(self, b: BoundedRewriter, ops: Sequence[k.Binary]) -> None:
+        """Define what loops use, for each type of which there are powers."""
         for op in ops:
-            if type(op) is k.Binary and self._is_written(op) and op.type not in self._registers:
-                if not isinstance(ops[op.y], k.Const) and not _is_two(ops[op.x]):
-                    self._registers[op.type] = _Registers(b, op.type)
+            if self._is_written(op) and op.type not in self._registers:
+                self._registers[op.type] = _Registers(b, op.type)
 
     def write(self, b: BoundedRewriter, op: k.Binary) -> ValueId | None:
         """Return the power."""
         return _power(b, op, self._registers) if self._is_written(op) else None
 
     def _is_written(self, op: k.Binary) -> bool:
-        if op.op is not BinaryOp.POW or not op.type.dtype.is_integer:
+        if not op.type.dtype.is_integer:
             return False
         capability = None if self._info is None else self._info.capabilities.get(op.type.dtype)
         return capability is None or BinaryOp.POW not in capability.binary

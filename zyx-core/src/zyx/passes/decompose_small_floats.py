@@ -13,7 +13,7 @@ way, so that the whole rounds once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
@@ -21,11 +21,14 @@ from zyx.ops import BinaryOp, UnaryOp
 from zyx.passes.rules import Rules, applied
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
     from zyx.ir.builder import Builder
     from zyx.ir.kernel import Kernel, Op, ValueId
 
+_SOURCES: Final = frozenset({k.Define, k.Variable, k.Const, k.Cast, k.Bitcast})
 #: To convert large integers: from 2**limit on, that many low bits become one.
 _STICKY_BITS = ((24, 14), (38, 28), (52, 42))
 
@@ -42,6 +45,13 @@ class SmallFloats(Rules):
 
     def __init__(self, info: DeviceInfo) -> None:
         self._info = info
+
+    def concerns(self, ops: Sequence[Op]) -> bool:
+        """Whether an operation has values of a small type that come from nothing of that type."""
+        for op in ops:
+            if type(op) in _SOURCES and _is_small(op.dtype if isinstance(op, k.Define) else op.type.dtype):  # type: ignore[union-attr]  # of a value
+                return True
+        return False
 
     def write(self, b: Builder, op: Op) -> ValueId | None:
         """Return the value, rounded to the small type."""

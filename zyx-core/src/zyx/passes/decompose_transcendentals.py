@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType, Scalar
     from zyx.ir.builder import Builder
-    from zyx.ir.kernel import Kernel, Op, Type, ValueId
+    from zyx.ir.kernel import Kernel, Type, ValueId
 
 _UNARY: Final[dict[UnaryOp, Callable[[Builder, ValueId], ValueId]]] = {
     UnaryOp.EXP: exp,
@@ -66,10 +66,10 @@ class Functions(Rules):
         self._info = info
         self._scratch: dict[Type, ValueId] = {}
 
-    def define(self, b: Builder, ops: Sequence[Op]) -> None:
+    def define(self, b: Builder, ops: Sequence[k.Unary | k.Binary]) -> None:
         """Define an array for each type of which there are sines or cosines."""
         for op in ops:
-            if type(op) is k.Unary and op.op in _PERIODIC and _is_missing(op, self._info):
+            if op.op in _PERIODIC and _is_missing(op, self._info):
                 type_ = _computed(op.type)
                 if type_ not in self._scratch:
                     self._scratch[type_] = b.define(k.Memory.REGISTER, type_.dtype, 1, lanes=type_.lanes)

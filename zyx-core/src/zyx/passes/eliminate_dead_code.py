@@ -92,7 +92,7 @@ def _find_live(ops: Sequence[Op]) -> list[bool]:
             continue
         live[number] = True
         op = ops[number]
-        pending.extend(k.operands(op))
+        pending.extend(k.OPERANDS[type(op)](op))
         if region_of[number] >= 0:
             pending.append(region_of[number])
         if number in ends:

@@ -39,7 +39,7 @@ class Folding(Rules):
 
     def write(self, b: Builder, op: Value) -> ValueId | None:
         """Return the constant, if all operands are."""
-        ops, operands = b.ops, k.operands(op)
+        ops, operands = b.ops, k.OPERANDS[type(op)](op)
         for operand in operands:
             if type(ops[operand]) not in _CONSTANT:
                 return None

@@ -24,7 +24,7 @@ def fuse_multiply_add(kernel: Kernel) -> Kernel:
     rewriter = Rewriter()
     uses = [0] * len(kernel.ops)
     for op in kernel.ops:
-        for operand in k.operands(op):
+        for operand in k.OPERANDS[type(op)](op):
             uses[operand] += 1
     products: list[dict[ValueId, k.Binary]] = [{}]  # of each open region, those with one use
 

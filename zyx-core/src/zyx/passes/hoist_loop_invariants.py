@@ -50,7 +50,7 @@ def hoist_loop_invariants(kernel: Kernel) -> Kernel:
         level = len(orders) - 1
         if level and kind in _MOVABLE:
             array = op.source if isinstance(op, k.Load) else None
-            least = max([levels[operand] for operand in k.operands(op)], default=0)
+            least = max([levels[operand] for operand in k.OPERANDS[kind](op)], default=0)
             while level > least:
                 opener = openers[level]
                 assert opener is not None

@@ -44,8 +44,12 @@ class Rules:
 
     looks_at: ClassVar[frozenset[Kind]]
 
-    def define(self, b: BoundedRewriter, ops: Sequence[Op]) -> None:
-        """Define the arrays that it takes to write some of `ops` in another way: arrays come before the body."""
+    def concerns(self, ops: Sequence[Op]) -> bool:
+        """Whether there may be something to write in another way in a kernel of these operations."""
+        return True
+
+    def define(self, b: BoundedRewriter, ops: Sequence[Any]) -> None:
+        """Define the arrays that it takes to write `ops` in another way, of those looked at; they come before the body."""
 
     def write(self, b: Any, op: Any) -> ValueId | None:  # noqa: ANN401  # each takes the classes that it looks at
         """Return the value in place of an operation, `DROPPED`, or None to keep it; what is new is written to `b`."""
@@ -61,4 +65,7 @@ def applied(kernel: Kernel, rules: Rules) -> Kernel:
     def write(op: Op) -> ValueId | None:
         return rules.write(rewriter, op) if key_of(op) in looks_at else None
 
-    return rewriter.rewrite(kernel, write, lambda: rules.define(rewriter, kernel.ops))
+    seen = [op for op in kernel.ops if key_of(op) in looks_at]
+    if not seen or not rules.concerns(kernel.ops):
+        return kernel
+    return rewriter.rewrite(kernel, write, lambda: rules.define(rewriter, seen))

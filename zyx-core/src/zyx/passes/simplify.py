@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.passes.algebra.simplifier import Simplifier
+from zyx.passes.algebra.simplifier import NAMED, Simplifier
 from zyx.passes.decompose_float_mod import FloatRemainders
 from zyx.passes.decompose_integer_power import IntegerPowers
 from zyx.passes.decompose_small_floats import SmallFloats
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.ir.kernel import Kernel, Op, ValueId
     from zyx.passes.rules import Rules
 
 
@@ -47,14 +47,22 @@ def simplify(kernel: Kernel, info: DeviceInfo) -> Kernel:
     if not info.has_fma:
         lacking.append(SplitMultiplyAdds())
     table: dict[object, list[Callable[[Simplifier, Any], ValueId | None]]] = {}
+    defining: dict[object, list[Rules]] = {}
     for each in (Folding(), Identities(), *lacking, SafeDivisors()):
-        for kind in each.looks_at:
-            for key in keys_of(kind):
+        if each.concerns(kernel.ops):
+            for key in [key for kind in each.looks_at for key in keys_of(kind)]:
                 table.setdefault(key, []).append(each.write)
+                if each in lacking:
+                    defining.setdefault(key, []).append(each)
     simplifier = Simplifier(table, AtHand(kernel.ops))
 
     def define() -> None:
+        found: dict[Rules, list[Op]] = {}
+        for op in kernel.ops:
+            kind = type(op)
+            for each in defining.get(op.op._value_ if kind in NAMED else kind, ()):  # type: ignore[union-attr]  # `key_of`
+                found.setdefault(each, []).append(op)
         for each in lacking:
-            each.define(simplifier, kernel.ops)
+            each.define(simplifier, found.get(each, ()))
 
     return simplifier.run(kernel, define)

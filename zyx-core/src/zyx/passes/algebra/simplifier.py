@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from zyx.ops import BinaryOp, UnaryOp
     from zyx.passes.eliminate_common_subexpressions import AtHand
 
-_NAMED: Final[frozenset[type[Op]]] = frozenset({k.Unary, k.Binary})
+#: The classes whose rules are found by their op.
+NAMED: Final[frozenset[type[Op]]] = frozenset({k.Unary, k.Binary})
 _WITHOUT_VALUE: Final[frozenset[type[Op]]] = frozenset({k.Loop, k.EndLoop, k.If, k.EndIf, k.Store, k.Atomic, k.Barrier})
 
 
@@ -65,7 +66,7 @@ class Simplifier(BoundedRewriter):
                 return found
         read, self._read = self._read, None
         kind = type(op)
-        for rule in self._table.get(op.op._value_ if kind in _NAMED else kind, ()):  # type: ignore[union-attr]  # `key_of`
+        for rule in self._table.get(op.op._value_ if kind in NAMED else kind, ()):  # type: ignore[union-attr]  # `key_of`
             found = rule(self, op)
             if found is not None:
                 break
