@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -32,6 +33,9 @@ logger: Final = logging.getLogger("zyx")
 NAME: Final = "schedules"
 #: Bytes of all entries together: some ten thousand kernels.
 _MOST_BYTES: Final = 64 << 20
+#: How long a file that was not there is not looked for again, in seconds: each kernel asks three times, and a system
+#: call waits for the threads that compile.
+_ABSENT_S: Final = 1.0
 #: What is said of files of another kind.
 _FORMAT: Final = "zyx schedules 1"
 
@@ -86,6 +90,7 @@ class Store:
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
         self._opened: DiskCache | None = None
+        self._absent_until = 0.0
         self._keys: dict[Device, str] = {}
 
     def get(self, device: Device, digest: bytes) -> Winner | None:
@@ -152,13 +157,21 @@ class Store:
     def _cache(self, *, is_made: bool) -> DiskCache | None:
         """Return the cache; None if there is no file yet, and none `is_made`."""
         if self._opened is None:
-            path = None if self._directory is None else self._directory / f"{NAME}-1.sqlite"
-            if not is_made and (path is None or not path.exists()):
+            if not is_made and not self._is_there():
                 return None
             from zyx.backend.disk_cache import DiskCache
 
             self._opened = DiskCache(self._directory, NAME, executable=True, max_bytes=_MOST_BYTES)
         return self._opened
+
+    def _is_there(self) -> bool:
+        """Whether there is a file, which another process may have made since it was looked for."""
+        now = time.monotonic()
+        if self._directory is None or now < self._absent_until:
+            return False
+        found = (self._directory / f"{NAME}-1.sqlite").exists()
+        self._absent_until = 0.0 if found else now + _ABSENT_S
+        return found
 
     def _key(self, device: Device, digest: bytes) -> str:
         known = self._keys.get(device)

@@ -49,7 +49,7 @@ class Rules:
         return True
 
     def define(self, b: BoundedRewriter, ops: Sequence[Any]) -> None:
-        """Define the arrays that it takes to write `ops` in another way, of those looked at; they come before the body."""
+        """Define the arrays that it takes to write some of `ops`: all that it looks at. They precede the body."""
 
     def write(self, b: Any, op: Any) -> ValueId | None:  # noqa: ANN401  # each takes the classes that it looks at
         """Return the value in place of an operation, `DROPPED`, or None to keep it; what is new is written to `b`."""
