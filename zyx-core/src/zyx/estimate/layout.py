@@ -62,7 +62,8 @@ class Layout:
         vectors: Of each statement, the vector range, if it has one.
         threads: Threads of a group.
         group_count: Groups of the grid.
-        accesses: Of each statement, to buffers and to arrays of its own, those that differ by a constant as one.
+        accesses: Of each statement, to buffers and to arrays of its own, those that differ by a constant as one; see
+            `find_accesses`.
     """
 
     nest: Nest
@@ -94,7 +95,7 @@ def layout_of(nest: Nest) -> Layout:
         expressions[statement] = [expr for expr in expressions_of(statement) if expr not in there]
         there.update(expressions[statement])
     kind, axes, grid = nest.kind, tuple(thread_axes(nest)), nest.grid
-    layout = Layout(
+    return Layout(
         nest,
         tree,
         storage,
@@ -107,9 +108,12 @@ def layout_of(nest: Nest) -> Layout:
         threads=math.prod([axis[0].size for axis in axes]),
         group_count=math.prod([range_.size for range_ in grid]),
     )
-    for statement in nest.statements:
+
+
+def find_accesses(layout: Layout) -> None:
+    """Fill in `Layout.accesses`, which only who counts bytes looks at."""
+    for statement in layout.nest.statements:
         layout.accesses[statement] = _accesses(layout, statement)
-    return layout
 
 
 def _accesses(layout: Layout, statement: Statement) -> list[Access]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.rates import rates_of
-from zyx.estimate.layout import layout_of
+from zyx.estimate.layout import find_accesses, layout_of
 from zyx.estimate.streams import short_streams
 from zyx.estimate.traffic import Traffic
 from zyx.estimate.work import work_of
@@ -232,6 +232,7 @@ def _facts_of_work(layout: Layout, info: DeviceInfo) -> Facts:
 def _with_memory(facts: Facts, layout: Layout) -> Facts:
     """Count what is moved, too."""
     info = facts.info
+    find_accesses(layout)
     if info.max_group_threads > 1:
         return replace(facts, levels=_levels_of_threads(layout, info, facts.resident))
     streams = short_streams(layout, _LINE_BYTES, (info.cache_bytes or (0,))[0])
