@@ -22,7 +22,7 @@ MOST_SHARED = 5
 #: kernel of a kernel. All else that a backend has is of its emitter.
 OTHERS = (
     "__init__", "version", "plugin", "start", "info", "errors", "device", "driver", "driver_*", "memory", "program",
-    "sequence", "work", "bindings", "subgroups", "blas", "cudnn",
+    "sequence", "work", "lanes", "bindings", "subgroups", "blas", "cudnn", "collectives",
     "workspace", "libraries", "argument_block", "staging", "graphs", "nvrtc",
     "target", "toolchain", "toolchain_*", "workers", "analysis", "long_loops",
 )  # fmt: skip

@@ -25,8 +25,8 @@ from zyx.errors import SettingsError
 from zyx.functions.losses import cross_entropy
 from zyx.jit import Jit, jit
 from zyx.plugins.choose import choose_device
-from zyx.runtime.plan import LaunchStep
 from zyx.runtime.runtime import current
+from zyx.runtime.steps import LaunchStep
 from zyx.tensor.generator import manual_seed
 from zyx.tensor.tensor import Tensor
 

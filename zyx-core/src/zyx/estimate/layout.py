@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from zyx.estimate.footprint import merged, pattern_of
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
     from zyx.estimate.footprint import Pattern
     from zyx.ir.expr import Expr, Range, Value
     from zyx.ir.nest import Nest, Statement
-    from zyx.lowering.storage import Storage
-    from zyx.lowering.thread_axes import Axis
-    from zyx.lowering.tree import Loop, Tree
+    from zyx.lowering.tree import Loop
 
 WRITTEN_OUT: Final = (Kind.UNROLL, Kind.REPEAT, Kind.VECTOR)
 _AT_ONCE: Final = (*WRITTEN_OUT, Kind.LOCAL)
@@ -45,7 +44,6 @@ class Access:
     is_streaming: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Layout:
     """A scheduled nest, as an estimate sees it.
 
@@ -57,63 +55,36 @@ class Layout:
         groups: The ranges of the grid, outermost first.
         expressions: Of each statement, without those that one before it in the same loop has.
         loops: Of each statement, the ranges of the loops around it, outermost first.
-        at_once: Of each statement, the ranges whose points all run where it stands, written out or of threads, with
-            how many these are.
+        at_once: Of each statement, the ranges whose points all run where it stands, and how many these are.
         vectors: Of each statement, the vector range, if it has one.
-        threads: Threads of a group.
-        group_count: Groups of the grid.
-        accesses: Of each statement, to buffers and to arrays of its own, those that differ by a constant as one; see
-            `find_accesses`.
-    """
-
-    nest: Nest
-    tree: Tree
-    storage: Mapping[Value, Storage]
-    axes: tuple[Axis, ...]
-    groups: tuple[Range, ...]
-    expressions: Mapping[Statement, list[Expr]]
-    loops: Mapping[Statement, tuple[Range, ...]]
-    at_once: Mapping[Statement, Mapping[Range, int]]
-    vectors: Mapping[Statement, Range | None]
-    threads: int
-    group_count: int
-    accesses: dict[Statement, list[Access]] = field(default_factory=dict)
-
-
-def layout_of(nest: Nest) -> Layout:
-    """Return what an estimate looks at.
+        threads, group_count: Of a group, and of the grid.
 
     Raises:
         ScheduleError: The kinds of ranges do not go together, so that there is no kernel of the nest.
     """
-    tree = build_tree(nest)
-    storage = place_values(nest, tree)
-    expressions: dict[Statement, list[Expr]] = {}
-    known: dict[tuple[Loop, ...], set[Expr]] = {}  # what stands in one place is computed once, for several statements
-    for statement in nest.statements:
-        there = known.setdefault(tree.paths[statement], set())
-        expressions[statement] = [expr for expr in expressions_of(statement) if expr not in there]
-        there.update(expressions[statement])
-    kind, axes, grid = nest.kind, tuple(thread_axes(nest)), nest.grid
-    return Layout(
-        nest,
-        tree,
-        storage,
-        axes,
-        grid,
-        expressions,
-        loops={s: tuple([loop.range for loop in path]) for s, path in tree.paths.items()},
-        at_once={s: {r: r.size for r in s.order if kind(r) in _AT_ONCE} for s in nest.statements},
-        vectors={s: next((r for r in s.order if kind(r) is Kind.VECTOR), None) for s in nest.statements},
-        threads=math.prod([axis[0].size for axis in axes]),
-        group_count=math.prod([range_.size for range_ in grid]),
-    )
 
+    def __init__(self, nest: Nest) -> None:
+        kind = nest.kind
+        self.nest = nest
+        self.tree = build_tree(nest)
+        self.storage = place_values(nest, self.tree)
+        self.axes, self.groups = tuple(thread_axes(nest)), nest.grid
+        self.expressions: dict[Statement, list[Expr]] = {}
+        known: dict[tuple[Loop, ...], set[Expr]] = {}  # what stands in one place is computed once, for several
+        for statement, path in self.tree.paths.items():
+            there = known.setdefault(path, set())
+            self.expressions[statement] = [expr for expr in expressions_of(statement) if expr not in there]
+            there.update(self.expressions[statement])
+        self.loops = {s: tuple([loop.range for loop in path]) for s, path in self.tree.paths.items()}
+        self.at_once = {s: {r: r.size for r in s.order if kind(r) in _AT_ONCE} for s in nest.statements}
+        self.vectors = {s: next((r for r in s.order if kind(r) is Kind.VECTOR), None) for s in nest.statements}
+        self.threads = math.prod([axis[0].size for axis in self.axes])
+        self.group_count = math.prod([range_.size for range_ in self.groups])
 
-def find_accesses(layout: Layout) -> None:
-    """Fill in `Layout.accesses`, which only who counts bytes looks at."""
-    for statement in layout.nest.statements:
-        layout.accesses[statement] = _accesses(layout, statement)
+    @cached_property
+    def accesses(self) -> dict[Statement, list[Access]]:
+        """Of each statement, to buffers and to arrays of its own; those that differ by a constant are one."""
+        return {statement: _accesses(self, statement) for statement in self.nest.statements}
 
 
 def _accesses(layout: Layout, statement: Statement) -> list[Access]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.rates import rates_of
-from zyx.estimate.layout import find_accesses, layout_of
+from zyx.estimate.layout import Layout
 from zyx.estimate.streams import short_streams
 from zyx.estimate.traffic import Traffic
 from zyx.estimate.work import work_of
@@ -24,7 +24,6 @@ from zyx.lowering.arrays import local_bytes
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.backend.rates import Rates
-    from zyx.estimate.layout import Layout
     from zyx.estimate.work import Work
     from zyx.ir.nest import Nest
 
@@ -205,11 +204,10 @@ def estimate_below(nest: Nest, info: DeviceInfo, seconds: float) -> Estimate | N
         ScheduleError: As `estimate` does.
     """
     rates, weights = rates_of(info), weights_of(info)
-    layout = layout_of(nest)
-    instructions = _facts_of_work(layout, info)
-    if seconds < math.inf and timed(instructions, rates, weights).seconds >= seconds:
-        return None
-    return timed(_with_memory(instructions, layout), rates, weights)
+    layout = Layout(nest)
+    facts = _facts_of_work(layout, info)
+    is_too_long = seconds < math.inf and timed(facts, rates, weights).seconds >= seconds
+    return None if is_too_long else timed(_with_memory(facts, layout), rates, weights)
 
 
 def facts_of(nest: Nest, info: DeviceInfo) -> Facts:
@@ -218,22 +216,20 @@ def facts_of(nest: Nest, info: DeviceInfo) -> Facts:
     Raises:
         ScheduleError: There is none.
     """
-    layout = layout_of(nest)
+    layout = Layout(nest)
     return _with_memory(_facts_of_work(layout, info), layout)
 
 
 def _facts_of_work(layout: Layout, info: DeviceInfo) -> Facts:
     """Count instructions, and nothing that is moved."""
     work = work_of(layout, info)
-    resident = _resident(layout, work, info) if info.max_group_threads > 1 else 1
-    return Facts(info, work, (), layout.group_count, layout.threads, resident, 0.0)
+    return Facts(info, work, (), layout.group_count, layout.threads, _resident(layout, work, info), 0.0)
 
 
 def _with_memory(facts: Facts, layout: Layout) -> Facts:
     """Count what is moved, too."""
     info = facts.info
-    find_accesses(layout)
-    if info.max_group_threads > 1:
+    if weights_of(info) is CARDS:
         return replace(facts, levels=_levels_of_threads(layout, info, facts.resident))
     streams = short_streams(layout, _LINE_BYTES, (info.cache_bytes or (0,))[0])
     return replace(facts, levels=_levels(layout, info), streams=streams)
@@ -285,7 +281,9 @@ def _levels_of_threads(layout: Layout, info: DeviceInfo, resident: int) -> tuple
 
 
 def _resident(layout: Layout, work: Work, info: DeviceInfo) -> int:
-    """Return how many groups a unit has at a time: by threads, registers and local memory."""
+    """Return how many groups a unit has at a time: by threads, registers and local memory; of a processor one."""
+    if weights_of(info) is PROCESSORS:
+        return 1
     most_threads = 2 * info.max_group_threads
     registers = _REGISTERS_OF_A_THREAD * info.max_group_threads
     of_group = layout.threads * min(work.live + _OTHER_REGISTERS, max(1, info.registers))

@@ -67,10 +67,8 @@ class Emitter:
         """Return the value of `root`: a vector if it differs from lane to lane, else a scalar."""
         find = self.builder.find
         found = find(root)
-        if found is not None:
-            return found
         # Children first, on a stack of our own: an expression may be thousands of operations deep.
-        stack = [root]
+        stack = [root] if found is None else []
         while stack:
             current, count = stack[-1], len(stack)
             for child in _children_to_emit(current):
@@ -81,7 +79,7 @@ class Emitter:
             stack.pop()
             if find(current) is None:
                 self.builder.remember(current, self._write(current))
-        found = find(root)
+        found = find(root) if found is None else found
         assert found is not None
         return found
 
@@ -493,9 +491,8 @@ def _children_to_emit(expr: e.Expr) -> tuple[e.Expr, ...]:
 
 def _is_clamped(index: e.Expr) -> bool:
     """Whether an index was read, and is kept within its bounds by operations, not only by a mask."""
-    if not isinstance(index, e.Within) or not isinstance(index.x, e.Convert):
-        return False
-    return isinstance(index.x.x, e.Apply2) and index.x.x.op is BinaryOp.MIN
+    read = index.x.x if isinstance(index, e.Within) and isinstance(index.x, e.Convert) else None
+    return isinstance(read, e.Apply2) and read.op is BinaryOp.MIN
 
 
 def _no_refs(ref: e.Ref) -> ValueId:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from zyx import dtype as dtypes
 from zyx.ir import expr as e
 from zyx.ir import kernel as k
-from zyx.ir.accesses import expressions_of, roots_of
+from zyx.ir.accesses import below, expressions_of, roots_of
 from zyx.ir.kernel import Kernel, Type
 from zyx.ir.nest import Kind, params_of
 from zyx.ir.rebuild import pad_range
@@ -78,7 +78,7 @@ def lower_together(nests: Sequence[Nest], name: str, *, with_ends: bool = True) 
     if len(nests) == 1:
         _NestWriter(nests[0], builder, params, index, with_ends=with_ends).write()
         return builder.finish(name)
-    counts = [_group_count(nest) for nest in nests]
+    counts = [math.prod([range_.size for range_ in nest.grid]) for nest in nests]
     total = builder.add(k.Index(k.Axis.GROUP, 0, sum(counts), Type(index)))
     thread = builder.add(k.Index(k.Axis.LOCAL, 0, threads, Type(index))) if threads else None
     start = 0
@@ -129,14 +129,6 @@ def _with_equal_groups(nests: Sequence[Nest]) -> tuple[Sequence[Nest], int]:
     return padded, threads
 
 
-def _group_count(nest: Nest) -> int:
-    count = 1
-    for range_ in nest.ranges:
-        if nest.kind(range_) is Kind.GROUP:
-            count *= range_.size
-    return count
-
-
 class _NestWriter:
     """Writes one nest into a builder."""
 
@@ -168,10 +160,7 @@ class _NestWriter:
                 self._bind(axis, self._builder.add(k.Index(scope, number, axis[0].size, type_)))
             return
         if position is None:
-            count = 1
-            for axis in axes:
-                count *= axis[0].size
-            position = self._builder.add(k.Index(scope, 0, count, type_))
+            position = self._builder.add(k.Index(scope, 0, math.prod([axis[0].size for axis in axes]), type_))
         for number, axis in enumerate(axes):
             if number == len(axes) - 1:
                 self._bind(axis, position)
@@ -218,18 +207,9 @@ class _NestWriter:
         """Whether masks depend on a peeled range still, at the points that `env` has for others that are peeled."""
         if not env:
             return True
-        for statement in statements:
-            stack = list(self._nest.pool.substitute(roots_of(statement), env))
-            seen: set[Expr] = set()
-            while stack:
-                current = stack.pop()
-                if current in seen or not current.free & range_.bit:
-                    continue
-                if isinstance(current, e.NonNegative | e.IsZero):
-                    return True
-                seen.add(current)
-                stack.extend(current.children)
-        return False
+        roots = [root for statement in statements for root in roots_of(statement)]
+        found = below(*self._nest.pool.substitute(roots, env))
+        return any(isinstance(expr, e.NonNegative | e.IsZero) and expr.free & range_.bit for expr in found)
 
     def _items(self, items: Sequence[Item], env: dict[Range, Expr]) -> None:
         for item in items:

@@ -14,11 +14,13 @@ the threads meet before and after it is written.
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
+from zyx.ir.accesses import below
 from zyx.ir.nest import Compute, Kind
 
 if TYPE_CHECKING:
@@ -48,10 +50,7 @@ class InArray:
     @property
     def length(self) -> int:
         """Number of elements."""
-        length = 1
-        for range_ in self.dims:
-            length *= range_.size
-        return length
+        return math.prod([range_.size for range_ in self.dims])
 
 
 Storage: TypeAlias = InRegisters | InArray
@@ -120,13 +119,8 @@ def _common(a: tuple[Loop, ...], b: tuple[Loop, ...]) -> int:
 
 def _known_when_written_out(index: e.Expr, nest: Nest) -> bool:
     """Whether `index` is a constant once unrolled ranges have their values."""
-    stack = [index]
-    while stack:
-        current = stack.pop()
-        if isinstance(current, e.RangeRef):
-            if nest.kind(current.range) not in (Kind.UNROLL, Kind.REPEAT):
-                return False
-        elif isinstance(current, e.Read | e.Ref):
-            return False
-        stack.extend(current.children)
-    return True
+    return not any(
+        isinstance(expr, e.Read | e.Ref)
+        or (isinstance(expr, e.RangeRef) and nest.kind(expr.range) not in (Kind.UNROLL, Kind.REPEAT))
+        for expr in below(index)
+    )

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.ir import expr as e
-from zyx.ir.accesses import roots_of
+from zyx.ir.accesses import below, roots_of
 from zyx.ir.nest import Compute, Kind, Store
 from zyx.lowering.fragments import fragments_of
 
@@ -68,7 +68,7 @@ def build_tree(nest: Nest) -> Tree:
         shared = 0
         while shared < min(len(open_), len(loops)) and open_[shared].range is loops[shared]:
             shared += 1
-        references = list(dict.fromkeys(ref for root in _read_by(nest, statement) for ref in references_in(root)))
+        references = [expr for expr in below(*_read_by(nest, statement)) if isinstance(expr, e.Ref)]
         for reference in references:
             shared = min(shared, _shareable(reference, tree, open_))
             tree.uses.setdefault(reference.value, []).append((statement, reference))
@@ -118,17 +118,3 @@ def _read_by(nest: Nest, statement: Statement) -> Sequence[e.Expr]:
     if isinstance(statement, Compute) and statement.matrix is not None:
         return fragments_of(nest.pool, statement)
     return roots_of(statement)
-
-
-def references_in(root: e.Expr) -> Iterator[e.Ref]:
-    """Yield every reference to a value below `root`, once."""
-    seen: set[e.Expr] = set()
-    stack = [root]
-    while stack:
-        current = stack.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        if isinstance(current, e.Ref):
-            yield current
-        stack.extend(current.children)

@@ -19,7 +19,7 @@ from zyx.ir.digest import digest_of_kernel, digest_of_nests
 from zyx.runtime.attempt import Attempt
 from zyx.runtime.background import Background
 from zyx.runtime.kept import KeptKernels, Origin
-from zyx.runtime.plan import LaunchStep
+from zyx.runtime.steps import LaunchStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,8 +15,8 @@ from zyx.pairs import lower
 from zyx.runtime.compiler import Compiler
 from zyx.runtime.host_step import HostStep
 from zyx.runtime.lazy import Unread, read_slices_only
-from zyx.runtime.plan import CopyStep
 from zyx.runtime.planner import Planner
+from zyx.runtime.steps import CopyStep
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
     from zyx.runtime.handle import Handle
-    from zyx.runtime.plan import Plan, Step
+    from zyx.runtime.plan import Plan
     from zyx.runtime.runtime import Runtime
+    from zyx.runtime.steps import Step
 
 Json = dict[str, Any]
 

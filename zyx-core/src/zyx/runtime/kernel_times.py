@@ -12,7 +12,7 @@ from zyx.errors import FormatError, ScheduleError, UnsupportedError
 from zyx.estimate import estimate
 from zyx.ir.count import count
 from zyx.lowering.lower import lower_together
-from zyx.runtime.plan import LaunchStep
+from zyx.runtime.steps import LaunchStep
 from zyx.schedule import fallback
 from zyx.schedule.moves import apply_moves
 

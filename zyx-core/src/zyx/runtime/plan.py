@@ -13,7 +13,7 @@ import weakref
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from zyx.backend import Launch as SequenceLaunch
 from zyx.backend import Slot, SupportsCapture, SupportsEntry, SupportsQueue
@@ -23,6 +23,7 @@ from zyx.modes import shown
 from zyx.runtime.buffer import Buffer, Pending, abandon, drain, settle, take_events
 from zyx.runtime.copying import copy_buffer
 from zyx.runtime.host_step import HostStep
+from zyx.runtime.steps import CopyStep, LaunchStep, Step
 from zyx.runtime.trace import SINGLE, TIMED
 
 if TYPE_CHECKING:
@@ -31,40 +32,8 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, Event, MemoryPool, PoolBuffer, Program, Queue
     from zyx.dtype import Scalar
-    from zyx.graph.host_call import HostCall
     from zyx.runtime.buffer import Memory
     from zyx.runtime.trace import Trace
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchStep:
-    """Launch `program` on the buffers `args`, of which it writes to those in `written`, and on numbers.
-
-    Of these, the run has those in `given`; behind them come the `starts`, where the kernel reads. `lines` are those of
-    the program that it computes, as far as they are noted. The `call` that it stands for, if there is one, is announced
-    before a run.
-    """
-
-    device: Device
-    program: Program
-    args: tuple[int, ...]
-    bytes_moved: int
-    written: tuple[int, ...]
-    given: tuple[int, ...] = ()
-    starts: tuple[int, ...] = ()
-    lines: tuple[str, ...] = ()
-    call: HostCall | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CopyStep:
-    """Copy buffer `source` to buffer `target`, which lies in another pool."""
-
-    source: int
-    target: int
-
-
-Step: TypeAlias = LaunchStep | HostStep | CopyStep
 
 
 @dataclass(frozen=True, slots=True)

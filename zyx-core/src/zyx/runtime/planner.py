@@ -32,7 +32,8 @@ from zyx.runtime.drawing import Drawn, Started, check_work, lines_of_parts, name
 from zyx.runtime.host_step import HostStep, Place
 from zyx.runtime.looping import WrittenRows, steps_of
 from zyx.runtime.places import Copy, Hosted, Launched, place_temporaries
-from zyx.runtime.plan import CopyStep, LaunchStep, Plan, Slice, Step
+from zyx.runtime.plan import Plan, Slice
+from zyx.runtime.steps import CopyStep, LaunchStep, Step
 from zyx.shape import size_of
 from zyx.specialise import lengths, numbers
 

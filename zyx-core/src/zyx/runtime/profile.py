@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from zyx.runtime.host_step import HostStep
     from zyx.runtime.kernel_times import KernelTime
     from zyx.runtime.places import Hosted, Launched
-    from zyx.runtime.plan import LaunchStep, Plan
+    from zyx.runtime.plan import Plan
+    from zyx.runtime.steps import LaunchStep
 
 #: Spans, and samples of memory, that are kept: some 200 MB, and more than viewers show at ease.
 _MOST_SPANS: Final = 1_000_000

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.host_step import HostStep
     from zyx.runtime.places import Hosted, Launched
-    from zyx.runtime.plan import LaunchStep, Plan, Step
+    from zyx.runtime.plan import Plan
+    from zyx.runtime.steps import LaunchStep, Step
     from zyx.schedule.moves import Move
 
 DEVICES: Final = 1
@@ -407,7 +408,7 @@ def _in_words(step: Step) -> str:
     """Return a line about a step of a plan, whose buffers have numbers."""
     from zyx.graph.lines import in_lines
     from zyx.runtime.host_step import HostStep
-    from zyx.runtime.plan import CopyStep
+    from zyx.runtime.steps import CopyStep
 
     if isinstance(step, CopyStep):
         return f"copy: buffer {step.source} -> buffer {step.target}"

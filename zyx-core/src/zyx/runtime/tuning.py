@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from zyx.runtime.dividing import Drawing
     from zyx.runtime.places import Hosted
     from zyx.runtime.places import Launched as Kernel
-    from zyx.runtime.plan import LaunchStep
     from zyx.runtime.runtime import Runtime
+    from zyx.runtime.steps import LaunchStep
 
 #: Told of the kernel that is searched, candidates timed, the gain of the best so far, and seconds left.
 Progress: TypeAlias = "Callable[[str, int, float, float], None]"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from zyx.runtime.host_step import HostStep
 from zyx.runtime.kernel_times import estimates_of, scheduled
-from zyx.runtime.plan import LaunchStep
+from zyx.runtime.steps import LaunchStep
 from zyx.schedule import fallback
 
 if TYPE_CHECKING:
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from zyx.backend import Program
     from zyx.graph.host_call import HostCall
     from zyx.runtime.kernel_times import Source
-    from zyx.runtime.plan import Plan, Step
+    from zyx.runtime.plan import Plan
     from zyx.runtime.profile import Profile
+    from zyx.runtime.steps import Step
 
 Json = dict[str, Any]
 

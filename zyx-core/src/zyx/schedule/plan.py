@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
 from zyx.ir import expr as e
-from zyx.ir.accesses import roots_of
+from zyx.ir.accesses import below, roots_of
 from zyx.schedule.moves import Behind, Mark, Merge, Peel, Reorder, Split
 from zyx.schedule.moves.ranges import find_range, statement_labels
 
@@ -173,22 +174,11 @@ def _used_as_one(nest: Nest, outer: Range, inner: Range) -> bool:
     return inside
 
 
-def all_expressions(nest: Nest) -> Iterator[Expr]:
-    """Yield every expression of `nest` once."""
-    seen: set[Expr] = set()
-    for statement in nest.statements:
-        stack = list(roots_of(statement))
-        while stack:
-            current = stack.pop()
-            if current not in seen:
-                seen.add(current)
-                yield current
-                stack.extend(current.children)
+def all_expressions(nest: Nest) -> list[Expr]:
+    """Return every expression of `nest`, once."""
+    return below(*[root for statement in nest.statements for root in roots_of(statement)])
 
 
 def work_of(statement: Statement) -> int:
     """Return the number of points of a statement."""
-    count = 1
-    for range_ in statement.order:
-        count *= range_.size
-    return count
+    return math.prod([range_.size for range_ in statement.order])
