@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.ir.builder import Builder
     from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.ir.rewriter import Rewriter
 
 _SOURCES: Final = frozenset({k.Define, k.Variable, k.Const, k.Cast, k.Bitcast})
 #: To convert large integers: from 2**limit on, that many low bits become one.
@@ -53,7 +54,7 @@ class SmallFloats(Rules):
                 return True
         return False
 
-    def write(self, b: Builder, op: Op) -> ValueId | None:
+    def write(self, b: Rewriter, op: Op) -> ValueId | None:
         """Return the value, rounded to the small type."""
         info = self._info
         match op:
@@ -76,10 +77,11 @@ class SmallFloats(Rules):
                 source, target = b.type_of(x).dtype, type_.dtype
                 if dtypes.float32 in (source, target) or source is target:
                     return None
+                # The second conversion as it is: an identity would make one of both, which is what is written here.
                 if _is_small(source) and not info.can_compute(source):
-                    return b.cast(b.cast(x, dtypes.float32), target)
+                    return b.append(k.Cast(b.cast(x, dtypes.float32), type_))
                 if _is_small(target) and not info.can_compute(target):
-                    return b.cast(_as_float32(b, x, source, target), target)
+                    return b.append(k.Cast(_as_float32(b, x, source, target), type_))
                 return None
             case _:
                 return None
