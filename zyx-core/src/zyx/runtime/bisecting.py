@@ -1,0 +1,377 @@
+"""Find the stage of a kernel that makes a number wrong: on what a program gives it, stage by stage.
+
+    graph -> nests -> each move -> kernel as lowered -> each pass -> device
+
+Of each launch the inputs are kept. The reference is the graph, evaluated in float64 and in its own types
+(`zyx.graph.evaluate`). Where the device's result is another, the stages are made again and run by their interpreters,
+and the first whose result is another than the reference is the one. A launch whose graph is not known is compared with
+its nests, and a hand-written kernel with itself as it was written.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from zyx.errors import LaunchError, ScheduleError, UnsupportedError, VerifyError, ZyxError
+from zyx.graph.evaluate import evaluate
+from zyx.graph.printer import format_graph
+from zyx.ir.interpreter import run as run_kernel
+from zyx.ir.nest_interpreter import run_nest
+from zyx.ir.verify import verify
+from zyx.passes import pipeline
+from zyx.passes.decompose_float_mod import decompose_float_mod
+from zyx.passes.decompose_small_floats import decompose_small_floats
+from zyx.passes.decompose_transcendentals import decompose_transcendentals
+from zyx.passes.simplify import simplify
+from zyx.runtime.differences import Difference, Wanted, first_difference
+from zyx.runtime.stages import Following, texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from zyx.backend import Argument, Device, Event, PoolBuffer
+    from zyx.dtype import DType, Scalar
+    from zyx.ir.kernel import Kernel
+    from zyx.ir.nest import Nest
+    from zyx.passes.pipeline import Pass
+    from zyx.runtime.plan import LaunchStep
+    from zyx.runtime.stages import Making
+
+    Array = np.ndarray[Any, Any]
+
+#: Points of all statements of a kernel up to which it is looked at, if nothing else is asked for. NumPy goes over them
+#: in a second; the interpreter of kernels, which runs where something is wrong, in a minute.
+MOST_POINTS: Final = 1 << 20
+#: Launches of a kernel of a plan that are looked at, if nothing else is asked for.
+LAUNCHES: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The first stage of a kernel that differs.
+
+    Attributes:
+        kernel: The kernel, its device and the lines of the program.
+        launch: Which launch of it, from 1 on.
+        stage: What made it wrong: ``fusion``, ``move``, ``schedule``, ``lowering``, ``pass``, or ``device``: the
+            renderer, its compiler, or the device.
+        step: The move, or the name of the pass.
+        difference: How the results differ; None if there are none.
+        error: What the stage raised in place of giving results.
+        before: The text before it.
+        after: The text after it.
+        hint: What else is known.
+    """
+
+    kernel: str
+    launch: int
+    stage: str
+    step: str
+    difference: Difference | None
+    error: str
+    before: str
+    after: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        what = f"{self.stage} {self.step}".rstrip()
+        said = str(self.difference) if self.difference is not None else self.error
+        lines = [f"kernel {self.kernel}, launch {self.launch}: {what}: {said}"]
+        lines += [self.hint] if self.hint else []
+        return "\n".join([*lines, f"---- before {what}", self.before, f"---- after {what}", self.after])
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A stage, or a part of one, and what computes its results from the arguments of a launch."""
+
+    stage: str
+    step: str
+    text: str
+    run: Callable[[Sequence[Array | Scalar]], list[Array]]
+    kernel: Kernel | None = None
+
+
+class Bisection(Following):
+    """A `zyx.runtime.trace.Profiler` that compares launches with what they are to compute.
+
+    Args:
+        tolerance: How far floats may be off, as a part of their size; None for what their type allows.
+        most_points: Kernels of more points are not looked at.
+        launches: How many launches of each kernel of a plan are looked at.
+        every_stage: Whether stages are run where the device's result is right, too.
+
+    Attributes:
+        findings: What differs, at most one for each launch.
+        compared: Number of launches that were compared.
+        passed_over: Kernels that were not looked at, with the reason, and how many launches of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        tolerance: float | None = None,
+        most_points: int = MOST_POINTS,
+        launches: int = LAUNCHES,
+        every_stage: bool = False,
+    ) -> None:
+        super().__init__()
+        self.findings: list[Finding] = []
+        self.compared = 0
+        self.passed_over: dict[tuple[str, str], int] = {}
+        self._tolerance = tolerance
+        self._most_points = most_points
+        self._most_launches = launches
+        self._every_stage = every_stage
+        self._count: dict[Making | str, int] = {}
+
+    def launch(self, step: LaunchStep, args: Sequence[Argument], events: Sequence[Event]) -> Event:
+        """Launch and wait, and compare the result."""
+        device, pool = step.device, step.device.memory_pool
+        pool.sync_events(events)
+        making = self.of(step)
+        why = self._reason(step, making, args)
+        if making is None or why:
+            where = step.program.name if making is None else making.where
+            self.passed_over[where, why] = self.passed_over.get((where, why), 0) + 1
+            return device.launch(step.program, args)
+        arguments = _read(making, args, device)
+        pool.sync_events([device.launch(step.program, args)])
+        after = _read(making, args, device)
+        self.compared += 1
+        written = _places_written(making)
+        finding = self._compare(making, arguments, [np.asarray(after[place]) for place in written])
+        if finding is not None:
+            self.findings.append(finding)
+        return pool.completed()
+
+    def _reason(self, step: LaunchStep, making: Making | None, args: Sequence[Argument]) -> str:
+        """Return why a launch is not looked at; nothing if it is."""
+        if making is None:
+            return "its plan was made before, or by other means"
+        if making.source is None and making.custom is None:
+            return "a backend's own program computes it"
+        if len(args) != len(step.args) + len(step.given) + len(step.starts):
+            return "a buffer is empty"
+        if not making.has_all_ends or any(
+            getattr(raw, "nbytes", 0) < param.length * param.dtype.itemsize
+            for raw, param in zip(args, _buffers_of(making), strict=False)
+        ):
+            return "it was made for lengths up to one; with ZYX_DETERMINISTIC=1 each length has kernels of its own"
+        points = _points_of(making)
+        if points > self._most_points:
+            return f"{points} points are more than {self._most_points}, the limit (--points)"
+        count = self._count[making] = self._count.get(making, 0) + 1
+        if count > self._most_launches:
+            return f"{self._most_launches} of its launches are looked at (--launches)"
+        return ""
+
+    # ---- comparing
+
+    def _compare(self, making: Making, arguments: Sequence[Array | Scalar], found: Sequence[Array]) -> Finding | None:
+        """Return the first stage that differs; None if nothing does."""
+        try:
+            wanted = _wanted(making, arguments)
+        except (UnsupportedError, VerifyError, LaunchError) as error:  # such as a read out of bounds, of nests alone
+            said = f"no reference: {type(error).__name__}: {error}"
+            self.passed_over[making.where, said] = self.passed_over.get((making.where, said), 0) + 1
+            self.compared -= 1
+            return None
+        last = self._difference(wanted, found)
+        if last is None and not self._every_stage:
+            return None
+        before = format_graph(making.graph.outputs) if making.graph is not None else f"no graph: {making.no_graph}"
+        kernel: Kernel | None = None
+        made = functools.partial(Finding, making.where, self._count[making])
+        try:
+            for step in _steps(making):
+                difference, error = None, ""
+                try:
+                    with np.errstate(all="ignore"):
+                        difference = self._difference(wanted, step.run(arguments))
+                except (VerifyError, LaunchError, ScheduleError) as wrong:
+                    error = f"{type(wrong).__name__}: {wrong}"
+                if difference is not None or error:
+                    hint = self._by_itself(step, kernel, wanted, making, arguments)
+                    return made(step.stage, step.step, difference, error, before, step.text, hint)
+                before, kernel = step.text, step.kernel
+        except ZyxError as error:  # a stage cannot be made again, such as of a move of another package
+            said = f"the next stage cannot be made again: {type(error).__name__}: {error}"
+            if last is None:
+                self.passed_over[making.where, said] = self.passed_over.get((making.where, said), 0) + 1
+                return None
+            return made("after this stage", "", last, "", before, making.launched.program.source, said)
+        if last is None:
+            return None
+        source = making.launched.program.source or f"no source: {making.device.name} is given the kernel itself"
+        hint = f"computed by the library {making.library}" if making.library else ""
+        return made("device", "", last, "", before, source, hint)
+
+    def _difference(self, wanted: Sequence[Wanted], found: Sequence[Array]) -> Difference | None:
+        return first_difference(wanted, found, self._tolerance)
+
+    def _by_itself(
+        self,
+        step: _Step,
+        before: Kernel | None,
+        wanted: Sequence[Wanted],
+        making: Making,
+        arguments: Sequence[Array | Scalar],
+    ) -> str:
+        """Return which of the passes that `simplify` is made of are wrong by themselves, if it is that one."""
+        if step.step != pipeline.pass_name(simplify) or before is None:
+            return ""
+        info = making.device.info
+        parts = [decompose_transcendentals, decompose_small_floats, decompose_float_mod]
+        passes: list[Pass] = [*pipeline.ALL_PASSES, *(functools.partial(part, info=info) for part in parts)]
+        wrong: list[str] = []
+        for each in passes:
+            try:
+                kernel = each(before)
+                verify(kernel)
+                with np.errstate(all="ignore"):
+                    differs = self._difference(wanted, _run_kernel(kernel, making, arguments)) is not None
+            except ZyxError:
+                differs = True
+            wrong += [pipeline.pass_name(each)] if differs else []
+        return f"by itself, so is {', '.join(wrong)}" if wrong else "none of the passes that it is made of is, by itself"
+
+
+def _steps(making: Making) -> Iterator[_Step]:
+    """Yield what can be run of a kernel before it is the device's, in order."""
+    source = making.source
+    if source is not None:
+        nests = list(source.nests)
+        yield _Step("fusion", "", texts_of(nests), functools.partial(_run_nests, tuple(nests), making))
+        if making.library:
+            return
+        for number, (chosen, moves) in enumerate(making.scheduled):
+            for move in moves:
+                nests[number] = move.apply(nests[number])
+                run = functools.partial(_run_nests, tuple(nests), making)
+                yield _Step("move", str(move), texts_of(nests), run)
+            if str(nests[number]) != str(chosen):  # what is no move, such as the order of ranges
+                nests[number] = chosen
+                yield _Step("schedule", "", texts_of(nests), functools.partial(_run_nests, tuple(nests), making))
+    kernel = making.lowered
+    stage = "lowering" if source is not None else "hand-written kernel"
+    yield _Step(stage, "", str(kernel), functools.partial(_run_kernel, kernel, making), kernel)
+    for step in making.passes:
+        if step.after is not step.before:
+            run = functools.partial(_run_kernel, step.after, making)
+            yield _Step("pass", step.name, str(step.after), run, step.after)
+
+
+def _wanted(making: Making, arguments: Sequence[Array | Scalar]) -> list[Wanted]:
+    """Return what a launch is to give."""
+    written = _places_written(making)
+    buffers = making.launched.buffers
+    shapes = [(buffers[place].shape, buffers[place].dtype, _kept(making, place, arguments)) for place in written]
+    if making.graph is None:
+        with np.errstate(all="ignore"):
+            plain = (
+                _run_kernel(making.custom, making, arguments)
+                if making.custom is not None
+                else _run_nests(making.source.nests if making.source is not None else (), making, arguments)
+            )
+        return [
+            Wanted(*known, values.reshape(-1), None)
+            for known, values in zip(shapes, plain, strict=True)
+        ]
+    values = {
+        leaf: np.asarray(arguments[place], leaf.dtype.numpy).reshape(leaf.shape)
+        for place, leaf in making.graph.leaves.items()
+    }
+    own = evaluate(making.graph.outputs, values.__getitem__)
+    exact = evaluate(making.graph.outputs, values.__getitem__, exact=True)
+    order = {node: number for number, node in enumerate(dict.fromkeys(making.launched.stored))}
+    found = []
+    for place, known in zip(written, shapes, strict=True):
+        number = order[buffers[place]]
+        found.append(Wanted(*known, own[number].reshape(-1), exact[number].reshape(-1)))
+    return found
+
+
+def _kept(making: Making, place: int, arguments: Sequence[Array | Scalar]) -> tuple[int, ...]:
+    """Return the sizes of the part of what is stored that is of use."""
+    shape = making.launched.buffers[place].shape
+    numbers = arguments[len(making.launched.buffers) :]
+    ends = making.ends.get(place, (None,) * len(shape))
+    return tuple(
+        size if end is None else min(size, int(numbers[end])) for size, end in zip(shape, ends, strict=True)
+    )
+
+
+def _places_written(making: Making) -> list[int]:
+    """Return which of the buffers a launch stores to."""
+    stored = set(making.launched.stored)
+    return [place for place, node in enumerate(making.launched.buffers) if node in stored]
+
+
+def _buffers_of(making: Making) -> list[_Memory]:
+    """Return what is known of each of the buffers that a launch is given."""
+    if making.custom is not None:
+        return [_Memory(math.prod(node.shape), node.dtype) for node in making.launched.buffers]
+    return [_Memory(param.length, param.dtype) for param in making.params if not param.by_value]
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """Elements of a buffer: their number and type."""
+
+    length: int
+    dtype: DType
+
+
+def _points_of(making: Making) -> int:
+    if making.source is None:
+        return sum(math.prod(node.shape) for node in making.launched.buffers)
+    return sum(math.prod(r.size for r in s.order) for nest in making.source.nests for s in nest.statements)
+
+
+# ---- running
+
+
+def _read(making: Making, args: Sequence[Argument], device: Device) -> list[Array | Scalar]:
+    """Return what a launch is given: buffers as arrays on the host."""
+    known = _buffers_of(making)
+    found: list[Array | Scalar] = []
+    for number, argument in enumerate(args):
+        if number < len(known):
+            array = np.empty(known[number].length, known[number].dtype.numpy)
+            if array.size:
+                raw: PoolBuffer = argument  # type: ignore[assignment]  # buffers come first
+                device.memory_pool.pool_to_host(raw, memoryview(array.view(np.uint8)))  # type: ignore[arg-type]  # arrays are buffers
+            found.append(array)
+        else:
+            found.append(argument)  # type: ignore[arg-type]  # a number
+    return found
+
+
+def _run_nests(nests: Sequence[Nest], making: Making, arguments: Sequence[Array | Scalar]) -> list[Array]:
+    arrays = {
+        param: np.array([each] if param.by_value else each, param.dtype.numpy)
+        for param, each in zip(making.params, arguments, strict=True)
+    }
+    for nest in nests:
+        run_nest(nest, [arrays[param] for param in nest.params])
+    params = [param for param in making.params if not param.by_value]
+    return [arrays[params[place]] for place in _places_written(making)]
+
+
+def _run_kernel(kernel: Kernel, making: Making, arguments: Sequence[Array | Scalar]) -> list[Array]:
+    verify(kernel)
+    given = [np.array(each) if isinstance(each, np.ndarray) else each for each in arguments]
+    written = _places_written(making)
+    if making.custom is not None and written and written[0] != 0:  # as a library takes it: what it reads first
+        count = len(making.launched.stored)
+        given = [*given[-count:], *given[:-count]]
+        run_kernel(kernel, given)
+        return [np.asarray(each) for each in given[:count]]
+    run_kernel(kernel, given)
+    return [np.asarray(given[place]) for place in written]

@@ -1,0 +1,121 @@
+"""How results differ from what they are to be, beyond what their types and orders of sums explain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zyx.dtype import DType
+    from zyx.shape import Shape
+
+    Array = np.ndarray[Any, Any]
+
+#: How far floats may be off, as a part of their size, by the bits of the type: sums are taken in other orders.
+TOLERANCES: Final = {64: 1e-9, 32: 1e-4, 16: 4e-2, 8: 0.25}
+#: How many times the error of NumPy in the type itself one may make.
+_TIMES: Final = 8
+
+
+class Wanted(NamedTuple):
+    """What a result is to be.
+
+    Attributes:
+        shape: Of the whole.
+        dtype: Of its elements.
+        kept: The sizes of the part of it in front that is of use.
+        plain: The values, flat, computed in the type itself.
+        exact: The same, computed in float64; None if that is not known.
+    """
+
+    shape: Shape
+    dtype: DType
+    kept: Shape
+    plain: Array
+    exact: Array | None
+
+
+class Difference(NamedTuple):
+    """How a result differs.
+
+    Attributes:
+        result: Which of several results, from 0 on.
+        count: Elements that differ beyond the tolerance.
+        size: Elements that were compared.
+        position: Where the difference is largest.
+        found: The element there.
+        wanted: What it is to be.
+        largest: The largest difference; NaN if one of the two is.
+        tolerance: Of floats, as a part of their size; 0 of what has to be the same.
+    """
+
+    result: int
+    count: int
+    size: int
+    position: tuple[int, ...]
+    found: float
+    wanted: float
+    largest: float
+    tolerance: float
+
+    def __str__(self) -> str:
+        return (
+            f"result {self.result} differs in {self.count} of {self.size} elements by more than {self.tolerance:.2g} of "
+            f"their size, most at {list(self.position)}: {self.found:.9g} for {self.wanted:.9g}, off by {self.largest:.3g}"
+        )
+
+
+def first_difference(
+    wanted: Sequence[Wanted], found: Sequence[Array], tolerance: float | None = None
+) -> Difference | None:
+    """Return how the first result that differs does; None if all are as wanted.
+
+    An element is as wanted if it is that of `Wanted.plain` or `Wanted.exact`. Else a float may be off by the tolerance
+    as a part of its size, or of the mean size if that is more, and by eight times what NumPy is off in its own type.
+
+    Args:
+        wanted: What the results are to be.
+        found: The results, flat.
+        tolerance: Of floats; None for that of their type, see `TOLERANCES`.
+    """
+    for number, (right, mine) in enumerate(zip(wanted, found, strict=True)):
+        difference = _difference(number, right, mine, tolerance)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _difference(number: int, wanted: Wanted, found: Array, tolerance: float | None) -> Difference | None:
+    is_float = wanted.dtype.is_float
+    mine, plain = (_kept(array, wanted) for array in (found, wanted.plain))
+    exact = plain if wanted.exact is None else _kept(wanted.exact, wanted)
+    allowed = 0.0
+    with np.errstate(all="ignore"):
+        if is_float:
+            allowed = TOLERANCES[8 * wanted.dtype.itemsize] if tolerance is None else tolerance
+            mine, plain, exact = (array.astype(np.float64) for array in (mine, plain, exact))
+        wrong = (mine != plain) & (mine != exact)
+        if is_float and wrong.any():
+            finite = np.abs(exact[np.isfinite(exact)])
+            mean = finite.mean() if finite.size else 0.0
+            off, own = np.abs(mine - exact), np.abs(plain - exact)
+            bound = allowed * np.maximum(np.abs(exact), mean) + _TIMES * np.where(np.isfinite(own), own, 0.0)
+            wrong &= ~((off <= bound) & np.isfinite(exact))
+            wrong &= ~(np.isnan(mine) & (np.isnan(plain) | np.isnan(exact)))
+        if not wrong.any():
+            return None
+        off = np.abs(mine.astype(np.float64) - exact.astype(np.float64))
+    ranked = np.where(wrong, np.where(np.isnan(off), np.inf, off), -1.0)
+    position = np.unravel_index(int(np.argmax(ranked)), mine.shape)
+    return Difference(
+        number, int(wrong.sum()), wrong.size, tuple(map(int, position)),
+        float(mine[position]), float(exact[position]), float(off[position]), allowed,
+    )  # fmt: skip
+
+
+def _kept(array: Array, wanted: Wanted) -> Array:
+    """Return the part of a result that is of use."""
+    return array.reshape(wanted.shape)[tuple(slice(size) for size in wanted.kept)]
