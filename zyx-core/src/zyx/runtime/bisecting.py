@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from zyx.errors import LaunchError, ScheduleError, UnsupportedError, VerifyError, ZyxError
+from zyx.errors import BackendError, LaunchError, UnsupportedError, VerifyError, ZyxError
 from zyx.graph.evaluate import evaluate
 from zyx.graph.printer import format_graph
 from zyx.ir.interpreter import run as run_kernel
@@ -137,17 +137,17 @@ class Bisection(Following):
         making = self.of(step)
         why = self._reason(step, making, args)
         if making is None or why:
-            where = step.program.name if making is None else making.where
-            self.passed_over[where, why] = self.passed_over.get((where, why), 0) + 1
+            self._pass_over(step.program.name if making is None else making.where, why)
             return device.launch(step.program, args)
         arguments = _read(making, args, device)
-        pool.sync_events([device.launch(step.program, args)])
-        after = _read(making, args, device)
         self.compared += 1
-        written = _places_written(making)
-        finding = self._compare(making, arguments, [np.asarray(after[place]) for place in written])
-        if finding is not None:
-            self.findings.append(finding)
+        try:
+            pool.sync_events([device.launch(step.program, args)])
+        except BackendError as error:
+            self._compare(making, arguments, None, f"{type(error).__name__}: {error}")
+            raise
+        after = _read(making, args, device)
+        self._compare(making, arguments, [np.asarray(after[place]) for place in _places_written(making)])
         return pool.completed()
 
     def _reason(self, step: LaunchStep, making: Making | None, args: Sequence[Argument]) -> str:
@@ -173,44 +173,64 @@ class Bisection(Following):
 
     # ---- comparing
 
-    def _compare(self, making: Making, arguments: Sequence[Array | Scalar], found: Sequence[Array]) -> Finding | None:
-        """Return the first stage that differs; None if nothing does."""
+    def _compare(
+        self, making: Making, arguments: Sequence[Array | Scalar], found: Sequence[Array] | None, refused: str = ""
+    ) -> None:
+        """Note the first stage that differs, if one does.
+
+        Args:
+            making: Of the kernel.
+            arguments: What it was given.
+            found: What the device made of it; None if it refused the launch.
+            refused: What it said then.
+        """
+        where = making.where
+        before = format_graph(making.graph.outputs) if making.graph is not None else f"no graph: {making.no_graph}"
+        note = functools.partial(Finding, where, self._count[making])
         try:
             wanted = _wanted(making, arguments)
-        except (UnsupportedError, VerifyError, LaunchError) as error:  # such as a read out of bounds, of nests alone
-            said = f"no reference: {type(error).__name__}: {error}"
-            self.passed_over[making.where, said] = self.passed_over.get((making.where, said), 0) + 1
+        except UnsupportedError as error:
+            self._pass_over(where, f"its graph cannot be evaluated: {error}")
             self.compared -= 1
-            return None
-        last = self._difference(wanted, found)
-        if last is None and not self._every_stage:
-            return None
-        before = format_graph(making.graph.outputs) if making.graph is not None else f"no graph: {making.no_graph}"
+            return
+        except (VerifyError, LaunchError) as error:  # of nests, or of a hand-written kernel: a read out of bounds
+            stage = "fusion" if making.source is not None else "hand-written kernel"
+            text = texts_of(making.source.nests) if making.source is not None else str(making.custom)
+            self.findings.append(note(stage, "", None, f"{type(error).__name__}: {error}", before, text))
+            return
+        last = None if found is None else self._difference(wanted, found)
+        if last is None and not refused and not self._every_stage:
+            return
         kernel: Kernel | None = None
-        made = functools.partial(Finding, making.where, self._count[making])
         try:
             for step in _steps(making):
-                difference, error = None, ""
+                difference, said = None, ""
                 try:
                     with np.errstate(all="ignore"):
                         difference = self._difference(wanted, step.run(arguments))
-                except (VerifyError, LaunchError, ScheduleError) as wrong:
-                    error = f"{type(wrong).__name__}: {wrong}"
-                if difference is not None or error:
+                except (VerifyError, LaunchError) as error:
+                    said = f"{type(error).__name__}: {error}"
+                if difference is not None or said:
                     hint = self._by_itself(step, kernel, wanted, making, arguments)
-                    return made(step.stage, step.step, difference, error, before, step.text, hint)
+                    self.findings.append(note(step.stage, step.step, difference, said, before, step.text, hint))
+                    return
                 before, kernel = step.text, step.kernel
-        except ZyxError as error:  # a stage cannot be made again, such as of a move of another package
+        except ZyxError as error:  # such as of a move of another package
             said = f"the next stage cannot be made again: {type(error).__name__}: {error}"
-            if last is None:
-                self.passed_over[making.where, said] = self.passed_over.get((making.where, said), 0) + 1
-                return None
-            return made("after this stage", "", last, "", before, making.launched.program.source, said)
-        if last is None:
-            return None
-        source = making.launched.program.source or f"no source: {making.device.name} is given the kernel itself"
-        hint = f"computed by the library {making.library}" if making.library else ""
-        return made("device", "", last, "", before, source, hint)
+            if last is None and not refused:
+                self._pass_over(where, said)
+            else:
+                self.findings.append(
+                    note("after this stage", "", last, refused, before, making.launched.program.source, said)
+                )
+            return
+        if last is not None or refused:
+            source = making.launched.program.source or f"no source: {making.device.name} is given the kernel itself"
+            hint = f"computed by the library {making.library}" if making.library else ""
+            self.findings.append(note("device", "", last, refused, before, source, hint))
+
+    def _pass_over(self, where: str, why: str) -> None:
+        self.passed_over[where, why] = self.passed_over.get((where, why), 0) + 1
 
     def _difference(self, wanted: Sequence[Wanted], found: Sequence[Array]) -> Difference | None:
         return first_difference(wanted, found, self._tolerance)
