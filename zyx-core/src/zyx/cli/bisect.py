@@ -78,5 +78,7 @@ def show(bisection: Bisection, console: Console) -> None:
     """Print how much was compared, what differs, and what was not looked at."""
     differing = len(bisection.findings)
     console.print(f"{bisection.compared} launches compared, {differing or 'none'} of them differ{'s' * (differing == 1)}")
+    if bisection.repeated:
+        console.print(f"not looked at: {bisection.repeated} more launches of the same kernels (--launches)")
     for (kernel, why), count in bisection.passed_over.items():
-        console.print(f"not looked at: {count} of {kernel}: {why}")
+        console.print(f"not looked at: {kernel}, {count} launch{'es' * (count > 1)}: {why}")

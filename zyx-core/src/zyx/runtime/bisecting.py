@@ -28,7 +28,7 @@ from zyx.passes.decompose_float_mod import decompose_float_mod
 from zyx.passes.decompose_small_floats import decompose_small_floats
 from zyx.passes.decompose_transcendentals import decompose_transcendentals
 from zyx.passes.simplify import simplify
-from zyx.runtime.differences import Difference, Wanted, first_difference
+from zyx.runtime.differences import Difference, Wanted, first_difference, shifted
 from zyx.runtime.stages import Following, texts_of
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Argument, Device, Event, PoolBuffer
     from zyx.dtype import DType, Scalar
+    from zyx.graph.node import Node
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
     from zyx.passes.pipeline import Pass
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 MOST_POINTS: Final = 1 << 20
 #: Launches of a kernel of a plan that are looked at, if nothing else is asked for.
 LAUNCHES: Final = 1
+_REPEATED: Final = "enough of its launches were looked at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class Bisection(Following):
     Attributes:
         findings: What differs, at most one for each launch.
         compared: Number of launches that were compared.
+        repeated: Number of launches of kernels of which enough were looked at.
         passed_over: Kernels that were not looked at, with the reason, and how many launches of them.
     """
 
@@ -123,6 +126,7 @@ class Bisection(Following):
         super().__init__()
         self.findings: list[Finding] = []
         self.compared = 0
+        self.repeated = 0
         self.passed_over: dict[tuple[str, str], int] = {}
         self._tolerance = tolerance
         self._most_points = most_points
@@ -137,7 +141,10 @@ class Bisection(Following):
         making = self.of(step)
         why = self._reason(step, making, args)
         if making is None or why:
-            self._pass_over(step.program.name if making is None else making.where, why)
+            if why == _REPEATED:
+                self.repeated += 1
+            else:
+                self._pass_over(step.program.name if making is None else making.where, why)
             return device.launch(step.program, args)
         arguments = _read(making, args, device)
         self.compared += 1
@@ -167,9 +174,7 @@ class Bisection(Following):
         if points > self._most_points:
             return f"{points} points are more than {self._most_points}, the limit (--points)"
         count = self._count[making] = self._count.get(making, 0) + 1
-        if count > self._most_launches:
-            return f"{self._most_launches} of its launches are looked at (--launches)"
-        return ""
+        return _REPEATED if count > self._most_launches else ""
 
     # ---- comparing
 
@@ -199,6 +204,9 @@ class Bisection(Following):
             self.findings.append(note(stage, "", None, f"{type(error).__name__}: {error}", before, text))
             return
         last = None if found is None else self._difference(wanted, found)
+        if last is not None:
+            wanted = _loosened(wanted, making, arguments, self._tolerance)
+            last = self._difference(wanted, found or ())
         if last is None and not refused and not self._every_stage:
             return
         kernel: Kernel | None = None
@@ -303,18 +311,46 @@ def _wanted(making: Making, arguments: Sequence[Array | Scalar]) -> list[Wanted]
             Wanted(*known, values.reshape(-1), None)
             for known, values in zip(shapes, plain, strict=True)
         ]
-    values = {
-        leaf: np.asarray(arguments[place], leaf.dtype.numpy).reshape(leaf.shape)
-        for place, leaf in making.graph.leaves.items()
-    }
+    values = _values_of(making, arguments)
     own = evaluate(making.graph.outputs, values.__getitem__)
     exact = evaluate(making.graph.outputs, values.__getitem__, exact=True)
+    numbers = _outputs_of(making)
+    return [
+        Wanted(*known, own[number].reshape(-1), exact[number].reshape(-1))
+        for number, known in zip(numbers, shapes, strict=True)
+    ]
+
+
+def _loosened(
+    wanted: Sequence[Wanted], making: Making, arguments: Sequence[Array | Scalar], tolerance: float | None
+) -> list[Wanted]:
+    """Return `wanted` with what else results may be, as floats may be off before they become something else."""
+    if making.graph is None:
+        return list(wanted)
+    values = _values_of(making, arguments)
+    numbers = _outputs_of(making)
+    found = [
+        [each.reshape(-1) for each in evaluate(outputs, values.__getitem__)]
+        for outputs in shifted(making.graph.outputs, tolerance)
+    ]
+    return [
+        each._replace(others=tuple(outputs[number] for outputs in found))
+        for number, each in zip(numbers, wanted, strict=True)
+    ]
+
+
+def _values_of(making: Making, arguments: Sequence[Array | Scalar]) -> dict[Node, Array]:
+    """Return the values of the leaves of a kernel's graph."""
+    leaves = {} if making.graph is None else making.graph.leaves
+    return {
+        leaf: np.asarray(arguments[place], leaf.dtype.numpy).reshape(leaf.shape) for place, leaf in leaves.items()
+    }
+
+
+def _outputs_of(making: Making) -> list[int]:
+    """Return for each buffer that is written the place of its node among the outputs of the graph."""
     order = {node: number for number, node in enumerate(dict.fromkeys(making.launched.stored))}
-    found = []
-    for place, known in zip(written, shapes, strict=True):
-        number = order[buffers[place]]
-        found.append(Wanted(*known, own[number].reshape(-1), exact[number].reshape(-1)))
-    return found
+    return [order[making.launched.buffers[place]] for place in _places_written(making)]
 
 
 def _kept(making: Making, place: int, arguments: Sequence[Array | Scalar]) -> tuple[int, ...]:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+
+from zyx.graph import Graph
+from zyx.graph import node as n
+from zyx.graph.rebuild import rebuild
+from zyx.graph.walk import topological
+from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +25,8 @@ if TYPE_CHECKING:
 TOLERANCES: Final = {64: 1e-9, 32: 1e-4, 16: 4e-2, 8: 0.25}
 #: How many times the error of NumPy in the type itself one may make.
 _TIMES: Final = 8
+#: What computes floats, and may be off.
+_COMPUTED: Final = (n.Unary, n.Binary, n.Reduce, n.Scan, n.Fourier, n.Cast)
 
 
 class Wanted(NamedTuple):
@@ -29,6 +38,8 @@ class Wanted(NamedTuple):
         kept: The sizes of the part of it in front that is of use.
         plain: The values, flat, computed in the type itself.
         exact: The same, computed in float64; None if that is not known.
+        others: Further values that it may have, or lie between: those of floats that are off by as much as they may be
+            before they are compared, rounded or made integers.
     """
 
     shape: Shape
@@ -36,6 +47,7 @@ class Wanted(NamedTuple):
     kept: Shape
     plain: Array
     exact: Array | None
+    others: tuple[Array, ...] = ()
 
 
 class Difference(NamedTuple):
@@ -105,6 +117,10 @@ def _difference(number: int, wanted: Wanted, found: Array, tolerance: float | No
             bound = allowed * np.maximum(np.abs(exact), mean) + _TIMES * np.where(np.isfinite(own), own, 0.0)
             wrong &= ~((off <= bound) & np.isfinite(exact))
             wrong &= ~(np.isnan(mine) & (np.isnan(plain) | np.isnan(exact)))
+        if wrong.any() and wanted.others:
+            among = [plain, exact, *(_kept(other, wanted) for other in wanted.others)]
+            low, high = (functools.reduce(pick, among) for pick in (np.minimum, np.maximum))
+            wrong &= ~((low <= mine) & (mine <= high))
         if not wrong.any():
             return None
         off = np.abs(mine.astype(np.float64) - exact.astype(np.float64))
@@ -119,3 +135,47 @@ def _difference(number: int, wanted: Wanted, found: Array, tolerance: float | No
 def _kept(array: Array, wanted: Wanted) -> Array:
     """Return the part of a result that is of use."""
     return array.reshape(wanted.shape)[tuple(slice(size) for size in wanted.kept)]
+
+
+def shifted(outputs: Sequence[n.Node], tolerance: float | None = None) -> list[list[n.Node]]:
+    """Return graphs like that of `outputs` in which floats are off before they are compared, rounded or made integers.
+
+    In one they are larger by what they may be off, in another smaller. Nothing if there are none that are computed: what
+    is only read is exact.
+    """
+    order = topological(outputs)
+    computed: set[n.Node] = set()
+    for node in order:
+        if node.dtype.is_float and (isinstance(node, _COMPUTED) or any(source in computed for source in node.sources)):
+            computed.add(node)
+    turning = {node for node in order if _turns(node) and any(source in computed for source in node.sources)}
+    if not turning:
+        return []
+    found = []
+    for sign in (1, -1):
+        graph = Graph()
+        new: dict[n.Node, n.Node] = {}
+        for node in order:
+            sources = [new[source] for source in node.sources]
+            if node in turning:
+                number = next(number for number, source in enumerate(node.sources) if source in computed)
+                x = sources[number]
+                part = TOLERANCES[8 * x.dtype.itemsize] if tolerance is None else tolerance
+                factor = graph.const(1 + sign * part, x.dtype, x.device, x.shape)
+                sources[number] = graph.binary(BinaryOp.MUL, x, factor)
+            new[node] = rebuild(graph, node, sources) if sources else node
+        found.append([new[node] for node in outputs])
+    return found
+
+
+def _turns(node: n.Node) -> bool:
+    """Whether a small difference of what a node is given may be a large one of what it gives."""
+    match node:
+        case n.Binary(op=op):
+            return op in (BinaryOp.LT, BinaryOp.LE, BinaryOp.MOD)
+        case n.Unary(op=op):
+            return op in (UnaryOp.FLOOR, UnaryOp.TRUNC)
+        case n.Cast() | n.Bitcast():
+            return node.sources[0].dtype.is_float and not node.dtype.is_float
+        case _:
+            return False
