@@ -37,7 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--launches", type=int, default=LAUNCHES, metavar="N", help="look at N launches of a kernel (%(default)s)"
     )
-    parser.add_argument("--tolerance", type=float, metavar="X", help="how far floats may be off, as a part of their size")
+    parser.add_argument(
+        "--tolerance", type=float, metavar="X", help="how far floats may be off, as a part of their size"
+    )
     parser.add_argument(
         "--every-stage", action="store_true", help="run the stages of kernels whose results are right, too"
     )
@@ -77,7 +79,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 def show(bisection: Bisection, console: Console) -> None:
     """Print how much was compared, what differs, and what was not looked at."""
     differing = len(bisection.findings)
-    console.print(f"{bisection.compared} launches compared, {differing or 'none'} of them differ{'s' * (differing == 1)}")
+    differ = "1 of them differs" if differing == 1 else f"{differing or 'none'} of them differ"
+    console.print(f"{bisection.compared} launches compared, {differ}")
     if bisection.repeated:
         console.print(f"not looked at: {bisection.repeated} more launches of the same kernels (--launches)")
     for (kernel, why), count in bisection.passed_over.items():

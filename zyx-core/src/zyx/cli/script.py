@@ -71,7 +71,7 @@ def profiled_script(given: argparse.Namespace, *written: str | None) -> tuple[Pr
 
 
 def followed_script(given: argparse.Namespace, following: Profiler) -> int:
-    """Run a program as `run_script` does, with its lines noted, and tell `following` of all that is planned and launched.
+    """Run a program as `run_script` does, with its lines noted, and tell `following` of its plans and launches.
 
     Its programs are made anew, though they may be kept on disk.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from zyx.backend import PoolBuffer
 from zyx.errors import BackendError, LaunchError, UnsupportedError, VerifyError, ZyxError
 from zyx.graph.evaluate import evaluate
 from zyx.graph.printer import format_graph
@@ -34,7 +35,7 @@ from zyx.runtime.stages import Following, texts_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from zyx.backend import Argument, Device, Event, PoolBuffer
+    from zyx.backend import Argument, Device, Event
     from zyx.dtype import DType, Scalar
     from zyx.graph.node import Node
     from zyx.ir.kernel import Kernel
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 #: Points of all statements of a kernel up to which it is looked at, if nothing else is asked for. NumPy goes over them
 #: in a second; the interpreter of kernels, which runs where something is wrong, in a minute.
-MOST_POINTS: Final = 1 << 20
+MOST_POINTS: Final = 1 << 22
 #: Launches of a kernel of a plan that are looked at, if nothing else is asked for.
 LAUNCHES: Final = 1
 _REPEATED: Final = "enough of its launches were looked at"
@@ -166,10 +167,10 @@ class Bisection(Following):
         if len(args) != len(step.args) + len(step.given) + len(step.starts):
             return "a buffer is empty"
         if not making.has_all_ends or any(
-            getattr(raw, "nbytes", 0) < param.length * param.dtype.itemsize
-            for raw, param in zip(args, _buffers_of(making), strict=False)
+            _length(memory, raw) < memory.length and not memory.is_front
+            for raw, memory in zip(args, _buffers_of(making), strict=False)
         ):
-            return "it was made for lengths up to one; with ZYX_DETERMINISTIC=1 each length has kernels of its own"
+            return "it is given a length; with ZYX_DETERMINISTIC=1 each length has kernels of its own"
         points = _points_of(making)
         if points > self._most_points:
             return f"{points} points are more than {self._most_points}, the limit (--points)"
@@ -252,11 +253,15 @@ class Bisection(Following):
         arguments: Sequence[Array | Scalar],
     ) -> str:
         """Return which of the passes that `simplify` is made of are wrong by themselves, if it is that one."""
-        if step.step != pipeline.pass_name(simplify) or before is None:
+        if step.step != simplify.__name__ or before is None:
             return ""
         info = making.device.info
-        parts = [decompose_transcendentals, decompose_small_floats, decompose_float_mod]
-        passes: list[Pass] = [*pipeline.ALL_PASSES, *(functools.partial(part, info=info) for part in parts)]
+        passes: list[Pass] = [
+            *pipeline.ALL_PASSES,
+            functools.partial(decompose_transcendentals, info=info),
+            functools.partial(decompose_small_floats, info=info),
+            functools.partial(decompose_float_mod, info=info),
+        ]
         wrong: list[str] = []
         for each in passes:
             try:
@@ -267,7 +272,9 @@ class Bisection(Following):
             except ZyxError:
                 differs = True
             wrong += [pipeline.pass_name(each)] if differs else []
-        return f"by itself, so is {', '.join(wrong)}" if wrong else "none of the passes that it is made of is, by itself"
+        return (
+            f"by itself, so is {', '.join(wrong)}" if wrong else "none of the passes that it is made of is, by itself"
+        )
 
 
 def _steps(making: Making) -> Iterator[_Step]:
@@ -307,8 +314,8 @@ def _wanted(making: Making, arguments: Sequence[Array | Scalar]) -> list[Wanted]
                 if making.custom is not None
                 else _run_nests(making.source.nests if making.source is not None else (), making, arguments)
             )
-        return [
-            Wanted(*known, values.reshape(-1), None)
+        return [  # of what has its length from the launch there are no rows and columns
+            Wanted(*(known if math.prod(known[0]) == values.size else _flat(values, known[1])), values, None)
             for known, values in zip(shapes, plain, strict=True)
         ]
     values = _values_of(making, arguments)
@@ -342,9 +349,7 @@ def _loosened(
 def _values_of(making: Making, arguments: Sequence[Array | Scalar]) -> dict[Node, Array]:
     """Return the values of the leaves of a kernel's graph."""
     leaves = {} if making.graph is None else making.graph.leaves
-    return {
-        leaf: np.asarray(arguments[place], leaf.dtype.numpy).reshape(leaf.shape) for place, leaf in leaves.items()
-    }
+    return {leaf: np.asarray(arguments[place], leaf.dtype.numpy).reshape(leaf.shape) for place, leaf in leaves.items()}
 
 
 def _outputs_of(making: Making) -> list[int]:
@@ -353,14 +358,16 @@ def _outputs_of(making: Making) -> list[int]:
     return [order[making.launched.buffers[place]] for place in _places_written(making)]
 
 
+def _flat(values: Array, dtype: DType) -> tuple[tuple[int, ...], DType, tuple[int, ...]]:
+    return values.shape, dtype, values.shape
+
+
 def _kept(making: Making, place: int, arguments: Sequence[Array | Scalar]) -> tuple[int, ...]:
     """Return the sizes of the part of what is stored that is of use."""
     shape = making.launched.buffers[place].shape
     numbers = arguments[len(making.launched.buffers) :]
     ends = making.ends.get(place, (None,) * len(shape))
-    return tuple(
-        size if end is None else min(size, int(numbers[end])) for size, end in zip(shape, ends, strict=True)
-    )
+    return tuple(size if end is None else min(size, int(numbers[end])) for size, end in zip(shape, ends, strict=True))
 
 
 def _places_written(making: Making) -> list[int]:
@@ -373,15 +380,22 @@ def _buffers_of(making: Making) -> list[_Memory]:
     """Return what is known of each of the buffers that a launch is given."""
     if making.custom is not None:
         return [_Memory(math.prod(node.shape), node.dtype) for node in making.launched.buffers]
-    return [_Memory(param.length, param.dtype) for param in making.params if not param.by_value]
+    return [_Memory(param.length, param.dtype, param.is_front) for param in making.params if not param.by_value]
 
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """Elements of a buffer: their number and type."""
+    """Elements of a buffer: their number and type, and whether a launch may give fewer, those in front."""
 
     length: int
     dtype: DType
+    is_front: bool = False
+
+
+def _length(memory: _Memory, raw: Argument) -> int:
+    """Return how many elements a launch gives of a buffer."""
+    assert isinstance(raw, PoolBuffer)  # as buffers come first
+    return min(memory.length, raw.nbytes // memory.dtype.itemsize)
 
 
 def _points_of(making: Making) -> int:
@@ -399,10 +413,9 @@ def _read(making: Making, args: Sequence[Argument], device: Device) -> list[Arra
     found: list[Array | Scalar] = []
     for number, argument in enumerate(args):
         if number < len(known):
-            array = np.empty(known[number].length, known[number].dtype.numpy)
+            array = np.empty(_length(known[number], argument), known[number].dtype.numpy)
             if array.size:
-                raw: PoolBuffer = argument  # type: ignore[assignment]  # buffers come first
-                device.memory_pool.pool_to_host(raw, memoryview(array.view(np.uint8)))  # type: ignore[arg-type]  # arrays are buffers
+                device.memory_pool.pool_to_host(argument, memoryview(array.view(np.uint8)))  # type: ignore[arg-type]  # arrays are buffers
             found.append(array)
         else:
             found.append(argument)  # type: ignore[arg-type]  # a number

@@ -55,7 +55,7 @@ class Difference(NamedTuple):
 
     Attributes:
         result: Which of several results, from 0 on.
-        count: Elements that differ beyond the tolerance.
+        wrong: Elements that differ beyond the tolerance.
         size: Elements that were compared.
         position: Where the difference is largest.
         found: The element there.
@@ -65,7 +65,7 @@ class Difference(NamedTuple):
     """
 
     result: int
-    count: int
+    wrong: int
     size: int
     position: tuple[int, ...]
     found: float
@@ -74,9 +74,10 @@ class Difference(NamedTuple):
     tolerance: float
 
     def __str__(self) -> str:
+        beyond = f" by more than {self.tolerance:.2g} of their size" if self.tolerance else ""
         return (
-            f"result {self.result} differs in {self.count} of {self.size} elements by more than {self.tolerance:.2g} of "
-            f"their size, most at {list(self.position)}: {self.found:.9g} for {self.wanted:.9g}, off by {self.largest:.3g}"
+            f"result {self.result} differs in {self.wrong} of {self.size} elements{beyond}, most at "
+            f"{list(self.position)}: {self.found:.9g} for {self.wanted:.9g}, off by {self.largest:.3g}"
         )
 
 
@@ -138,10 +139,10 @@ def _kept(array: Array, wanted: Wanted) -> Array:
 
 
 def shifted(outputs: Sequence[n.Node], tolerance: float | None = None) -> list[list[n.Node]]:
-    """Return graphs like that of `outputs` in which floats are off before they are compared, rounded or made integers.
+    """Return graphs as that of `outputs` in which floats are off before they are compared, rounded or made integers.
 
-    In one they are larger by what they may be off, in another smaller. Nothing if there are none that are computed: what
-    is only read is exact.
+    In one they are larger by what they may be off, in another smaller. Nothing if none of them is computed: what is
+    only read is exact.
     """
     order = topological(outputs)
     computed: set[n.Node] = set()
