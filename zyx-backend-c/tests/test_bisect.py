@@ -22,7 +22,7 @@ RENDERER = Fault("zyx.render.llvm.math", 'BinaryOp.SUB: "fsub"', 'BinaryOp.SUB: 
 
 def test_a_program_that_is_right_has_status_0(tmp_path: Path) -> None:
     done = command(tmp_path, "bisect", PROGRAM, "--every-stage", device="c")
-    assert (done.returncode, done.stdout) == (0, "1 launches compared, none of them differ\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "1 launch compared, none of them differ\n"), done.stderr
 
 
 def test_a_wrong_legalisation_is_found(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_each_kernel_is_looked_at_as_often_as_is_asked_for(tmp_path: Path) -> No
     for asked, said in (
         (
             (),
-            "1 launches compared, none of them differ\nnot looked at: 4 more launches of the same kernels (--launches)\n",
+            "1 launch compared, none of them differ\nnot looked at: 4 more launches of the same kernels (--launches)\n",
         ),
         (("--launches", "5"), "5 launches compared, none of them differ\n"),
     ):

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from planting import command
 
-import zyx
 from zyx.ir.parser import parse_kernel
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 PROGRAM = """
 import numpy as np
@@ -41,7 +37,7 @@ def test_each_kernel_has_a_folder_with_a_file_a_stage(tmp_path: Path) -> None:
     own = folder / "001-sum_3"
     assert sorted(path.name for path in own.iterdir()) == FILES
     graph, nests, scheduled, lowered, passes, source = [(own / name).read_text(encoding="utf-8") for name in FILES]
-    assert "reduce %" in graph.splitlines()[-3]
+    assert "= reduce %" in graph
     assert nests.splitlines()[0] == "p0: f32[3] mutable, p1: f32[12]"
     assert scheduled.startswith("schedule: the schedule chosen for what it computes\n")
     assert parse_kernel(lowered).name == "sum_3"
@@ -72,14 +68,3 @@ def test_the_kernels_of_a_program_that_fails_are_written_and_the_status_is_its_o
     done = command(tmp_path, "explain", f"{PROGRAM}\nraise SystemExit(7)\n", "--out", "stages")
     assert done.returncode == 7
     assert (tmp_path / "stages" / "004-gather_3x4").is_dir()
-
-
-def test_stages_are_shown_as_kernels_are_planned(capsys: pytest.CaptureFixture[str]) -> None:
-    x = zyx.Tensor(np.arange(33, dtype=np.float32))
-    with zyx.debug("stages"):
-        (x * 2).sum().numpy()
-        (x * 2).sum().numpy()
-    lines = capsys.readouterr().err.splitlines()
-    heads = [line for line in lines if line.startswith(("kernel sum on ", "---- "))]
-    names = ["graph", "nests", "scheduled", "lowered", "passes", "source"]
-    assert heads[1:] == [f"---- {number} {name}" for number, name in enumerate(names, 1)]

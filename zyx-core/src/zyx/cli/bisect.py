@@ -80,7 +80,8 @@ def show(bisection: Bisection, console: Console) -> None:
     """Print how much was compared, what differs, and what was not looked at."""
     differing = len(bisection.findings)
     differ = "1 of them differs" if differing == 1 else f"{differing or 'none'} of them differ"
-    console.print(f"{bisection.compared} launches compared, {differ}")
+    launches = f"{bisection.compared} launch{'es' * (bisection.compared != 1)}"
+    console.print(f"{launches} compared, {differ}")
     if bisection.repeated:
         console.print(f"not looked at: {bisection.repeated} more launches of the same kernels (--launches)")
     for (kernel, why), count in bisection.passed_over.items():
