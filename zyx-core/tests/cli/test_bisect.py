@@ -75,10 +75,11 @@ FAULTS = {
         ("max_sum_8x200", 7, "device", r"\d+ of 1600 "),
     ),
 }
-#: What `zyx bisect` says of `simplify`, which is made of several passes.
+#: What `zyx bisect` says of `simplify`, which is made of many rules: which one it is, and what that did.
 HINTS = {
-    "a wrong rule": "by itself, so is simplify_algebra",
-    "a wrong legalisation": "by itself, so is guard_integer_division",
+    "a wrong rule": "by the rule passes.simplify_algebra._binary: div %8, %4 : f32 => %10 = mul %8, %9 : f32",
+    "a wrong legalisation": "by the rule passes.guard_integer_division.SafeDivisors.write: div %7, %5 : i32 => "
+    "%23 = where %10, %12, %22 : i32",
 }
 
 

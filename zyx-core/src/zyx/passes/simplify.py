@@ -24,18 +24,20 @@ from zyx.passes.split_multiply_add import SplitMultiplyAdds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from zyx.backend.info import DeviceInfo
     from zyx.ir.kernel import Kernel, Op, ValueId
     from zyx.passes.rules import Rules
 
+    Rule: TypeAlias = Callable[[Simplifier, Any], ValueId | None]
 
-def simplify(kernel: Kernel, info: DeviceInfo) -> Kernel:
+
+def simplify(kernel: Kernel, info: DeviceInfo, around: Callable[[Rule], Rule] | None = None) -> Kernel:
     """Return `kernel` with nothing left to fold, to identify or to compute once, and with what `info` lists alone.
 
     Operations stay for which there is no other way, if a device lacks them; no integer division has a divisor of 0, or
-    one that makes it overflow.
+    one that makes it overflow. `around` returns what is called in place of a rule, such as to see which one does what.
     """
     lacking: list[Rules] = [
         Functions(info),
@@ -45,7 +47,7 @@ def simplify(kernel: Kernel, info: DeviceInfo) -> Kernel:
     ]
     if not info.has_fma:
         lacking.append(SplitMultiplyAdds())
-    table: dict[type[Op], list[Callable[[Simplifier, Any], ValueId | None]]] = {}
+    table: dict[type[Op], list[Rule]] = {}
     folding = Folding()
     for kind in folding.looks_at:
         table.setdefault(kind, []).append(folding.write)
@@ -54,6 +56,8 @@ def simplify(kernel: Kernel, info: DeviceInfo) -> Kernel:
     for each in (*lacking, SafeDivisors()):
         for kind in each.looks_at:
             table.setdefault(kind, []).append(each.write)
+    if around is not None:
+        table = {kind: [around(rule) for rule in rules] for kind, rules in table.items()}
     simplifier = Simplifier(table, AtHand(kernel.ops))
 
     def define() -> None:

@@ -24,12 +24,9 @@ from zyx.graph.printer import format_graph
 from zyx.ir.interpreter import run as run_kernel
 from zyx.ir.nest_interpreter import run_nest
 from zyx.ir.verify import verify
-from zyx.passes import pipeline
-from zyx.passes.decompose_float_mod import decompose_float_mod
-from zyx.passes.decompose_small_floats import decompose_small_floats
-from zyx.passes.decompose_transcendentals import decompose_transcendentals
 from zyx.passes.simplify import simplify
 from zyx.runtime.differences import Difference, Wanted, first_difference, shifted
+from zyx.runtime.first_rule import first_rule
 from zyx.runtime.stages import Following, texts_of
 
 if TYPE_CHECKING:
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
     from zyx.graph.node import Node
     from zyx.ir.kernel import Kernel
     from zyx.ir.nest import Nest
-    from zyx.passes.pipeline import Pass
     from zyx.runtime.plan import LaunchStep
     from zyx.runtime.stages import Making
 
@@ -220,7 +216,7 @@ class Bisection(Following):
                 except (VerifyError, LaunchError) as error:
                     said = f"{type(error).__name__}: {error}"
                 if difference is not None or said:
-                    hint = self._by_itself(step, kernel, wanted, making, arguments)
+                    hint = self._rule(step, kernel, wanted, making, arguments)
                     self.findings.append(note(step.stage, step.step, difference, said, before, step.text, hint))
                     return
                 before, kernel = step.text, step.kernel
@@ -244,7 +240,7 @@ class Bisection(Following):
     def _difference(self, wanted: Sequence[Wanted], found: Sequence[Array]) -> Difference | None:
         return first_difference(wanted, found, self._tolerance)
 
-    def _by_itself(
+    def _rule(
         self,
         step: _Step,
         before: Kernel | None,
@@ -252,29 +248,18 @@ class Bisection(Following):
         making: Making,
         arguments: Sequence[Array | Scalar],
     ) -> str:
-        """Return which of the passes that `simplify` is made of are wrong by themselves, if it is that one."""
+        """Return which rule of `simplify` makes a kernel wrong, and of what, if it is that pass."""
         if step.step != simplify.__name__ or before is None:
             return ""
-        info = making.device.info
-        passes: list[Pass] = [
-            *pipeline.ALL_PASSES,
-            functools.partial(decompose_transcendentals, info=info),
-            functools.partial(decompose_small_floats, info=info),
-            functools.partial(decompose_float_mod, info=info),
-        ]
-        wrong: list[str] = []
-        for each in passes:
+
+        def is_wrong(kernel: Kernel) -> bool:
             try:
-                kernel = each(before)
-                verify(kernel)
                 with np.errstate(all="ignore"):
-                    differs = self._difference(wanted, _run_kernel(kernel, making, arguments)) is not None
-            except ZyxError:
-                differs = True
-            wrong += [pipeline.pass_name(each)] if differs else []
-        return (
-            f"by itself, so is {', '.join(wrong)}" if wrong else "none of the passes that it is made of is, by itself"
-        )
+                    return self._difference(wanted, _run_kernel(kernel, making, arguments)) is not None
+            except (VerifyError, LaunchError):
+                return True
+
+        return first_rule(before, making.device.info, is_wrong)
 
 
 def _steps(making: Making) -> Iterator[_Step]:
