@@ -103,6 +103,23 @@ def test_a_fault_is_found_and_its_stage_named(tmp_path: Path, name: str) -> None
     assert any(row.startswith("4 launches compared, ") for row in texts), texts
 
 
+def test_a_graph_that_is_prepared_wrongly_is_found(tmp_path: Path) -> None:
+    fault = Fault(
+        "zyx.fusion.prepare",
+        "return sort_order(graph, node, info, way)",
+        "return graph.flip(sort_order(graph, node, info, way), (node.axis,))",
+    )
+    program = "import numpy as np, zyx\nzyx.Tensor(np.float32([[3, 1, 2]])).sort(1).numpy()\n"
+    assert command(tmp_path, "bisect", program).returncode == 0
+    done = command(tmp_path, "bisect", program, fault=fault)
+    assert done.returncode == 1, done.stderr
+    first, *texts = done.stdout.splitlines()
+    assert first.startswith("graph of 1 on interpreter:0, computed for program.py:2: preparation: result 0 differs in ")
+    before, after = "\n".join(texts).split("---- before preparation\n")[1].split("---- after preparation\n")
+    assert "= sort %" in before
+    assert "= flip %" in after
+
+
 def test_what_differs_is_written_to_a_file_with_all_texts(tmp_path: Path) -> None:
     fault, _ = FAULTS["a wrong rule"]
     command(tmp_path, "bisect", PROGRAM, "--out", "found.txt", fault=fault)

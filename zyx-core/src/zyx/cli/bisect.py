@@ -85,4 +85,4 @@ def show(bisection: Bisection, console: Console) -> None:
     if bisection.repeated:
         console.print(f"not looked at: {bisection.repeated} more launches of the same kernels (--launches)")
     for (kernel, why), count in bisection.passed_over.items():
-        console.print(f"not looked at: {kernel}, {count} launch{'es' * (count > 1)}: {why}")
+        console.print(f"not looked at: {kernel}{f', {count} times' * (count > 1)}: {why}")

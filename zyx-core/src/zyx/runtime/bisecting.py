@@ -1,11 +1,12 @@
 """Find the stage of a kernel that makes a number wrong: on what a program gives it, stage by stage.
 
-    graph -> nests -> each move -> kernel as lowered -> each pass -> device
+    graph -> prepared graph -> nests -> each move -> kernel as lowered -> each pass -> device
 
 Of each launch the inputs are kept. The reference is the graph, evaluated in float64 and in its own types
 (`zyx.graph.evaluate`). Where the device's result is another, the stages are made again and run by their interpreters,
 and the first whose result is another than the reference is the one. A launch whose graph is not known is compared with
-its nests, and a hand-written kernel with itself as it was written.
+its nests, and a hand-written kernel with itself as it was written. What a graph becomes before it is divided into
+kernels is compared with it on drawn values (`zyx.runtime.prepared`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from zyx.backend import PoolBuffer
 from zyx.errors import BackendError, LaunchError, UnsupportedError, VerifyError, ZyxError
 from zyx.graph.evaluate import evaluate
+from zyx.graph.lines import in_lines, lines_of
 from zyx.graph.printer import format_graph
 from zyx.ir.interpreter import run as run_kernel
 from zyx.ir.nest_interpreter import run_nest
@@ -27,6 +29,7 @@ from zyx.ir.verify import verify
 from zyx.passes.simplify import simplify
 from zyx.runtime.differences import Difference, Wanted, first_difference, shifted
 from zyx.runtime.first_rule import first_rule
+from zyx.runtime.prepared import difference_of_graphs, points_of_graph
 from zyx.runtime.stages import Following, texts_of
 
 if TYPE_CHECKING:
@@ -55,10 +58,11 @@ class Finding:
     """The first stage of a kernel that differs.
 
     Attributes:
-        kernel: The kernel, its device and the lines of the program.
-        launch: Which launch of it, from 1 on.
-        stage: What made it wrong: ``fusion``, ``move``, ``schedule``, ``lowering``, ``pass``, or ``device``: the
-            renderer, its compiler, or the device.
+        kernel: The kernel, its device and the lines of the program; of a graph that is not divided yet, how many
+            results it has, and the same.
+        launch: Which launch of it, from 1 on; 0 of a graph.
+        stage: What made it wrong: ``preparation`` of a graph, ``fusion``, ``move``, ``schedule``, ``lowering``,
+            ``pass``, or ``device``: the renderer, its compiler, or the device.
         step: The move, or the name of the pass.
         difference: How the results differ; None if there are none.
         error: What the stage raised in place of giving results.
@@ -80,7 +84,8 @@ class Finding:
     def __str__(self) -> str:
         what = f"{self.stage} {self.step}".rstrip()
         said = str(self.difference) if self.difference is not None else self.error
-        lines = [f"kernel {self.kernel}, launch {self.launch}: {what}: {said}"]
+        where = f"kernel {self.kernel}, launch {self.launch}" if self.launch else self.kernel
+        lines = [f"{where}: {what}: {said}"]
         lines += [self.hint] if self.hint else []
         return "\n".join([*lines, f"---- before {what}", self.before, f"---- after {what}", self.after])
 
@@ -130,6 +135,25 @@ class Bisection(Following):
         self._most_launches = launches
         self._every_stage = every_stage
         self._count: dict[Making | str, int] = {}
+
+    def prepared(self, outputs: Sequence[Node], prepared: Sequence[Node], device: Device) -> None:
+        """Compare a graph with what it has become for a device, on drawn values."""
+        if all(new is old or new.sources == (old,) for old, new in zip(outputs, prepared, strict=True)):
+            return  # nothing has changed but that it is stored
+        where = f"graph of {len(outputs)} on {device.name}{in_lines(lines_of(outputs))}"
+        points = max(points_of_graph(outputs), points_of_graph(prepared))
+        if points > self._most_points:
+            self._pass_over(where, f"{points} elements are more than {self._most_points}, the limit (--points)")
+            return
+        try:
+            difference = difference_of_graphs(outputs, prepared, self._tolerance)
+        except UnsupportedError as error:
+            self._pass_over(where, f"it cannot be evaluated: {error}")
+            return
+        if difference is not None:
+            texts = format_graph(outputs), format_graph(prepared)
+            hint = "its leaves were given drawn values"
+            self.findings.append(Finding(where, 0, "preparation", "", difference, "", *texts, hint))
 
     def launch(self, step: LaunchStep, args: Sequence[Argument], events: Sequence[Event]) -> Event:
         """Launch and wait, and compare the result."""

@@ -372,6 +372,9 @@ class Following:
     def end(self) -> None:
         """Do nothing."""
 
+    def prepared(self, outputs: Sequence[Node], prepared: Sequence[Node], device: Device) -> None:
+        """Do nothing."""
+
     def called(self, step: HostStep, seconds: float, buffers: Sequence[Buffer | Scalar]) -> None:
         """Do nothing."""
 

@@ -73,6 +73,9 @@ class Profiler(Protocol):
     ) -> None:
         """Note that a library's kernel, with params in that order, is taken for nests."""
 
+    def prepared(self, outputs: Sequence[Node], prepared: Sequence[Node], device: Device) -> None:
+        """Note what a graph has become for a device, before it is divided into kernels."""
+
     def drawn(
         self, order: Sequence[Node], outputs: Sequence[Node], device: Device, launches: Sequence[Launched | Hosted]
     ) -> None:
@@ -333,6 +336,11 @@ class Trace:
         """Tell who follows of which nests a library's kernel takes the place."""
         for each in self._followers():
             each.served(program, nests, device, params, name)
+
+    def prepared(self, outputs: Sequence[Node], prepared: Sequence[Node], device: Device) -> None:
+        """Tell the profile what a graph has become for a device, before it is divided into kernels."""
+        if self.profile is not None:
+            self.profile.prepared(outputs, prepared, device)
 
     def drawn(
         self, order: Sequence[Node], outputs: Sequence[Node], device: Device, launches: Sequence[Launched | Hosted]
