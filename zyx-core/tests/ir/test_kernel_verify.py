@@ -168,8 +168,10 @@ def test_a_malformed_list_of_operations_is_refused_by_the_rule_it_breaks(rule, o
     assert rule_of(Kernel("k", tuple(ops))) == rule
 
 
-def test_the_name_of_a_kernel_is_an_identifier():
-    assert rule_of(Kernel("no name", parse_kernel(VALID).ops)) == 5
+def test_the_name_of_a_kernel_has_letters_digits_and_underscores_alone():
+    for name in ("no name", "", "a-b"):
+        assert rule_of(Kernel(name, parse_kernel(VALID).ops)) == 5
+    verify(Kernel("2_sum_8x200", parse_kernel(VALID).ops))  # two that share a launch
 
 
 def test_special_constants_are_valid():

@@ -146,6 +146,16 @@ def test_lines_are_shown_where_something_else_is(shown):
     assert re.search(r", computed for .*test_debug_output\.py:\d+$", launch)
 
 
+def test_stages_are_shown_as_kernels_are_planned(shown):
+    def work():
+        for _ in range(2):  # the same kernel is shown once
+            (zyx.Tensor(np.arange(33, dtype=np.float32)) * 2).sum().numpy()
+
+    heads = [line for line in shown("stages", work=work) if line.startswith(("kernel sum on ", "---- "))]
+    names = ["graph", "nests", "scheduled", "lowered", "passes", "source"]
+    assert heads == ["kernel sum on interpreter:0", *(f"---- {at} {name}" for at, name in enumerate(names, 1))]
+
+
 def test_every_subject_has_a_row_in_the_table_and_a_test_here():
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     tests = " ".join(name for name in globals() if name.startswith("test_"))

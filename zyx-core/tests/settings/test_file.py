@@ -79,9 +79,9 @@ def test_every_section_is_read(tmp_path: Path) -> None:
         ({"devices": {"order": "c"}}, "devices.order", "it takes a list of (text)"),
         ({"devices": {"order": [1]}}, "devices.order", "it takes a list of (text)"),
         ({"backends": {"c": 3}}, "backends", "it takes an object of (an object)"),
-        ({"debug": 1024}, "debug", "1024 is out of range"),
+        ({"debug": 2048}, "debug", "2048 is out of range"),
         ({"debug": "sorce"}, "debug", "did you mean 'source'?"),
-        ({"debug": 1.5}, "debug", "a number from 0 to 1023"),
+        ({"debug": 1.5}, "debug", "a number from 0 to 2047"),
         ({"cache": {"max_bytes": -1}}, "cache.max_bytes", "at least 0"),
     ],
 )

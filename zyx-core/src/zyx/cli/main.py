@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 #: run or asked for help.
 COMMANDS: Final = {
     "bench": "time ten programs, beside other libraries that are installed",
+    "bisect": "run a program, and name the stage or pass that makes a number of it wrong",
     "cache": "list or clear what is kept on disk",
     "calibrate": "measure how fast devices are, for estimates of what schedules take",
     "demo": "train a small network on handwritten digits",
     "devices": "list the devices, and why other backends have none",
     "doctor": "check the installation, and say what to do next",
+    "explain": "run a program, and write each of its kernels at every stage from the graph to the source",
     "inspect": "list the tensors in a file and what is said about them, without reading values",
     "launch": "run a program in several processes, which compute together",
     "new-backend": "write a package for a backend of your own, which works as it was written",

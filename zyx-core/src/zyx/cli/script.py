@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.cli.output import write_file
 from zyx.errors import ArgumentError
+from zyx.runtime.lines import follow_lines
 from zyx.runtime.profile import Profile
 from zyx.runtime.runtime import current
+from zyx.runtime.trace import ANEW, LINES
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+    from zyx.runtime.trace import Profiler
 
 #: The status of a program that was interrupted, as shells have it: 128, and the number of the signal.
 INTERRUPTED: Final = 130
@@ -64,6 +68,37 @@ def profiled_script(given: argparse.Namespace, *written: str | None) -> tuple[Pr
         except KeyboardInterrupt:
             traceback.print_exc()
             return profile, INTERRUPTED
+
+
+def followed_script(given: argparse.Namespace, following: Profiler) -> int:
+    """Run a program as `run_script` does, with its lines noted, and tell `following` of its plans and launches.
+
+    Its programs are made anew, though they may be kept on disk.
+
+    Args:
+        given: What `declare_script` declares.
+        following: Is told.
+
+    Returns:
+        Its exit status.
+
+    Raises:
+        ArgumentError: There is no such program.
+    """
+    path = script_of(given.script)
+    runtime = current()
+    before = runtime.trace.configured
+    runtime.trace.configured |= ANEW | LINES  # for all of its threads
+    end_lines = follow_lines(runtime)
+    try:
+        with runtime.profiled(following):
+            return run_script(path, given.arguments)
+    except KeyboardInterrupt:
+        traceback.print_exc()
+        return INTERRUPTED
+    finally:
+        end_lines()
+        runtime.trace.configured = before
 
 
 def run_script(path: Path, arguments: Sequence[str]) -> int:

@@ -363,7 +363,7 @@ class Kernel:
     """A kernel; equal operations make equal kernels, whatever the name.
 
     Attributes:
-        name: An identifier, for people: it appears in traces and generated source.
+        name: Letters, digits and underscores, for people: it appears in traces and generated source.
         ops: The operations.
     """
 

@@ -12,7 +12,7 @@ from zyx.ir.rewriter import BoundedRewriter
 from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zyx.ir.kernel import Kernel, Op, ValueId
 
@@ -50,6 +50,10 @@ class Rules:
 
     def define(self, b: BoundedRewriter, ops: Sequence[Any]) -> None:
         """Define the arrays that it takes to write some of `ops`: all that it looks at. They precede the body."""
+
+    def rule(self, kind: Kind) -> Callable[[Any, Any], ValueId | None]:
+        """Return what is called for operations of a kind: `write`, unless a subclass has several.""""""
+        return self.write
 
     def write(self, b: Any, op: Any) -> ValueId | None:  # noqa: ANN401  # each takes the classes that it looks at
         """Return the value in place of an operation, `DROPPED`, or None to keep it; what is new is written to `b`."""

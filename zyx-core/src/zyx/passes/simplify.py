@@ -25,18 +25,20 @@ from zyx.passes.split_multiply_add import SplitMultiplyAdds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from zyx.backend.info import DeviceInfo
     from zyx.ir.kernel import Kernel, Op, ValueId
     from zyx.passes.rules import Rules
 
+    Rule: TypeAlias = Callable[[Simplifier, Any], ValueId | None]
 
-def simplify(kernel: Kernel, info: DeviceInfo) -> Kernel:
+
+def simplify(kernel: Kernel, info: DeviceInfo, around: Callable[[Rule], Rule] | None = None) -> Kernel:
     """Return `kernel` with nothing left to fold, to identify or to compute once, and with what `info` lists alone.
 
     Operations stay for which there is no other way, if a device lacks them; no integer division has a divisor of 0, or
-    one that makes it overflow.
+    one that makes it overflow. `around` returns what is called in place of a rule, such as to see which one does what.
     """
     lacking: list[Rules] = [
         Functions(info),
@@ -46,14 +48,16 @@ def simplify(kernel: Kernel, info: DeviceInfo) -> Kernel:
     ]
     if not info.has_fma:
         lacking.append(SplitMultiplyAdds())
-    table: dict[object, list[Callable[[Simplifier, Any], ValueId | None]]] = {}
+    table: dict[object, list[Rule]] = {}
     defining: dict[object, list[Rules]] = {}
     for each in (Folding(), Identities(), *lacking, SafeDivisors()):
         if each.concerns(kernel.ops):
-            for key in [key for kind in each.looks_at for key in keys_of(kind)]:
-                table.setdefault(key, []).append(each.write)
-                if each in lacking:
-                    defining.setdefault(key, []).append(each)
+            for kind in each.looks_at:
+                rule = each.rule(kind) if around is None else around(each.rule(kind))
+                for key in keys_of(kind):
+                    table.setdefault(key, []).append(rule)
+                    if each in lacking:
+                        defining.setdefault(key, []).append(each)
     simplifier = Simplifier(table, AtHand(kernel.ops))
 
     def define() -> None:

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.passes.rules import Kind
 
 
 def simplify_algebra(kernel: Kernel) -> Kernel:
     """Return `kernel` with its arithmetic simplified."""
     rules = Identities()
-    return Simplifier({key: (rules.write,) for kind in rules.looks_at for key in keys_of(kind)}).run(kernel)
+    return Simplifier({key: (rules.rule(kind),) for kind in rules.looks_at for key in keys_of(kind)}).run(kernel)
 
 
 def _known_value(s: Simplifier, op: k.Pure) -> ValueId | None:
@@ -151,6 +152,6 @@ class Identities(Rules):
 
     looks_at = frozenset(_RULES)
 
-    def write(self, b: Simplifier, op: Op) -> ValueId | None:
-        """Return the value of something simpler."""
-        return _RULES[type(op)](b, op)
+    def rule(self, kind: Kind) -> Callable[[Simplifier, Any], ValueId | None]:
+        """Return what returns the value of something simpler, or None."""
+        return _RULES[kind]  # type: ignore[index]  # classes are looked at alone

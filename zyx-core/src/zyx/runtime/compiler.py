@@ -134,7 +134,7 @@ class Compiler:
         if kernel_key is not None:
             found = self._find(kernel_key)
             if found is not None:
-                if self.trace.profile is not None:
+                if self.trace.is_followed:
                     schedule = self._schedules.get(nests_key, 0)
                     self.trace.started(found.future, nests, device, schedule, self.store.get(device, nests_key[1]))
                 return found.future

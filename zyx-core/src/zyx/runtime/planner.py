@@ -196,6 +196,7 @@ class _Making:
                 prepared = prepare(
                     self._graph, order, outputs, device.info, deterministic=self._is_deterministic, way=way
                 )
+                self._compiler.trace.prepared(outputs, prepared, device)
                 wanted = dict(zip(outputs, prepared, strict=True))
                 offers = {wanted[node]: old for node, old in self._donations.items() if node in wanted}
                 if self._written is not None:

@@ -139,6 +139,9 @@ class Profile:
         """Note of which nests a library's kernel takes the place; the table says of it that it is a library's."""
         self._served[program] = tuple(nests), device, params, name
 
+    def prepared(self, outputs: Sequence[Node], prepared: Sequence[Node], device: Device) -> None:
+        """Do nothing."""
+
     def drawn(
         self, order: Sequence[Node], outputs: Sequence[Node], device: Device, launches: Sequence[Launched | Hosted]
     ) -> None:

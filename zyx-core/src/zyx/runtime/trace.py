@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zyx.runtime.host_step import HostStep
     from zyx.runtime.places import Hosted, Launched
     from zyx.runtime.plan import Plan
+    from zyx.runtime.stages import Following
     from zyx.runtime.steps import LaunchStep, Step
     from zyx.schedule.moves import Move
 
@@ -40,8 +41,11 @@ MEMORY: Final = 64
 COMPILE: Final = 128
 AUTOTUNE: Final = 256
 LINES: Final = 512
+STAGES: Final = 1024
 #: No subject: launches are timed (`Profiler`), and so made one by one, as they are where they are shown.
 TIMED: Final = 1 << 20
+#: No subject: programs are made anew though they are kept on disk, so that they are of the stages that are looked at.
+ANEW: Final = 1 << 21
 SINGLE: Final = LAUNCHES | TIMED
 #: Seconds after which work shows how far it is: what is over sooner needs no bar.
 _PATIENCE_S: Final = 1.0
@@ -69,6 +73,9 @@ class Profiler(Protocol):
         self, program: Program, nests: Sequence[Nest], device: Device, params: Sequence[Param], name: str
     ) -> None:
         """Note that a library's kernel, with params in that order, is taken for nests."""
+
+    def prepared(self, outputs: Sequence[Node], prepared: Sequence[Node], device: Device) -> None:
+        """Note what a graph has become for a device, before it is divided into kernels."""
 
     def drawn(
         self, order: Sequence[Node], outputs: Sequence[Node], device: Device, launches: Sequence[Launched | Hosted]
@@ -114,12 +121,13 @@ class Trace:
         self.has_bars = False
         self._write: Final = write
         self._reported: dict[str, BackendReport] = {}
+        self._following: Following | None = None
 
     @property
     def bits(self) -> int:
         """The subjects to show in this thread or task."""
         scoped = shown()
-        return self.configured if scoped is None else scoped | self.configured & TIMED
+        return self.configured if scoped is None else scoped | self.configured & (TIMED | ANEW)
 
     @property
     def waits(self) -> bool:
@@ -134,7 +142,12 @@ class Trace:
     @property
     def makes_kernels(self) -> bool:
         """Whether schedules or kernels are shown, so that they have to be made where programs are kept on disk, too."""
-        return bool(self.bits & (SCHEDULE | IR))
+        return bool(self.bits & (SCHEDULE | IR | STAGES | ANEW))
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether somebody wants to know what programs are made from."""
+        return self.profile is not None or bool(self.bits & STAGES)
 
     @property
     def plans(self) -> bool:
@@ -197,8 +210,11 @@ class Trace:
 
     def planned(self, plan: Plan, seconds: float) -> None:
         """Show a new plan."""
-        if self.profile is not None:
-            self.profile.planned(plan, seconds)
+        for each in self._followers():
+            each.planned(plan, seconds)
+        if self.bits & STAGES and self._following is not None:
+            for making in self._following.take():
+                self._write(str(making))
         if self.bits & PLAN:
             size = sum(slice_.nbytes for slice_ in plan.temporaries)
             self._write(
@@ -311,23 +327,39 @@ class Trace:
     def started(
         self, future: Future[Program], nests: Sequence[Nest], device: Device, schedule: int, winner: Winner | None
     ) -> None:
-        """Tell the profile what a program is made from; see `Profiler.started`."""
-        if self.profile is not None:
-            self.profile.started(future, nests, device, schedule, winner)
+        """Tell who follows what a program is made from; see `Profiler.started`."""
+        for each in self._followers():
+            each.started(future, nests, device, schedule, winner)
 
     def served(
         self, program: Program, nests: Sequence[Nest], device: Device, params: Sequence[Param], name: str
     ) -> None:
-        """Tell the profile of which nests a library's kernel takes the place."""
+        """Tell who follows of which nests a library's kernel takes the place."""
+        for each in self._followers():
+            each.served(program, nests, device, params, name)
+
+    def prepared(self, outputs: Sequence[Node], prepared: Sequence[Node], device: Device) -> None:
+        """Tell the profile what a graph has become for a device, before it is divided into kernels."""
         if self.profile is not None:
-            self.profile.served(program, nests, device, params, name)
+            self.profile.prepared(outputs, prepared, device)
 
     def drawn(
         self, order: Sequence[Node], outputs: Sequence[Node], device: Device, launches: Sequence[Launched | Hosted]
     ) -> None:
-        """Tell the profile what computes a graph that is prepared for a device."""
-        if self.profile is not None:
-            self.profile.drawn(order, outputs, device, launches)
+        """Tell who follows what computes a graph that is prepared for a device."""
+        for each in self._followers():
+            each.drawn(order, outputs, device, launches)
+
+    def _followers(self) -> Sequence[Profiler]:
+        """Return who wants to know what programs are made from: the profile, and what shows stages."""
+        found: list[Profiler] = [] if self.profile is None else [self.profile]
+        if self.bits & STAGES:
+            if self._following is None:
+                from zyx.runtime.stages import Following
+
+                self._following = Following()
+            found.append(self._following)
+        return found
 
     # ---- running them
 

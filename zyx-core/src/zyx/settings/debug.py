@@ -20,6 +20,7 @@ class Debug(enum.IntFlag):
     COMPILE = 128  # every compilation, with its time
     AUTOTUNE = 256  # the times of every vendor's kernel that was measured, and of the generated one beside it
     LINES = 512  # in errors, plans, launches and profiles, the lines of the program that they are from
+    STAGES = 1024  # the text of every kernel at each stage: graph, nests, scheduled, lowered, after the passes, source
 
 
 NOTHING: Final = Debug(0)
