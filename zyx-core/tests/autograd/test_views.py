@@ -106,7 +106,7 @@ def test_a_gradient_at_a_view_is_its_own(first, interpreter):
     """For all second steps: at what a view is made of, at the view, and at a view of it."""
     big, one = zyx.Tensor(VALUES).realize(), STEPS[first]
     for second, two in STEPS.items():
-        interpreter.outlines = Table()  # no kernels for lengths up to one: all threads of these take the interpreter long
+        interpreter.outlines = Table()  # or kernels would be for lengths up to one, which take the interpreter long
         wanted = [
             gradient_at(big, lambda x, two=two: two(one(x))),
             gradient_at(one(big), two),
