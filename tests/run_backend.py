@@ -46,8 +46,10 @@ BROKEN: Final = {
     BackendState.FAILED,
 }
 
-#: Tests of texts, of tox, of the record and of the mutation run: the same whatever the default device is, so run once.
+#: Tests of texts, of names, of tox, of the record and of the mutation run: the same whatever the default device is, so
+#: run once.
 WITHOUT_DEVICE: Final = (
+    "test_coverage_page.py",
     "test_documents.py",
     "test_emitters.py",
     "test_matrix.py",
@@ -55,6 +57,7 @@ WITHOUT_DEVICE: Final = (
     "test_record.py",
     "test_site.py",
     "test_site_pages.py",
+    "test_tuned_numbers.py",
 )
 
 #: What makes drivers compile in haste where tests are of zyx and of what is around kernels, by environments. Where

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
+from zyx import realize
 from zyx.graph.evaluate import evaluate
 from zyx.graph.verify import verify
 from zyx.runtime.runtime import Runtime, use
@@ -16,6 +17,7 @@ from zyx.runtime.runtime import Runtime, use
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from zyx import Tensor
     from zyx.backend import Device
     from zyx.graph import Node
     from zyx.runtime.handle import Handle
@@ -104,6 +106,22 @@ class OracleRuntime(Runtime):
             raise self.tracing.refusal(handle)
         self.realize([handle])
         return np.array(handle._node.storage)
+
+
+@pytest.fixture
+def of_oracle() -> Callable[..., list[np.ndarray]]:
+    """Return what calls a function with the oracle as the current runtime, and returns the values of its tensors.
+
+    For what others are compared with: nothing of it is compiled, which takes long where graphs have many nodes.
+    """
+
+    def values(function: Callable[[], Sequence[Tensor]]) -> list[np.ndarray]:
+        with use(OracleRuntime()):
+            found = function()
+            realize(*found)
+            return [tensor.numpy() for tensor in found]
+
+    return values
 
 
 @pytest.fixture

@@ -12,8 +12,10 @@ from zyx.graph.host_call import HostCall
 from zyx.ir.parser import parse_kernel
 from zyx.kernels.custom import CustomKernel
 
-pytestmark = pytest.mark.usefixtures("interpreter")
-
+#: What runs which recurrences: all others are run on the interpreter, where nodes become kernels. Loops take long to
+#: compile, so the oracle has all kinds of them, and one is compiled.
+LOOPS = {"oracle": ("rnn", "gru", "lstm"), "interpreter": ("rnn",)}
+ON = [(runtime, cell) for runtime, cells in LOOPS.items() for cell in cells]
 
 RANDOM = np.random.default_rng(3)
 SIZE = 3
@@ -25,6 +27,13 @@ def normal(*shape):
 
 def integers(high, *shape):
     return zyx.Tensor(RANDOM.integers(0, high, shape))
+
+
+@pytest.fixture(autouse=True)
+def _runtime(request):
+    """Make the runtime that a test names the current one, or one with the interpreter."""
+    callspec = getattr(request.node, "callspec", None)
+    request.getfixturevalue("interpreter" if callspec is None else callspec.params.get("runtime", "interpreter"))
 
 
 # ---- kinds of nodes
@@ -146,9 +155,10 @@ def test_calls_of_the_host_that_take_one_example_are_called_for_each():
     np.testing.assert_allclose(slope.numpy(), weights.numpy().sum(1), rtol=1e-5)
 
 
-@pytest.mark.parametrize("layer", [nn.RNN, nn.GRU, nn.LSTM])
+@pytest.mark.parametrize(("runtime", "cell"), ON)
 @pytest.mark.parametrize("options", [{}, {"batch_first": True, "bidirectional": True}])
-def test_recurrences(layer, options, agrees):
+def test_recurrences(runtime, cell, options, agrees):
+    layer = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell]
     made, x = layer(3, 4, **options), normal(2, 5, 2, 3)
 
     def loss(x):
@@ -172,8 +182,8 @@ def test_recurrences(layer, options, agrees):
         np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_weights_of_recurrences_differ_between_examples(cell, agrees):
+@pytest.mark.parametrize(("runtime", "cell"), ON)
+def test_weights_of_recurrences_differ_between_examples(runtime, cell, agrees):
     from zyx.nn.recurrence import Cell, Weights, over_steps
 
     gates = {"rnn": 1, "gru": 3, "lstm": 4}[cell]

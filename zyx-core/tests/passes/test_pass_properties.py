@@ -307,8 +307,9 @@ def test_random_kernels_show_a_fault(pass_, allowed):
         large = random_kernel(seed, allowed, max_statements=40)
         small = eliminate_dead_code(random_kernel(seed, allowed, max_statements=3))
         try:
-            check_pass(pass_, large, seed)
-            check_pass(pass_, small, seed)
+            for kernel in (large, small):
+                if pass_(kernel) != kernel:  # or no fault can show, and to run it is most of the time
+                    check_pass(pass_, kernel, seed)
         except (AssertionError, ZyxError):
             return
     pytest.fail("no kernel shows the fault")
