@@ -52,7 +52,7 @@ class Rules:
         """Define the arrays that it takes to write some of `ops`: all that it looks at. They precede the body."""
 
     def rule(self, kind: Kind) -> Callable[[Any, Any], ValueId | None]:
-        """Return what is called for operations of a kind: `write`, unless a subclass has several.""""""
+        """Return what is called for operations of a kind: `write`, unless a subclass has several."""
         return self.write
 
     def write(self, b: Any, op: Any) -> ValueId | None:  # noqa: ANN401  # each takes the classes that it looks at
