@@ -42,6 +42,13 @@ class Held(Engine):
     reduce = reduce_scatter = all_gather = broadcast = all_to_all = send = receive = end = refuse
 
 
+def group_of(engine):
+    """Return a group of which an operation is not the first: before that, processes tell each other what they have."""
+    group = Group(0, 2, engine)
+    group.links[current()] = {zyx.default_device(): None}
+    return group
+
+
 def begun(function, *arguments):
     """Return a thread that calls a function, with the default device that there is here."""
     thread = threading.Thread(target=contextvars.copy_context().run, args=(function, *arguments), daemon=True)
@@ -54,7 +61,7 @@ class Waits:
 
     def __init__(self, function, *arguments):
         self.engine = Held()
-        self.group = Group(0, 2, self.engine)
+        self.group = group_of(self.engine)
         self.found = self.error = None
 
         def run():
@@ -129,7 +136,7 @@ def step_of(model, group):
 
 def test_what_others_take_while_a_step_waits_stays_as_it_was():
     engine = Held()
-    group = Group(0, 2, engine)
+    group = group_of(engine)
     model = {"w": zyx.Tensor([5.0, 7.0]), "n": zyx.Tensor([0.0])}
     step = step_of(model, group)
     engine.goes.release(4)
@@ -157,7 +164,7 @@ def test_what_others_take_while_a_step_waits_stays_as_it_was():
 
 def test_a_step_that_waits_may_be_run_by_others():
     engine = Held()
-    group = Group(0, 2, engine)
+    group = group_of(engine)
 
     @zyx.jit
     def step(x):
@@ -189,7 +196,7 @@ def test_a_step_that_waits_may_be_run_by_others():
 
 def test_what_is_assigned_before_a_step_waits_is_not_seen_by_others():
     engine = Held()
-    group = Group(0, 2, engine)
+    group = group_of(engine)
     w = zyx.Tensor([1.0, 2.0])
 
     @zyx.jit
@@ -214,7 +221,7 @@ def test_what_is_assigned_before_a_step_waits_is_not_seen_by_others():
 
 def test_operations_of_two_threads_are_done_one_after_the_other_and_once():
     engine = Held()
-    group = Group(0, 2, engine)
+    group = group_of(engine)
     x = zyx.Tensor([1.0])
     found = []
     threads = [begun(lambda: found.append(dist.all_reduce(x, group=group).item())) for _ in range(2)]
@@ -230,7 +237,7 @@ def test_operations_of_two_threads_are_done_one_after_the_other_and_once():
 
 def test_lengths_that_vary_are_those_of_the_call_that_waits():
     engine = Held()
-    group = Group(0, 2, engine)
+    group = group_of(engine)
 
     @zyx.jit
     def double(x):

@@ -257,9 +257,7 @@ def test_other_threads_compute_while_one_waits(group):
     stop.set()
     thread.join()
     if group.rank and over - began > 0.3:
-        within = [end for end in ends if began < end < over]
-        assert len(within) >= 3
-        assert max(np.diff([began, *within, over])) < (over - began) / 2
+        assert len([end for end in ends if began < end < over]) >= 3
 
 
 def test_children_of_a_fork_are_not_in_the_group(group):
