@@ -210,6 +210,21 @@ def test_parts_of_ranks_meet_apart(runtime):
     assert dist.run(meet, devices) == [(3.0, 1, [2.0, 0.0]), 3.0, (3.0, 0, [2.0, 0.0])]
 
 
+def test_a_part_of_a_group_is_one_group_however_often_it_is_made(runtime):
+    devices = devices_of(runtime, *["interpreter"] * 3)
+
+    def split():
+        whole = dist.init()
+        chosen = [2, 0] if whole.rank != 1 else [1]
+        first = whole.split(chosen)
+        mesh = dist.Mesh({"data": 3, "model": 1})
+        again = dist.Mesh({"data": 1, "model": 3})
+        same = first is whole.split(chosen), mesh.group("model") is again.group("data"), mesh.group("data") is whole
+        return same, first.turn is whole.turn, dist.all_reduce(zyx.ones(1), group=first).item()
+
+    assert dist.run(split, devices) == [((True, True, True), False, size) for size in (2.0, 1.0, 2.0)]
+
+
 def test_large_arrays_are_those_of_numpy(runtime):
     devices = devices_of(runtime, "interpreter", "interpreter", "interpreter")
     arrays = [np.random.default_rng(rank).standard_normal((3, 1 << 18)).astype(np.float32) for rank in range(3)]
