@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import gc
 import statistics
+import threading
 import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ Array: TypeAlias = "npt.NDArray[Any]"
 _WARM: Final = 3
 #: Calls that are timed.
 _TIMED: Final = 7
+#: A runtime has one profile at a time, and ranks that are threads may all simulate.
+_RECORDING: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +209,7 @@ def _simulated(
     pool = runtime.device(runtime.default_device).memory_pool
     gc.collect()  # what is left in cycles is no part of what is there before
     before = runtime.memory.live_by_pool().get(pool, 0)
-    with runtime.profiled(recorder):
+    with _RECORDING, runtime.profiled(recorder):
         made = program()
         step, named = made if isinstance(made, tuple) else (made, {})
         for _ in range(_WARM):
@@ -214,10 +217,9 @@ def _simulated(
             runtime.synchronize()
         gc.collect()
         held = runtime.memory.live_by_pool().get(pool, 0)
-        recorder.note(pool, held)
-        step()
-        runtime.synchronize()
-        recorder.is_noting = False
+        with recorder.noting(pool, held):
+            step()
+            runtime.synchronize()
     compute_s = _measured_s(step, runtime, recorder) if record is None else _estimated_s(recorder, network, record)
     exchanges = []
     meeting_s = 0.0
@@ -293,7 +295,6 @@ class _Recorder(Profile):
     """Knows what programs were made from, and notes one step.
 
     Attributes:
-        is_noting: Whether that step is under way.
         operations: Kind, bytes and ranks of what is exchanged.
         launched: The launches.
         copied_bytes: What the host copies for operations, to it and back.
@@ -303,16 +304,27 @@ class _Recorder(Profile):
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_noting = False
+        self._is_noting = False
+        self._rank = threading.get_ident()
         self.operations: list[tuple[str, int, tuple[int, ...]]] = []
         self.launched: list[LaunchStep] = []
         self.copied_bytes = self.peak_bytes = 0
         self.spent_s = 0.0
         self._pool: MemoryPool | None = None
 
-    def note(self, pool: MemoryPool, live_bytes: int) -> None:
-        """Note from now on, of a pool of which tensors hold so much."""
-        self.is_noting, self._pool, self.peak_bytes = True, pool, live_bytes
+    @contextmanager
+    def noting(self, pool: MemoryPool, live_bytes: int) -> Iterator[None]:
+        """Note what this thread does in a ``with`` block, of a pool of which tensors hold so much."""
+        self._is_noting, self._pool, self.peak_bytes = True, pool, live_bytes
+        try:
+            yield
+        finally:
+            self._is_noting = False
+
+    @property
+    def is_noting(self) -> bool:
+        """Whether that step is under way, in this thread."""
+        return self._is_noting and threading.get_ident() == self._rank
 
     def launch(self, step: LaunchStep, args: Sequence[Argument], events: Sequence[Event]) -> Event:
         if self.is_noting:
