@@ -270,9 +270,10 @@ def _estimated_s(recorder: _Recorder, network: Network, record: DeviceInfo) -> f
     return seconds
 
 
-def _bytes_of(what: Any) -> int:  # noqa: ANN401  # tensors in any structure, or what has a state
-    state = what.state_dict() if hasattr(what, "state_dict") else what
-    return sum(leaf.nbytes for leaf in tree.leaves(state) if isinstance(leaf, Tensor))
+def _bytes_of(what: Any) -> int:  # noqa: ANN401  # tensors, modules and optimisers in any structure
+    leaves = tree.leaves(what)
+    states = (leaf.state_dict() for leaf in leaves if hasattr(leaf, "state_dict"))
+    return sum(leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor)) + sum(map(_bytes_of, states))
 
 
 @contextmanager
