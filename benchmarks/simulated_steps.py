@@ -1,7 +1,8 @@
 """Beside each other: a training step of a transformer as it is measured, and as `zyx.distributed.simulate` has it.
 
-    zyx launch --processes 2 benchmarks/simulated_steps.py       in two processes
-    python benchmarks/simulated_steps.py --threads               in two threads of one
+    zyx launch --processes 2 benchmarks/simulated_steps.py                in two processes
+    zyx launch --processes 2 benchmarks/simulated_steps.py --larger       8, 64 and 1,024, by the links of two
+    python benchmarks/simulated_steps.py --threads                        in two threads of one
 
 Links are measured by `measure_links` first. Each way to train is then measured in one process and in two, and
 simulated for as many; rounds of both take turns, both processes simulate at the same time, so that they share memory as
@@ -117,21 +118,21 @@ def text(times: list[float]) -> str:
     return f"{statistics.median(times) * 1e3:.1f} ms ({min(times) * 1e3:.1f} to {max(times) * 1e3:.1f})"
 
 
-def report() -> None:
-    """Print everything; every rank calls it."""
+def report(is_beside: bool) -> None:
+    """Print everything, or larger groups alone; every rank calls it."""
     group = dist.init()
     link = dist.measure_links(group)
     network = dist.Network(link, BETWEEN, per_host=8)
     if group.rank == 0:
         print(f"{group.engine.name}: {link}", flush=True)
-    for way in ("data parallel", "fully sharded"):
+    for way in ("data parallel", "fully sharded") if is_beside else ():
         if group.rank == 0:
             with dist.group.in_group(dist.Group()):
                 beside(way, network, dist.init())
         dist.barrier()
         beside(way, network, group)
     dist.barrier()
-    if group.rank == 0 and group.engine.name != "threads":
+    if group.rank == 0 and not is_beside:
         for way in ("data parallel", "fully sharded"):
             for size in (8, 64, 1024):
                 found = dist.simulate(partial(train, way), size, network)
@@ -144,7 +145,9 @@ def report() -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", action="store_true", help="ranks are threads of this process")
-    if parser.parse_args().threads:
-        dist.run(report, [zyx.default_device()] * 2)
+    parser.add_argument("--larger", action="store_true", help="simulate larger groups, and measure nothing beside")
+    chosen = parser.parse_args()
+    if chosen.threads:
+        dist.run(report, [zyx.default_device()] * 2, not chosen.larger)
     else:
-        report()
+        report(not chosen.larger)
