@@ -122,7 +122,8 @@ class Network:
                 return (count - 1) * link.latency_s + part_s
             case "send" | "receive":
                 return link.latency_s + whole_s
-        raise InvalidArgumentError(f"there is no time of {kind!r}")
+            case _:
+                raise InvalidArgumentError(f"there is no time of {kind!r}")
 
 
 def measure_links(group: Group | None = None) -> Link:
