@@ -95,20 +95,27 @@ def moves(group, dtype, nbytes):
     yield "send and recv"
 
 
-def run():
-    """Compare all; return how many there were."""
+def run(largest):
+    """Compare all, of at most `largest` bytes; return how many there were."""
     group = dist.init()
     dist.all_reduce(zyx.ones(1))  # the first one on a device, at which ranks tell each other what they have
     return sum(
-        1 for dtype in ALL for nbytes in SIZES for part in (reductions, moves) for _ in part(group, dtype, nbytes)
+        1
+        for dtype in ALL
+        for nbytes in SIZES
+        if nbytes <= largest
+        for part in (reductions, moves)
+        for _ in part(group, dtype, nbytes)
     )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=0, help="so many threads of this process")
-    threads = parser.parse_args().threads
-    counts = dist.run(run, [zyx.default_device()] * threads) if threads else [run()]
+    parser.add_argument("--largest", type=int, default=64, help="of the arrays, in MiB: 64, which takes minutes, or 1")
+    chosen = parser.parse_args()
+    threads, largest = chosen.threads, chosen.largest << 20
+    counts = dist.run(run, [zyx.default_device()] * threads, largest) if threads else [run(largest)]
     assert len(set(counts)) == 1
     if threads or dist.init().rank == 0:
         print(f"{counts[0]} combinations are those of NumPy, in each of {threads or dist.init().size}")
