@@ -51,3 +51,11 @@ def reports(run_program, tmp_path_factory):
 def test_programs_pass_in_each_process(reports, run_program, program, size, name):
     failures = {rank: found[name] for rank, found in enumerate(reports(program, size)) if found[name]}
     assert not failures, "\n".join(f"rank {rank}: {text}" for rank, text in failures.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 4])
+def test_every_operation_dtype_and_size_is_that_of_numpy(run_program, size):
+    done = run_program("matrix.py", size, limit_s=1800, ZYX_DEVICE="c", ZYX_COLLECTIVE_TIMEOUT_S="300")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"1104 combinations are those of NumPy, in each of {size}\n" in done.stdout

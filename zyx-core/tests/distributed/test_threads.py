@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import importlib.util
+import os
 import subprocess
 import sys
 import threading
@@ -22,10 +24,19 @@ PROGRAMS = Path(__file__).parent / "programs"
 _OF_PROCESSES = {
     "test_children_of_a_fork_are_not_in_the_group", "test_another_runtime_has_an_order_of_its_own",
     "test_devices_may_be_closed_between", "test_other_threads_run_while_one_waits",
+    "test_one_that_cannot_write_leaves_the_checkpoint_before_to_all",  # it changes a module, which threads share
 }  # fmt: skip
-_TWO, _THREE, _MIXED = ("c", "c"), ("c", "interpreter", "c"), ("interpreter", "opencl")
+_TWO, _THREE, _FOUR, _MIXED = ("c", "c"), ("c", "interpreter", "c"), ("c",) * 4, ("interpreter", "opencl")
 #: What is run on which devices: order and training are the same on all, and for two ranks; OpenCL compiles for long.
-_PROGRAMS = {"values": (_TWO, _THREE), "order": (_TWO,), "training": (_TWO,)}
+_PROGRAMS = {
+    "values": (_TWO, _THREE),
+    "order": (_TWO,),
+    "meshes": (_TWO, _FOUR),
+    "training": (_TWO,),
+    "sharded": (_TWO, _FOUR),
+}
+#: What takes its time: networks that are trained in every way there is, but for the quickest.
+_SLOW = {("sharded", _FOUR), ("meshes", _FOUR), ("sharded", _TWO, "test_a_transformer_has_the_losses_of_one_process")}
 _CASES = [
     (devices, program, part.name)
     for program in _PROGRAMS
@@ -52,9 +63,16 @@ def devices_of(runtime, *names):
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize(("names", "program", "name"), _CASES, ids=str)
+def _marked(devices, program, name):
+    is_slow = (program, devices) in _SLOW or (program, devices, name) in _SLOW
+    return pytest.param(devices, program, name, marks=[pytest.mark.slow] if is_slow else [])
+
+
+@pytest.mark.parametrize(("names", "program", "name"), [_marked(*case) for case in _CASES], ids=str)
 def test_programs_of_processes_are_right_in_threads(runtime, tmp_path, monkeypatch, names, program, name):
     devices = devices_of(runtime, *names)
+    if program in ("training", "sharded") and importlib.util.find_spec("sklearn") is None:
+        pytest.skip("the digits come with scikit-learn, which is not installed")
     monkeypatch.syspath_prepend(PROGRAMS)
     monkeypatch.setattr(sys, "argv", ["", str(tmp_path)])
     case = getattr(importlib.import_module(program), name)
@@ -210,6 +228,21 @@ def test_parts_of_ranks_meet_apart(runtime):
     assert dist.run(meet, devices) == [(3.0, 1, [2.0, 0.0]), 3.0, (3.0, 0, [2.0, 0.0])]
 
 
+def test_a_part_of_a_group_is_one_group_however_often_it_is_made(runtime):
+    devices = devices_of(runtime, *["interpreter"] * 3)
+
+    def split():
+        whole = dist.init()
+        chosen = [2, 0] if whole.rank != 1 else [1]
+        first = whole.split(chosen)
+        mesh = dist.Mesh({"data": 3, "model": 1})
+        again = dist.Mesh({"data": 1, "model": 3})
+        same = first is whole.split(chosen), mesh.group("model") is again.group("data"), mesh.group("data") is whole
+        return same, first.turn is whole.turn, dist.all_reduce(zyx.ones(1), group=first).item()
+
+    assert dist.run(split, devices) == [((True, True, True), False, size) for size in (2.0, 1.0, 2.0)]
+
+
 def test_large_arrays_are_those_of_numpy(runtime):
     devices = devices_of(runtime, "interpreter", "interpreter", "interpreter")
     arrays = [np.random.default_rng(rank).standard_normal((3, 1 << 18)).astype(np.float32) for rank in range(3)]
@@ -224,6 +257,15 @@ def test_large_arrays_are_those_of_numpy(runtime):
         np.testing.assert_array_equal(reduced, total)
         np.testing.assert_array_equal(part, total[rank : rank + 1])
         np.testing.assert_array_equal(gathered, np.concatenate(arrays))
+
+
+@pytest.mark.slow
+def test_every_operation_dtype_and_size_is_that_of_numpy():
+    environ = os.environ | {"ZYX_DEVICE": "c", "ZYX_NUM_THREADS": "1"}
+    command = [sys.executable, os.fspath(PROGRAMS / "matrix.py"), "--threads", "2"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=1800, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "1104 combinations are those of NumPy, in each of 2\n"
 
 
 INTERRUPTED = """

@@ -33,19 +33,35 @@ same order.
     threads         from thread to thread, in one process with several devices
     running         starts these threads
     waiting, ends   waits for other processes, with a limit, and knows which ones have ended
+    network         what exchanges take between many processes, by formulas, and what a link measures
+    simulating      a step of one process of many, of which the others are not there
     reductions      what an engine is given for a dtype and an operation, so that all of them come out as in zyx
 """
 
-from zyx.distributed import checkpoints, fully_sharded, gradients, mesh, operations, parallel, running, sharding, whole
+from zyx.distributed import (
+    checkpoints,
+    fully_sharded,
+    gradients,
+    mesh,
+    network,
+    operations,
+    parallel,
+    running,
+    sharding,
+    simulating,
+    whole,
+)
 from zyx.distributed.checkpoints import *
 from zyx.distributed.fully_sharded import *
 from zyx.distributed.gradients import *
 from zyx.distributed.group import Group, init
 from zyx.distributed.mesh import *
+from zyx.distributed.network import *
 from zyx.distributed.operations import *
 from zyx.distributed.parallel import *
 from zyx.distributed.running import *
 from zyx.distributed.sharding import *
+from zyx.distributed.simulating import *
 from zyx.distributed.waiting import LateWarning
 from zyx.distributed.whole import *
 
@@ -54,8 +70,10 @@ __all__ += checkpoints.__all__
 __all__ += fully_sharded.__all__
 __all__ += gradients.__all__
 __all__ += mesh.__all__
+__all__ += network.__all__
 __all__ += operations.__all__
 __all__ += parallel.__all__
 __all__ += running.__all__
 __all__ += sharding.__all__
+__all__ += simulating.__all__
 __all__ += whole.__all__

@@ -31,6 +31,7 @@ class Engine(ABC):
         name: What carries the data, for people.
         rank: The number of this process, from 0.
         size: How many there are, at least 2.
+        connects_devices: Whether processes may tell each other of devices, to exchange without the host.
 
     Raises:
         CollectiveError: By each method: processes do not call the same, or the connection is gone.
@@ -40,6 +41,7 @@ class Engine(ABC):
     name: str
     rank: int
     size: int
+    connects_devices: bool = True
 
     @abstractmethod
     def agree(self, call: str) -> None:

@@ -37,6 +37,7 @@ class Group:
         engine: What carries arrays between them; None in a group of one.
         turn: Of the thread of this process that is in an operation of the group.
         links: Of each runtime, what connects its devices with those of the others; see `zyx.distributed.links`.
+        parts: The groups that were made of some of these processes, by their ranks.
 
     >>> group = zyx.distributed.init()
     >>> group.rank, group.size
@@ -48,12 +49,15 @@ class Group:
     engine: Engine | None = field(default=None, repr=False)
     turn: threading.RLock = field(default_factory=threading.RLock, repr=False)
     links: WeakKeyDictionary[Runtime, Links] = field(default_factory=WeakKeyDictionary, repr=False)
+    parts: dict[tuple[int, ...], Group] = field(default_factory=dict, repr=False)
 
     def __deepcopy__(self, memo: object) -> Group:
         return self  # what a copied module exchanges, it exchanges with the same processes
 
     def split(self, ranks: Sequence[int]) -> Group:
         """Return the group of some of these processes, which all of them call with the same ranks, and no other does.
+
+        A second call for the same ranks returns the same group, whose turn and links belong to it.
 
         Args:
             ranks: Their numbers in this group, this process among them; in the new one they are numbered from 0, in
@@ -74,9 +78,11 @@ class Group:
             )
         if chosen == [*range(self.size)]:
             return self
-        if self.engine is None or len(chosen) == 1:
-            return Group()
-        return Group(chosen.index(self.rank), len(chosen), self.engine.split(chosen))
+        found = self.parts.get(tuple(chosen))
+        if found is None:
+            engine = None if self.engine is None or len(chosen) == 1 else self.engine.split(chosen)
+            found = self.parts[tuple(chosen)] = Group(chosen.index(self.rank), len(chosen), engine)
+        return found
 
 
 #: The group of a thread that is a rank by itself; see `zyx.distributed.running`.

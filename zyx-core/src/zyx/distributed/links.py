@@ -49,7 +49,7 @@ def links_of(runtime: Runtime, group: Group, name: str, call: str) -> Collective
         if runtime.backends.devices.get(device.name) is device:
             return links
         del known[name]  # it was closed, by all processes: another that was not is told of a first operation
-    if name in known or group.engine is None or not call:
+    if name in known or group.engine is None or not call or not group.engine.connects_devices:
         return None
     device_or_none = None if GROUP in name else runtime.device(name)
     links_or_none, how = _connected(runtime, group.engine, device_or_none, call)
