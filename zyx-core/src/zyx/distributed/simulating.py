@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from zyx.backend import Argument, DeviceInfo, Event, MemoryPool, PoolBuffer
     from zyx.distributed.network import Network
     from zyx.runtime.host_step import HostStep
-    from zyx.runtime.plan import LaunchStep
+    from zyx.runtime.steps import LaunchStep
 
 __all__ = ["Exchanged", "Simulation", "simulate"]
 
