@@ -88,6 +88,7 @@ PAGES: Final = (
     Page("lr-scheduler", "zyx.optim.lr_scheduler", "zyx.optim.lr_scheduler"),
     Page("data", "zyx.data", "zyx.data"),
     Page("distributed", "zyx.distributed", "zyx.distributed"),
+    Page("sharding", "Tensors in parts", "zyx", ("distributed.sharding",)),
     Page("linalg", "zyx.linalg", "zyx.linalg"),
     Page("fft", "zyx.fft", "zyx.fft"),
     Page("quantize", "zyx.quantize", "zyx.quantize"),

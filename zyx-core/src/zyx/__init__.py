@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from zyx.autograd import value_and_grad as value_and_grad
     from zyx.autograd.custom import *
     from zyx.autograd.switches import *
-    from zyx.distributed.sharding import shard as shard
+    from zyx.distributed.sharding import *
     from zyx.fft import istft as istft
     from zyx.fft import stft as stft
     from zyx.functions.conv import *
@@ -137,7 +137,7 @@ _LAZY: Final = {
     "zyx.autograd": ("Tape", "grad", "value_and_grad"),
     "zyx.autograd.custom": ("checkpoint", "custom_gradient"),
     "zyx.autograd.switches": ("enable_grad", "inference_mode", "no_grad", "set_grad_enabled"),
-    "zyx.distributed.sharding": ("shard",),
+    "zyx.distributed.sharding": ("shard", "unshard"),
     "zyx.fft": ("istft", "stft"),
     "zyx.functions.conv": (
         "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d", "conv_transpose2d",

@@ -54,6 +54,9 @@ class Link:
 
     Raises:
         InvalidArgumentError: A time below 0, or a rate that is not above 0.
+
+    >>> zyx.distributed.Link(latency_s=2e-6, bytes_per_s=1e10).meeting_s
+    0.0
     """
 
     latency_s: float
@@ -78,6 +81,10 @@ class Network:
 
     Raises:
         InvalidArgumentError: There is no process on a host, or no rate of copies above 0.
+
+    >>> near, far = zyx.distributed.Link(2e-6, 1e10), zyx.distributed.Link(1e-5, 1e9)
+    >>> zyx.distributed.Network(near, far, per_host=8).link([0, 9]) is far
+    True
     """
 
     inside: Link
@@ -137,6 +144,10 @@ def measure_links(group: Group | None = None) -> Link:
     Raises:
         InvalidArgumentError: There is one process.
         CollectiveError: A process does not come, or is gone.
+
+    >>> found = zyx.distributed.run(zyx.distributed.measure_links, [zyx.default_device()] * 2)
+    >>> found[0] == found[1]
+    True
     """
     chosen = init() if group is None else group
     engine = chosen.engine

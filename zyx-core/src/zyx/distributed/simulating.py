@@ -74,6 +74,13 @@ class Exchanged:
         bytes: Of the whole array.
         ranks: Who takes part.
         seconds: What it takes, the meeting before it included.
+
+    >>> link = zyx.distributed.Link(1e-6, 1e9)
+    >>> network = zyx.distributed.Network(link, link, per_host=2)
+    >>> step = lambda: zyx.distributed.all_reduce(zyx.ones(1))
+    >>> found = zyx.distributed.simulate(lambda: step, 2, network, record=zyx.device_info())
+    >>> [(each.kind, each.ranks) for each in found.exchanges]
+    [('all_reduce', (0, 1))]
     """
 
     kind: str
@@ -95,6 +102,12 @@ class Simulation:
         parts: Bytes of what the program names, such as its parameters.
         held_bytes: What the program's tensors hold of the device's memory between steps, and plans for the next one.
         peak_bytes: The most that they hold during one.
+
+    >>> link = zyx.distributed.Link(1e-6, 1e9)
+    >>> network = zyx.distributed.Network(link, link, per_host=2)
+    >>> found = zyx.distributed.simulate(lambda: zyx.distributed.barrier, 2, network, record=zyx.device_info())
+    >>> found.size, found.is_measured
+    (2, False)
     """
 
     size: int
