@@ -183,6 +183,10 @@ TABLE = dict(
         ("zyx.transpose", lambda: {"*": (_x(_SQUARE), 1, 0)}),
         ("zyx.repeat", lambda: {"x": _x(_LINE), "repeats": 2, "axis": 0}),
         ("zyx.reshape", lambda: {"x": _x(_CUBE), "shape": (6, 4)}),
+        (
+            "zyx.unshard",
+            lambda: {"x": _x(_LINE), "mesh": zyx.distributed.Mesh({"data": -1}), "axes": ("data",), "shape": (5,)},
+        ),
         ("Tensor.view", lambda: {"*": (_x(_CUBE), 6, 4)}),
         ("Tensor.expand", lambda: {"*": (_x(_LINE), 2, 5)}),
         ("Tensor.shrink", lambda: {"*": (_x(_LINE),), "bounds": ((1, 3),)}),
