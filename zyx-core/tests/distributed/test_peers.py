@@ -70,7 +70,10 @@ def test_a_process_that_is_slow_is_named_and_nothing_fails():
 @pytest.mark.parametrize(("how", "name", "status"), [("SIGSTOP", "SIGINT", 130), ("loops", "SIGTERM", 143)])
 def test_signals_end_processes_that_are_stopped_or_loop(how, name, status):
     with subprocess.Popen(
-        command(2, how, 10.0), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | {"ZYX_DEVICE": "c"}
+        command(2, how, 10.0),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"ZYX_DEVICE": "interpreter"},
     ) as launched:
         text = ""
         while text.count("process ") < 2 or "at " not in text or not text.endswith("\n"):
