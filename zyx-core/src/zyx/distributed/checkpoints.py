@@ -61,7 +61,7 @@ def save_sharded(folder: str | os.PathLike[str], state: Mapping[str, Any], group
 
     Args:
         folder: Is made if there is none. All processes see the same one.
-        state: Modules, optimisers, `zyx.Generator`s and tensors by name.
+        state: By name, modules, optimisers, tensors and objects of `zyx.Generator`.
         group: The processes; None is all.
 
     Raises:
