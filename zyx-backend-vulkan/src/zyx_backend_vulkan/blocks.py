@@ -133,9 +133,9 @@ class Blocks:
                     start = shared.take(size)
                     if start is not None:
                         return self._piece(shared.block, start, size)
-                shared = self._new_shared()
-                if shared is not None:
-                    return self._piece(shared.block, shared.take(size) or 0, size)
+                made = self._new_shared()
+                if made is not None:
+                    return self._piece(made.block, made.take(size) or 0, size)
             return self._piece(self._new(size), 0, size)
 
     def _piece(self, block: Block, start: int, size: int) -> Memory:

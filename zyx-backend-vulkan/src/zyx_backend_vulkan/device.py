@@ -191,5 +191,3 @@ class VulkanDevice(DriverDevice[VulkanProgram]):
         """Wait for all work. The session goes with the pool."""
         if self.pool.work.lost is None:
             self.pool.synchronize()
-
-

@@ -11,7 +11,7 @@ Importing this module loads the loader, so the business card does not.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import vulkan
@@ -22,7 +22,10 @@ from zyx_backend_vulkan.errors import Fault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NULL", "VERSION", "WHOLE", "check", "device_function", "ffi", "lib", "listed", "owned", "struct"]
+#: What cffi has for a structure or a handle of Vulkan.
+Native: TypeAlias = Any
+
+__all__ = ["NULL", "VERSION", "WHOLE", "Native", "check", "device_function", "ffi", "lib", "listed", "owned", "struct"]
 
 VERSION: Final = f"vulkan {vulkan.__version__}"
 NULL: Final = ffi.NULL
@@ -39,7 +42,7 @@ _referred: Final[WeakKeyDictionary[Any, list[Any]]] = WeakKeyDictionary()
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[a-z])(?=\d)|(?<=\d)(?=\d)")
 
 
-def struct(name: str, **values: Any) -> Any:  # noqa: ANN401  # of cffi
+def struct(name: str, **values: Native) -> Native:
     """Return a new structure of Vulkan, such as ``VkBufferCreateInfo``, with its ``sType`` and these fields.
 
     What fields point to stays alive as long as the structure. Texts and lists become arrays.
@@ -48,7 +51,7 @@ def struct(name: str, **values: Any) -> Any:  # noqa: ANN401  # of cffi
     fields = dict(ffi.typeof(made).item.fields)
     if "sType" in fields:
         made.sType = getattr(lib, f"VK_STRUCTURE_TYPE_{_WORDS.sub('_', name.removeprefix('Vk')).upper()}")
-    kept = []
+    kept: list[Any] = []
     for field, value in values.items():
         if fields[field].type.kind == "pointer" and isinstance(value, str | list | tuple):
             item = fields[field].type.item
@@ -64,13 +67,13 @@ def struct(name: str, **values: Any) -> Any:  # noqa: ANN401  # of cffi
     return made
 
 
-def _contents(element: Any, item: Any) -> Any:  # noqa: ANN401  # of cffi
+def _contents(element: Native, item: Native) -> Native:
     """Return an element of an array of structures as cffi wants it: not the pointer that `struct` gives."""
     is_structure = item.kind == "struct" and ffi.typeof(element).kind == "pointer"
     return element[0] if is_structure else element
 
 
-def owned(maker: Callable[..., int], *args: Any, of: str) -> Any:  # noqa: ANN401  # of cffi
+def owned(maker: Callable[..., int], *args: Native, of: str) -> Native:
     """Return the handle, of a type such as ``VkBuffer``, that a function of Vulkan puts behind its last argument.
 
     Raises:
@@ -81,7 +84,7 @@ def owned(maker: Callable[..., int], *args: Any, of: str) -> Any:  # noqa: ANN40
     return place[0]
 
 
-def listed(of: str, function: Callable[..., int | None], *args: Any) -> list[Any]:  # of cffi
+def listed(of: str, function: Callable[..., int | None], *args: Native) -> list[Any]:
     """Return what a function of Vulkan lists, which is asked first how many there are: structures, or handles.
 
     Raises:
@@ -104,7 +107,7 @@ def check(code: int, function: str) -> None:
         raise Fault.of(code, function)
 
 
-def device_function(device: Any, name: str) -> Any:  # noqa: ANN401  # of cffi
+def device_function(device: Native, name: str) -> Native:
     """Return a function of an extension of a device.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx.errors import InitializationError
 from zyx_backend_vulkan.driver import NULL, check, device_function, lib, owned, struct
@@ -15,6 +15,7 @@ from zyx_backend_vulkan.errors import Fault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zyx_backend_vulkan.driver import Native
     from zyx_backend_vulkan.driver_instance import ListedDevice
 
 #: VkQueueFlagBits.
@@ -36,7 +37,7 @@ class Handle:
 
     __slots__ = ("destroy", "native", "number")
 
-    def __init__(self, native: Any, destroy: Callable[..., object], number: int) -> None:  # noqa: ANN401  # of cffi
+    def __init__(self, native: Native, destroy: Callable[..., object], number: int) -> None:
         self.native = native
         self.destroy = destroy
         self.number = number
@@ -94,7 +95,7 @@ class Session:
             self.close()
             raise InitializationError(f"{listed} does not start: {fault}") from fault
 
-    def _open(self, families: _Families) -> Any:  # noqa: ANN401  # of cffi
+    def _open(self, families: _Families) -> Native:
         listed = self.listed
         extensions = [*self.features.extensions, *({_PUSHES, _BUDGET} & listed.extensions)]
         wanted = []
@@ -121,7 +122,7 @@ class Session:
 
     # ---- what belongs to it
 
-    def make(self, of: str, info: Any) -> Handle:  # noqa: ANN401  # of cffi
+    def make(self, of: str, info: Native) -> Handle:
         """Return a new object of a type such as ``VkBuffer``, which lives until it is freed or the device is closed.
 
         Raises:
@@ -131,7 +132,7 @@ class Session:
         native = owned(getattr(lib, f"vkCreate{noun}"), self.native, info, NULL, of=of)
         return self.hold(native, getattr(lib, f"vkDestroy{noun}"))
 
-    def hold(self, native: Any, destroy: Callable[..., object]) -> Handle:  # noqa: ANN401  # of cffi
+    def hold(self, native: Native, destroy: Callable[..., object]) -> Handle:
         """Return an object of the driver as one that belongs to the device."""
         with self._lock:
             handle = Handle(native, destroy, next(self._numbers))

@@ -15,6 +15,8 @@ from zyx_backend_vulkan.errors import Fault
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zyx_backend_vulkan.driver import Native
+
 #: The oldest version that will do, and the latest that is asked for, of which all structures are known here.
 LEAST_VERSION: Final = (1, 2)
 LATEST_VERSION: Final = (1, 3)
@@ -130,7 +132,7 @@ class ListedDevice:
         limits: VkPhysicalDeviceLimits.
     """
 
-    def __init__(self, instance: Instance, native: Any) -> None:  # noqa: ANN401  # of cffi
+    def __init__(self, instance: Instance, native: Native) -> None:
         self.instance: Final = instance
         self.native: Final = native
         self._properties = struct("VkPhysicalDeviceProperties")
@@ -191,7 +193,7 @@ class ListedDevice:
         return listed("VkQueueFamilyProperties", lib.vkGetPhysicalDeviceQueueFamilyProperties, self.native)
 
     @cached_property
-    def memory(self) -> Any:  # noqa: ANN401  # of cffi
+    def memory(self) -> Native:
         """VkPhysicalDeviceMemoryProperties."""
         told = struct("VkPhysicalDeviceMemoryProperties")
         lib.vkGetPhysicalDeviceMemoryProperties(self.native, told)

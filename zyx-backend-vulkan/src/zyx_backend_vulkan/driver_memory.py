@@ -13,6 +13,7 @@ from zyx_backend_vulkan.errors import Cause, Fault
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from zyx_backend_vulkan.driver import Native
     from zyx_backend_vulkan.driver_device import Handle, Session
 
 #: VkMemoryPropertyFlagBits.
@@ -113,7 +114,7 @@ class Heaps:
             if needed.memoryTypeBits >> number & 1 and not told.memoryTypes[number].propertyFlags & ~_KNOWN
         ]
 
-    def _description(self, nbytes: int) -> Any:  # noqa: ANN401  # of cffi
+    def _description(self, nbytes: int) -> Native:
         families = self._session.families
         # Several families take turns without being told, which for buffers costs nothing.
         shared: dict[str, Any] = {}
@@ -145,9 +146,7 @@ class Heaps:
             lib.vkGetBufferMemoryRequirements(session.native, buffer.native, needed)
             has_address = session.features.v12.bufferDeviceAddress
             flags = struct("VkMemoryAllocateFlagsInfo", flags=_ADDRESS_BIT if has_address else 0)
-            info = struct(
-                "VkMemoryAllocateInfo", allocationSize=needed.size, memoryTypeIndex=memory_type, pNext=flags
-            )
+            info = struct("VkMemoryAllocateInfo", allocationSize=needed.size, memoryTypeIndex=memory_type, pNext=flags)
             native = owned(lib.vkAllocateMemory, session.native, info, NULL, of="VkDeviceMemory")
             memory = session.hold(native, lib.vkFreeMemory)
             check(lib.vkBindBufferMemory(session.native, buffer.native, memory.native, 0), "vkBindBufferMemory")
@@ -172,6 +171,6 @@ class Heaps:
         self._session.free(block.buffer, block.memory)
 
 
-def described(block: Block, offset: int, nbytes: int) -> Any:  # noqa: ANN401  # of cffi
+def described(block: Block, offset: int, nbytes: int) -> Native:
     """Return a part of a buffer as descriptors name it."""
     return struct("VkDescriptorBufferInfo", buffer=block.buffer.native, offset=offset, range=nbytes)

@@ -10,6 +10,7 @@ from zyx_backend_vulkan.driver import NULL, check, ffi, lib, struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx_backend_vulkan.driver import Native
     from zyx_backend_vulkan.driver_device import Handle, Session
 
 _STORAGE_BUFFER: Final = 7  # VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
@@ -60,7 +61,9 @@ class Pipeline:
         for number, slot in enumerate(self._slots):
             slot.dstBinding = number
 
-    def record(self, commands: Any, buffers: Sequence[Any], numbers: bytes, groups: tuple[int, int, int]) -> Any:  # noqa: ANN401  # of cffi
+    def record(
+        self, commands: Native, buffers: Sequence[Native], numbers: bytes | bytearray, groups: tuple[int, int, int]
+    ) -> Native:
         """Record a launch.
 
         Args:
@@ -96,7 +99,7 @@ class Pipeline:
         lib.vkCmdDispatch(commands, *groups)
         return taken
 
-    def give_back(self, taken: Any) -> None:  # noqa: ANN401  # of cffi
+    def give_back(self, taken: Native) -> None:
         """Take back a descriptor set that nothing uses any more."""
         self._layout.spare.append(taken)
 
@@ -111,7 +114,7 @@ class Pipelines:
 
     def __init__(self, session: Session, subgroup_size: int = 0) -> None:
         self.device: Final = session.native
-        self.push: Final = session.push
+        self.push: Final[Any] = session.push
         self._session: Final = session
         self._lock: Final = Lock()
         self._layouts: dict[tuple[int, int], _Layout] = {}
@@ -150,9 +153,7 @@ class Pipelines:
         layout = self._layout(buffers, push_bytes)
         code = ffi.new("uint32_t[]", len(words) // 4)
         ffi.memmove(code, words, len(words))
-        module = session.make(
-            "VkShaderModule", struct("VkShaderModuleCreateInfo", codeSize=len(words), pCode=code)
-        )
+        module = session.make("VkShaderModule", struct("VkShaderModuleCreateInfo", codeSize=len(words), pCode=code))
         cache = None
         try:
             cache = session.make(
@@ -242,7 +243,7 @@ class Pipelines:
         )
         return _Layout(buffers, push_bytes, is_pushed, of_set, session.make("VkPipelineLayout", info), [])
 
-    def take_set(self, layout: _Layout) -> Any:  # noqa: ANN401  # of cffi
+    def take_set(self, layout: _Layout) -> Native:
         """Return a descriptor set that is not in use.
 
         Raises:

@@ -13,6 +13,7 @@ from zyx_backend_vulkan.driver import NULL, check, ffi, lib, struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx_backend_vulkan.driver import Native
     from zyx_backend_vulkan.driver_device import Session
 
 #: VkPipelineStageFlagBits.
@@ -85,7 +86,7 @@ class Queue:
 
     # ---- commands
 
-    def begin(self, *, is_kept: bool = False) -> Any:  # noqa: ANN401  # of cffi
+    def begin(self, *, is_kept: bool = False) -> Native:
         """Return a command buffer that is being recorded.
 
         Args:
@@ -103,22 +104,22 @@ class Queue:
         check(code, "vkBeginCommandBuffer")
         return commands
 
-    def barrier(self, commands: Any) -> None:  # noqa: ANN401  # of cffi
+    def barrier(self, commands: Native) -> None:
         """Let whatever comes next wait for whatever was given to the queue before, and see what it wrote."""
         lib.vkCmdPipelineBarrier(commands, self._stages, self._stages, 0, 1, self._between, 0, NULL, 0, NULL)
 
-    def copy(self, commands: Any, source: Any, target: Any, nbytes: int) -> None:  # noqa: ANN401  # of cffi
+    def copy(self, commands: Native, source: Native, target: Native, nbytes: int) -> None:
         """Copy the first bytes of one piece of memory to another; both have a `buffer` and an `offset`."""
         region = self._region
         region.srcOffset, region.dstOffset, region.size = source.offset, target.offset, nbytes
         lib.vkCmdCopyBuffer(commands, source.buffer, target.buffer, 1, region)
 
-    def end(self, commands: Any) -> None:  # noqa: ANN401  # of cffi
+    def end(self, commands: Native) -> None:
         """End the recording; what was written is there for the host when it is done."""
         lib.vkCmdPipelineBarrier(commands, self._stages, _HOST, 0, 1, self._behind, 0, NULL, 0, NULL)
         check(lib.vkEndCommandBuffer(commands), "vkEndCommandBuffer")
 
-    def give_back(self, commands: Any) -> None:  # noqa: ANN401  # of cffi
+    def give_back(self, commands: Native) -> None:
         """Take a command buffer that is not running to be recorded anew."""
         self._spare.append(commands)
 
@@ -178,7 +179,7 @@ class Queue:
         """Whether `start_clock` and `stop_clock` can be recorded."""
         return self._clock_bits > 0 and self._session.listed.limits.timestampPeriod > 0
 
-    def start_clock(self, commands: Any) -> None:  # noqa: ANN401  # of cffi
+    def start_clock(self, commands: Native) -> None:
         """Note the time when whatever was given to the queue before is done."""
         if self._queries is None:
             info = struct("VkQueryPoolCreateInfo", queryType=_TIMESTAMP, queryCount=2)
@@ -187,7 +188,7 @@ class Queue:
         self.barrier(commands)
         lib.vkCmdWriteTimestamp(commands, _BOTTOM_OF_PIPE, self._queries, 0)
 
-    def stop_clock(self, commands: Any) -> None:  # noqa: ANN401  # of cffi
+    def stop_clock(self, commands: Native) -> None:
         """Note the time when whatever came since is done."""
         self.barrier(commands)
         lib.vkCmdWriteTimestamp(commands, _BOTTOM_OF_PIPE, self._queries, 1)
@@ -197,6 +198,6 @@ class Queue:
         found = ffi.new("uint64_t[2]")
         code = lib.vkGetQueryPoolResults(self._device, self._queries, 0, 2, 16, found, 8, _64_BIT_WAIT)
         check(code, "vkGetQueryPoolResults")
-        ticks = (found[1] - found[0]) % (1 << self._clock_bits)  # it may have begun anew
+        ticks = int(found[1] - found[0]) % (1 << self._clock_bits)  # it may have begun anew
         # A clock may be coarser than a kernel is short.
         return max(ticks, 1) * float(self._session.listed.limits.timestampPeriod) * 1e-9

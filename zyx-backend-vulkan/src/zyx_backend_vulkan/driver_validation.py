@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Final
 
 from zyx.errors import InitializationError
 from zyx_backend_vulkan.driver import NULL, check, ffi, lib, listed, struct
@@ -47,23 +47,23 @@ class Messages:
             pfnUserCallback=self._callback,
         )
 
-    def _take(self, severity: int, _types: int, data: Any, _user: object) -> int:  # noqa: ANN401  # of cffi
+    def _take(self, severity: int, _types: int, data: Native, _user: object) -> int:
         text = ffi.string(data.pMessage).decode(errors="replace")
         self.texts.append(text)
         logger.log(logging.ERROR if severity >= _ERROR else logging.WARNING, "validation: %s", text)
         return 0  # the call goes on
 
-    def register(self, instance: Any) -> Any:  # noqa: ANN401  # of cffi
+    def register(self, instance: Native) -> Native:
         """Listen to an instance, and return what `unregister` takes."""
         create = _function(instance, "vkCreateDebugUtilsMessengerEXT")
         place = ffi.new("VkDebugUtilsMessengerEXT *")
         check(create(instance, self.info, NULL, place), "vkCreateDebugUtilsMessengerEXT")
         return place[0]
 
-    def unregister(self, instance: Any, messenger: Any) -> None:  # noqa: ANN401  # of cffi
+    def unregister(self, instance: Native, messenger: Native) -> None:
         """Listen no longer."""
         _function(instance, "vkDestroyDebugUtilsMessengerEXT")(instance, messenger, NULL)
 
 
-def _function(instance: Any, name: str) -> Any:  # noqa: ANN401  # of cffi
+def _function(instance: Native, name: str) -> Native:
     return ffi.cast(f"PFN_{name}", lib.vkGetInstanceProcAddr(instance, ffi.new("char[]", name.encode())))

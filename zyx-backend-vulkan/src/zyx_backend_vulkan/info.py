@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zyx.dtype import DType
+    from zyx_backend_vulkan.driver import Native
     from zyx_backend_vulkan.driver_device import Session
     from zyx_backend_vulkan.driver_instance import ListedDevice
     from zyx_backend_vulkan.driver_memory import Heaps
@@ -142,7 +143,7 @@ def _widths(*widths: tuple[int, Any]) -> frozenset[int]:
     return frozenset({32} | {bits for bits, has_it in widths if has_it})
 
 
-def _floats(told: Any, name: str) -> frozenset[int]:  # noqa: ANN401  # of cffi
+def _floats(told: Native, name: str) -> frozenset[int]:
     """Return the widths of floats that a device has some control over."""
     return frozenset(bits for bits in (16, 32, 64) if getattr(told, f"{name}Float{bits}"))
 
@@ -160,9 +161,13 @@ def _subgroup_size(session: Session) -> int:
     """Return how many threads run in step and can swap values; 0 if they cannot, or are not always as many."""
     told, sizes = session.listed.properties.v11, session.listed.properties.subgroups
     size = int(told.subgroupSize)
-    can_swap = told.subgroupSupportedStages & _COMPUTE_STAGE and told.subgroupSupportedOperations & _SWAPPING == _SWAPPING
+    can_swap = (
+        told.subgroupSupportedStages & _COMPUTE_STAGE and told.subgroupSupportedOperations & _SWAPPING == _SWAPPING
+    )
     controls = session.features.subgroups
-    is_told = controls is not None and controls.subgroupSizeControl and sizes.requiredSubgroupSizeStages & _COMPUTE_STAGE
+    is_told = (
+        controls is not None and controls.subgroupSizeControl and sizes.requiredSubgroupSizeStages & _COMPUTE_STAGE
+    )
     is_fixed = 0 < sizes.minSubgroupSize == sizes.maxSubgroupSize == size
     is_power = size > 1 and not size & (size - 1)
     return size if can_swap and is_power and (is_told or is_fixed) else 0

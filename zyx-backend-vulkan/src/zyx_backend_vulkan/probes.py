@@ -85,8 +85,9 @@ def _rounds_once(trial: _Trial, dtype: DType) -> bool:
     first, second = (b.const(number, dtypes.int64) for number in range(2))
     x = b.load(p, first)
     b.store(p, second, b.mad(x, x, b.load(p, second)))
-    x = dtype.numpy.type(1) + np.finfo(dtype.numpy).eps
-    values = np.array([x, -(x * x)], dtype.numpy)
+    one = np.ones(1, dtype.numpy)
+    one_and_little = np.nextafter(one, 2 * one)
+    values = np.concatenate([one_and_little, -one_and_little * one_and_little])
     trial.run(b.finish("rounds_once"), values)
     return bool(values[1] != 0)
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from zyx.backend.arguments import Parameter
     from zyx_backend_vulkan.blocks import Memory
+    from zyx_backend_vulkan.driver import Native
     from zyx_backend_vulkan.driver_programs import Pipeline
     from zyx_backend_vulkan.memory import VulkanPool
     from zyx_backend_vulkan.render import Rendered
@@ -35,9 +36,7 @@ class VulkanProgram(DeviceProgram):
 
     pool: VulkanPool
 
-    def __init__(
-        self, name: str, source: str, what: str, pool: VulkanPool, parameters: Sequence[Parameter]
-    ) -> None:
+    def __init__(self, name: str, source: str, what: str, pool: VulkanPool, parameters: Sequence[Parameter]) -> None:
         super().__init__(name, source, what, pool, parameters)
         self.sequences = 0
 
@@ -110,7 +109,10 @@ class KernelProgram(VulkanProgram):
         self.record(lane.commands(), natives, lane.bury)
 
     def record(
-        self, commands: Any, natives: Sequence[Any], bury: Callable[[Callable[[], object]], object]  # noqa: ANN401
+        self,
+        commands: Native,
+        natives: Sequence[Any],
+        bury: Callable[[Callable[[], object]], object],
     ) -> None:
         """Record a launch.
 
@@ -152,4 +154,3 @@ class KernelProgram(VulkanProgram):
     def free(self) -> None:
         pipeline, free = self._pipeline, self._free
         self.pool.compute.bury(lambda: free(pipeline))
-

@@ -67,7 +67,7 @@ def open_pools(config: BackendConfig[VulkanConfig]) -> Sequence[VulkanPool]:
 def _is_asked(number: int, device: driver_instance.ListedDevice, parts: Sequence[str]) -> bool:
     """Whether a device is asked for, by its number or a part of its name."""
     names = [part for part in parts if not part.isdigit()]
-    return str(number) in parts or (bool(names) or not parts) and is_named(str(device), names)
+    return str(number) in parts or ((bool(names) or not parts) and is_named(str(device), names))
 
 
 def open_devices(config: BackendConfig[VulkanConfig], pools: Mapping[str, MemoryPool]) -> Sequence[VulkanDevice]:

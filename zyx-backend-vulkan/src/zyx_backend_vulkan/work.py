@@ -25,17 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from zyx.errors import BackendError
+    from zyx_backend_vulkan.driver import Native
 
     class Queue(Protocol):
         """The part of `zyx_backend_vulkan.driver_queue.Queue` that is needed here."""
 
         @property
-        def timeline(self) -> Any: ...  # noqa: ANN401  # the driver's objects
-        def begin(self) -> Any: ...  # noqa: ANN401
-        def barrier(self, commands: Any) -> None: ...  # noqa: ANN401
-        def copy(self, commands: Any, source: Any, target: Any, nbytes: int) -> None: ...  # noqa: ANN401
-        def end(self, commands: Any) -> None: ...  # noqa: ANN401
-        def give_back(self, commands: Any) -> None: ...  # noqa: ANN401
+        def timeline(self) -> Native: ...
+        def begin(self, *, is_kept: bool = False) -> Native: ...
+        def barrier(self, commands: Native) -> None: ...
+        def copy(self, commands: Native, source: Native, target: Native, nbytes: int) -> None: ...
+        def end(self, commands: Native) -> None: ...
+        def give_back(self, commands: Native) -> None: ...
         def submit(self, commands: Sequence[Any], waits: Sequence[tuple[Any, int]], value: int) -> None: ...
         def value(self) -> int: ...
         def wait(self, value: int, timeout_ns: int) -> bool: ...
@@ -220,7 +221,7 @@ class Lane:
                 self.flush()
             self._waits[lane] = self._seen[lane] = max(number, self._seen.get(lane, 0))
 
-    def commands(self) -> Any:  # noqa: ANN401  # the driver's object
+    def commands(self) -> Native:
         """Return where to record the next piece of work, behind a barrier. `queued` has to follow.
 
         Raises:
@@ -239,7 +240,7 @@ class Lane:
         """
         self.queue.copy(self.commands(), source, target, nbytes)
 
-    def play(self, recording: Any) -> None:  # noqa: ANN401  # the driver's object
+    def play(self, recording: Native) -> None:
         """Run a command buffer that was recorded before and has ended. `queued` has to follow.
 
         Raises:
