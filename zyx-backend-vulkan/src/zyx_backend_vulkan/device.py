@@ -134,6 +134,7 @@ class VulkanDevice(DriverDevice[VulkanProgram]):
         try:
             own.enqueue(natives)
         except Fault as fault:
+            self.pool.compute.abandoned(own.what)
             raise self.pool.work.failed(own.what, fault, LaunchError) from fault
 
     def queue_of(self, program: Program) -> tuple[Callable[..., bool], Lane] | None:
@@ -180,6 +181,7 @@ class VulkanDevice(DriverDevice[VulkanProgram]):
             lane.finish(number, own.what)
             return queue.seconds() if queue.has_clock else time.perf_counter() - started
         except Fault as fault:
+            lane.abandoned(own.what)
             raise pool.work.failed(own.what, fault, LaunchError) from fault
 
     def capture(self, launches: Sequence[Launch], slots: int) -> VulkanSequence:
