@@ -14,17 +14,17 @@ One thread may wait while others queue work: a lane has a lock, which is free wh
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from zyx.backend.work_event import QueuedEvent, dependent
-from zyx.errors import DeviceLostError, LaunchError
+from zyx.errors import BackendError, DeviceLostError, LaunchError
 from zyx_backend_vulkan.errors import Cause, Fault, failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from zyx.errors import BackendError
     from zyx_backend_vulkan.driver import Native
 
     class Queue(Protocol):
@@ -271,6 +271,12 @@ class Lane:
             self.flush(kind=kind)
             self.segment = Ticket(self, self.issued)
         return self.issued
+
+    def abandoned(self, what: str) -> None:
+        """Note work of which a part was recorded, and the rest refused: the part runs, and is waited for like all."""
+        with self.lock, suppress(BackendError):
+            if self._open is not None or self._ended:
+                self.queued(what)
 
     def event(self) -> QueuedEvent[Ticket]:
         """Begin a segment, and return its event."""
