@@ -211,6 +211,12 @@ class ListedDevice:
         lib.vkGetPhysicalDeviceMemoryProperties2(self.native, told)
         return max(0, int(budget.heapBudget[heap]) - int(budget.heapUsage[heap]))
 
+    @property
+    def has_varying_subgroups(self) -> bool:
+        """Whether the driver chooses how many threads run in step, kernel by kernel, unless it is told."""
+        sizes = self.properties.subgroups
+        return bool(sizes.minSubgroupSize != sizes.maxSubgroupSize)
+
     @cached_property
     def matrices(self) -> list[Any]:
         """VkCooperativeMatrixPropertiesKHR of all shapes there are."""
