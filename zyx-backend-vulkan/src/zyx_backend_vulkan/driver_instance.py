@@ -1,0 +1,314 @@
+"""Foreign functions: Vulkan's loader, and the devices it lists, with all that can be asked of them while closed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from zyx.errors import InitializationError
+from zyx_backend_vulkan.driver import NULL, ffi, lib, listed, owned, struct
+from zyx_backend_vulkan.driver_validation import EXTENSION, LAYER, Messages, check_layer
+from zyx_backend_vulkan.errors import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zyx_backend_vulkan.driver import Native
+
+#: The oldest version that will do, and the latest that is asked for, of which all structures are known here.
+LEAST_VERSION: Final = (1, 2)
+LATEST_VERSION: Final = (1, 3)
+
+#: VkPhysicalDeviceType, in the order of the enumeration.
+_KINDS: Final = ("other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU")
+CPU: Final = "CPU"
+_DEVICE_LOCAL: Final = 1
+_SUBGROUP_SIZES: Final = "VK_EXT_subgroup_size_control"
+
+
+def version_of(number: int) -> tuple[int, int]:
+    """Return major and minor version of a number of Vulkan's."""
+    return number >> 22 & 0x7F, number >> 12 & 0x3FF
+
+
+def _number(version: tuple[int, int]) -> int:
+    return version[0] << 22 | version[1] << 12
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep a layer of Mesa's, which looks for a screen to choose a device by, from complaining that there is none."""
+    name = "NODEVICE_SELECT"
+    if "XDG_RUNTIME_DIR" in os.environ or name in os.environ:
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+class Instance:
+    """Vulkan, open for this program. It is closed with the last of its `users`.
+
+    Args:
+        validation: Whether the validation layer looks on.
+
+    Attributes:
+        native: The handle.
+        messages: What the layer said; None without it.
+        users: How many need it.
+
+    Raises:
+        InitializationError: The loader is too old, or has no such layer, or refused.
+    """
+
+    def __init__(self, *, validation: bool = False) -> None:
+        self.users = 0
+        self.messages: Final = Messages() if validation else None
+        number = ffi.new("uint32_t *")
+        lib.vkEnumerateInstanceVersion(number)
+        if version_of(number[0]) < LEAST_VERSION:
+            raise InitializationError(
+                f"Vulkan's loader is of version {_text(version_of(number[0]))}, and at least {_text(LEAST_VERSION)} "
+                "is needed: update it (on Debian, the package libvulkan1)"
+            )
+        layers: dict[str, Any] = {}
+        if self.messages is not None:
+            check_layer()
+            layers = {
+                "enabledLayerCount": 1,
+                "ppEnabledLayerNames": [LAYER],
+                "enabledExtensionCount": 1,
+                "ppEnabledExtensionNames": [EXTENSION],
+                "pNext": self.messages.info,
+            }
+        application = struct("VkApplicationInfo", pEngineName="zyx", apiVersion=_number(LATEST_VERSION))
+        info = struct("VkInstanceCreateInfo", pApplicationInfo=application, **layers)
+        try:
+            with _quiet():
+                self.native: Any = owned(lib.vkCreateInstance, info, NULL, of="VkInstance")
+            self._messenger = self.messages and self.messages.register(self.native)
+        except Fault as fault:
+            raise InitializationError(f"Vulkan does not start: {fault}") from fault
+
+    def devices(self) -> list[ListedDevice]:
+        """Return all devices, in the order of the loader, but software behind GPUs.
+
+        Raises:
+            InitializationError: The loader fails. If it finds no driver at all, there is no device.
+        """
+        try:
+            with _quiet():
+                natives = listed("VkPhysicalDevice", lib.vkEnumeratePhysicalDevices, self.native)
+        except Fault as fault:
+            raise InitializationError(f"Vulkan lists no devices: {fault}") from fault
+        found = [ListedDevice(self, native) for native in natives]
+        return sorted(found, key=lambda device: device.kind == CPU)
+
+    def leave(self) -> None:
+        """Note that one user less needs it."""
+        self.users -= 1
+        if self.users <= 0 and self.native is not None:
+            if self.messages is not None:
+                self.messages.unregister(self.native, self._messenger)
+            lib.vkDestroyInstance(self.native, NULL)
+            self.native = None
+
+
+class ListedDevice:
+    """A device as the loader lists it; nothing of it is open.
+
+    Attributes:
+        instance: What listed it.
+        native: The handle.
+        name: What the driver calls it.
+        kind: One of `_KINDS`.
+        version: Of Vulkan that it has: at most `LATEST_VERSION` counts.
+        extensions: Names of the extensions that it offers.
+        limits: VkPhysicalDeviceLimits.
+    """
+
+    def __init__(self, instance: Instance, native: Native) -> None:
+        self.instance: Final = instance
+        self.native: Final = native
+        self._properties = struct("VkPhysicalDeviceProperties")
+        lib.vkGetPhysicalDeviceProperties(native, self._properties)
+        self.name: Final = " ".join(ffi.string(self._properties.deviceName).decode(errors="replace").split())
+        self.kind: Final = _KINDS[min(self._properties.deviceType, len(_KINDS) - 1)]
+        self.own_version: Final = version_of(self._properties.apiVersion)
+        self.version: Final = min(self.own_version, LATEST_VERSION)
+        self.limits: Final = self._properties.limits
+        properties = listed("VkExtensionProperties", lib.vkEnumerateDeviceExtensionProperties, native, NULL)
+        self.extensions: Final = frozenset(ffi.string(entry.extensionName).decode() for entry in properties)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.kind})"
+
+    def check_version(self) -> None:
+        """Raise `InitializationError` if it is too old."""
+        if self.version < LEAST_VERSION:
+            raise InitializationError(
+                f"{self} has Vulkan {_text(self.own_version)}, and at least {_text(LEAST_VERSION)} is needed: "
+                "update its driver"
+            )
+        if not self.features.v12.timelineSemaphore:
+            raise InitializationError(
+                f"{self} has Vulkan {_text(self.own_version)}, but no timeline semaphores, which are needed: "
+                "update its driver"
+            )
+
+    # ---- what it is and can do
+
+    @cached_property
+    def features(self) -> Features:
+        """What it can do."""
+        found = Features(self)
+        lib.vkGetPhysicalDeviceFeatures2(self.native, found.head)
+        return found
+
+    @cached_property
+    def properties(self) -> Properties:
+        """What it is."""
+        return Properties(self)
+
+    @cached_property
+    def driver(self) -> str:
+        """Name and version of its driver."""
+        told = self.properties.v12
+        name, info = (ffi.string(text).decode(errors="replace") for text in (told.driverName, told.driverInfo))
+        return " ".join(f"{name} {info} {self._properties.driverVersion}".split())
+
+    @cached_property
+    def identity(self) -> str:
+        """Digits that tell its compiler from others: what it makes for one may be no good for another."""
+        return bytes(ffi.buffer(self._properties.pipelineCacheUUID)).hex()
+
+    @cached_property
+    def queue_families(self) -> list[Any]:
+        """VkQueueFamilyProperties, by number."""
+        return listed("VkQueueFamilyProperties", lib.vkGetPhysicalDeviceQueueFamilyProperties, self.native)
+
+    @cached_property
+    def memory(self) -> Native:
+        """VkPhysicalDeviceMemoryProperties."""
+        told = struct("VkPhysicalDeviceMemoryProperties")
+        lib.vkGetPhysicalDeviceMemoryProperties(self.native, told)
+        return told
+
+    def heap_available_bytes(self, heap: int) -> int | None:
+        """Return how much of a heap this process may still take, as others leave it; None if the driver does not tell.
+
+        That of a processor is everybody's, and changes with whatever else runs: no answer either.
+        """
+        if "VK_EXT_memory_budget" not in self.extensions or self.kind == CPU:
+            return None
+        budget = struct("VkPhysicalDeviceMemoryBudgetPropertiesEXT")
+        told = struct("VkPhysicalDeviceMemoryProperties2", pNext=budget)
+        lib.vkGetPhysicalDeviceMemoryProperties2(self.native, told)
+        return max(0, int(budget.heapBudget[heap]) - int(budget.heapUsage[heap]))
+
+    @cached_property
+    def matrices(self) -> list[Any]:
+        """VkCooperativeMatrixPropertiesKHR of all shapes there are."""
+        if not self.features.matrices:
+            return []
+        name = "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
+        address = lib.vkGetInstanceProcAddr(self.instance.native, ffi.new("char[]", name.encode()))
+        if address == NULL:  # the extension is listed, and its function is not there
+            return []
+        return listed("VkCooperativeMatrixPropertiesKHR", ffi.cast(f"PFN_{name}", address), self.native)
+
+
+class Features:
+    """The features that matter, as structures that hang together: what a device has, or is opened with.
+
+    Attributes:
+        head: VkPhysicalDeviceFeatures2, the first of them.
+        v10, v11, v12: Those of these versions of Vulkan.
+        subgroups: VkPhysicalDeviceSubgroupSizeControlFeatures; None if there is no such thing.
+        extensions: The extensions that these structures need.
+    """
+
+    def __init__(self, device: ListedDevice) -> None:
+        self.extensions: list[str] = []
+        chain = NULL
+        self._matrices = self.subgroups = self._maintenance = None
+        is_late = device.version >= (1, 3)
+        if is_late or _SUBGROUP_SIZES in device.extensions:
+            chain = self.subgroups = struct("VkPhysicalDeviceSubgroupSizeControlFeatures", pNext=chain)
+            self.extensions += [] if is_late else [_SUBGROUP_SIZES]
+        if is_late:
+            chain = self._maintenance = struct("VkPhysicalDeviceMaintenance4Features", pNext=chain)
+        if "VK_KHR_cooperative_matrix" in device.extensions:
+            chain = self._matrices = struct("VkPhysicalDeviceCooperativeMatrixFeaturesKHR", pNext=chain)
+            self.extensions.append("VK_KHR_cooperative_matrix")
+        self.v12 = chain = struct("VkPhysicalDeviceVulkan12Features", pNext=chain)
+        self.v11 = chain = struct("VkPhysicalDeviceVulkan11Features", pNext=chain)
+        self.head = struct("VkPhysicalDeviceFeatures2", pNext=chain)
+        self.v10 = self.head.features
+
+    @property
+    def matrices(self) -> bool:
+        """Whether there are cooperative matrices."""
+        return self._matrices is not None and bool(self._matrices.cooperativeMatrix)
+
+    def take(self, other: Features) -> None:
+        """Turn on what is used here, as far as `other`, the device's own, has it."""
+        for own, theirs, names in (
+            (self.v10, other.v10, ("shaderFloat64", "shaderInt64", "shaderInt16")),
+            (self.v11, other.v11, ("storageBuffer16BitAccess",)),
+            (
+                self.v12,
+                other.v12,
+                (
+                    "storageBuffer8BitAccess", "shaderBufferInt64Atomics", "shaderSharedInt64Atomics", "shaderFloat16",
+                    "shaderInt8", "timelineSemaphore", "bufferDeviceAddress", "vulkanMemoryModel",
+                    "vulkanMemoryModelDeviceScope", "shaderSubgroupExtendedTypes", "uniformBufferStandardLayout",
+                    "scalarBlockLayout",
+                ),
+            ),
+            (self.subgroups, other.subgroups, ("subgroupSizeControl", "computeFullSubgroups")),
+            (self._maintenance, other._maintenance, ("maintenance4",)),
+            (self._matrices, other._matrices, ("cooperativeMatrix",)),
+        ):  # fmt: skip
+            if own is not None:
+                for name in names:
+                    setattr(own, name, getattr(theirs, name))
+
+
+class Properties:
+    """The properties that matter.
+
+    Attributes:
+        v11, v12: VkPhysicalDeviceVulkan11Properties and VkPhysicalDeviceVulkan12Properties.
+        subgroups: VkPhysicalDeviceSubgroupSizeControlProperties, all zero if there is no such thing.
+        max_pushed: How many descriptors can be pushed at most; 0 if none can.
+        max_buffer_bytes: Size of the largest buffer; None if the driver does not tell.
+    """
+
+    def __init__(self, device: ListedDevice) -> None:
+        self.subgroups = struct("VkPhysicalDeviceSubgroupSizeControlProperties")
+        pushed = struct("VkPhysicalDevicePushDescriptorPropertiesKHR")
+        largest = struct("VkPhysicalDeviceMaintenance4Properties")
+        self.v12 = struct("VkPhysicalDeviceVulkan12Properties")
+        self.v11 = struct("VkPhysicalDeviceVulkan11Properties", pNext=self.v12)
+        is_late = device.version >= (1, 3)
+        chain = self.v11
+        for has_it, structure in (
+            (is_late or _SUBGROUP_SIZES in device.extensions, self.subgroups),
+            ("VK_KHR_push_descriptor" in device.extensions, pushed),
+            (is_late, largest),
+        ):
+            if has_it:
+                structure.pNext, chain = chain, structure
+        lib.vkGetPhysicalDeviceProperties2(device.native, struct("VkPhysicalDeviceProperties2", pNext=chain))
+        self.max_pushed = int(pushed.maxPushDescriptors)
+        self.max_buffer_bytes = int(largest.maxBufferSize) or None
+
+
+def _text(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
