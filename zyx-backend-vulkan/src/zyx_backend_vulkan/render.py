@@ -5,9 +5,9 @@
                                      %33 = OpExtInst %7 %1 Fma %32 %32 %28
 
 Values of several lanes are vectors of up to four (`parts_of`); structured control flow is that of the kernel.
-Operations on floats are `NoContraction`, and kept to IEEE 754 by execution modes where the device has them. What compilers fold
-all the same, sums and products with a zero that they know, and differences of a value and itself, has a zero from
-memory in it (`zyx.render.seams`).
+Operations on floats are `NoContraction`, and kept to IEEE 754 by execution modes where the device has them. What
+compilers fold all the same, sums and products with a zero that they know, and differences of a value and itself, has a
+zero from memory in it (`zyx.render.seams`).
 
 `Wmma` has no form: its operands say which thread holds which element, and cooperative matrices do not tell.
 """
