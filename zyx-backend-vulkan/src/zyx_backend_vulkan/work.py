@@ -138,6 +138,11 @@ class Work:
         """Note a failure of work whose caller has gone on: the next wait tells it."""
         self._untold = self._untold or error
 
+    @property
+    def owes(self) -> bool:
+        """Whether there is such a failure."""
+        return self._untold is not None
+
     def tell(self, error: BackendError | None = None) -> None:
         """Raise a failure that nobody was told of yet, or `error`, if there is one."""
         untold, self._untold = self._untold, None
@@ -362,16 +367,21 @@ class Lane:
         Raises:
             BackendError: It failed, or work did of which nobody was told yet, or the device is lost.
         """
-        what = what or f"waiting for {self.work.name}"
         number = self.issued if number is None else number
         if number > self.done:
+            what = what or f"waiting for {self.work.name}"
             self.work.check(what)
             self.flush(number)
-            self._await(number, what)
-        if self._failures or self.work._untold is not None:
+            self.drain(number, what)
+        if self._failures or self.work.owes:
             self.work.tell(self.failure_at(number))
 
-    def _await(self, number: int, what: str) -> None:
+    def drain(self, number: int, what: str) -> None:
+        """Wait until the work up to `number`, which was submitted, is over, whether or not it failed.
+
+        Raises:
+            DeviceLostError: The device is lost.
+        """
         with self.lock:  # what was refused is passed over: the timeline comes to the last number before it
             number = min(number, max((one.number for one in self._running if not one.is_refused), default=0))
         try:
