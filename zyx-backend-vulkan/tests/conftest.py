@@ -83,7 +83,7 @@ def add() -> Callable[..., Kernel]:
     def make(constant: int, name: str = "") -> Kernel:
         b = Builder()
         x = b.define(k.Memory.GLOBAL, dtypes.int32, COUNT)
-        at = b.index(k.Axis.GROUP, 0, COUNT)
+        at = b.index(k.Axis.GROUP, 0, COUNT, dtypes.int32)
         b.store(x, at, b.binary(BinaryOp.ADD, b.load(x, at), b.const(constant, dtypes.int32)))
         return b.finish(name or f"add_{constant}")
 
@@ -121,6 +121,6 @@ def add_number() -> Kernel:
     b = Builder()
     x = b.define(k.Memory.GLOBAL, dtypes.int32, COUNT)
     number = b.variable(dtypes.int32, "number")
-    at = b.index(k.Axis.GROUP, 0, COUNT)
+    at = b.index(k.Axis.GROUP, 0, COUNT, dtypes.int32)
     b.store(x, at, b.binary(BinaryOp.ADD, b.load(x, at), number))
     return b.finish("add_number")

@@ -28,7 +28,7 @@ def sum_of(buffers: int, numbers: int) -> Kernel:
     b = Builder()
     arrays = [b.define(k.Memory.GLOBAL, dtypes.int32, 64, mutable=number == 0) for number in range(buffers)]
     scalars = [b.variable(dtypes.int32, f"n{number}") for number in range(numbers)]
-    at = b.index(k.Axis.GROUP, 0, 64)
+    at = b.index(k.Axis.GROUP, 0, 64, dtypes.int32)
     total = b.load(arrays[0], at)
     for value in [*(b.load(array, at) for array in arrays[1:]), *scalars]:
         total = b.binary(BinaryOp.ADD, total, value)
