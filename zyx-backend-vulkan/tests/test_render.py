@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -127,6 +128,19 @@ def test_a_vector_is_one_access_where_its_place_is_a_multiple():
     assert text.count("OpLoad") == 2  # of the vector, and of the place in the grid
     assert "ArrayStride 16" in text
     assert "ArrayStride 4" not in text
+
+
+def test_positions_of_vectors_are_sums_of_what_those_of_numbers_are():
+    b = Builder()
+    source = b.define(k.Memory.GLOBAL, dtypes.float32, 4096, mutable=False)
+    out = b.define(k.Memory.GLOBAL, dtypes.float32, 4096)
+    at = b.binary(BinaryOp.MUL, b.index(k.Axis.GROUP, 0, 64, dtypes.int32), b.const(16, dtypes.int32))
+    for start in (1024, 2048):
+        place = b.binary(BinaryOp.ADD, at, b.const(start, dtypes.int32))
+        b.store(out, place, b.load(source, place, 4))
+    text = disassembly(validated(b.finish("positions"), FULL).words)
+    assert "OpShiftRight" not in text
+    assert {"OpConstant %3 256", "OpConstant %3 512", "OpConstant %3 4"} <= set(re.findall(r"OpConstant %3 \d+", text))
 
 
 def test_a_buffer_of_vectors_and_of_numbers_is_two_variables():

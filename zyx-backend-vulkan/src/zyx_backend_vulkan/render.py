@@ -27,7 +27,15 @@ from zyx.render.long_loops import in_fewer_iterations
 from zyx.render.seams import hidden_operands
 from zyx.render.wide_values import in_wide_values
 from zyx.render.words import in_words
-from zyx_backend_vulkan import render_arrays, render_casts, render_control, render_memory, render_numbers, render_values
+from zyx_backend_vulkan import (
+    render_arrays,
+    render_casts,
+    render_control,
+    render_memory,
+    render_numbers,
+    render_quotients,
+    render_values,
+)
 from zyx_backend_vulkan.render_code import parts_of
 from zyx_backend_vulkan.render_writer import Writer
 from zyx_backend_vulkan.spirv_table import NAMES
@@ -83,10 +91,13 @@ def render(kernel: Kernel, target: Target) -> Rendered:
     # Of the kernel as it was given: numbers have the places of their own types.
     numbers = render_numbers.place_numbers(given.params, given.name, target)
     w = Writer(kernel, target, numbers)
+    w.needed = render_quotients.needed_quotients(w, render_arrays.divided_positions(w))
     _declare_group(w)
     for i, op in enumerate(kernel.ops):
         try:
             _WRITERS[type(op)](w, i, op)
+            if i in w.needed:
+                render_quotients.divide(w, i, op)
         except UnsupportedError as error:
             raise UnsupportedError(f"kernel {kernel.name}, operation %{i}: {error}") from error
     render_arrays.finish(w)

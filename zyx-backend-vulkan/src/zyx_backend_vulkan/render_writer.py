@@ -37,6 +37,8 @@ class Writer:
         slots: The variables that the elements of register arrays are, of which no index varies.
         variables: The register arrays that have these.
         numbers: Where numbers, and addresses, lie.
+        needed: What operations are to be divided by, beside what they give.
+        quotients: These quotients, by operation and divisor.
         block: Label of the block being written.
         open: What ends the regions that are open: labels, by kind of region.
         local_bytes: Memory that a group shares.
@@ -54,6 +56,8 @@ class Writer:
         self.variables = register_arrays(kernel)
         self.m.block_storage = "StorageBuffer" if numbers.is_buffer else "PushConstant"
         self.m.place_of_zero = len(numbers.types)
+        self.needed: dict[ValueId, set[int]] = {}
+        self.quotients: dict[tuple[ValueId, int], int] = {}
         self._positions: dict[str, int] = {}
         self.block = self.m.start
         self.open: list[tuple[int, ...]] = []
