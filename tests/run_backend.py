@@ -66,6 +66,7 @@ WITHOUT_DEVICE: Final = (
 HASTY: Final = {
     "opencl": {"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable"},
     "opencl-intel": {"CL_CONFIG_USE_VECTORIZER": "False"},
+    "vulkan": {"GALLIVM_PERF": "nopt"},
     "wgpu": {"GALLIVM_PERF": "nopt"},
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.arguments import native_arguments
@@ -11,7 +12,7 @@ from zyx.backend.cached_build import digest, load_or_build
 from zyx.backend.driver_device import DriverDevice
 from zyx.backend.limits import check_limits
 from zyx.backend.work_event import QueuedEvent
-from zyx.errors import CompileError, LaunchError, UnsupportedError
+from zyx.errors import CompileError, DeviceLostError, LaunchError, UnsupportedError
 from zyx_backend_vulkan.errors import Fault
 from zyx_backend_vulkan.program import KernelProgram, VulkanProgram, bindings_of
 from zyx_backend_vulkan.render import Rendered, render
@@ -70,7 +71,9 @@ class VulkanDevice(DriverDevice[VulkanProgram]):
 
     @property
     def in_flight(self) -> int:
-        return 0 if self.pool.work.lost is not None else self.pool.compute.pending
+        with suppress(DeviceLostError):
+            return self.pool.compute.pending
+        return 0
 
     # ---- programs
 
@@ -134,6 +137,7 @@ class VulkanDevice(DriverDevice[VulkanProgram]):
         try:
             own.enqueue(natives)
         except Fault as fault:
+            self.pool.compute.abandoned(own.what)
             raise self.pool.work.failed(own.what, fault, LaunchError) from fault
 
     def queue_of(self, program: Program) -> tuple[Callable[..., bool], Lane] | None:
@@ -168,19 +172,19 @@ class VulkanDevice(DriverDevice[VulkanProgram]):
         if isinstance(own, VulkanSequence) and own.is_empty:
             return 0.0
         lane, queue = pool.compute, pool.session.compute
-        started = time.perf_counter()
-        try:
-            with lane.lock:
+        with lane.lock:  # until it is over: nothing else is to run, and there is one clock
+            started = time.perf_counter()
+            try:
                 if queue.has_clock:
                     queue.start_clock(lane.commands())
                 own.enqueue(natives)
                 if queue.has_clock:
                     queue.stop_clock(lane.commands())
-                number = lane.queued(own.what)
-            lane.finish(number, own.what)
-            return queue.seconds() if queue.has_clock else time.perf_counter() - started
-        except Fault as fault:
-            raise pool.work.failed(own.what, fault, LaunchError) from fault
+                lane.finish(lane.queued(own.what), own.what)
+                return queue.seconds() if queue.has_clock else time.perf_counter() - started
+            except Fault as fault:
+                lane.abandoned(own.what)
+                raise pool.work.failed(own.what, fault, LaunchError) from fault
 
     def capture(self, launches: Sequence[Launch], slots: int) -> VulkanSequence:
         """Return a program of `launches`, which becomes command buffers."""

@@ -7,7 +7,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx.errors import InitializationError
+from zyx.errors import DriverNotFoundError, InitializationError
 from zyx_backend_vulkan.driver import NULL, ffi, lib, listed, owned, struct
 from zyx_backend_vulkan.driver_validation import EXTENSION, LAYER, Messages, check_layer
 from zyx_backend_vulkan.errors import Fault
@@ -24,7 +24,13 @@ LATEST_VERSION: Final = (1, 3)
 #: VkPhysicalDeviceType, in the order of the enumeration.
 _KINDS: Final = ("other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU")
 CPU: Final = "CPU"
-_DEVICE_LOCAL: Final = 1
+#: VK_ERROR_INCOMPATIBLE_DRIVER: what the loader says if it finds none at all.
+_NO_DRIVER: Final = -9
+_GET_DRIVER: Final = (
+    "Vulkan's loader finds no driver. A GPU's comes with its vendor's driver package (for AMD and Intel on Debian: apt "
+    "install mesa-vulkan-drivers). Any CPU can do with Mesa's software driver, which is in mesa-vulkan-drivers too; "
+    "VK_DRIVER_FILES names drivers that are elsewhere"
+)
 _SUBGROUP_SIZES: Final = "VK_EXT_subgroup_size_control"
 
 
@@ -63,6 +69,7 @@ class Instance:
         users: How many need it.
 
     Raises:
+        DriverNotFoundError: The loader finds no driver.
         InitializationError: The loader is too old, or has no such layer, or refused.
     """
 
@@ -93,19 +100,24 @@ class Instance:
                 self.native: Any = owned(lib.vkCreateInstance, info, NULL, of="VkInstance")
             self._messenger = self.messages and self.messages.register(self.native)
         except Fault as fault:
+            if fault.code == _NO_DRIVER:
+                raise DriverNotFoundError(_GET_DRIVER) from fault
             raise InitializationError(f"Vulkan does not start: {fault}") from fault
 
     def devices(self) -> list[ListedDevice]:
         """Return all devices, in the order of the loader, but software behind GPUs.
 
         Raises:
-            InitializationError: The loader fails. If it finds no driver at all, there is no device.
+            DriverNotFoundError: There is none.
+            InitializationError: The loader fails.
         """
         try:
             with _quiet():
                 natives = listed("VkPhysicalDevice", lib.vkEnumeratePhysicalDevices, self.native)
         except Fault as fault:
             raise InitializationError(f"Vulkan lists no devices: {fault}") from fault
+        if not natives:
+            raise DriverNotFoundError(_GET_DRIVER)
         found = [ListedDevice(self, native) for native in natives]
         return sorted(found, key=lambda device: device.kind == CPU)
 
@@ -210,6 +222,12 @@ class ListedDevice:
         told = struct("VkPhysicalDeviceMemoryProperties2", pNext=budget)
         lib.vkGetPhysicalDeviceMemoryProperties2(self.native, told)
         return max(0, int(budget.heapBudget[heap]) - int(budget.heapUsage[heap]))
+
+    @property
+    def has_varying_subgroups(self) -> bool:
+        """Whether the driver chooses how many threads run in step, kernel by kernel, unless it is told."""
+        sizes = self.properties.subgroups
+        return bool(sizes.minSubgroupSize != sizes.maxSubgroupSize)
 
     @cached_property
     def matrices(self) -> list[Any]:

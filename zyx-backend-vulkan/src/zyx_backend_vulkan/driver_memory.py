@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -76,6 +77,7 @@ class Heaps:
     def __init__(self, session: Session) -> None:
         self._session: Final = session
         self._count = 0
+        self._lock: Final = Lock()
         listed = session.listed
         self._usage: Final = _USAGE | (_WITH_ADDRESS if session.features.v12.bufferDeviceAddress else 0)
         told, limits = listed.memory, listed.limits
@@ -136,9 +138,19 @@ class Heaps:
         Raises:
             Fault: The driver refused, or gives no more pieces of memory, however small.
         """
+        with self._lock:
+            if self._count >= self._most_blocks:
+                raise Fault(Cause.MEMORY, f"it gives at most {self._most_blocks} pieces of memory")
+            self._count += 1
+        try:
+            return self._obtain(nbytes, memory_type)
+        except Fault:
+            with self._lock:
+                self._count -= 1
+            raise
+
+    def _obtain(self, nbytes: int, memory_type: int) -> Block:
         session = self._session
-        if self._count >= self._most_blocks:
-            raise Fault(Cause.MEMORY, f"it gives at most {self._most_blocks} pieces of memory")
         buffer = session.make("VkBuffer", self._description(nbytes))
         memory = None
         try:
@@ -154,7 +166,6 @@ class Heaps:
         except Fault:
             session.free(buffer, *(() if memory is None else (memory,)))
             raise
-        self._count += 1
         return Block(buffer, memory, nbytes, session.address(buffer), view)
 
     def _map(self, memory: Handle, nbytes: int, memory_type: int) -> NDArray[np.uint8] | None:
@@ -167,8 +178,9 @@ class Heaps:
     def free(self, block: Block) -> None:
         """Free a buffer with its memory; nothing that runs uses it any more."""
         block.view = None
-        self._count -= 1
         self._session.free(block.buffer, block.memory)
+        with self._lock:
+            self._count -= 1
 
 
 def described(block: Block, offset: int, nbytes: int) -> Native:

@@ -109,7 +109,8 @@ class Pipelines:
 
     Args:
         session: The device.
-        subgroup_size: How many threads are to run in step, where the driver can be told; 0 leaves it to the driver.
+        subgroup_size: How many threads are to run in step; 0 leaves it to the driver. Where it may be told, groups have
+            at most so many subgroups as it says (`zyx_backend_vulkan.info`).
     """
 
     def __init__(self, session: Session, subgroup_size: int = 0) -> None:
@@ -118,18 +119,11 @@ class Pipelines:
         self._session: Final = session
         self._lock: Final = Lock()
         self._layouts: dict[tuple[int, int], _Layout] = {}
-        told, features = session.listed.properties.subgroups, session.features.subgroups
-        can_be_told = (
-            features is not None
-            and features.subgroupSizeControl
-            and told.requiredSubgroupSizeStages & _COMPUTE_STAGE
-            and told.minSubgroupSize <= subgroup_size <= told.maxSubgroupSize
-        )
-        self._subgroup_size: Final = subgroup_size if can_be_told else 0
-        self._can_be_full: Final = features is not None and bool(features.computeFullSubgroups)
-        self._subgroups: Final = struct(
-            "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo", requiredSubgroupSize=max(self._subgroup_size, 1)
-        )
+        controls = session.features.subgroups
+        self._subgroup_size: Final = subgroup_size
+        self._can_be_full: Final = controls is not None and bool(controls.computeFullSubgroups)
+        told = struct("VkPipelineShaderStageRequiredSubgroupSizeCreateInfo", requiredSubgroupSize=subgroup_size)
+        self._told: Final[Any] = told if subgroup_size and session.listed.has_varying_subgroups else NULL
 
     def build(
         self, words: bytes, threads: tuple[int, int, int], buffers: int, push_bytes: int, image: bytes = b""
@@ -178,7 +172,7 @@ class Pipelines:
         is_even = self._subgroup_size and threads[0] % self._subgroup_size == 0
         stage = struct(
             "VkPipelineShaderStageCreateInfo",
-            pNext=self._subgroups if self._subgroup_size else NULL,
+            pNext=self._told,
             flags=_FULL_SUBGROUPS if is_even and self._can_be_full else 0,
             stage=_COMPUTE_STAGE,
             module=module.native,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from zyx.errors import InitializationError
 from zyx_backend_vulkan.driver import NULL, check, ffi, lib, listed, struct
+
+if TYPE_CHECKING:
+    from zyx_backend_vulkan.driver import Native
 
 logger: Final = logging.getLogger("zyx.vulkan")
 

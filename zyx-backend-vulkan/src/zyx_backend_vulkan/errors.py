@@ -1,6 +1,6 @@
 """Errors of this backend. All are of `zyx.errors`; what the driver returns is translated where it is called.
 
-no loader, no binding, no driver                  DriverNotFoundError     plugin, start
+no loader, no binding, no driver                  DriverNotFoundError     plugin, driver_instance
 a device that is refused or too old               InitializationError     driver_instance, driver
 a pipeline that is refused                        CompileError            device
 a `Fault` that says `LOST`                        DeviceLostError

@@ -122,7 +122,7 @@ def device_info(session: Session, heaps: Heaps, target: Target, versions: str) -
         bytes_per_s=bytes_per_s,
         units=units,
         max_groups=tuple(map(int, limits.maxComputeWorkGroupCount)),
-        max_group_threads=int(limits.maxComputeWorkGroupInvocations),
+        max_group_threads=_max_group_threads(listed, target.subgroup_size),
         max_group_shape=tuple(map(int, limits.maxComputeWorkGroupSize)),
         warp_size=max(1, int(listed.properties.v11.subgroupSize)),
         subgroup_size=target.subgroup_size,
@@ -155,6 +155,14 @@ def _max_buffers(listed: ListedDevice) -> int:
         limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers, limits.maxPerStageResources,
     )  # fmt: skip
     return int(min(most)) - _SPARE_BUFFERS
+
+
+def _max_group_threads(listed: ListedDevice, subgroup_size: int) -> int:
+    """Return how many threads a group has at most: a driver that is told the size of subgroups may take fewer."""
+    most = int(listed.limits.maxComputeWorkGroupInvocations)
+    if subgroup_size and listed.has_varying_subgroups:
+        most = min(most, subgroup_size * int(listed.properties.subgroups.maxComputeWorkgroupSubgroups))
+    return most
 
 
 def _subgroup_size(session: Session) -> int:

@@ -3,12 +3,13 @@
 Buffers that are given back are kept and used again, in the order of the queues: a buffer may be handed out while work
 on what was there before is still queued, and work on the same queue then waits for nothing.
 
-Where the host can reach all of a device's memory, uploads to buffers that nothing uses are written in place, and so are
-downloads read if the host reads there at its usual speed. Else transfers go through a ring of the host's memory.
+Where the host can reach all of a device's memory at its usual speed, uploads to buffers that nothing uses are written
+in place, and downloads read there. Else transfers, but for small uploads, go through a ring of the host's memory.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
@@ -17,7 +18,7 @@ import numpy as np
 from zyx.backend.caching_pool import CachedBuffer, CachingPool
 from zyx.backend.staging import PIECE_BYTES, Staging
 from zyx.backend.work_event import CompletedEvent, WorkEvent
-from zyx.errors import AllocationError, BackendError, TransferError
+from zyx.errors import AllocationError, BackendError, DeviceLostError, TransferError
 from zyx_backend_vulkan.blocks import Blocks, Memory
 from zyx_backend_vulkan.errors import Cause, Fault
 from zyx_backend_vulkan.work import Lane, Ticket, Tickets, Work, finish_all
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from zyx.backend import Event, PoolBuffer
     from zyx_backend_vulkan.driver_device import Session
     from zyx_backend_vulkan.driver_memory import Heaps
+
+#: What is written in place to memory of a GPU of its own: so little takes less time than a queue does to begin.
+_IN_PLACE_BYTES: Final = 1 << 16
 
 VulkanBuffer: TypeAlias = CachedBuffer[Memory]
 
@@ -107,8 +111,13 @@ class VulkanPool(CachingPool[Memory, Ticket]):
             self._available = self.heaps.available_bytes()
 
     def discard(self, memory: Memory, work: Tickets) -> None:
-        if self.work.lost is None:
-            finish_all(work, f"freeing memory of {self.name}")
+        for ticket in work:
+            # Failed work is over as well, and whoever waits for it is told; a lost device does nothing any more.
+            with suppress(BackendError):
+                if self.work.lost is None and not ticket.is_done:
+                    ticket.lane.flush(ticket.number)
+            with suppress(DeviceLostError):
+                ticket.lane.drain(ticket.number, f"freeing memory of {self.name}")
         self._blocks.discard(memory)
 
     def unfinished(self, work: Tickets) -> Tickets:
@@ -125,7 +134,7 @@ class VulkanPool(CachingPool[Memory, Ticket]):
         self.work.check(what)
         data = np.frombuffer(source, np.uint8)
         view = memory.view
-        if view is not None and self._are_done(tickets):
+        if view is not None and (self.heaps.is_cached or data.nbytes <= _IN_PLACE_BYTES) and self._are_done(tickets):
             view[: data.nbytes] = data
             return CompletedEvent(self)
         lane, place = self._uploads, 0

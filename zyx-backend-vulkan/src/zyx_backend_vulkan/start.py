@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.opening import is_named, open_each
-from zyx.errors import BackendError, DriverNotFoundError, InitializationError, NoDeviceError
+from zyx.errors import BackendError, InitializationError, NoDeviceError
 from zyx_backend_vulkan import driver, driver_instance
 from zyx_backend_vulkan.device import VulkanDevice
 from zyx_backend_vulkan.driver_device import Session
@@ -31,7 +31,7 @@ def open_pools(config: BackendConfig[VulkanConfig]) -> Sequence[VulkanPool]:
     """Return the pools of the devices that are asked for and start; those that refuse or are too old are noted.
 
     Raises:
-        DriverNotFoundError: There is no device, so no driver.
+        DriverNotFoundError: The loader finds no driver, or none that has a device.
         NoDeviceError: No device is asked for; the text has those there are.
         InitializationError: All of them refused, or are too old, or there is no validation layer.
     """
@@ -40,12 +40,6 @@ def open_pools(config: BackendConfig[VulkanConfig]) -> Sequence[VulkanPool]:
     instance.users += 1
     try:
         listed = instance.devices()
-        if not listed:
-            raise DriverNotFoundError(
-                "Vulkan's loader finds no driver. A GPU's comes with its vendor's driver package (for AMD and Intel on "
-                "Debian: apt install mesa-vulkan-drivers). Any CPU can do with Mesa's software driver, which is in "
-                "mesa-vulkan-drivers too; VK_DRIVER_FILES names drivers that are elsewhere"
-            )
         wanted = [device for number, device in enumerate(listed) if _is_asked(number, device, section.devices)]
         if not wanted:
             have = "; ".join(f"{number}: {device}" for number, device in enumerate(listed))

@@ -14,17 +14,17 @@ One thread may wait while others queue work: a lane has a lock, which is free wh
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from zyx.backend.work_event import QueuedEvent, dependent
-from zyx.errors import DeviceLostError, LaunchError
+from zyx.errors import BackendError, DeviceLostError, LaunchError
 from zyx_backend_vulkan.errors import Cause, Fault, failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from zyx.errors import BackendError
     from zyx_backend_vulkan.driver import Native
 
     class Queue(Protocol):
@@ -137,6 +137,11 @@ class Work:
     def owe(self, error: BackendError) -> None:
         """Note a failure of work whose caller has gone on: the next wait tells it."""
         self._untold = self._untold or error
+
+    @property
+    def owes(self) -> bool:
+        """Whether there is such a failure."""
+        return self._untold is not None
 
     def tell(self, error: BackendError | None = None) -> None:
         """Raise a failure that nobody was told of yet, or `error`, if there is one."""
@@ -272,6 +277,12 @@ class Lane:
             self.segment = Ticket(self, self.issued)
         return self.issued
 
+    def abandoned(self, what: str) -> None:
+        """Note work of which a part was recorded, and the rest refused: the part runs, and is waited for like all."""
+        with self.lock, suppress(BackendError):
+            if self._open is not None or self._ended:
+                self.queued(what)
+
     def event(self) -> QueuedEvent[Ticket]:
         """Begin a segment, and return its event."""
         with self.lock:
@@ -356,16 +367,21 @@ class Lane:
         Raises:
             BackendError: It failed, or work did of which nobody was told yet, or the device is lost.
         """
-        what = what or f"waiting for {self.work.name}"
         number = self.issued if number is None else number
         if number > self.done:
+            what = what or f"waiting for {self.work.name}"
             self.work.check(what)
             self.flush(number)
-            self._await(number, what)
-        if self._failures or self.work._untold is not None:
+            self.drain(number, what)
+        if self._failures or self.work.owes:
             self.work.tell(self.failure_at(number))
 
-    def _await(self, number: int, what: str) -> None:
+    def drain(self, number: int, what: str) -> None:
+        """Wait until the work up to `number`, which was submitted, is over, whether or not it failed.
+
+        Raises:
+            DeviceLostError: The device is lost.
+        """
         with self.lock:  # what was refused is passed over: the timeline comes to the last number before it
             number = min(number, max((one.number for one in self._running if not one.is_refused), default=0))
         try:
