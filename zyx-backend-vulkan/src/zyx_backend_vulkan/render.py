@@ -169,18 +169,22 @@ def _binary(w: Writer, i: int, op: k.Binary) -> None:
     type_ = w.type_of(op.x)
     dtype, counts = type_.dtype, parts_of(type_.lanes)
     x, y = _operands(w, op, op.x, op.y)
-    if op.op in (BinaryOp.SHL, BinaryOp.SHR):
-        distance = w.ops[op.y]
-        if isinstance(distance, k.Const):
-            by = int(distance.value)
-            w.values[i] = tuple(
-                render_values.shift_by(w.m, op.op, dtype, n, a, by) for a, n in zip(x, counts, strict=True)
-            )
-            return
-        form = render_values.shift_within if w.is_within(op.y, dtype.bits) else render_values.shift
-    else:
-        form = render_values.binary
+    constant = w.ops[op.y]
+    if op.op in (BinaryOp.SHL, BinaryOp.SHR) and isinstance(constant, k.Const):
+        by = int(constant.value)
+        w.values[i] = tuple(render_values.shift_by(w.m, op.op, dtype, n, a, by) for a, n in zip(x, counts, strict=True))
+        return
+    form = render_values.binary
+    if op.op in (BinaryOp.SHL, BinaryOp.SHR) and w.is_within(op.y, dtype.bits):
+        form = render_values.shift_within
+    elif op.op is BinaryOp.DIV and w.m.computes(dtype) and dtype.is_float and _is_moderate(constant):
+        form = render_values.divide_plainly
     w.values[i] = tuple(form(w.m, op.op, dtype, n, a, b) for a, b, n in zip(x, y, counts, strict=True))
+
+
+def _is_moderate(op: k.Op) -> bool:
+    """Whether a divisor is known, and not too large for drivers."""
+    return isinstance(op, k.Const) and abs(op.value) <= render_values.LARGE
 
 
 def _mad(w: Writer, i: int, op: k.Mad) -> None:

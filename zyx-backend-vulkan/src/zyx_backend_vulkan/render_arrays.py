@@ -80,16 +80,14 @@ def define(w: Writer, i: int, op: k.Define) -> None:
     """Declare an array; a buffer is declared when it is accessed."""
     if i in w.variables:
         return
-    atomics = {other.target for other in w.ops if isinstance(other, k.Atomic)}
-    cell = _cell(w, op, is_atomic=i in atomics)
+    cell = _cell(w, op, is_atomic=i in w.combined)
     array = w.arrays[i] = Array(op, _STORAGE.get(op.memory, ""), cell)
     if op.memory is Memory.GLOBAL:
         array.storage = "PhysicalStorageBuffer" if w.numbers.uses_addresses else "StorageBuffer"
-        buffers = [n for n, other in enumerate(w.ops) if isinstance(other, k.Define) and other.memory is Memory.GLOBAL]
-        array.binding = buffers.index(i)
+        array.binding = w.buffers.index(i)
         array.decorations = ("Coherent",) if op.mutable and w.fenced else () if op.mutable else ("NonWritable",)
         # An output may take the place of an input.
-        array.is_shared = len({_define(w, buffer).mutable for buffer in buffers}) > 1
+        array.is_shared = len({w.define_of(buffer).mutable for buffer in w.buffers}) > 1
         return
     m = w.m
     if op.memory is Memory.LOCAL:
@@ -100,10 +98,6 @@ def define(w: Writer, i: int, op: k.Define) -> None:
         return
     for part, lanes in enumerate(parts_of(op.lanes)):
         array.views[part] = m.local(m.type("TypeArray", m.of(cell, lanes), m.word(op.length)))
-
-
-def _define(w: Writer, array: ValueId) -> k.Define:
-    return w.define_of(array)
 
 
 def _cell(w: Writer, op: k.Define, *, is_atomic: bool) -> DType:

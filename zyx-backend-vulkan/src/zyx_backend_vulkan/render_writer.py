@@ -71,7 +71,17 @@ class Writer:
     @cached_property
     def fenced(self) -> frozenset[ValueId]:
         """The barriers that pass something on in global memory."""
-        return fenced_barriers(self.kernel)
+        return fenced_barriers(self.kernel) if any(isinstance(op, k.Barrier) for op in self.ops) else frozenset()
+
+    @cached_property
+    def buffers(self) -> list[ValueId]:
+        """The arrays that a launch gives."""
+        return [i for i, op in enumerate(self.ops) if isinstance(op, k.Define) and op.memory is k.Memory.GLOBAL]
+
+    @cached_property
+    def combined(self) -> set[ValueId]:
+        """The arrays that values are combined into."""
+        return {op.target for op in self.ops if isinstance(op, k.Atomic)}
 
     @cached_property
     def ranges(self) -> Sequence[Range | None]:
