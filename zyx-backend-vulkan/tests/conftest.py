@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from zyx.runtime.runtime import Runtime
     from zyx_backend_vulkan.device import VulkanDevice
     from zyx_backend_vulkan.memory import VulkanBuffer, VulkanPool
+
+sys.path.insert(0, str(Path(__file__).parent))  # tests are imported by their paths; what they share is not
 
 #: Elements of the arrays of these tests.
 COUNT = 64

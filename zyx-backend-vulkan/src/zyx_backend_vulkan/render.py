@@ -27,7 +27,15 @@ from zyx.render.long_loops import in_fewer_iterations
 from zyx.render.seams import hidden_operands
 from zyx.render.wide_values import in_wide_values
 from zyx.render.words import in_words
-from zyx_backend_vulkan import render_arrays, render_casts, render_control, render_memory, render_numbers, render_values
+from zyx_backend_vulkan import (
+    render_arrays,
+    render_casts,
+    render_control,
+    render_memory,
+    render_numbers,
+    render_quotients,
+    render_values,
+)
 from zyx_backend_vulkan.render_code import parts_of
 from zyx_backend_vulkan.render_writer import Writer
 from zyx_backend_vulkan.spirv_table import NAMES
@@ -83,10 +91,13 @@ def render(kernel: Kernel, target: Target) -> Rendered:
     # Of the kernel as it was given: numbers have the places of their own types.
     numbers = render_numbers.place_numbers(given.params, given.name, target)
     w = Writer(kernel, target, numbers)
+    w.needed = render_quotients.needed_quotients(w, render_arrays.divided_positions(w))
     _declare_group(w)
     for i, op in enumerate(kernel.ops):
         try:
             _WRITERS[type(op)](w, i, op)
+            if i in w.needed:
+                render_quotients.divide(w, i, op)
         except UnsupportedError as error:
             raise UnsupportedError(f"kernel {kernel.name}, operation %{i}: {error}") from error
     render_arrays.finish(w)
@@ -158,18 +169,22 @@ def _binary(w: Writer, i: int, op: k.Binary) -> None:
     type_ = w.type_of(op.x)
     dtype, counts = type_.dtype, parts_of(type_.lanes)
     x, y = _operands(w, op, op.x, op.y)
-    if op.op in (BinaryOp.SHL, BinaryOp.SHR):
-        distance = w.ops[op.y]
-        if isinstance(distance, k.Const):
-            by = int(distance.value)
-            w.values[i] = tuple(
-                render_values.shift_by(w.m, op.op, dtype, n, a, by) for a, n in zip(x, counts, strict=True)
-            )
-            return
-        form = render_values.shift_within if w.is_within(op.y, dtype.bits) else render_values.shift
-    else:
-        form = render_values.binary
+    constant = w.ops[op.y]
+    if op.op in (BinaryOp.SHL, BinaryOp.SHR) and isinstance(constant, k.Const):
+        by = int(constant.value)
+        w.values[i] = tuple(render_values.shift_by(w.m, op.op, dtype, n, a, by) for a, n in zip(x, counts, strict=True))
+        return
+    form = render_values.binary
+    if op.op in (BinaryOp.SHL, BinaryOp.SHR) and w.is_within(op.y, dtype.bits):
+        form = render_values.shift_within
+    elif op.op is BinaryOp.DIV and w.m.computes(dtype) and dtype.is_float and _is_moderate(constant):
+        form = render_values.divide_plainly
     w.values[i] = tuple(form(w.m, op.op, dtype, n, a, b) for a, b, n in zip(x, y, counts, strict=True))
+
+
+def _is_moderate(op: k.Op) -> bool:
+    """Whether a divisor is known, and not too large for drivers."""
+    return isinstance(op, k.Const) and abs(op.value) <= render_values.LARGE
 
 
 def _mad(w: Writer, i: int, op: k.Mad) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx import dtype as dtypes
 from zyx.ir import kernel as k
@@ -27,6 +27,22 @@ _STORAGE: Final = {Memory.LOCAL: "Workgroup", Memory.REGISTER: "Function"}
 _SMALL_STORAGE: Final = {8: "StorageBuffer8BitAccess", 16: "StorageBuffer16BitAccess"}
 #: Arrays of fewer elements are indexed with 32 bits.
 _SHORT: Final = 1 << 31
+
+
+class Place(NamedTuple):
+    """Where an element is.
+
+    Attributes:
+        number: Its position, if that is known.
+        value: Else its position, divided by `divisor`, as a value of `dtype`.
+        dtype: An unsigned integer.
+        divisor: A number that divides the position.
+    """
+
+    number: int | None
+    value: int
+    dtype: DType
+    divisor: int = 1
 
 
 @dataclass(slots=True)
@@ -64,30 +80,24 @@ def define(w: Writer, i: int, op: k.Define) -> None:
     """Declare an array; a buffer is declared when it is accessed."""
     if i in w.variables:
         return
-    atomics = {other.target for other in w.ops if isinstance(other, k.Atomic)}
-    cell = _cell(w, op, is_atomic=i in atomics)
+    cell = _cell(w, op, is_atomic=i in w.combined)
     array = w.arrays[i] = Array(op, _STORAGE.get(op.memory, ""), cell)
     if op.memory is Memory.GLOBAL:
         array.storage = "PhysicalStorageBuffer" if w.numbers.uses_addresses else "StorageBuffer"
-        buffers = [n for n, other in enumerate(w.ops) if isinstance(other, k.Define) and other.memory is Memory.GLOBAL]
-        array.binding = buffers.index(i)
+        array.binding = w.buffers.index(i)
         array.decorations = ("Coherent",) if op.mutable and w.fenced else () if op.mutable else ("NonWritable",)
         # An output may take the place of an input.
-        array.is_shared = len({_define(w, buffer).mutable for buffer in buffers}) > 1
+        array.is_shared = len({w.define_of(buffer).mutable for buffer in w.buffers}) > 1
         return
     m = w.m
     if op.memory is Memory.LOCAL:
-        array.width = _width(w, i, op)
+        array.width = vector_width(w, i)
         w.local_bytes += op.length * cell.itemsize
         type_ = m.type("TypeArray", m.of(cell, array.width), m.word(op.length // array.width))
         array.views[0] = m.variable("Workgroup", type_)
         return
     for part, lanes in enumerate(parts_of(op.lanes)):
         array.views[part] = m.local(m.type("TypeArray", m.of(cell, lanes), m.word(op.length)))
-
-
-def _define(w: Writer, array: ValueId) -> k.Define:
-    return w.define_of(array)
 
 
 def _cell(w: Writer, op: k.Define, *, is_atomic: bool) -> DType:
@@ -102,20 +112,47 @@ def _cell(w: Writer, op: k.Define, *, is_atomic: bool) -> DType:
     return UNSIGNED[bits] if dtype.is_float and is_atomic else dtype
 
 
-def _width(w: Writer, array: ValueId, op: k.Define) -> int:
-    """Return how many elements of memory of a group are a vector: as many as most accesses have."""
-    widths = [1]
+def vector_width(w: Writer, array: ValueId) -> int:
+    """Return how many elements of memory of a group are a vector: as many as any access has; of buffers, 1."""
+    define, widths = w.define_of(array), [1]
+    if define.memory is not Memory.LOCAL:
+        return 1
     for access in w.ops:
         match access:
             case k.Load(source=source, index=index, type=type_) if source == array:
-                widths.append(together(w, index, type_.lanes, op.dtype))
+                widths.append(together(w, index, type_.lanes, define.dtype))
             case k.Store(target=target, index=index, value=value) if target == array:
-                widths.append(together(w, index, w.type_of(value).lanes, op.dtype))
+                widths.append(together(w, index, w.type_of(value).lanes, define.dtype))
             case k.Atomic(target=target) if target == array:
                 return 1
             case _:
                 pass
-    return math.gcd(max(widths), op.length)
+    return math.gcd(max(widths), define.length)
+
+
+def width_of(w: Writer, array: Array, index: ValueId, lanes: int) -> int:
+    """Return how many of the lanes of an access to an array are accessed at once."""
+    width = together(w, index, lanes, array.define.dtype)
+    return 1 if array.define.memory is Memory.LOCAL and width != array.width else width
+
+
+def divided_positions(w: Writer) -> dict[ValueId, set[int]]:
+    """Return the positions of accesses to vectors, and of how many elements these are."""
+    found: dict[ValueId, set[int]] = {}
+    widths = {i: vector_width(w, i) for i, op in enumerate(w.ops) if isinstance(op, k.Define)}
+    for op in w.ops:
+        if isinstance(op, k.Load):
+            array, lanes = op.source, op.type.lanes
+        elif isinstance(op, k.Store):
+            array, lanes = op.target, w.type_of(op.value).lanes
+        else:
+            continue
+        define = w.define_of(array)
+        width = together(w, op.index, lanes, define.dtype) if lanes > 1 else 1
+        is_vector = width > 1 and (define.memory is Memory.GLOBAL or width == widths[array])
+        if is_vector and not isinstance(w.ops[op.index], k.Const):
+            found.setdefault(op.index, set()).add(width)
+    return found
 
 
 def together(w: Writer, index: ValueId, lanes: int, dtype: DType) -> int:
@@ -129,24 +166,30 @@ def together(w: Writer, index: ValueId, lanes: int, dtype: DType) -> int:
 # ---- pointers
 
 
-def position(w: Writer, array: Array, index: ValueId, mask: int | None = None) -> tuple[int | None, int, DType]:
-    """Return where an element is: as a number, if that is known, and as a value of a dtype; 0 where a mask fails."""
+def position(w: Writer, array: Array, index: ValueId, width: int = 1, mask: int | None = None) -> Place:
+    """Return where `width` elements that are accessed at once are: the first ones where a mask fails."""
     m, at = w.m, w.ops[index]
-    dtype = w.type_of(index).dtype
     wanted = dtypes.uint32 if array.define.length < _SHORT else dtypes.uint64
     if isinstance(at, k.Const) and mask is None:
-        number = int(at.value)
-        return number, 0, wanted
-    value = w.scalar(index)
+        return Place(int(at.value), 0, wanted)
+    quotient = w.quotients.get((index, width)) if width > 1 else None
+    value, dtype = w.scalar(index) if quotient is None else quotient, w.type_of(index).dtype
     if dtype.bits != wanted.bits:
         is_extended = dtype.bits < wanted.bits and not dtype.is_unsigned
         value = m.value("SConvert" if is_extended else "UConvert", m.of(wanted), value)
-    if mask is not None:  # the first element is always there
+    if mask is not None:
         value = m.select(mask, value, m.const(0, wanted), wanted, 1)
-    return None, value, wanted
+    return Place(None, value, wanted, 1 if quotient is None else width)
 
 
-def pointer(w: Writer, array: Array, at: tuple[int | None, int, DType], lane: int, width: int) -> int:
+def lane_position(w: Writer, array: Array, index: ValueId, lane: int, mask: int) -> Place:
+    """Return where the element `lane` behind a position is; the first one where its own mask fails."""
+    at = position(w, array, index)
+    value = w.m.const(at.number + lane, at.dtype) if at.number is not None else _added(w.m, at, lane)
+    return at._replace(number=None, value=w.m.select(mask, value, w.m.const(0, at.dtype), at.dtype, 1))
+
+
+def pointer(w: Writer, array: Array, at: Place, lane: int, width: int) -> int:
     """Return the pointer to `width` elements, `lane` behind a position."""
     m = w.m
     chain, step = _base(w, array, width), width if array.define.memory is Memory.GLOBAL else array.width
@@ -157,35 +200,31 @@ def pointer(w: Writer, array: Array, at: tuple[int | None, int, DType], lane: in
     return m.value("AccessChain", type_, *chain, *places)
 
 
-def element_pointer(w: Writer, array: Array, at: tuple[int | None, int, DType], part: int, lanes: int) -> int:
+def element_pointer(w: Writer, array: Array, at: Place, part: int, lanes: int) -> int:
     """Return the pointer to one of the vectors that an element of an array of a thread consists of."""
     m = w.m
     type_ = m.pointer("Function", m.of(array.cell, lanes))
     return m.value("AccessChain", type_, array.views[part], _divided(m, at, 0, 1))
 
 
-def _added(m: Code, at: tuple[int | None, int, DType], lane: int) -> int:
-    number, value, dtype = at
-    if number is not None:
-        return m.const(number + lane, dtype)
-    return m.value("IAdd", m.of(dtype), value, m.const(lane, dtype)) if lane else value
+def _added(m: Code, at: Place, distance: int) -> int:
+    return m.value("IAdd", m.of(at.dtype), at.value, m.const(distance, at.dtype)) if distance else at.value
 
 
-def _divided(m: Code, at: tuple[int | None, int, DType], lane: int, step: int) -> int:
+def _divided(m: Code, at: Place, lane: int, step: int) -> int:
     """Return the position of a vector of `step` elements."""
-    number, _, dtype = at
-    if number is not None:
-        return m.const((number + lane) // step, dtype)
-    place = _added(m, at, lane)
-    return m.value("ShiftRightLogical", m.of(dtype), place, m.word(step.bit_length() - 1)) if step > 1 else place
+    if at.number is not None:
+        return m.const((at.number + lane) // step, at.dtype)
+    if at.divisor == step:
+        return _added(m, at, lane // step)
+    return m.value("ShiftRightLogical", m.of(at.dtype), _added(m, at, lane), m.word(step.bit_length() - 1))
 
 
-def _rest(m: Code, at: tuple[int | None, int, DType], lane: int, step: int) -> int:
+def _rest(m: Code, at: Place, lane: int, step: int) -> int:
     """Return the place of an element in a vector of `step`."""
-    number, _, dtype = at
-    if number is not None:
-        return m.const((number + lane) % step, dtype)
-    return m.value("BitwiseAnd", m.of(dtype), _added(m, at, lane), m.const(step - 1, dtype))
+    if at.number is not None:
+        return m.const((at.number + lane) % step, at.dtype)
+    return m.value("BitwiseAnd", m.of(at.dtype), _added(m, at, lane), m.const(step - 1, at.dtype))
 
 
 def _base(w: Writer, array: Array, width: int) -> tuple[int, ...]:

@@ -10,7 +10,15 @@ from zyx.ir import kernel as k
 from zyx.ir.kernel import Memory, Type
 from zyx.ops import ReduceOp
 from zyx_backend_vulkan import render_casts, render_values
-from zyx_backend_vulkan.render_arrays import access, element_pointer, pointer, position, together
+from zyx_backend_vulkan.render_arrays import (
+    Place,
+    access,
+    element_pointer,
+    lane_position,
+    pointer,
+    position,
+    width_of,
+)
 from zyx_backend_vulkan.render_code import UNSIGNED, parts_of
 
 if TYPE_CHECKING:
@@ -91,11 +99,11 @@ def load(w: Writer, i: int, op: k.Load) -> None:
         return
     lanes = op.type.lanes
     mask = None if op.mask is None else uniform_mask(w, op.mask)
-    width = together(w, op.index, lanes, op.type.dtype)
+    width = width_of(w, array, op.index, lanes)
     if op.mask is not None and lanes > 1 and not _may_read_all(array, mask, lanes):
         w.values[i] = _load_lanes(w, op, array)
         return
-    at = position(w, array, op.index, mask)
+    at = position(w, array, op.index, width, mask)
     cells = _read(w, array, at, lanes, width)
     found = tuple(_from_cells(w, array, n, cell) for n, cell in zip(parts_of(lanes), cells, strict=True))
     w.values[i] = found if op.mask is None else _masked(w, op.mask, found, op.type)
@@ -106,11 +114,9 @@ def _may_read_all(array: Array, mask: int | None, lanes: int) -> bool:
     return mask is not None and lanes <= array.define.length and not array.define.is_front
 
 
-def _read(w: Writer, array: Array, at: tuple[int | None, int, DType], lanes: int, width: int) -> Parts:
+def _read(w: Writer, array: Array, at: Place, lanes: int, width: int) -> Parts:
     """Return elements as they are in memory, `width` of which are read at once."""
     m, cell = w.m, array.cell
-    if array.define.memory is Memory.LOCAL and width != array.width:
-        width = 1
     type_ = m.of(cell, width)
     found, first = [], 0
     for count in parts_of(lanes):
@@ -130,13 +136,7 @@ def _load_lanes(w: Writer, op: k.Load, array: Array) -> Parts:
     lanes = []
     for lane in range(op.type.lanes):
         mask = w.scalar(op.mask, lane)
-        number, value, wanted = position(w, array, op.index)
-        if number is not None:
-            value = m.const(number + lane, wanted)
-        elif lane:
-            value = m.value("IAdd", m.of(wanted), value, m.const(lane, wanted))
-        safe = m.select(mask, value, m.const(0, wanted), wanted, 1)
-        (cell,) = _read(w, array, (None, safe, wanted), 1, 1)
+        (cell,) = _read(w, array, lane_position(w, array, op.index, lane, mask), 1, 1)
         lanes.append(m.select(mask, _from_cells(w, array, 1, cell), m.const(dtype.to_scalar(0), dtype), dtype, 1))
     return w.joined(lanes, op.type)
 
@@ -147,7 +147,7 @@ def _load_element(w: Writer, i: int, op: k.Load, array: Array) -> None:
     mask = None
     if op.mask is not None:  # that any lane is read says that the element is there
         mask = _any_lane(w, op.mask)
-    at = position(w, array, op.index, mask)
+    at = position(w, array, op.index, mask=mask)
     found = tuple(
         m.value("Load", m.of(array.cell, lanes), element_pointer(w, array, at, part, lanes))
         for part, lanes in enumerate(parts_of(op.type.lanes))
@@ -229,10 +229,8 @@ def store(w: Writer, i: int, op: k.Store) -> None:
 
 def _write(w: Writer, array: Array, op: k.Store, type_: Type) -> None:
     """Write all lanes of a value."""
-    m, at = w.m, position(w, array, op.index)
-    width = together(w, op.index, type_.lanes, type_.dtype)
-    if array.define.memory is Memory.LOCAL and width != array.width:
-        width = 1
+    m, width = w.m, width_of(w, array, op.index, type_.lanes)
+    at = position(w, array, op.index, width)
     first = 0
     for part, count in zip(w.values[op.value], parts_of(type_.lanes), strict=True):
         cells = _to_cells(w, array, count, part)

@@ -41,7 +41,7 @@ _OF_BOOLS: Final = {
 }  # fmt: skip
 
 #: Drivers multiply by the reciprocal, which is 0 for divisors above 2**126: a quarter of both is divided then.
-_LARGE: Final = 2.0**126
+LARGE: Final = 2.0**126
 
 
 def unary(m: Code, op: UnaryOp, dtype: DType, lanes: int, x: int) -> int:
@@ -114,6 +114,12 @@ def binary(m: Code, op: BinaryOp, dtype: DType, lanes: int, x: int, y: int) -> i
     raise UnsupportedError(f"there is no native form of {op.value} of {dtype}")
 
 
+def divide_plainly(m: Code, op: BinaryOp, dtype: DType, lanes: int, x: int, y: int) -> int:
+    """Return a float divided by one that is not too large: `op` is `DIV`."""
+    del op
+    return m.exact("FDiv", m.of(dtype, lanes), x, y)
+
+
 def multiply_add(m: Code, dtype: DType, lanes: int, x: int, y: int, z: int) -> int:
     """Return ``x * y + z``, rounded once where the device does that; raise `UnsupportedError` if there is no form."""
     if dtype in m.target.fuses and m.computes(dtype):
@@ -139,7 +145,7 @@ def _quotient(m: Code, dtype: DType, lanes: int, x: int, y: int) -> int:
     quarter = m.const(0.25, dtype, lanes)
     x, less = (m.exact("FMul", type_, operand, quarter) for operand in (x, y))
     size = m.glsl("FAbs", type_, y)
-    is_large = m.exact("FOrdGreaterThan", m.of(dtypes.bool_, lanes), size, m.const(_LARGE, dtype, lanes))
+    is_large = m.exact("FOrdGreaterThan", m.of(dtypes.bool_, lanes), size, m.const(LARGE, dtype, lanes))
     return m.select(is_large, m.exact("FDiv", type_, x, less), plain, dtype, lanes)
 
 

@@ -37,6 +37,8 @@ class Writer:
         slots: The variables that the elements of register arrays are, of which no index varies.
         variables: The register arrays that have these.
         numbers: Where numbers, and addresses, lie.
+        needed: What operations are to be divided by, beside what they give.
+        quotients: These quotients, by operation and divisor.
         block: Label of the block being written.
         open: What ends the regions that are open: labels, by kind of region.
         local_bytes: Memory that a group shares.
@@ -54,6 +56,8 @@ class Writer:
         self.variables = register_arrays(kernel)
         self.m.block_storage = "StorageBuffer" if numbers.is_buffer else "PushConstant"
         self.m.place_of_zero = len(numbers.types)
+        self.needed: dict[ValueId, set[int]] = {}
+        self.quotients: dict[tuple[ValueId, int], int] = {}
         self._positions: dict[str, int] = {}
         self.block = self.m.start
         self.open: list[tuple[int, ...]] = []
@@ -67,7 +71,17 @@ class Writer:
     @cached_property
     def fenced(self) -> frozenset[ValueId]:
         """The barriers that pass something on in global memory."""
-        return fenced_barriers(self.kernel)
+        return fenced_barriers(self.kernel) if any(isinstance(op, k.Barrier) for op in self.ops) else frozenset()
+
+    @cached_property
+    def buffers(self) -> list[ValueId]:
+        """The arrays that a launch gives."""
+        return [i for i, op in enumerate(self.ops) if isinstance(op, k.Define) and op.memory is k.Memory.GLOBAL]
+
+    @cached_property
+    def combined(self) -> set[ValueId]:
+        """The arrays that values are combined into."""
+        return {op.target for op in self.ops if isinstance(op, k.Atomic)}
 
     @cached_property
     def ranges(self) -> Sequence[Range | None]:
