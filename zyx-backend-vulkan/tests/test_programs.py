@@ -101,6 +101,13 @@ def test_without_push_descriptors_there_are_sets_that_are_used_again(
     assert device.pool.session.held == held
 
 
+def test_the_source_of_a_program_is_its_module_as_text(device: VulkanDevice, add: Callable[..., Kernel]):
+    program = device.compile(add(7))
+    assert "OpEntryPoint GLCompute" in program.source
+    assert "OpIAdd" in program.source
+    device.release(program)
+
+
 def test_a_kernel_without_arguments_runs(device: VulkanDevice):
     b = Builder()
     b.define(k.Memory.LOCAL, dtypes.int32, 4)
