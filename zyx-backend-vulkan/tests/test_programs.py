@@ -84,7 +84,7 @@ def test_without_push_descriptors_there_are_sets_that_are_used_again(
     fresh: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ):
     from zyx_backend_vulkan import driver_programs
-    from zyx_backend_vulkan.driver_instance import Properties
+    from zyx_backend_vulkan.driver_features import Properties
 
     good = Properties.__init__
 
