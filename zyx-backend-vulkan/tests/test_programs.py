@@ -185,13 +185,11 @@ def test_threads_compile_launch_and_read_at_once(device: VulkanDevice, add: Call
         buffer = buffers[number]
         events: list[Any] = []
         for _ in range(20):
-            with lock:
-                events = [device.launch(program, [buffer], events)]
+            events = [device.launch(program, [buffer], events)]
         pool.pool_to_host(buffer, result.view(np.uint8).data, events)
         return set(result.tolist())
 
     buffers = [integers(0) for _ in range(8)]
-    lock = device.pool.work.lock
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(use, range(8))) == [{20 * number} for number in range(8)]
     for buffer in buffers:
