@@ -98,6 +98,13 @@ def test_transfers_launches_and_recordings_are_valid(checked: Any, add: Callable
     pool.trim()
 
 
+def test_queues_of_their_own_are_valid(queues_apart: None, checked: Any):
+    with use(checked):
+        for number in range(20):
+            x = zyx.Tensor(np.full((100, 100), number, np.float32))
+            assert float(((x @ x) * 2 + 1).max().item()) == 200 * number**2 + 1
+
+
 def test_staging_is_valid(checked: Any):
     pool = checked.device().memory_pool
     pool.heaps.is_cached = False
