@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from zyx.backend.vulkan_loader import quiet
 from zyx.errors import DriverNotFoundError, InitializationError
 from zyx_backend_vulkan.driver import NULL, ffi, lib, listed, owned, struct
 from zyx_backend_vulkan.driver_features import Features, Properties
@@ -14,8 +13,6 @@ from zyx_backend_vulkan.driver_validation import EXTENSION, LAYER, Messages, che
 from zyx_backend_vulkan.errors import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from zyx_backend_vulkan.driver import Native
 
 #: The oldest version that will do, and the latest that is asked for, of which all structures are known here.
@@ -41,20 +38,6 @@ def version_of(number: int) -> tuple[int, int]:
 
 def _number(version: tuple[int, int]) -> int:
     return version[0] << 22 | version[1] << 12
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep a layer of Mesa's, which looks for a screen to choose a device by, from complaining that there is none."""
-    name = "NODEVICE_SELECT"
-    if "XDG_RUNTIME_DIR" in os.environ or name in os.environ:
-        yield
-        return
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[name]
 
 
 class Instance:
@@ -96,7 +79,7 @@ class Instance:
         application = struct("VkApplicationInfo", pEngineName="zyx", apiVersion=_number(LATEST_VERSION))
         info = struct("VkInstanceCreateInfo", pApplicationInfo=application, **layers)
         try:
-            with _quiet():
+            with quiet():
                 self.native: Any = owned(lib.vkCreateInstance, info, NULL, of="VkInstance")
             self._messenger = self.messages and self.messages.register(self.native)
         except Fault as fault:
@@ -112,7 +95,7 @@ class Instance:
             InitializationError: The loader fails.
         """
         try:
-            with _quiet():
+            with quiet():
                 natives = listed("VkPhysicalDevice", lib.vkEnumeratePhysicalDevices, self.native)
         except Fault as fault:
             raise InitializationError(f"Vulkan lists no devices: {fault}") from fault
