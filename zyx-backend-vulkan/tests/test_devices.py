@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -157,6 +158,31 @@ def test_a_driver_that_does_not_run_the_first_kernel_is_an_initialization_error(
     assert report is not None
     assert report.state is BackendState.DRIVER_REFUSED
     assert "does not work: no shaders today" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("flags", "chosen"),
+    [
+        ([7], (0, None)),  # graphics, compute and transfers in one
+        ([0xF, 0xC, 0xE, 0x24, 0x44], (2, 1)),  # as NVIDIA has them, with video behind
+        ([0x7, 0x24, 0x6, 0x4], (2, 3)),
+        ([0x5, 0x2], (1, None)),
+    ],
+)
+def test_launches_take_a_queue_without_graphics_and_transfers_one_for_nothing_else(
+    device: Device, flags: list[int], chosen: tuple[int, int | None]
+):
+    from zyx_backend_vulkan.driver_device import _families
+
+    families = [SimpleNamespace(queueFlags=flag) for flag in flags]
+    assert _families(SimpleNamespace(queue_families=families)) == chosen
+
+
+def test_a_device_that_can_only_draw_is_refused(device: Device):
+    from zyx_backend_vulkan.driver_device import _families
+
+    with pytest.raises(InitializationError, match="can only draw"):
+        _families(SimpleNamespace(queue_families=[SimpleNamespace(queueFlags=5)]))
 
 
 def test_memory_that_others_have_is_not_free(fresh: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch):

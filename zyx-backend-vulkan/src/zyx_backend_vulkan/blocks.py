@@ -10,7 +10,7 @@ from bisect import insort
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx_backend_vulkan.driver_memory import described
+from zyx_backend_vulkan.driver_memory import ALIGNMENT, described
 from zyx_backend_vulkan.errors import Cause, Fault
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from zyx_backend_vulkan.driver_memory import Block, Heaps
 
-#: The largest value that minStorageBufferOffsetAlignment may have.
-_ALIGNMENT: Final = 256
 #: Size of a block that is shared, where memory is plenty, and the part of it that a small piece has at most.
 _BLOCK_BYTES: Final = 32 << 20
 _SMALL_PART: Final = 8
@@ -113,7 +111,7 @@ class Blocks:
         self._heaps: Final = heaps
         self._type: Final = memory_type
         self._most_reached: Final = most_reached
-        self._block_bytes: Final = min(_BLOCK_BYTES, capacity_bytes // _MEMORY_PART // _ALIGNMENT * _ALIGNMENT)
+        self._block_bytes: Final = min(_BLOCK_BYTES, capacity_bytes // _MEMORY_PART // ALIGNMENT * ALIGNMENT)
         self._shared: dict[int, _Shared] = {}  # by the number of the block's buffer
         self._number = 0
         self._lock: Final = Lock()
@@ -125,7 +123,7 @@ class Blocks:
         Raises:
             Fault: The driver refused.
         """
-        size = -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+        size = -(-nbytes // ALIGNMENT) * ALIGNMENT
         with self._lock:
             self._number += 1
             if size * _SMALL_PART <= self._block_bytes:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _GRAPHICS: Final = 1
 _COMPUTE: Final = 2
 _TRANSFER: Final = 4
+_VIDEO: Final = 0x20 | 0x40  # decoding and encoding
+_ALL: Final = _GRAPHICS | _COMPUTE | _TRANSFER | _VIDEO
 #: Uploads and downloads have a queue each, where there are so many for nothing but transfers.
 _TRANSFER_QUEUES: Final = 2
 _PUSHES: Final = "VK_KHR_push_descriptor"
@@ -196,5 +198,5 @@ def _families(listed: ListedDevice) -> _Families:
     if not able:
         raise InitializationError(f"{listed} has no queue that computes, so its driver can only draw")
     compute = min(able, key=lambda number: flags[number] & _GRAPHICS)
-    copies = [number for number, flag in enumerate(flags) if flag & (_GRAPHICS | _COMPUTE | _TRANSFER) == _TRANSFER]
+    copies = [number for number, flag in enumerate(flags) if flag & _ALL == _TRANSFER]
     return _Families(compute, copies[0] if copies else None)

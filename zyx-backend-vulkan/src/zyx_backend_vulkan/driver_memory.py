@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from zyx_backend_vulkan.driver import Native
     from zyx_backend_vulkan.driver_device import Handle, Session
 
+#: What pieces of memory are multiples of: the largest value that minStorageBufferOffsetAlignment may have.
+ALIGNMENT: Final = 256
 #: VkMemoryPropertyFlagBits.
 _LOCAL: Final = 1
 _VISIBLE: Final = 2
@@ -101,7 +103,8 @@ class Heaps:
         ]  # fmt: skip
         if listed.properties.max_buffer_bytes:
             sizes_of_buffers.append(listed.properties.max_buffer_bytes)
-        self.largest_bytes: Final = min(sizes_of_buffers) // 4 * 4  # whole words
+        # Of whole pieces: one that is rounded up to its alignment is not too large either.
+        self.largest_bytes: Final = min(sizes_of_buffers) // ALIGNMENT * ALIGNMENT
 
     def _allowed(self) -> list[int]:
         """Return the memory types that our buffers may be of."""
