@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def add() -> Callable[..., Kernel]:
     def make(constant: int, name: str = "") -> Kernel:
         b = Builder()
         x = b.define(k.Memory.GLOBAL, dtypes.int32, COUNT)
-        at = b.index(k.Axis.GROUP, 0, COUNT)
+        at = b.index(k.Axis.GROUP, 0, COUNT, dtypes.int32)
         b.store(x, at, b.binary(BinaryOp.ADD, b.load(x, at), b.const(constant, dtypes.int32)))
         return b.finish(name or f"add_{constant}")
 
@@ -125,6 +125,53 @@ def add_number() -> Kernel:
     b = Builder()
     x = b.define(k.Memory.GLOBAL, dtypes.int32, COUNT)
     number = b.variable(dtypes.int32, "number")
-    at = b.index(k.Axis.GROUP, 0, COUNT)
+    at = b.index(k.Axis.GROUP, 0, COUNT, dtypes.int32)
     b.store(x, at, b.binary(BinaryOp.ADD, b.load(x, at), number))
     return b.finish("add_number")
+
+
+def hide(pool: VulkanPool) -> None:
+    """Keep the host from what a pool will allocate."""
+    obtain = pool._blocks.obtain
+
+    def obtain_hidden(nbytes: int) -> Any:
+        memory = obtain(nbytes)
+        memory.block.view = None
+        return memory
+
+    pool._blocks.obtain = obtain_hidden  # type: ignore[method-assign]
+    pool.heaps.is_cached = False  # type: ignore[misc]
+
+
+@pytest.fixture
+def hidden(fresh: Callable[..., Runtime]) -> VulkanPool:
+    """A pool whose memory the host does not reach, as that of most GPUs."""
+    pool = fresh().device().memory_pool
+    hide(pool)  # type: ignore[arg-type]  # of this backend
+    return pool  # type: ignore[return-value]
+
+
+@pytest.fixture
+def queues_apart(device: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices opened from now on have queues of their own for uploads and downloads, and memory the host cannot reach.
+
+    So have most GPUs. Here three queues of ours with a timeline each submit to the one there is, in the order of calls.
+    """
+    from zyx_backend_vulkan import start
+    from zyx_backend_vulkan.driver_device import Session
+    from zyx_backend_vulkan.driver_queue import Queue
+    from zyx_backend_vulkan.memory import VulkanPool
+
+    def open_session(listed: Any) -> Session:
+        session = Session(listed)
+        (family,) = session.families[:1]
+        session.uploads, session.downloads = Queue(session, family, 0), Queue(session, family, 0)
+        return session
+
+    class HiddenPool(VulkanPool):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            hide(self)
+
+    monkeypatch.setattr(start, "Session", open_session)
+    monkeypatch.setattr(start, "VulkanPool", HiddenPool)

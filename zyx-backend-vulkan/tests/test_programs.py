@@ -28,7 +28,7 @@ def sum_of(buffers: int, numbers: int) -> Kernel:
     b = Builder()
     arrays = [b.define(k.Memory.GLOBAL, dtypes.int32, 64, mutable=number == 0) for number in range(buffers)]
     scalars = [b.variable(dtypes.int32, f"n{number}") for number in range(numbers)]
-    at = b.index(k.Axis.GROUP, 0, 64)
+    at = b.index(k.Axis.GROUP, 0, 64, dtypes.int32)
     total = b.load(arrays[0], at)
     for value in [*(b.load(array, at) for array in arrays[1:]), *scalars]:
         total = b.binary(BinaryOp.ADD, total, value)
@@ -84,7 +84,7 @@ def test_without_push_descriptors_there_are_sets_that_are_used_again(
     fresh: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ):
     from zyx_backend_vulkan import driver_programs
-    from zyx_backend_vulkan.driver_instance import Properties
+    from zyx_backend_vulkan.driver_features import Properties
 
     good = Properties.__init__
 
@@ -99,6 +99,13 @@ def test_without_push_descriptors_there_are_sets_that_are_used_again(
     held = device.pool.session.held
     check_sum(device, 3, 2, turns=4 * driver_programs._SETS)
     assert device.pool.session.held == held
+
+
+def test_the_source_of_a_program_is_its_module_as_text(device: VulkanDevice, add: Callable[..., Kernel]):
+    program = device.compile(add(7))
+    assert "OpEntryPoint GLCompute" in program.source
+    assert "OpIAdd" in program.source
+    device.release(program)
 
 
 def test_a_kernel_without_arguments_runs(device: VulkanDevice):
@@ -178,13 +185,11 @@ def test_threads_compile_launch_and_read_at_once(device: VulkanDevice, add: Call
         buffer = buffers[number]
         events: list[Any] = []
         for _ in range(20):
-            with lock:
-                events = [device.launch(program, [buffer], events)]
+            events = [device.launch(program, [buffer], events)]
         pool.pool_to_host(buffer, result.view(np.uint8).data, events)
         return set(result.tolist())
 
     buffers = [integers(0) for _ in range(8)]
-    lock = device.pool.work.lock
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(use, range(8))) == [{20 * number} for number in range(8)]
     for buffer in buffers:

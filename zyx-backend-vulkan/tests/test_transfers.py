@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,25 +15,8 @@ if TYPE_CHECKING:
 
     from zyx.ir.kernel import Kernel
     from zyx.runtime.runtime import Runtime
-    from zyx_backend_vulkan.blocks import Memory
     from zyx_backend_vulkan.device import VulkanDevice
     from zyx_backend_vulkan.memory import VulkanBuffer, VulkanPool
-
-
-@pytest.fixture
-def hidden(fresh: Callable[..., Runtime]) -> VulkanPool:
-    """A pool whose memory the host does not reach, as that of most GPUs."""
-    pool = fresh().device().memory_pool
-    obtain = pool._blocks.obtain
-
-    def obtain_hidden(nbytes: int) -> Memory:
-        memory = obtain(nbytes)
-        memory.block.view = None
-        return memory
-
-    pool._blocks.obtain = obtain_hidden
-    pool.heaps.is_cached = False
-    return pool
 
 
 def upload(pool: VulkanPool, data: bytes, nbytes: int | None = None) -> VulkanBuffer:
@@ -116,6 +100,40 @@ def test_the_ring_keeps_every_byte_and_what_is_behind_a_shorter_upload(hidden: V
     hidden.sync_events([hidden.host_to_pool(memoryview(bytes(length)), buffer)])
     assert download(hidden, buffer, len(before)) == bytes(length) + before[length:]
     hidden.deallocate(buffer)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_queues_of_their_own_keep_the_order_of_events(
+    queues_apart: None, fresh: Callable[..., Runtime], add: Callable[..., Kernel], seed: int
+):
+    """Buffers are written, computed with and read, in whatever order, and given back while the device is busy."""
+    del queues_apart
+    device, draw = fresh().device(), random.Random(seed)
+    pool = device.memory_pool
+    programs = {number: device.compile(add(number)) for number in (1, 5)}
+    buffers: list[list[Any]] = []  # buffer, its last event, what is in it
+    for _ in range(400):
+        choice = draw.random()
+        if choice < 0.15 or not buffers:
+            buffer, event = pool.allocate(256)
+            buffers.append([buffer, pool.host_to_pool(memoryview(bytes(256)), buffer, [event]), 0])
+            continue
+        entry = draw.choice(buffers)
+        buffer, event, value = entry
+        if choice < 0.3:
+            written = draw.randrange(1 << 20)
+            entry[1:] = pool.host_to_pool(memoryview(written.to_bytes(4, "little") * 64), buffer, [event]), written
+        elif choice < 0.8:
+            number = draw.choice((1, 5))
+            entry[1:] = device.launch(programs[number], [buffer], [event]), value + number
+        elif choice < 0.95:
+            entry[1] = event.again() or pool.completed()
+            found = bytearray(256)
+            pool.pool_to_host(buffer, memoryview(found), [event])
+            assert found == value.to_bytes(4, "little") * 64
+        else:
+            buffers.remove(entry)
+            pool.deallocate(buffer, [event])
 
 
 def test_free_bytes_fall_and_rise_and_running_out_names_the_sizes(fresh: Callable[..., Runtime]):

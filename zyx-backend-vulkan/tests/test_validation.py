@@ -63,9 +63,11 @@ def test_programs_are_valid(checked: Any):
         generator = np.random.default_rng(1)
         x = zyx.Tensor(generator.random((64, 48), np.float32))
         y = (x @ x.T).exp()
-        half = x.astype(zyx.float16) + 1
-        wide = x.astype(zyx.float64).sum() + x.astype(zyx.int64).max()
-        for each in (y, half, wide, zyx.sort(x, axis=1), (x > 0.5)):
+        info = checked.device().info
+        casts = [
+            x.astype(dtype) + 1 for dtype in (zyx.float16, zyx.int8, zyx.int64, zyx.float64) if info.can_store(dtype)
+        ]
+        for each in (y, *casts, zyx.sort(x, axis=1), (x > 0.5)):
             assert each.numpy().size
         step = zyx.jit(lambda value, number: (value * number).sum() + value.max())
         for number in range(5):
@@ -94,6 +96,13 @@ def test_transfers_launches_and_recordings_are_valid(checked: Any, add: Callable
     for each in (sequence, program, number):
         device.release(each)
     pool.trim()
+
+
+def test_queues_of_their_own_are_valid(queues_apart: None, checked: Any):
+    with use(checked):
+        for number in range(20):
+            x = zyx.Tensor(np.full((100, 100), number, np.float32))
+            assert float(((x @ x) * 2 + 1).max().item()) == 200 * number**2 + 1
 
 
 def test_staging_is_valid(checked: Any):

@@ -11,6 +11,7 @@ Importing this module loads the loader, so the business card does not.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -47,10 +48,10 @@ def struct(name: str, **values: Native) -> Native:
 
     What fields point to stays alive as long as the structure. Texts and lists become arrays.
     """
-    made = ffi.new(f"{name} *")
-    fields = dict(ffi.typeof(made).item.fields)
-    if "sType" in fields:
-        made.sType = getattr(lib, f"VK_STRUCTURE_TYPE_{_WORDS.sub('_', name.removeprefix('Vk')).upper()}")
+    pointer, fields, number = _shape(name)
+    made = ffi.new(pointer)
+    if number is not None:
+        made.sType = number
     kept: list[Any] = []
     for field, value in values.items():
         if fields[field].type.kind == "pointer" and isinstance(value, str | list | tuple):
@@ -65,6 +66,15 @@ def struct(name: str, **values: Native) -> Native:
         setattr(made, field, value)
     _referred[made] = kept
     return made
+
+
+@cache
+def _shape(name: str) -> tuple[Native, dict[str, Native], int | None]:
+    """Return the type of pointers to a structure, its fields, and its value of VkStructureType if it has one."""
+    pointer = ffi.typeof(f"{name} *")
+    fields = dict(pointer.item.fields)
+    words = _WORDS.sub("_", name.removeprefix("Vk")).upper()
+    return pointer, fields, getattr(lib, f"VK_STRUCTURE_TYPE_{words}") if "sType" in fields else None
 
 
 def _contents(element: Native, item: Native) -> Native:

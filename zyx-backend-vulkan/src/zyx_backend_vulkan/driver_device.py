@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx.errors import InitializationError
 from zyx_backend_vulkan.driver import NULL, check, device_function, lib, owned, struct
-from zyx_backend_vulkan.driver_instance import Features
+from zyx_backend_vulkan.driver_features import Features
 from zyx_backend_vulkan.driver_queue import Queue
 from zyx_backend_vulkan.errors import Fault
 

@@ -165,9 +165,9 @@ class Queue:
         Raises:
             Fault: The device is lost.
         """
-        timelines, numbers = ffi.new("VkSemaphore[]", [self.timeline]), ffi.new("uint64_t[]", [value])
+        number = ffi.new("uint64_t *", value)
         info = struct("VkSemaphoreWaitInfo", semaphoreCount=1)
-        info.pSemaphores, info.pValues = timelines, numbers
+        info.pSemaphores, info.pValues = self._timelines, number
         code = lib.vkWaitSemaphores(self._device, info, timeout_ns)
         check(code, "vkWaitSemaphores")
         return bool(code != _TIMEOUT)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from zyx_backend_vulkan.memory import VulkanPool
     from zyx_backend_vulkan.target import Target
 
+#: What places are counted in: every device has it.
+_INDEX: Final = dtypes.int32
 #: More iterations than a driver that ends loops would let pass.
 _MANY: Final = 100_000
 
@@ -82,7 +84,7 @@ def _rounds_once(trial: _Trial, dtype: DType) -> bool:
     """Whether a multiply-add rounds once: of (1 + e)**2 - (1 + 2e), the square of e is left then, and else nothing."""
     b = Builder()
     p = b.define(k.Memory.GLOBAL, dtype, 2)
-    first, second = (b.const(number, dtypes.int64) for number in range(2))
+    first, second = (b.const(number, _INDEX) for number in range(2))
     x = b.load(p, first)
     b.store(p, second, b.mad(x, x, b.load(p, second)))
     one = np.ones(1, dtype.numpy)
@@ -96,8 +98,8 @@ def _most_iterations(trial: _Trial) -> int:
     """Return after how many iterations loops end; 0 if they go on. Counted in memory: no compiler knows how it ends."""
     b = Builder()
     p = b.define(k.Memory.GLOBAL, dtypes.int32, 1)
-    first = b.const(0, dtypes.int64)
-    b.loop(_MANY)
+    first = b.const(0, _INDEX)
+    b.loop(_MANY, _INDEX)
     b.store(p, first, b.binary(BinaryOp.ADD, b.load(p, first), b.const(1, dtypes.int32)))
     b.end_loop()
     values = np.zeros(1, np.int32)
@@ -113,12 +115,11 @@ def _swap_in_order(trial: _Trial) -> bool:
     count = width * height
     b = Builder()
     p = b.define(k.Memory.GLOBAL, dtypes.int32, bits * count)
-    x, y = b.index(k.Axis.LOCAL, 0, width), b.index(k.Axis.LOCAL, 1, height)
-    number = b.binary(BinaryOp.ADD, b.binary(BinaryOp.MUL, y, b.const(width, dtypes.int64)), x)
-    value = b.cast(number, dtypes.int32)
+    x, y = b.index(k.Axis.LOCAL, 0, width, _INDEX), b.index(k.Axis.LOCAL, 1, height, _INDEX)
+    number = b.binary(BinaryOp.ADD, b.binary(BinaryOp.MUL, y, b.const(width, _INDEX)), x)
     for bit in range(bits):
-        place = b.binary(BinaryOp.ADD, number, b.const(bit * count, dtypes.int64))
-        b.store(p, place, b.swap(value, 1 << bit))
+        place = b.binary(BinaryOp.ADD, number, b.const(bit * count, _INDEX))
+        b.store(p, place, b.swap(number, 1 << bit))
     found = np.zeros((bits, count), np.int32)
     trial.run(b.finish("swaps"), found)
     return np.array_equal(found, np.arange(count) ^ (1 << np.arange(bits)[:, None]))

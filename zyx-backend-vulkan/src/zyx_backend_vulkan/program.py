@@ -78,11 +78,11 @@ class KernelProgram(VulkanProgram):
     def __init__(
         self, what: str, pool: VulkanPool, pipeline: Pipeline, rendered: Rendered, free: Callable[[Pipeline], object]
     ) -> None:
+        self._words = rendered.words
         super().__init__(rendered.name, "", what, pool, rendered.parameters)
         self._pipeline = pipeline
         self._free = free
         self._groups = rendered.groups
-        self._words = rendered.words
         places = list(enumerate(rendered.parameters))
         buffers = [number for number, parameter in places if parameter.scalar is None]
         offsets = rendered.push_offsets
@@ -92,12 +92,15 @@ class KernelProgram(VulkanProgram):
         self._block_bytes = rendered.push_bytes
 
     @property
-    def assembly(self) -> Callable[[], str]:
-        """Gives its module as text."""
+    def source(self) -> str:
+        """Its module as text, which is made when somebody asks for it."""
         from zyx_backend_vulkan.disassembly import disassembly
 
-        words = self._words
-        return lambda: disassembly(words)
+        return disassembly(self._words)
+
+    @source.setter
+    def source(self, text: str) -> None:  # by the class that this is one of, before there is any
+        assert not text
 
     @property
     def takes_numbers(self) -> bool:

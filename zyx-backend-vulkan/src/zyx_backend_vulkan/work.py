@@ -258,10 +258,12 @@ class Lane:
     def bury(self, free: Callable[[], object]) -> None:
         """Call `free` when all work that is known now, and the piece that is being recorded, is done."""
         with self.lock:
-            if self.issued == self.done and self._open is None and not self._ended:
-                free()
-            else:
+            if self._open is not None or self._ended or self.issued > self._submitted:
                 self._next.buried.append(free)
+            elif self._running:
+                self._running[-1].buried.append(free)
+            else:
+                free()
 
     def queued(self, what: str, kind: type[BackendError] = LaunchError) -> int:
         """Note a piece of work, and return its place.
@@ -402,8 +404,8 @@ class Lane:
             return
         try:
             value = self.queue.value()
-            if value > self._submitted:  # what a driver may say of a device that is lost
-                raise Fault(Cause.LOST, f"a timeline is at {value} of {self._submitted}", 0)
+            if value > self.issued:  # what a driver may say of a device that is lost
+                raise Fault(Cause.LOST, f"a timeline is at {value} of {self.issued}")
         except Fault as fault:
             raise self.work.failed(f"looking at {self.work.name}", fault, LaunchError) from fault
         with self.lock:
