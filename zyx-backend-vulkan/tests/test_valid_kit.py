@@ -16,7 +16,10 @@ import zyx.testing
 SUITE = Path(zyx.testing.__file__).parent / "suite"
 #: Parts of the kit by the time that they take.
 _QUICK = ["casts"]
-_SLOW = ["kernels", "swaps", "ops", "reductions", "indexing", "movement", "sorting", "windows", "attention", "compute_products"]
+_SLOW = [
+    "kernels", "swaps", "ops", "reductions", "indexing", "movement", "sorting", "windows", "attention",
+    "compute_products",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
