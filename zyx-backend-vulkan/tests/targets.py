@@ -1,7 +1,9 @@
-"""What devices may take, from those of processors to the least that Vulkan 1.2 has."""
+"""What devices may take, from those of processors to the least that Vulkan 1.2 has, and whether modules are valid."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,12 +12,15 @@ from zyx.backend import DeviceInfo
 from zyx.ir import kernel as k
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.testing.kernels import random_kernel
+from zyx_backend_vulkan.disassembly import disassembly
+from zyx_backend_vulkan.render import render
 from zyx_backend_vulkan.target import Target, capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from zyx.ir.kernel import Kernel
+    from zyx_backend_vulkan.render import Rendered
 
 _ALL = frozenset(dtypes.ALL) - {dtypes.bfloat16}
 _WIDE = frozenset({8, 16, 32, 64})
@@ -54,7 +59,7 @@ TARGETS = {
     "without push constants": replace(FULL, push_bytes=0),
 }
 #: What each version of SPIR-V came with: what the validator holds it against.
-ENVIRONMENTS = {(1, 3): "vulkan1.1", (1, 5): "vulkan1.2", (1, 6): "vulkan1.3"}
+_ENVIRONMENTS = {(1, 3): "vulkan1.1", (1, 5): "vulkan1.2", (1, 6): "vulkan1.3"}
 
 
 def info_of(target: Target) -> DeviceInfo:
@@ -73,3 +78,17 @@ def random_kernels(target: Target, seeds: Iterable[int]) -> Iterator[Kernel]:
         combined = {kernel.ops[op.target] for op in kernel.ops if isinstance(op, k.Atomic)}
         if all(isinstance(array, k.Define) and array.dtype.bits in target.atomic_bits for array in combined):
             yield run_passes(kernel, standard_passes(info))
+
+
+def validated(kernel: Kernel, target: Target) -> Rendered:
+    """Return a kernel as SPIR-V that the validator of others takes, if it is installed."""
+    rendered = render(kernel, target)
+    disassembly(rendered.words)  # counts the words of each instruction
+    tool = shutil.which("spirv-val")
+    if tool is not None:
+        environment = _ENVIRONMENTS[target.version]
+        done = subprocess.run(
+            [tool, "--target-env", environment, "-"], input=rendered.words, capture_output=True, check=False
+        )
+        assert not done.returncode, f"{done.stdout.decode()}{done.stderr.decode()}\n{kernel}"
+    return rendered

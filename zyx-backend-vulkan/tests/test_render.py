@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from targets import ENVIRONMENTS, FULL, LEAST, TARGETS, random_kernels
+from targets import FULL, LEAST, TARGETS, random_kernels, validated
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
@@ -22,26 +20,10 @@ from zyx_backend_vulkan.render import render
 if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.ir.kernel import Kernel
-    from zyx_backend_vulkan.render import Rendered
-    from zyx_backend_vulkan.target import Target
 
 #: Random kernels for each target.
 _COUNT = 25
 _MANY = 400
-
-
-def validated(kernel: Kernel, target: Target) -> Rendered:
-    """Return a kernel as SPIR-V that the validator of others takes, if it is installed."""
-    rendered = render(kernel, target)
-    disassembly(rendered.words)  # counts the words of each instruction
-    tool = shutil.which("spirv-val")
-    if tool is not None:
-        environment = ENVIRONMENTS[target.version]
-        done = subprocess.run(
-            [tool, "--target-env", environment, "-"], input=rendered.words, capture_output=True, check=False
-        )
-        assert not done.returncode, f"{done.stdout.decode()}{done.stderr.decode()}\n{kernel}"
-    return rendered
 
 
 def copying(dtype: DType, *, lanes: int = 1, buffers: int = 2, numbers: int = 0) -> Kernel:
