@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.backend import DeviceInfo
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.testing.kernels import random_kernel
 from zyx_backend_vulkan.disassembly import disassembly
@@ -19,7 +19,7 @@ from zyx_backend_vulkan.target import Target, capabilities
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_vulkan.render import Rendered
 
 _ALL = frozenset(dtypes.ALL) - {dtypes.bfloat16}

@@ -17,7 +17,7 @@ from zyx_backend_vulkan.errors import DEVICE_LOST, Cause, Fault
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_vulkan.device import VulkanDevice
 
 pytest.importorskip("cffi", reason="the package vulkan is not installed")

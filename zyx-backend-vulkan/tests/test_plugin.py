@@ -86,9 +86,9 @@ def test_without_the_binding_the_state_is_no_driver_and_the_reason_says_what_to_
 
 
 def test_a_module_of_zyx_that_is_missing_is_no_driver_that_is_missing(device: Device):
-    state, reason = state_of(run(f"import sys; sys.modules['zyx.backend.opening'] = None\n{REPORT}"))
+    state, reason = state_of(run(f"import sys; sys.modules['zyx.drivers.opening'] = None\n{REPORT}"))
     assert state == BackendState.WRONG_API_VERSION.value
-    assert "zyx.backend.opening" in reason
+    assert "zyx.drivers.opening" in reason
 
 
 #: Lets the binding find no library.

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend.cache import MemoryCache
+from zyx.drivers.cache import MemoryCache
 from zyx.errors import LaunchError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_vulkan.device import VulkanDevice
 
 

@@ -11,15 +11,15 @@ from targets import FULL, LEAST, TARGETS, random_kernels, validated
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx_backend_vulkan.disassembly import disassembly
 from zyx_backend_vulkan.render import render
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 #: Random kernels for each target.
 _COUNT = 25

@@ -14,7 +14,7 @@ from zyx_backend_vulkan.errors import Cause, Fault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_vulkan.device import VulkanDevice
 
 Integers = "Callable[[int], Any]"

@@ -13,7 +13,7 @@ from zyx.errors import AllocationError, InvalidEventError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_vulkan.device import VulkanDevice
     from zyx_backend_vulkan.memory import VulkanBuffer, VulkanPool

@@ -17,7 +17,7 @@ from zyx.testing.opening import open_runtime
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_vulkan.device import VulkanDevice
 
 SETTINGS = {"backends": {"vulkan": {"validation": True}}}

@@ -10,9 +10,9 @@ import pytest
 from targets import LEAST, random_kernels
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.verify import verify
 from zyx.ops import TRANSCENDENTAL, BinaryOp, UnaryOp
 from zyx.testing.kernels import arguments_for, results_of, same_values
 from zyx.testing.launching import expected, launch, prepare, run_on
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType, Scalar
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.kernel.data import Kernel, ValueId
     from zyx.testing.values import Array
     from zyx_backend_vulkan.device import VulkanDevice
     from zyx_backend_vulkan.target import Target

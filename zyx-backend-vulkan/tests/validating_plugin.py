@@ -14,7 +14,7 @@ from zyx.testing.paper import PaperBackend, PaperDevice
 
 if TYPE_CHECKING:
     from zyx.backend import Program
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 TARGET = TARGETS[os.environ["ZYX_TEST_TARGET"]]
 

@@ -7,11 +7,11 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.arguments import native_arguments
-from zyx.backend.cached_build import digest, load_or_build
-from zyx.backend.driver_device import DriverDevice
-from zyx.backend.limits import check_limits
-from zyx.backend.work_event import QueuedEvent
+from zyx.drivers.arguments import native_arguments
+from zyx.drivers.cached_build import digest, load_or_build
+from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.limits import check_limits
+from zyx.drivers.work_event import QueuedEvent
 from zyx.errors import CompileError, DeviceLostError, LaunchError, UnsupportedError
 from zyx_backend_vulkan.errors import Fault
 from zyx_backend_vulkan.program import KernelProgram, VulkanProgram, bindings_of
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
-    from zyx.backend.cache import ProgramCache
-    from zyx.backend.caching_pool import CachedBuffer
-    from zyx.ir.kernel import Kernel
+    from zyx.drivers.cache import ProgramCache
+    from zyx.drivers.caching_pool import CachedBuffer
+    from zyx.kernel.data import Kernel
     from zyx_backend_vulkan.blocks import Memory
     from zyx_backend_vulkan.driver_programs import Pipeline, Pipelines
     from zyx_backend_vulkan.memory import VulkanPool

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx.backend.device_program import DeviceProgram
+from zyx.drivers.device_program import DeviceProgram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.backend.arguments import Parameter
+    from zyx.drivers.arguments import Parameter
     from zyx_backend_vulkan.blocks import Memory
     from zyx_backend_vulkan.driver import Native
     from zyx_backend_vulkan.driver_programs import Pipeline

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
-from zyx.backend import rendered
+from zyx.drivers import rendered
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Axis
+from zyx.kernel import data as k
+from zyx.kernel.data import Axis
 from zyx.ops import BinaryOp
 from zyx.render.long_loops import in_fewer_iterations
 from zyx.render.seams import hidden_operands
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.kernel.data import Kernel, ValueId
     from zyx.ops import ReduceOp
     from zyx_backend_vulkan.render_writer import Parts
     from zyx_backend_vulkan.target import Target

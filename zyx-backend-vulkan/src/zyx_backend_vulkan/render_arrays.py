@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Memory
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory
 from zyx_backend_vulkan import render_numbers
 from zyx_backend_vulkan.render_code import MOST_LANES, UNSIGNED, parts_of
 from zyx_backend_vulkan.target import VECTOR_BYTES
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
     from zyx_backend_vulkan.render_code import Code
     from zyx_backend_vulkan.render_writer import Writer
 

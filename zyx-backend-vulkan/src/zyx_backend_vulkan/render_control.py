@@ -8,7 +8,7 @@ from zyx import dtype as dtypes
 from zyx_backend_vulkan import render_casts
 
 if TYPE_CHECKING:
-    from zyx.ir import kernel as k
+    from zyx.kernel import data as k
     from zyx_backend_vulkan.render_writer import Writer
 
 #: SPIR-V's scope of a group, and what a barrier makes visible: writes to its own memory, and to buffers.

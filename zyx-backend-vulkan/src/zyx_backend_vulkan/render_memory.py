@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Memory, Type
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory, Type
 from zyx.ops import ReduceOp
 from zyx_backend_vulkan import render_casts, render_values
 from zyx_backend_vulkan.render_arrays import (
@@ -23,7 +23,7 @@ from zyx_backend_vulkan.render_code import UNSIGNED, parts_of
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
     from zyx_backend_vulkan.render_arrays import Array
     from zyx_backend_vulkan.render_writer import Parts, Writer
 

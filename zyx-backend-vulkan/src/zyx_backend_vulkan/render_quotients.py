@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
     from zyx_backend_vulkan.render_writer import Writer
 
 _NAMES: Final = {BinaryOp.ADD: "IAdd", BinaryOp.SUB: "ISub"}

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.bounds import Bounds
-from zyx.ir.registers import register_arrays
+from zyx.kernel import data as k
+from zyx.kernel.bounds import Bounds
+from zyx.kernel.registers import register_arrays
 from zyx.render.divisors import divisors
 from zyx.render.fences import fenced_barriers
 from zyx_backend_vulkan.render_code import Code, parts_of
@@ -17,8 +17,8 @@ from zyx_backend_vulkan.spirv_table import NAMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.intervals import Range
-    from zyx.ir.kernel import Kernel, Type, ValueId
+    from zyx.arithmetic.intervals import Range
+    from zyx.kernel.data import Kernel, Type, ValueId
     from zyx_backend_vulkan.render_arrays import Array
     from zyx_backend_vulkan.render_numbers import Numbers
     from zyx_backend_vulkan.target import Target

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from zyx.backend.arguments import native_arguments
-from zyx.backend.sequences import Outline, Recordings, outline
+from zyx.drivers.arguments import native_arguments
+from zyx.drivers.sequences import Outline, Recordings, outline
 from zyx_backend_vulkan.errors import Fault
 from zyx_backend_vulkan.program import KernelProgram, VulkanProgram
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Launch
-    from zyx.backend.sequences import Step
+    from zyx.drivers.sequences import Step
     from zyx_backend_vulkan.memory import VulkanPool
 
 #: How many recordings a sequence keeps.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.opening import is_named, open_each
+from zyx.drivers.opening import is_named, open_each
 from zyx.errors import BackendError, InitializationError, NoDeviceError
 from zyx_backend_vulkan import driver, driver_instance
 from zyx_backend_vulkan.device import VulkanDevice
@@ -72,7 +72,7 @@ def open_devices(config: BackendConfig[VulkanConfig], pools: Mapping[str, Memory
     """
     cache = None
     if config.cache_directory is not None:
-        from zyx.backend.disk_cache import DiskCache
+        from zyx.drivers.disk_cache import DiskCache
 
         cache = DiskCache(config.cache_directory, "vulkan", executable=True, max_bytes=config.cache_bytes)
     devices = []

@@ -18,7 +18,7 @@ from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from zyx.backend.work_event import QueuedEvent, dependent
+from zyx.drivers.work_event import QueuedEvent, dependent
 from zyx.errors import BackendError, DeviceLostError, LaunchError
 from zyx_backend_vulkan.errors import Cause, Fault, failure
 
