@@ -75,12 +75,12 @@ def extreme_values(dtype: DType, count: int, rng: np.random.Generator) -> Array:
         return rng.permutation(np.resize(np.arange(256, dtype=np.uint8), count)).view(dtype.numpy)
     words = np.dtype(f"u{dtype.bits // 8}")
     bits = rng.integers(0, np.iinfo(words).max, count, dtype=words, endpoint=True)
-    special = np.array(_special(dtype), dtype.numpy)
+    special = np.array(special_values(dtype), dtype.numpy)
     values: Array = np.where(rng.integers(0, 2, count) == 1, bits.view(dtype.numpy), rng.choice(special, count))
     return values
 
 
-def _special(dtype: DType) -> list[Scalar]:
+def special_values(dtype: DType) -> list[Scalar]:
     """Return the values at which operations on a dtype change what they do."""
     if dtype.is_bool:
         return [False, True]
@@ -197,7 +197,7 @@ class _Writer:
                 return -math.inf
             case ast.Name(id="c" | "d" as name) if name not in self.literals:
                 if dtype.is_bool or self.rng.integers(3):
-                    self.literals[name] = self.pick(_special(dtype))
+                    self.literals[name] = self.pick(special_values(dtype))
                 elif dtype.is_float:
                     self.literals[name] = dtype.to_scalar(math.ldexp(1, int(self.rng.integers(-20, 20))))
                 else:
