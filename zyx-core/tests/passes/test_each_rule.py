@@ -258,6 +258,10 @@ REFUSED = {
     "decompose_integer_power": "floats: x ** y",
     "decompose_small_floats": "f16 bf16: bitcast(x, u16); where(p, x, y) | x4 f16: x[1] | f32 f64 i32: binary(x, y)",
     "decompose_transcendentals": "floats: unary(x); binary(x, y); mad(x, y, x)",
+    "eliminate_common_subexpressions": "numbers: x - y == y - x; mad(x, y, z) == mad(x, z, y)"
+    "| all: where(p, x, y) == where(p, y, x); load(p) == load(q)"
+    "| x4 all: x[1] == x[2]; shuffle(x, y, 1, 5) == shuffle(y, x, 1, 5)"
+    "| i32: cast(cast(x, i8), T) == cast(cast(x, i16), T); bitcast(cast(x, u32), T) == x; -x == ~x",
     "fuse_multiply_add": "ints: x * y + z; x * y - z | floats: (x + y) * z",
     "guard_integer_division": "floats: x / y; x % y | ints: x / 3; x % 3; x / (i + 1) | signed: x / -2; i / -1; i % -1",
 }  # fmt: skip
