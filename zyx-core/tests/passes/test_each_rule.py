@@ -172,7 +172,7 @@ PATTERNS: dict[str, list[str]] = {
     "algebra.vectors.simplify_devectorize": [
         "x1 all: [x, y][1]",
         "x4 all: c[1]",
-        "x4 all: shuffle(x, y, 5, 2)[0]; shuffle(x, y, 5, 2)[1]",
+        "x4 all: shuffle(x, y, 6, 3)[0]; shuffle(x, y, 6, 3)[1]",
         "x1 all: x[0]",
     ],
     "algebra.vectors.simplify_shuffle": ["x4 all: shuffle(x, y, 0, 1, 2, 3)", "x4 all: shuffle(x, y, 4, 5, 6, 7)"],
@@ -237,7 +237,7 @@ PATTERNS: dict[str, list[str]] = {
     ],
     "guard_integer_division._guarded": ["ints: x / y; x % y; x / 0; x % 0 | signed: x / -1; x % -1"],
     "narrow_indices._Plan._is_narrowed": [
-        "i64: i + t * 8; i < t; (x & 31) << t; cast(i * 8 + t, f32)",
+        "i64: i + t * 8; i < t; ((x & 2147483647) + (y & 2147483647)) * (i + t); (x & 31) << t; cast(i * 8 + t, f32)",
         "i64: i; c",
         "i64: l + i",
         "i64: -i; mad(i, t, i); where(p, i, t) | x1 i64: [i, t]; [i, t][1] | x4 i64: shuffle(i, t, 1, 5)",
@@ -252,6 +252,8 @@ REFUSED = {
     "| f32: x / 1.401298464324817e-45; cast(cast(x, f16), f32); cast(cast(x, i32), f32) | f64: x / 5e-324"
     "| signed: x / 4; x % 4; abs(abs(x)); x - y < 0; 0 <= y - x; x + 5 < 5 | ints: x % 12 % 5"
     "| i32: cast(cast(x, i16), i32); cast(cast(x, f32), i32) | i32 u32: x << 3 >> 3; max(min(x, 9), 3); (i + t) % 3"
+    "| signed: min(x, 3) & 7; abs(x); min(x, 3) % 4; min(x, 3) / 4; min(x, 3) >> 1"
+    "| ints: max(i, 3); min(i, 3); (x & 15) % 9; i & 5"
     "| all: where(p, x, y) | x4 all: shuffle(x, y, 0, 1, 2, 7); [x[1], x[0], x[2], x[3]]",
     "fold_constants": "x1 floats: function(c); c ** d | all: compare(x, c); where(p, c, c)",
     "decompose_float_mod": "ints f16 bf16: x % y",

@@ -93,9 +93,9 @@ def special_values(dtype: DType) -> list[Scalar]:
     digits, least = {"f16": (10, -24), "bf16": (7, -133), "f32": (23, -149), "f64": (52, -1074)}[dtype.short]
     tiny, smallest = 2.0 ** (least + digits), 2.0**least
     largest = (2 - 2.0**-digits) / tiny * 2
-    middles = [1 + 2.0**-n + off for n in (8, 11, 24) if n < digits for off in (-(2.0**-digits), 2.0**-digits)]
+    between = [1 + 2.0**-n + off for n in (8, 11, 24) if n < digits for off in (-(2.0**-digits), 2.0**-digits)]
     ones = [0.0, 1.0, 0.5, 0.25, 2.0, 3.0, 8.0, 1 + 2.0**-digits, tiny, tiny - smallest, smallest, largest, math.inf]
-    return [*ones, *(-one for one in ones), *middles, math.nan]
+    return [*ones, *(-one for one in ones), *between, math.nan]
 
 
 class _Writer:
@@ -136,9 +136,10 @@ class _Writer:
         for name, (number, size) in self.indices.items():
             axis = k.Axis.LOCAL if number is None else k.Axis.GROUP
             dtype = self.dtype if self.dtype.is_integer else dtypes.int64
+            place = self.times(place, size)  # first, so that the sum has its operands in order
             index = b.loop(size, dtype) if name == "l" else b.index(axis, number or 0, size, dtype)
             self.values[name] = b.splat(index, self.lanes)
-            place = b.binary(BinaryOp.ADD, self.times(place, size), b.cast(index, dtypes.int64))
+            place = b.binary(BinaryOp.ADD, place, b.cast(index, dtypes.int64))
         self.place = self.times(place, self.lanes)
         self.array = arrays.get("x")
         for name, array in arrays.items():
