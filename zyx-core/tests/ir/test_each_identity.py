@@ -94,6 +94,14 @@ PATTERNS: dict[str, list[str]] = {
     ],
     "pool.Pool.reinterpret": [f"{INTS} {FLOATS}: bits(x, T)"],
 }  # fmt: skip
+#: What looks like the left-hand side of a rule, and is not.
+NEARLY = [
+    "(i * d + j % (d + 1)) // (d * f); (i * d + j % (d + 1)) % (d * f); (i * d + j - c) % (d * f)",
+    "i * -d - j % (d + 1) + c >= 0; i * d - c == 0; i % d // f; i // d % f; i % d % f",
+    f"{FLOATS}: x + 0; 0 + x; x - -0.0; x * 0; 0 * x; x * -1; x / 0; 1 / x; 0 - x",
+    "i8 u8 i16: cast(cast(i * 100, T), A); cast(i * 20, T) + cast(j * 20, T); cast(i * 20, T) < c",
+    f"{INTS}: cast(i, T) - cast(j, T); cast(i, T) * x; 1 - x; 1 << x; cast(cast(x, A), T) | bool: x ^ True; x == True",
+]
 #: What make an expression or find the one there is, by no rule; and `with_children`, which asks the others.
 NO_RULES = {"_intern", "index", "flatten", "number", "value_ref", "_literal_index", "_rebuild", "with_children"}
 METHODS = {
@@ -258,11 +266,25 @@ def cases(patterns):
     ]
 
 
-@pytest.mark.parametrize(
-    ("method", "number"),
-    [(method, number) for method, rows in PATTERNS.items() for number in range(len(rows))],
-    ids=str,
-)
+def check(bench, text, expr, meaning):
+    """Assert that an expression is what its text means, at every point and within its bounds."""
+    assert_same_bits(bench.run(expr), meaning, f"{text} with {bench.drawn}, which is {expr},")
+    if expr.dtype is e.INDEX and bench.dtype is None:
+        assert expr.low <= meaning.min()
+        assert meaning.max() <= expr.high
+
+
+@pytest.mark.parametrize("patterns", NEARLY)
+def test_what_is_nearly_the_left_hand_side_of_a_rule_keeps_its_meaning(patterns):
+    for seed, (text, dtype) in enumerate(cases(patterns)):
+        rng = np.random.default_rng(seed)
+        for _ in range(20):
+            bench = Bench(dtype, rng)
+            with np.errstate(all="ignore"):
+                check(bench, text, *bench.make(ast.parse(text, mode="eval").body, dtype))
+
+
+@pytest.mark.parametrize(("method", "number"), NAMED, ids=str)
 def test_a_rule_fires_on_its_pattern_and_keeps_every_bit(method, number):
     for seed, (text, dtype) in enumerate(cases(PATTERNS[method][number])):
         rng = np.random.default_rng(seed)
@@ -275,10 +297,7 @@ def test_a_rule_fires_on_its_pattern_and_keeps_every_bit(method, number):
             if not any((result.function, result.number) == (method, number) for result in returned):
                 continue
             fired += 1
-            assert_same_bits(bench.run(expr), meaning, f"{text} with {bench.drawn}, which is {expr},")
-            if expr.dtype is e.INDEX and dtype is None:
-                assert expr.low <= meaning.min()
-                assert meaning.max() <= expr.high
+            check(bench, text, expr, meaning)
             if fired == wanted:
                 break
         assert fired == wanted, f"of {text} for {dtype}, {fired} fired; the last one: {bench.drawn}: {expr}"
