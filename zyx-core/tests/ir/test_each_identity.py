@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import expr as e
-from zyx.ir import indices, pool
-from zyx.ir.nest import Nest, Store
-from zyx.ir.nest_interpreter import run_nest
+from zyx.nest import expr as e
+from zyx.nest import indices, pool
+from zyx.nest.data import Nest, Store
+from zyx.nest.run import run_nest
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.semantics import apply_binary, apply_bitcast, apply_cast, apply_unary
 from zyx.testing.compare import assert_same_bits

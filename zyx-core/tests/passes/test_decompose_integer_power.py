@@ -6,9 +6,9 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend.info import DeviceInfo, full_capability
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Memory
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory
+from zyx.kernel.parse import parse_kernel
 from zyx.ops import BinaryOp
 from zyx.passes.decompose_integer_power import decompose_integer_power
 from zyx.testing.passes import check_pass

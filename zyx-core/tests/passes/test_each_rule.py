@@ -15,8 +15,8 @@ import pytest
 import zyx.passes
 from zyx import dtype as dtypes
 from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, full_capability
-from zyx.ir.interpreter import run
-from zyx.ir.verify import verify
+from zyx.kernel.run import run
+from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp
 from zyx.passes.decompose_float_mod import decompose_float_mod
 from zyx.passes.decompose_integer_power import decompose_integer_power

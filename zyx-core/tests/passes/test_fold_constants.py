@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.kernel import Const, Type
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Const, Type
+from zyx.kernel.parse import parse_kernel
 from zyx.ops import BinaryOp
 from zyx.passes.fold_constants import fold_constants
 from zyx.testing.passes import check_pass

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import COMPARISONS
 from zyx.passes.simplify_algebra import simplify_algebra
 from zyx.testing.patterns import draw

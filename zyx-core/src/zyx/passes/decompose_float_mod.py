@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.passes.math.remainder import remainder
 from zyx.passes.rules import Rules, applied
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import Kernel, Type, ValueId
-    from zyx.ir.rewriter import Rewriter
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import Kernel, Type, ValueId
+    from zyx.kernel.rewrite import Rewriter
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from unittest import mock
 
 import numpy as np
 
-from zyx.ir import interpreter_steps
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
+from zyx.kernel import run_steps as interpreter_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zyx.ir.interpreter_steps import Computation
-    from zyx.ir.kernel import Op
+    from zyx.kernel.data import Op
+    from zyx.kernel.run_steps import Computation
     from zyx.semantics import Array
 
 

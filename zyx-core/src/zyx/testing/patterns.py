@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.kernel import Type
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Type
 from zyx.ops import COMPARISONS, TRANSCENDENTAL, BinaryOp, ReduceOp, UnaryOp, binary_ops, unary_ops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zyx.dtype import DType, Scalar
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.kernel.data import Kernel, ValueId
     from zyx.semantics import Array
 
 _OPERATORS: Final[dict[type[ast.AST], BinaryOp | UnaryOp]] = {
