@@ -17,10 +17,10 @@ import numpy as np
 
 import zyx
 from zyx.errors import ScheduleError, UnsupportedError, VerifyError
-from zyx.ir.accesses import combined_ranges, serial_ranges
-from zyx.ir.nest import Kind, Scan
-from zyx.ir.verify import verify
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
+from zyx.nest.accesses import combined_ranges, serial_ranges
+from zyx.nest.data import Kind, Scan
 from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.runtime.profile import Profile
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from zyx.autotune.store import Winner
     from zyx.backend import Device, DeviceInfo, Program
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
     from zyx.testing.choices import Choices
 
 #: Points of the largest tensor of a program, at least.

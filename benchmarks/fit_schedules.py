@@ -39,7 +39,7 @@ from drawn_schedules import Candidate, drawn_nests, drawn_schedules
 import zyx
 from zyx.backend.device import Launch, SupportsCapture, SupportsTiming
 from zyx.backend.rates import rates_of
-from zyx.backend.rendered import SupportsRendering
+from zyx.drivers.rendered import SupportsRendering
 from zyx.errors import BackendError
 from zyx.estimate import Weights
 from zyx.estimate.model import Facts, Level, facts_of, timed, weights_of

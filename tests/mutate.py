@@ -1,9 +1,9 @@
 """Change the source one small step at a time, and see whether the tests notice: a mutation run.
 
     python tests/mutate.py                           all files of TARGETS, a table at the end
-    python tests/mutate.py zyx/ir/indices.py         one of them; --lines 100-160 for a part
+    python tests/mutate.py zyx/nest/indices.py         one of them; --lines 100-160 for a part
     python tests/mutate.py --sample 40 --seed 1      of each file so many mutants only, drawn by a seed
-    python tests/mutate.py --list zyx/ir/indices.py  what would be changed; runs nothing
+    python tests/mutate.py --list zyx/nest/indices.py  what would be changed; runs nothing
     python tests/mutate.py --planted                 the faults of planted.toml, each with the test that has to see it
 
 A *mutant* is a module with one comparison, operator, constant, condition or statement changed. Each runs the tests that
@@ -43,7 +43,7 @@ TESTS = ROOT / "zyx-core" / "tests"
 
 #: The tests of each file, those that notice most first.
 TARGETS: dict[str, list[str]] = {
-    "zyx/ir/indices.py": ["ir/test_identities.py", "ir/test_pool.py", "schedule/test_movement.py"],
+    "zyx/nest/indices.py": ["nest/test_identities.py", "nest/test_pool.py", "schedule/test_movement.py"],
     "zyx/graph/live.py": ["graph/test_equal_nodes.py"],
     "zyx/graph/signature.py": ["runtime/test_signature.py", "runtime/test_single.py", "runtime/test_plans.py"],
     "zyx/runtime/places.py": ["runtime/test_plans.py", "runtime/test_placement.py"],

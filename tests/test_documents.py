@@ -85,7 +85,7 @@ def test_every_environment_that_is_named_is_one_of_tox() -> None:
 
 
 def imported(path: Path) -> set[str]:
-    """Return the modules of zyx that a file imports from, such as ``zyx.ir.kernel``."""
+    """Return the modules of zyx that a file imports from, such as ``zyx.kernel.data``."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.split(".")[0] == "zyx":
@@ -105,11 +105,11 @@ def test_the_interface_has_every_module_that_backends_import() -> None:
     section = text.split("## What belongs to it")[1].split("\n## ")[0]
     listed: set[str] = set()
     parent = ""
-    for name in re.findall(r"`([a-z_.]+)`", section):  # `zyx.backend.arguments`, `limits` and so on
+    for name in re.findall(r"`([a-z_.]+)`", section):  # `zyx.drivers.arguments`, `limits` and so on
         parent = name.rpartition(".")[0] if "." in name else parent
         listed.add(name if "." in name else f"{parent}.{name}")
     used = {name: path for path in ROOT.glob("zyx-backend-*/src/*/*.py") for name in imported(path)}
-    assert {"zyx.backend.cache", "zyx.ir.kernel"} <= set(used)
+    assert {"zyx.drivers.cache", "zyx.kernel.data"} <= set(used)
     missing = {name: path.name for name, path in used.items() if not name.startswith("zyx.render.")}
     assert not {name: missing[name] for name in set(missing) - listed}
 

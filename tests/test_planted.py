@@ -37,7 +37,7 @@ needs_fork = pytest.mark.skipif(sys.platform == "win32", reason="mutate.py needs
 
 @needs_fork
 def test_tests_that_do_not_run_notice_nothing(capsys):
-    status = outcome("zyx/ir/indices.py", None, 60, ["ir/no_such_test.py"])
+    status = outcome("zyx/nest/indices.py", None, 60, ["nest/no_such_test.py"])
     assert status == pytest.ExitCode.USAGE_ERROR
     assert fate_of("a change", status) == NO_RESULT
     assert "status 4" in capsys.readouterr().out

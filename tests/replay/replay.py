@@ -35,8 +35,8 @@ from workloads import WORKLOADS  # noqa: E402
 
 import zyx  # noqa: E402
 from zyx.backend import Event, Program  # noqa: E402
-from zyx.backend.limits import check_limits  # noqa: E402
-from zyx.ir import kernel as k  # noqa: E402
+from zyx.drivers.limits import check_limits  # noqa: E402
+from zyx.kernel import data as k  # noqa: E402
 from zyx.runtime.runtime import use  # noqa: E402
 from zyx.testing.choices import Seeded  # noqa: E402
 from zyx.testing.opening import open_runtime  # noqa: E402
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Argument, DeviceInfo, MemoryPool
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
 
 #: Programs that are drawn, of these seeds, for recorded devices alone; and points of their largest tensors.

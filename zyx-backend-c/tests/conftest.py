@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
-from zyx.backend.cache import MemoryCache
 from zyx.builtin.host import HostPool
-from zyx.ir import interpreter
-from zyx.ir.kernel import Define, Kernel
-from zyx.ir.verify import verify
+from zyx.drivers.cache import MemoryCache
+from zyx.kernel import run as interpreter
+from zyx.kernel.data import Define, Kernel
+from zyx.kernel.verify import verify
 from zyx_backend_c.device import CpuDevice
 from zyx_backend_c.driver import Compiler
 from zyx_backend_c.start import make_device, make_workers, open_devices

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend.cache import MemoryCache
-from zyx.ir.builder import Builder
-from zyx.ir.kernel import Kernel, Memory
+from zyx.drivers.cache import MemoryCache
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Kernel, Memory
 from zyx.ops import BinaryOp
 from zyx_backend_c.driver import Compiler
 from zyx_backend_c.target import Target

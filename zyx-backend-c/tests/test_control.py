@@ -7,9 +7,9 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.dtype import DType
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.kernel import Axis, Memory
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Axis, Memory
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp, reduce_ops
 from zyx_backend_c.device import CpuDevice
 

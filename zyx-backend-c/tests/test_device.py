@@ -7,9 +7,9 @@ from zyx import dtype as dtypes
 from zyx.backend import Event, Launch, Program, Slot, SupportsCapture, SupportsTiming
 from zyx.builtin.host import HostBuffer, HostPool
 from zyx.errors import CompileError, InvalidEventError, LaunchError, UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.kernel import Axis, Kernel, Memory
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Axis, Kernel, Memory
 from zyx.ops import BinaryOp, UnaryOp
 from zyx_backend_c.device import CpuDevice
 

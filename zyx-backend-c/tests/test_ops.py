@@ -9,8 +9,8 @@ from zyx import dtype as dtypes
 from zyx import ops
 from zyx.backend import DeviceInfo
 from zyx.dtype import DType
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp, UnaryOp
 from zyx_backend_c.device import CpuDevice
 

@@ -9,9 +9,9 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend.info import Capability, DeviceInfo, full_capability
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.kernel import Axis, Memory
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Axis, Memory
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.render.llvm.operations import OPERATIONS
@@ -22,7 +22,7 @@ from zyx.render.llvm.writer import Writer
 from zyx.testing.kernels import random_kernel
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 #: For each kind of GPU: a processor, how a kernel is declared, its barrier, and its positions.
 GPUS = {

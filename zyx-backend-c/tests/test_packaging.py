@@ -17,7 +17,7 @@ _COMPUTE = """
 import sys
 import zyx
 assert (zyx.arange(5, device="c") * 2 + 1).numpy().tolist() == [1, 3, 5, 7, 9]
-print(zyx.__file__, sorted({"sqlite3", "zyx.backend.disk_cache"} & set(sys.modules)))
+print(zyx.__file__, sorted({"sqlite3", "zyx.drivers.disk_cache"} & set(sys.modules)))
 """
 _WITHOUT_SQLITE = "import sys; sys.modules['_sqlite3'] = None"
 _BLOCKED = """

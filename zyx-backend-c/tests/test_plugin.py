@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from zyx.backend.disk_cache import DiskCache
+from zyx.drivers.disk_cache import DiskCache
 from zyx.errors import SettingsError
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import OpenedBackends

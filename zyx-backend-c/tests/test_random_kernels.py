@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from zyx import dtype as dtypes
-from zyx.ir import interpreter
-from zyx.ir.kernel import Axis, Index, Kernel
+from zyx.kernel import run as interpreter
+from zyx.kernel.data import Axis, Index, Kernel
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.testing.kernels import arguments_for, kernels, same_values
 from zyx_backend_c.device import CpuDevice

@@ -13,8 +13,8 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend import Launch, Slot
-from zyx.ir.builder import Builder
-from zyx.ir.kernel import Axis, Kernel, Memory
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Axis, Kernel, Memory
 from zyx.ops import BinaryOp
 from zyx.testing.handlers import at_each_line
 from zyx_backend_c import device as device_module

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend.cache import MemoryCache
-from zyx.backend.disk_cache import DiskCache
 from zyx.builtin.host import HostPool
+from zyx.drivers.cache import MemoryCache
+from zyx.drivers.disk_cache import DiskCache
 from zyx.errors import CompileError, DriverNotFoundError, InitializationError
-from zyx.ir.builder import Builder
-from zyx.ir.kernel import Kernel, Memory
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Kernel, Memory
 from zyx.ops import BinaryOp
 from zyx_backend_c.driver import Compiler, host_target, load_shared_library
 from zyx_backend_c.start import make_device, make_workers

@@ -12,8 +12,8 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.builtin.host import HostPool
 from zyx.errors import AllocationError
-from zyx.ir.builder import Builder
-from zyx.ir.kernel import Axis, Kernel, Memory
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Axis, Kernel, Memory
 from zyx.ops import BinaryOp, ReduceOp
 from zyx_backend_c import driver
 from zyx_backend_c.device import CpuDevice
@@ -148,7 +148,7 @@ SCRIPT = """
 import os, sys
 sys.path.insert(0, {tests!r})
 from test_workers import EVERYTHING, count_up
-from zyx.backend.cache import MemoryCache
+from zyx.drivers.cache import MemoryCache
 from zyx.builtin.host import HostPool
 from zyx.errors import AllocationError
 from zyx_backend_c.start import make_device, make_workers, open_devices

@@ -13,8 +13,8 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.backend import API_VERSION
 from zyx.errors import NoDeviceError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 from zyx.testing.opening import open_runtime
 
@@ -25,7 +25,7 @@ from fake_driver import FakeCompiler, FakeSession, fake_cuda
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_cuda.device import CudaDevice
     from zyx_backend_cuda.memory import CudaBuffer, CudaPool

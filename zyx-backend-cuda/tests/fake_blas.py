@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from zyx.ir.wmma import to_tf32
+from zyx.kernel.wmma import to_tf32
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zyx.backend import API_VERSION
-from zyx.ir.interpreter import Executable
-from zyx.ir.kernel import Define
+from zyx.kernel.data import Define
+from zyx.kernel.run import Executable
 from zyx_backend_cuda.errors import Fault
 from zyx_backend_cuda.nvrtc import CompilationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 NOT_CURRENT, BAD_ADDRESS, BAD_HANDLE, NO_MEMORY, BAD_IMAGE = 201, 700, 400, 2, 200
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from zyx.backend.nccl import IDENTIFIER_BYTES, Identifier
+from zyx.drivers.nccl import IDENTIFIER_BYTES, Identifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -20,7 +20,7 @@ from fake_nccl import (
 from zyx import dtype as dtypes
 from zyx.backend import Launch, Slot
 from zyx.backend.collectives import Exchange, ExchangeError, ExchangeKind, ExchangeTimeoutError
-from zyx.backend.nccl import IDENTIFIER_BYTES, Communicator, Nccl, NcclError
+from zyx.drivers.nccl import IDENTIFIER_BYTES, Communicator, Nccl, NcclError
 from zyx.errors import CollectiveError, CollectiveTimeoutError, UnsupportedError
 from zyx.ops import ReduceOp
 from zyx.testing.launching import download, upload

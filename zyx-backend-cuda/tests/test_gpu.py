@@ -13,9 +13,9 @@ import pytest
 import zyx
 from zyx import dtype as dtypes
 from zyx.backend import Launch, Slot
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.wmma import fragment_lanes
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.wmma import fragment_lanes
 from zyx.ops import BinaryOp
 from zyx.runtime.runtime import Runtime, use
 from zyx.testing.launching import download, expected, prepare, run_on, upload
@@ -23,7 +23,7 @@ from zyx.testing.launching import download, expected, prepare, run_on, upload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_cuda.device import CudaDevice
 
 

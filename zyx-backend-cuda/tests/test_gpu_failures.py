@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 ASTRAY = """
 from zyx import dtype as dtypes, Tensor
 from zyx.errors import DeviceLostError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 from zyx.runtime.runtime import current
 

@@ -21,7 +21,7 @@ from zyx_backend_cuda.staging import PIECE_BYTES, RING_BYTES, Staging
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_cuda.device import CudaDevice
     from zyx_backend_cuda.memory import CudaBuffer, CudaPool

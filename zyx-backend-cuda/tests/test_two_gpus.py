@@ -27,7 +27,7 @@ from zyx_backend_cuda.start import library_kernels
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_cuda.device import CudaDevice
     from zyx_backend_cuda.memory import CudaBuffer, CudaPool

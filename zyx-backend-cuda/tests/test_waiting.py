@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fake_driver import FakeSession
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_cuda.device import CudaDevice
 

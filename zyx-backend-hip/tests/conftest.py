@@ -12,8 +12,8 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend import API_VERSION
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 from zyx.testing.opening import open_runtime
 
@@ -25,7 +25,7 @@ from fake_hip import COUNT, Fake, Runs, run_everything
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_hip.device import HipDevice
     from zyx_backend_hip.memory import HipBuffer, HipPool

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zyx.backend import nccl
+from zyx.drivers import nccl
 
 if TYPE_CHECKING:
     from collections.abc import Callable

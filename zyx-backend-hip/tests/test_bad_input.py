@@ -11,8 +11,8 @@ from fake_hip import opened
 
 from zyx import dtype as dtypes
 from zyx.errors import AllocationError, DeviceLostError, NoDeviceError, UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.plugins.state import BackendState
 from zyx.runtime.runtime import use
 from zyx.tensor.tensor import Tensor
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fake_hip import Fake
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_hip.device import HipDevice
 

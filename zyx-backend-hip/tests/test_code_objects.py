@@ -13,8 +13,8 @@ from code_objects import MACHINES, read_code_object
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import UnaryOp
 from zyx_backend_hip.info import build_options
 from zyx_backend_hip.render import render

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fake_hip import Fake
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_hip.device import HipDevice
     from zyx_backend_hip.memory import HipBuffer, HipPool
     from zyx_backend_hip.program import KernelProgram

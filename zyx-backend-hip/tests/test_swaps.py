@@ -12,8 +12,8 @@ from fake_hip import DEVICES
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.testing.launching import launch
 from zyx_backend_hip import device as devices
 from zyx_backend_hip.render import SWAPS, render
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fake_hip import Fake
 
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
 
 WAVES = dict(zip(DEVICES, (64, 32), strict=True))

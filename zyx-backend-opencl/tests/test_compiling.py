@@ -17,7 +17,7 @@ from zyx_backend_opencl.driver import BuildError, Session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_opencl.memory import ClBuffer, ClPool
 

@@ -20,7 +20,7 @@ from zyx_backend_opencl.render import LANES, SUBGROUPS, Features, opencl_dialect
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.render.dialect import Dialect
     from zyx.runtime.runtime import Runtime
     from zyx_backend_opencl.device import ClDevice

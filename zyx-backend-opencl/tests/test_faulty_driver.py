@@ -21,7 +21,7 @@ from zyx_backend_opencl import driver, start
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_opencl.device import ClDevice
     from zyx_backend_opencl.memory import ClBuffer, ClPool
 

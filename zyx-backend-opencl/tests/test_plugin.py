@@ -52,10 +52,10 @@ def test_without_pyopencl_the_state_is_no_driver_and_the_reason_says_what_to_ins
 def test_a_module_of_zyx_that_is_missing_is_no_driver_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in ("start", "driver", "device", "memory", "work", "program", "sequence"):
         monkeypatch.delitem(sys.modules, f"zyx_backend_opencl.{name}", raising=False)
-    monkeypatch.setitem(sys.modules, "zyx.backend.opening", None)
+    monkeypatch.setitem(sys.modules, "zyx.drivers.opening", None)
     report = opened(tmp_path).open("opencl")
     assert report.state is BackendState.WRONG_API_VERSION
-    assert "zyx.backend.opening" in report.reason
+    assert "zyx.drivers.opening" in report.reason
     assert "pyopencl" not in report.reason
     assert report.advice == "pip install --upgrade zyx-core zyx-backend-opencl"
 

@@ -13,8 +13,8 @@ import zyx
 from zyx import dtype as dtypes
 from zyx.backend import Program
 from zyx.errors import AllocationError, CompileError, LaunchError, UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 from zyx.runtime.runtime import Runtime, use
 from zyx.tensor.tensor import Tensor
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from zyx.backend.cache import MemoryCache
-    from zyx.ir.kernel import Kernel
+    from zyx.drivers.cache import MemoryCache
+    from zyx.kernel.data import Kernel
     from zyx_backend_opencl.device import ClDevice
     from zyx_backend_opencl.memory import ClBuffer, ClPool
 
@@ -168,7 +168,7 @@ def test_a_binary_that_the_driver_does_not_take_is_made_again(
     device: ClDevice, pool: ClPool, add: Callable[..., Kernel], integers: Make, values: Read, calls: Counter[str],
     monkeypatch: pytest.MonkeyPatch,
 ):  # fmt: skip
-    from zyx.backend.cache import MemoryCache
+    from zyx.drivers.cache import MemoryCache
 
     cache: MemoryCache = MemoryCache()
     monkeypatch.setattr(device, "_cache", cache)

@@ -77,8 +77,8 @@ with use(runtime):
 HEAD = """
 import numpy as np
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 from zyx.testing.launching import launch
 from zyx.testing.opening import open_runtime

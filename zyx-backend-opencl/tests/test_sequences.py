@@ -15,7 +15,7 @@ from zyx_backend_opencl.sequence import ClSequence
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_opencl.device import ClDevice
     from zyx_backend_opencl.memory import ClBuffer, ClPool
     from zyx_backend_opencl.program import ClProgram

@@ -12,8 +12,8 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx_backend_opencl import start
 from zyx_backend_opencl.driver import BuildError
 from zyx_backend_opencl.info import features_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx.testing.values import Array
 

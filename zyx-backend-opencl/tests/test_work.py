@@ -12,7 +12,7 @@ import pyopencl as cl
 import pytest
 from probe_gates import what_is_wrong
 
-from zyx.backend.work_event import WorkEvent
+from zyx.drivers.work_event import WorkEvent
 from zyx.errors import DeviceLostError, InvalidEventError, LaunchError
 from zyx_backend_opencl.work import Command
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zyx.backend import Event
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_opencl.device import ClDevice
     from zyx_backend_opencl.memory import ClBuffer, ClPool

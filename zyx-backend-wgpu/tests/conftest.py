@@ -10,8 +10,8 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.errors import NoDeviceError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 from zyx.runtime.runtime import use
 from zyx.testing.opening import open_runtime
@@ -19,7 +19,7 @@ from zyx.testing.opening import open_runtime
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_wgpu.device import WgpuDevice
     from zyx_backend_wgpu.memory import WgpuBuffer, WgpuPool

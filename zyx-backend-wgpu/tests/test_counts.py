@@ -15,7 +15,7 @@ from zyx.runtime.runtime import use
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_wgpu.device import WgpuDevice
     from zyx_backend_wgpu.memory import WgpuBuffer, WgpuPool

@@ -20,7 +20,7 @@ from zyx_backend_wgpu.work import Work
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_wgpu.device import WgpuDevice
 
@@ -220,8 +220,8 @@ def test_buffers_that_may_not_be_bound_together_are_a_launch_error(
     device: WgpuDevice, integers: Callable[[int], object]
 ):
     from zyx import dtype as dtypes
-    from zyx.ir import kernel as k
-    from zyx.ir.builder import Builder
+    from zyx.kernel import data as k
+    from zyx.kernel.build import Builder
 
     b = Builder()
     out, x = b.define(k.Memory.GLOBAL, dtypes.int32, 64), b.define(k.Memory.GLOBAL, dtypes.int32, 64, mutable=False)

@@ -9,8 +9,8 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.testing.launching import expected, prepare, run_on
 from zyx.testing.values import random_array
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.kernel.data import Kernel, ValueId
     from zyx_backend_wgpu.device import WgpuDevice
 
 SMALL = [dtype for dtype in dtypes.ALL if dtype.bits < 32]

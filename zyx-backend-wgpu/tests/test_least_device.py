@@ -16,7 +16,7 @@ from zyx.passes.narrow_indices import narrow_indices
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
 
 

@@ -11,10 +11,10 @@ import pytest
 import zyx
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.interpreter import run
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.run import run
+from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.runtime.runtime import use
 from zyx.testing.kernels import random_kernel, results_of, same_values
@@ -22,7 +22,7 @@ from zyx.testing.launching import prepare, run_on
 from zyx_backend_wgpu.long_loops import in_fewer_iterations
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
     from zyx_backend_wgpu.device import WgpuDevice
 

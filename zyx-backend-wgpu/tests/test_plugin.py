@@ -83,10 +83,10 @@ def test_without_wgpu_the_state_is_no_driver_and_the_reason_says_what_to_install
 
 def test_a_module_of_zyx_that_is_missing_is_no_driver_that_is_missing():
     pytest.importorskip("wgpu", reason="the package wgpu is not installed")
-    result = run(f"import sys; sys.modules['zyx.backend.opening'] = None\n{REPORT}")
+    result = run(f"import sys; sys.modules['zyx.drivers.opening'] = None\n{REPORT}")
     state, _, reason = result.stdout.partition(" | ")
     assert state == BackendState.WRONG_API_VERSION.value
-    assert "zyx.backend.opening" in reason
+    assert "zyx.drivers.opening" in reason
     assert "pip install 'wgpu" not in reason
 
 

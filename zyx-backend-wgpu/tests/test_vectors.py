@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zyx.ir.parser import parse_kernel
+from zyx.kernel.parse import parse_kernel
 from zyx_backend_wgpu.render import Language, render
 from zyx_backend_wgpu.wgsl import held_types
 

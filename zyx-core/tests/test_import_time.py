@@ -13,7 +13,7 @@ PUT_OFF = {
     *("argparse", "importlib.metadata", "ml_dtypes", "msgspec", "numpy.typing", "pathlib", "platformdirs", "pluggy"),
     *("rich", "safetensors", "sqlite3", "string", "urllib.parse"),
     *("zyx.autograd", "zyx.autotune", "zyx.backend", "zyx.cli", "zyx.compute", "zyx.graph.evaluate", "zyx.hookspecs"),
-    *("zyx.io", "zyx.ir.kernel", "zyx.ir.nest", "zyx.nn", "zyx.optim", "zyx.passes", "zyx.plugins", "zyx.render"),
+    *("zyx.io", "zyx.kernel.data", "zyx.nest.data", "zyx.nn", "zyx.optim", "zyx.passes", "zyx.plugins", "zyx.render"),
     *("zyx.runtime.compiler", "zyx.runtime.plan", "zyx.runtime.planner", "zyx.schedule", "zyx.testing"),
     *("zyx.settings.check", "zyx.settings.debug", "zyx.settings.load", "zyx.settings.record", "zyx.tensor.control"),
     *("zyx.graph.batching", "zyx.runtime.mapping", "zyx.tree"),
@@ -43,7 +43,7 @@ def test_importing_zyx_makes_no_dataclasses() -> None:
         "import dataclasses; made = []; make = dataclasses._process_class\n"
         "dataclasses._process_class = lambda cls, *args: made.append(cls) or make(cls, *args)\n"
         "import zyx; print(*(cls.__name__ for cls in made if cls.__module__.startswith('zyx')))\n"
-        "import zyx.ir.kernel; print(len(made))"
+        "import zyx.kernel.data; print(len(made))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     made, with_kernels = done.stdout.split("\n")[:2]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import UnsupportedError
-from zyx.ir.kernel import (
+from zyx.kernel.data import (
     Atomic,
     Axis,
     Binary,

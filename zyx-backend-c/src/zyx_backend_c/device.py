@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zyx.backend import Argument, DeviceInfo, Event, Launch, MemoryPool, PoolBuffer, Program
     from zyx.backend.rates import Rates
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_c.toolchain import Toolchain
     from zyx_backend_c.workers import WorkerPool
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import BinaryOp
 from zyx.render.llvm import values
 from zyx.render.llvm.types import VALUE
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
     from zyx.render.llvm.writer import Writer
     from zyx_backend_c.llvm_cpu import CpuWriter
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir.kernel import Axis, Memory, Type
+from zyx.kernel.data import Axis, Memory, Type
 from zyx.render.llvm.types import MEMORY, VALUE
 from zyx.render.llvm.writer import Writer
 from zyx_backend_c.analysis import ALIGNMENT
 
 if TYPE_CHECKING:
-    from zyx.ir import kernel as k
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel import data as k
+    from zyx.kernel.data import Kernel
     from zyx.render.llvm.templates import Templates
     from zyx_backend_c.analysis import Analysis
     from zyx_backend_c.target import Target

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.backend import Device, MemoryPool
-    from zyx.backend.cache import ProgramCache
     from zyx.backend.library import LibraryKernel
+    from zyx.drivers.cache import ProgramCache
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ def zyx_config_section() -> type[CpuConfig]:
 @hookimpl
 def zyx_devices(config: BackendConfig[CpuConfig], pools: Mapping[str, MemoryPool]) -> Sequence[Device]:
     """Return the device, or the two devices if both toolchains are asked for."""
-    from zyx.backend.cache import MemoryCache
+    from zyx.drivers.cache import MemoryCache
     from zyx_backend_c.start import open_devices
 
     cache: ProgramCache = MemoryCache()
     if config.cache_directory is not None:
-        from zyx.backend.disk_cache import DiskCache
+        from zyx.drivers.disk_cache import DiskCache
 
         cache = DiskCache(config.cache_directory, "c", executable=True, max_bytes=config.cache_bytes)
     return open_devices(config.section.toolchain, config.section.compiler, config.threads, cache, pools["host"])

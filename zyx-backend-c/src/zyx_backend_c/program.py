@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Argument, MemoryPool
     from zyx.dtype import Scalar
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_c.analysis import Analysis
 
 #: Turns a scalar argument into the 8 bytes of its slot, as an unsigned integer.
@@ -315,7 +315,7 @@ def encoder(dtype: DType) -> Encoder:
 
 def parameters_of(kernel: Kernel) -> tuple[Parameter, ...]:
     """Return the launch arguments of a program of one step, which is `kernel`."""
-    from zyx.ir.kernel import Atomic, Define, Load, Memory, Store, Variable
+    from zyx.kernel.data import Atomic, Define, Load, Memory, Store, Variable
 
     read = {op.source for op in kernel.ops if isinstance(op, Load)}
     written = {op.target for op in kernel.ops if isinstance(op, (Store, Atomic))}

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Axis, Memory, Type
+from zyx.kernel import data as k
+from zyx.kernel.data import Axis, Memory, Type
 from zyx.render import scalar
 from zyx.render.c_family import CWriter
 from zyx.render.llvm.types import LANES
@@ -31,7 +31,7 @@ from zyx_backend_c.toolchain import SYMBOL
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.kernel.data import Kernel, ValueId
     from zyx.render.c_text import Parts
     from zyx.render.dialect import Dialect
     from zyx_backend_c.analysis import Analysis

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.render.llvm.operations import OPERATIONS
 from zyx.render.llvm.templates import Templates
 from zyx.render.llvm.types import LANES
@@ -34,7 +34,7 @@ from zyx_backend_c.program import Rendered
 from zyx_backend_c.toolchain import SYMBOL
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.render.llvm.operations import WriteOperation
     from zyx_backend_c.target import Target
 

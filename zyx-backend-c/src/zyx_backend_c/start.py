@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import MemoryPool
-    from zyx.backend.cache import ProgramCache
+    from zyx.drivers.cache import ProgramCache
     from zyx_backend_c.toolchain import Toolchain
 
 

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_c.driver import Code
     from zyx_backend_c.program import Rendered
 

@@ -25,8 +25,8 @@ from zyx_backend_c.toolchain import SYMBOL, cache_key
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zyx.backend.cache import ProgramCache
-    from zyx.ir.kernel import Kernel
+    from zyx.drivers.cache import ProgramCache
+    from zyx.kernel.data import Kernel
     from zyx_backend_c.program import Rendered
     from zyx_backend_c.target import Target
 

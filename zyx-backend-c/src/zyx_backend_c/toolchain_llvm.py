@@ -11,8 +11,8 @@ from zyx_backend_c.render_llvm import LlvmRenderer
 from zyx_backend_c.toolchain import SYMBOL, cache_key
 
 if TYPE_CHECKING:
-    from zyx.backend.cache import ProgramCache
-    from zyx.ir.kernel import Kernel
+    from zyx.drivers.cache import ProgramCache
+    from zyx.kernel.data import Kernel
     from zyx_backend_c.program import Rendered
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.backend.arguments import Parameter
+    from zyx.drivers.arguments import Parameter
 
 _POINTER: Final = 8
 

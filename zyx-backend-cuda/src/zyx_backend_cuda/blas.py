@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
 from zyx.backend.library import Gemm, LibraryKernel
-from zyx.backend.lt_library import WORKSPACE_BYTES, LtError, LtLibrary, LtNames
+from zyx.drivers.lt_library import WORKSPACE_BYTES, LtError, LtLibrary, LtNames
 from zyx.errors import DriverNotFoundError, InitializationError, UnsupportedError
 from zyx_backend_cuda.errors import Fault, failure
 from zyx_backend_cuda.libraries import load_library
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend.library import Problem
-    from zyx.backend.lt_library import LtProduct
+    from zyx.drivers.lt_library import LtProduct
     from zyx_backend_cuda.driver import Stream
     from zyx_backend_cuda.memory import CudaPool
     from zyx_backend_cuda.program import Native

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.nccl import IDENTIFIER_BYTES, Nccl, NcclError, check_exchange
-from zyx.backend.nccl_group import NcclGroup
-from zyx.backend.work_event import QueuedEvent
+from zyx.drivers.nccl import IDENTIFIER_BYTES, Nccl, NcclError, check_exchange
+from zyx.drivers.nccl_group import NcclGroup
+from zyx.drivers.work_event import QueuedEvent
 from zyx.errors import LaunchError, UnsupportedError
 from zyx_backend_cuda.device import CudaDevice
 from zyx_backend_cuda.errors import Fault, failure
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Device, Event, PoolBuffer
-    from zyx.backend.arguments import Parameter
     from zyx.backend.collectives import Exchange
+    from zyx.drivers.arguments import Parameter
     from zyx_backend_cuda.driver import Session, Stream
     from zyx_backend_cuda.memory import CudaPool
     from zyx_backend_cuda.program import Native

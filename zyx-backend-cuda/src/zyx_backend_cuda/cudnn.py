@@ -15,8 +15,8 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_size_t,
 from typing import TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
-from zyx.backend.arguments import Parameter
 from zyx.backend.library import Convolution, LibraryKernel
+from zyx.drivers.arguments import Parameter
 from zyx.errors import UnsupportedError
 from zyx_backend_cuda.errors import Fault
 from zyx_backend_cuda.libraries import load_library

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.arguments import native_arguments
-from zyx.backend.cached_build import digest, load_or_build
-from zyx.backend.caching_pool import CachedBuffer
-from zyx.backend.driver_device import DriverDevice
-from zyx.backend.limits import check_compiled, check_limits
-from zyx.backend.rendered import Rendered
-from zyx.backend.work_event import QueuedEvent
+from zyx.drivers.arguments import native_arguments
+from zyx.drivers.cached_build import digest, load_or_build
+from zyx.drivers.caching_pool import CachedBuffer
+from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.limits import check_compiled, check_limits
+from zyx.drivers.rendered import Rendered
+from zyx.drivers.work_event import QueuedEvent
 from zyx.errors import CompileError, LaunchError
 from zyx_backend_cuda.errors import Fault, failure
 from zyx_backend_cuda.lanes import Ticket
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
-    from zyx.backend.cache import ProgramCache
-    from zyx.backend.nccl_group import NcclGroup
-    from zyx.ir.kernel import Kernel
+    from zyx.drivers.cache import ProgramCache
+    from zyx.drivers.nccl_group import NcclGroup
+    from zyx.kernel.data import Kernel
     from zyx.render.dialect import Dialect
     from zyx_backend_cuda.blas import Blas
     from zyx_backend_cuda.cudnn import Dnn

@@ -17,7 +17,7 @@ from collections import deque
 from threading import RLock
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from zyx.backend.work_event import QueuedEvent
+from zyx.drivers.work_event import QueuedEvent
 from zyx.errors import LaunchError
 from zyx_backend_cuda.errors import Fault, failure
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 import numpy as np
 
-from zyx.backend.caching_pool import CachedBuffer, CachingPool
-from zyx.backend.work_event import WorkEvent
+from zyx.drivers.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.work_event import WorkEvent
 from zyx.errors import BackendError, TransferError
 from zyx_backend_cuda.driver import Address
 from zyx_backend_cuda.errors import LOST, NO_MEMORY, Fault, code_name, failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from zyx.backend.device_program import DeviceProgram
+from zyx.drivers.device_program import DeviceProgram
 from zyx.errors import LaunchError
 from zyx_backend_cuda.argument_block import ArgumentBlock
 from zyx_backend_cuda.errors import Fault, failure
@@ -12,7 +12,7 @@ from zyx_backend_cuda.errors import Fault, failure
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.backend.arguments import Parameter
+    from zyx.drivers.arguments import Parameter
     from zyx_backend_cuda.driver import Function, GraphExec, Module, Shape, Stream
     from zyx_backend_cuda.memory import CudaPool
 

@@ -17,7 +17,7 @@ from zyx_backend_cuda.preamble import half_forms, preamble
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 #: Name of the function that a kernel becomes.
 SYMBOL: Final = "zyx_kernel"

@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from zyx.backend.arguments import native_arguments
-from zyx.backend.sequences import Outline, Recordings, outline
+from zyx.drivers.arguments import native_arguments
+from zyx.drivers.sequences import Outline, Recordings, outline
 from zyx.errors import LaunchError
 from zyx_backend_cuda.errors import LOST, Fault, failure
 from zyx_backend_cuda.program import CudaProgram, KernelProgram
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Launch
-    from zyx.backend.sequences import Step
+    from zyx.drivers.sequences import Step
     from zyx_backend_cuda.driver import GraphExec, Stream
     from zyx_backend_cuda.memory import CudaPool
     from zyx_backend_cuda.program import Native

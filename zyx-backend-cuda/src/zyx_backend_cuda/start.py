@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.backend.opening import open_each
+from zyx.drivers.opening import open_each
 from zyx.errors import DriverNotFoundError, InitializationError, NoDeviceError
 from zyx_backend_cuda.blas import candidates, open_blas
 from zyx_backend_cuda.cudnn import convolutions, open_cudnn
@@ -94,7 +94,7 @@ def open_devices(config: BackendConfig[CudaConfig], pools: Mapping[str, MemoryPo
     compiler = open_nvrtc(driver)
     cache = None
     if config.cache_directory is not None:
-        from zyx.backend.disk_cache import DiskCache
+        from zyx.drivers.disk_cache import DiskCache
 
         cache = DiskCache(config.cache_directory, "cuda", executable=True, max_bytes=config.cache_bytes)
     versions = (

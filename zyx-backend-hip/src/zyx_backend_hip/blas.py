@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.backend.library import Gemm, LibraryKernel
-from zyx.backend.lt_library import WORKSPACE_BYTES, LtError, LtLibrary, LtNames
+from zyx.drivers.lt_library import WORKSPACE_BYTES, LtError, LtLibrary, LtNames
 from zyx.errors import InitializationError, UnsupportedError
 from zyx_backend_hip import libraries
 from zyx_backend_hip.driver import Fault
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend.library import Problem
-    from zyx.backend.lt_library import LtProduct
+    from zyx.drivers.lt_library import LtProduct
     from zyx_backend_hip.driver import Handle
     from zyx_backend_hip.memory import HipPool
 

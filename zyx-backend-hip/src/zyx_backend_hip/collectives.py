@@ -9,9 +9,9 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.nccl import IDENTIFIER_BYTES, Nccl, NcclError, check_exchange
-from zyx.backend.nccl_group import NcclGroup
-from zyx.backend.work_event import WorkEvent
+from zyx.drivers.nccl import IDENTIFIER_BYTES, Nccl, NcclError, check_exchange
+from zyx.drivers.nccl_group import NcclGroup
+from zyx.drivers.work_event import WorkEvent
 from zyx.errors import DriverNotFoundError, LaunchError, UnsupportedError
 from zyx_backend_hip import libraries
 from zyx_backend_hip.device import HipDevice
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Device, Event, PoolBuffer
-    from zyx.backend.arguments import Parameter
     from zyx.backend.collectives import Exchange
+    from zyx.drivers.arguments import Parameter
     from zyx_backend_hip.driver import Handle, Selected
     from zyx_backend_hip.memory import HipPool
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.cached_build import digest, load_or_build
-from zyx.backend.driver_device import DriverDevice
-from zyx.backend.limits import check_compiled, check_limits
-from zyx.backend.rendered import Rendered
-from zyx.backend.work_event import WorkEvent
+from zyx.drivers.cached_build import digest, load_or_build
+from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.limits import check_compiled, check_limits
+from zyx.drivers.rendered import Rendered
+from zyx.drivers.work_event import WorkEvent
 from zyx.errors import CompileError
 from zyx_backend_hip.driver import BuildError, Fault
 from zyx_backend_hip.errors import failure
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
-    from zyx.backend.cache import ProgramCache
     from zyx.backend.library import LibraryKernel
-    from zyx.backend.nccl_group import NcclGroup
-    from zyx.ir.kernel import Kernel
+    from zyx.drivers.cache import ProgramCache
+    from zyx.drivers.nccl_group import NcclGroup
+    from zyx.kernel.data import Kernel
     from zyx_backend_hip.driver import Handle, Module
     from zyx_backend_hip.memory import HipPool
     from zyx_backend_hip.plugin import HipConfig

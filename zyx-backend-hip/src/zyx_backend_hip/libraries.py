@@ -70,7 +70,7 @@ COMPILER: Final[dict[str, tuple[Any, ...]]] = {
     "hiprtcGetCode": (c_void_p, c_void_p),
 }
 
-#: Of libhipblaslt, besides those of `zyx.backend.lt_library`.
+#: Of libhipblaslt, besides those of `zyx.drivers.lt_library`.
 BLAS_VERSION: Final[dict[str, tuple[Any, ...]]] = {"hipblasLtGetVersion": (c_void_p, _INT)}
 
 #: What a library brings, for the error.

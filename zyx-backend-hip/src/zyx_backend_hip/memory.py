@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
-from zyx.backend.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.caching_pool import CachedBuffer, CachingPool
 from zyx.errors import TransferError
 from zyx_backend_hip.driver import Fault, Handle
 from zyx_backend_hip.errors import LOST, NO_MEMORY, code_name, failure

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.backend.arguments import native_arguments
-from zyx.backend.device_program import DeviceProgram
+from zyx.drivers.arguments import native_arguments
+from zyx.drivers.device_program import DeviceProgram
 from zyx.errors import LaunchError
 from zyx_backend_hip.driver import Arguments, Fault
 from zyx_backend_hip.errors import failure
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Argument
-    from zyx.backend.arguments import Parameter
+    from zyx.drivers.arguments import Parameter
     from zyx_backend_hip.driver import Handle, Module
     from zyx_backend_hip.memory import HipPool
     from zyx_backend_hip.work import Command

@@ -16,7 +16,7 @@ from zyx.render.halves import half_casts, half_functions
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 #: Name of the function that a kernel becomes.
 SYMBOL: Final = "zyx_kernel"

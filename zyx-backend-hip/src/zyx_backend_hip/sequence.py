@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from zyx.backend.arguments import native_arguments
-from zyx.backend.sequences import Outline, Recordings, outline
+from zyx.drivers.arguments import native_arguments
+from zyx.drivers.sequences import Outline, Recordings, outline
 from zyx_backend_hip.driver import Fault
 from zyx_backend_hip.errors import LOST
 from zyx_backend_hip.program import HipProgram, as_words
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Launch
-    from zyx.backend.sequences import Step
+    from zyx.drivers.sequences import Step
     from zyx_backend_hip.driver import Graph, Handle
     from zyx_backend_hip.memory import HipPool
 

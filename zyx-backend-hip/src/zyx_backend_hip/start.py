@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.opening import is_named, open_each
+from zyx.drivers.opening import is_named, open_each
 from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_hip.blas import OLDEST, Blas, candidates
 from zyx_backend_hip.device import HipDevice
@@ -54,7 +54,7 @@ def open_devices(config: BackendConfig[HipConfig], pools: Mapping[str, MemoryPoo
     """Return the device of each pool, in order."""
     cache = None
     if config.cache_directory is not None:
-        from zyx.backend.disk_cache import DiskCache
+        from zyx.drivers.disk_cache import DiskCache
 
         cache = DiskCache(config.cache_directory, "hip", executable=True, max_bytes=config.cache_bytes)
     section = config.section

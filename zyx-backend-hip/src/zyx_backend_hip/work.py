@@ -13,7 +13,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from zyx.backend.work_event import dependent
+from zyx.drivers.work_event import dependent
 from zyx.errors import DeviceLostError, LaunchError
 from zyx_backend_hip.driver import Fault
 from zyx_backend_hip.errors import NOT_READY, failure

@@ -6,11 +6,11 @@ import os
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.cached_build import digest, load_or_build
-from zyx.backend.driver_device import DriverDevice
-from zyx.backend.limits import check_compiled, check_limits
-from zyx.backend.rendered import Rendered
-from zyx.backend.work_event import WorkEvent
+from zyx.drivers.cached_build import digest, load_or_build
+from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.limits import check_compiled, check_limits
+from zyx.drivers.rendered import Rendered
+from zyx.drivers.work_event import WorkEvent
 from zyx.errors import CompileError
 from zyx_backend_opencl.declarations import WITHOUT_HEADER, declared, reads_header
 from zyx_backend_opencl.driver import BuildError, Fault
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
-    from zyx.backend.cache import ProgramCache
-    from zyx.ir.kernel import Kernel
+    from zyx.drivers.cache import ProgramCache
+    from zyx.kernel.data import Kernel
     from zyx.render.dialect import Dialect
     from zyx_backend_opencl.driver import Built, CommandBuffers
     from zyx_backend_opencl.memory import ClPool

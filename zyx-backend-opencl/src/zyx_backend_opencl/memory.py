@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
-from zyx.backend.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.caching_pool import CachedBuffer, CachingPool
 from zyx.errors import AllocationError, TransferError
 from zyx_backend_opencl.driver import Fault, Memory
 from zyx_backend_opencl.errors import LOST, NO_BUFFER, code_name, failure

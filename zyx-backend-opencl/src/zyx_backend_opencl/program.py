@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from zyx.backend.arguments import native_arguments
-from zyx.backend.device_program import DeviceProgram
+from zyx.drivers.arguments import native_arguments
+from zyx.drivers.device_program import DeviceProgram
 from zyx.errors import LaunchError
 from zyx_backend_opencl.driver import Fault
 from zyx_backend_opencl.errors import failure
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Argument
-    from zyx.backend.arguments import Parameter
+    from zyx.drivers.arguments import Parameter
     from zyx_backend_opencl.driver import Built, Kernel
     from zyx_backend_opencl.memory import ClPool
     from zyx_backend_opencl.work import Command

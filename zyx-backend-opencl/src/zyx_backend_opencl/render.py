@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir.kernel import Swap
+from zyx.kernel.data import Swap
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.render import c_family
 from zyx.render.dialect import Dialect, VectorAccess
@@ -17,7 +17,7 @@ from zyx.render.halves import half_casts, half_functions
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 #: Name of the function that a kernel becomes.
 SYMBOL: Final = "zyx_kernel"

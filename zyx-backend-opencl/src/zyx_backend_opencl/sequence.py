@@ -14,9 +14,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from zyx.backend.arguments import native_arguments
-from zyx.backend.device_program import DeviceProgram
-from zyx.backend.sequences import Outline, Recordings, outline
+from zyx.drivers.arguments import native_arguments
+from zyx.drivers.device_program import DeviceProgram
+from zyx.drivers.sequences import Outline, Recordings, outline
 from zyx.errors import LaunchError
 from zyx_backend_opencl.driver import Fault, RecordingError
 from zyx_backend_opencl.errors import failure
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Argument, Launch
-    from zyx.backend.sequences import Step
+    from zyx.drivers.sequences import Step
     from zyx_backend_opencl.driver import Built, CommandBuffers, Kernel, Recording
     from zyx_backend_opencl.memory import ClPool
     from zyx_backend_opencl.program import ClProgram, Grid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.opening import is_named, open_each
+from zyx.drivers.opening import is_named, open_each
 from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_opencl import driver
 from zyx_backend_opencl.device import ClDevice
@@ -70,7 +70,7 @@ def open_devices(config: BackendConfig[OpenclConfig], pools: Mapping[str, Memory
     """
     cache = None
     if config.cache_directory is not None:
-        from zyx.backend.disk_cache import DiskCache
+        from zyx.drivers.disk_cache import DiskCache
 
         cache = DiskCache(config.cache_directory, "opencl", executable=True, max_bytes=config.cache_bytes)
     ours = [pool for pool in pools.values() if isinstance(pool, ClPool)]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 from zyx_backend_opencl.driver import BuildError
 from zyx_backend_opencl.render import SYMBOL, render
@@ -24,7 +24,7 @@ from zyx_backend_opencl.render import SYMBOL, render
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.kernel.data import Kernel, ValueId
     from zyx.render.dialect import Dialect
     from zyx_backend_opencl.driver import Session
     from zyx_backend_opencl.render import Features

@@ -15,7 +15,7 @@ from collections import deque
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.work_event import dependent
+from zyx.drivers.work_event import dependent
 from zyx.errors import LaunchError
 from zyx_backend_opencl.driver import Fault
 from zyx_backend_opencl.errors import failure

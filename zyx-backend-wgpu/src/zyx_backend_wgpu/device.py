@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.arguments import check_arguments
-from zyx.backend.driver_device import DriverDevice
-from zyx.backend.limits import check_limits
+from zyx.drivers.arguments import check_arguments
+from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.limits import check_limits
 from zyx.errors import CompileError, LaunchError, UnsupportedError
 from zyx_backend_wgpu.errors import Cause, Fault
 from zyx_backend_wgpu.program import WgpuProgram
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Argument, DeviceInfo, Event, Launch, Program
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx_backend_wgpu.memory import WgpuPool
     from zyx_backend_wgpu.render import Language
 

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Type
-from zyx.ir.rewriter import Rewriter, renumber
+from zyx.kernel import data as k
+from zyx.kernel.data import Type
+from zyx.kernel.rewrite import Rewriter, renumber
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.kernel.data import Kernel, ValueId
     from zyx.ops import ReduceOp
 
 #: Operations of a kernel that is written out, at most: compilers take seconds for that many.

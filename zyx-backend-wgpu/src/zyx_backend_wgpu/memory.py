@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
-from zyx.backend.caching_pool import CachedBuffer, CachingPool
-from zyx.backend.work_event import CompletedEvent, WorkEvent
+from zyx.drivers.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.work_event import CompletedEvent, WorkEvent
 from zyx.errors import AllocationError, TransferError
 from zyx_backend_wgpu.bindings import WORD, Memory
 from zyx_backend_wgpu.errors import Cause, Fault

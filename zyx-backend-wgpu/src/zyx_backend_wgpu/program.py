@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from zyx.backend.arguments import check_arguments, scalar_bytes
-from zyx.backend.device_program import DeviceProgram
+from zyx.drivers.arguments import check_arguments, scalar_bytes
+from zyx.drivers.device_program import DeviceProgram
 from zyx.errors import LaunchError
 from zyx_backend_wgpu.bindings import WORD, Dispatch
 from zyx_backend_wgpu.errors import Fault
@@ -18,7 +18,7 @@ from zyx_backend_wgpu.errors import Fault
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.backend.arguments import Parameter
+    from zyx.drivers.arguments import Parameter
     from zyx_backend_wgpu.bindings import Group, Memory, Pipeline
     from zyx_backend_wgpu.memory import WgpuPool
     from zyx_backend_wgpu.render import Rendered

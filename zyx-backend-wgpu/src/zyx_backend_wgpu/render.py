@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from zyx import dtype as dtypes
-from zyx.backend import rendered
+from zyx.drivers import rendered
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Memory
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory
 from zyx.ops import COMPARISONS, BinaryOp, ReduceOp
 from zyx.render.c_family import CWriter
 from zyx.render.dialect import Dialect, VectorAccess
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zyx.dtype import DType, Scalar
-    from zyx.ir.kernel import Kernel, Op, Type, ValueId
+    from zyx.kernel.data import Kernel, Op, Type, ValueId
     from zyx.render.dialect import Forms
 
 _WORD_BITS: Final = 32

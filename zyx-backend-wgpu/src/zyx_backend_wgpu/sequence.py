@@ -11,9 +11,9 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from zyx.backend import Slot
-from zyx.backend.arguments import check_arguments
-from zyx.backend.device_program import DeviceProgram
-from zyx.backend.sequences import Outline, outline
+from zyx.drivers.arguments import check_arguments
+from zyx.drivers.device_program import DeviceProgram
+from zyx.drivers.sequences import Outline, outline
 from zyx_backend_wgpu.program import key_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.opening import is_named, open_each
+from zyx.drivers.opening import is_named, open_each
 from zyx.errors import InitializationError, NoDeviceError
 from zyx_backend_wgpu import driver, driver_vulkan
 from zyx_backend_wgpu.device import WgpuDevice

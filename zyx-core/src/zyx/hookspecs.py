@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from zyx.backend import Device, MemoryPool
     from zyx.backend.collectives import Collectives
     from zyx.backend.library import LibraryKernel
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
 
 __all__ = [
     "API_VERSION", "BackendConfig", "BackendInfo", "KernelPass", "hookimpl", "zyx_backend_info", "zyx_collectives",
@@ -294,7 +294,7 @@ def zyx_kernel_passes(device: Device) -> Sequence[KernelPass]:  # type: ignore[e
 
         from zyx.backend import Device
         from zyx.hookspecs import KernelPass, hookimpl
-        from zyx.ir.nest import Kind, Nest
+        from zyx.nest.data import Kind, Nest
         from zyx.schedule.moves import Mark, Split
 
         def choices(nest: Nest) -> Iterable[tuple[int, ...]]:

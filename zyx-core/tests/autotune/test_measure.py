@@ -6,7 +6,7 @@ import pytest
 import zyx
 from zyx import dtype as dtypes
 from zyx.autotune.measure import Scratch, differs
-from zyx.ir.nest import params_of
+from zyx.nest.data import params_of
 from zyx.runtime.profile import Profile
 
 

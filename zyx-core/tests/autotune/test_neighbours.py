@@ -6,7 +6,7 @@ import pytest
 
 from zyx.autotune.neighbours import MOST_OPERATIONS, neighbours, scheduled, written_out
 from zyx.errors import ScheduleError
-from zyx.ir.nest import Kind
+from zyx.nest.data import Kind
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.moves import Split
 from zyx.testing.choices import Seeded

@@ -10,8 +10,8 @@ from zyx.backend import Program
 from zyx.backend.library import Convolution, Gemm, LibraryKernel
 from zyx.builtin.interpreter import InterpreterProgram
 from zyx.hookspecs import KernelPass
-from zyx.ir.kernel import Define, Memory
-from zyx.ir.nest import Kind
+from zyx.kernel.data import Define, Memory
+from zyx.nest.data import Kind
 from zyx.schedule.moves import Mark, Split
 
 ON = {"enabled": True, "time_budget_s": 60.0, "n_launches": 1}

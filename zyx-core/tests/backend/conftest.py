@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend.caching_pool import CachedBuffer, CachingPool
-from zyx.backend.device_program import DeviceProgram
-from zyx.backend.driver_device import DriverDevice
 from zyx.backend.info import DeviceInfo, full_capability
+from zyx.drivers.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.device_program import DeviceProgram
+from zyx.drivers.driver_device import DriverDevice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Event, PoolBuffer, Program
-    from zyx.backend.arguments import Parameter
+    from zyx.drivers.arguments import Parameter
 
 
 class ListPool(CachingPool[int, str]):

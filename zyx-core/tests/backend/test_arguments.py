@@ -3,7 +3,8 @@
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend.arguments import (
+from zyx.builtin.host import HostPool
+from zyx.drivers.arguments import (
     Parameter,
     check_argument,
     check_arguments,
@@ -11,10 +12,9 @@ from zyx.backend.arguments import (
     parameters_of,
     scalar_bytes,
 )
-from zyx.builtin.host import HostPool
 from zyx.errors import LaunchError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 
 PARAMETERS = (Parameter(12), Parameter(0, dtypes.int8))
 

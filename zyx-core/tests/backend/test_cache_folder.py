@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zyx.backend import disk_cache
-from zyx.backend.cache_folder import check_file, fault_of_cache, fault_of_folder, user_key
-from zyx.backend.disk_cache import DiskCache
 from zyx.cli.main import main
+from zyx.drivers import disk_cache
+from zyx.drivers.cache_folder import check_file, fault_of_cache, fault_of_folder, user_key
+from zyx.drivers.disk_cache import DiskCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners of this kind on this system")
-OTHER = "zyx.backend.cache_folder.os.geteuid"
+OTHER = "zyx.drivers.cache_folder.os.geteuid"
 
 
 def filled(folder: Path) -> None:
@@ -67,8 +67,8 @@ def test_a_folder_that_everybody_may_write_to_is_not_used(
 def test_a_system_without_owners_and_such_flags_has_caches_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("zyx.backend.cache_folder._user", lambda: None)
-    monkeypatch.setattr("zyx.backend.cache_folder._SAFELY", 0)
+    monkeypatch.setattr("zyx.drivers.cache_folder._user", lambda: None)
+    monkeypatch.setattr("zyx.drivers.cache_folder._SAFELY", 0)
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept").chmod(0o777)
     filled(tmp_path / "kept")
@@ -185,7 +185,7 @@ def test_a_lock_that_is_kept_is_waited_for_once_and_again_after_a_while(
     filled(tmp_path)
     caplog.set_level("INFO", "zyx.cache")
     now = 100.0
-    monkeypatch.setattr("zyx.backend.disk_cache.time.monotonic", lambda: now)
+    monkeypatch.setattr("zyx.drivers.disk_cache.time.monotonic", lambda: now)
     for cache in (DiskCache(tmp_path, "c", executable=True), opened := DiskCache(tmp_path, "c", executable=True)):
         if cache is opened:
             assert cache.get("a") == b"one"

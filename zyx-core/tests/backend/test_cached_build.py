@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zyx.backend.cache import MemoryCache
-from zyx.backend.cached_build import digest, load_or_build
+from zyx.drivers.cache import MemoryCache
+from zyx.drivers.cached_build import digest, load_or_build
 
 
 class Refused(Exception):

@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
-from zyx.backend.work_event import CompletedEvent, WorkEvent, dependent
 from zyx.builtin.host import HostPool
+from zyx.drivers.work_event import CompletedEvent, WorkEvent, dependent
 from zyx.errors import (
     AllocationError,
     DeviceLostError,

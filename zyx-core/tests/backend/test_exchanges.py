@@ -4,7 +4,7 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend.collectives import Exchange, ExchangeKind
-from zyx.backend.nccl import check_exchange
+from zyx.drivers.nccl import check_exchange
 from zyx.errors import InvalidArgumentError, UnsupportedError
 from zyx.ops import ReduceOp
 

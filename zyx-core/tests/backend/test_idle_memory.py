@@ -2,7 +2,7 @@
 
 import pytest
 
-from zyx.backend.idle_memory import IdleMemory, rounded
+from zyx.drivers.idle_memory import IdleMemory, rounded
 
 
 @pytest.mark.parametrize("nbytes", [1, 255, 256, 257, 1024, 1025, 1280, 4097, 1 << 20, (1 << 20) + 1, 3_000_001])

@@ -8,10 +8,10 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend import Capability, DeviceInfo
-from zyx.backend.limits import check_compiled, check_limits
+from zyx.drivers.limits import check_compiled, check_limits
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 
 
 @pytest.fixture

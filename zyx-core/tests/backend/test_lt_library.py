@@ -8,9 +8,9 @@ from itertools import count
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend import lt_library
 from zyx.backend.library import Gemm
-from zyx.backend.lt_library import LtError, LtLibrary, LtNames
+from zyx.drivers import lt_library
+from zyx.drivers.lt_library import LtError, LtLibrary, LtNames
 from zyx.errors import UnsupportedError
 
 F32, F16 = dtypes.float32, dtypes.float16

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zyx.backend.opening import is_named, open_each
 from zyx.builtin.host import HostPool
+from zyx.drivers.opening import is_named, open_each
 from zyx.errors import InitializationError
 
 

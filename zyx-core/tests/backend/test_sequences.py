@@ -6,8 +6,8 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend import Launch, Slot
-from zyx.backend.arguments import Parameter
-from zyx.backend.sequences import Recordings, outline
+from zyx.drivers.arguments import Parameter
+from zyx.drivers.sequences import Recordings, outline
 from zyx.errors import LaunchError
 
 PARAMETERS = [Parameter(16), Parameter(64), Parameter(0, dtypes.float32)]

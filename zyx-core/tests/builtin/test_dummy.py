@@ -6,7 +6,7 @@ from zyx import dtype as dtypes
 from zyx import ops
 from zyx.builtin.dummy import DummyDevice, DummyPool
 from zyx.errors import AllocationError, InvalidBufferError, InvalidEventError
-from zyx.ir.kernel import Kernel
+from zyx.kernel.data import Kernel
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from zyx.builtin.dummy import DummyPool
 from zyx.builtin.host import HostBuffer, HostPool
 from zyx.builtin.interpreter import InterpreterDevice
 from zyx.errors import InitializationError, LaunchError, UnsupportedError
-from zyx.ir.kernel import Axis, Binary, Const, Define, Index, Kernel, Load, Memory, Store, Type, Variable
+from zyx.kernel.data import Axis, Binary, Const, Define, Index, Kernel, Load, Memory, Store, Type, Variable
 from zyx.ops import BinaryOp
 
 F32, I32 = Type(dtypes.float32), Type(dtypes.int32)

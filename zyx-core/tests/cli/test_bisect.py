@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from planting import Fault, command
 
-from zyx.ir.parser import parse_kernel
+from zyx.kernel.parse import parse_kernel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ FAULTS = {
         Fault(
             "zyx.builtin.interpreter",
             "self.executable = Executable(kernel)",
-            "import zyx.ir.parser as p; "
+            "import zyx.kernel.parse as p; "
             "self.executable = Executable(p.parse_kernel(str(kernel).replace('div %', 'mul %')))",
         ),
         ("max_sum_8x200", 7, "device", r"\d+ of 1600 "),

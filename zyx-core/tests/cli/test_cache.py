@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from zyx.backend import cache_files
-from zyx.backend.disk_cache import DiskCache
 from zyx.cli.main import main
+from zyx.drivers import cache_files
+from zyx.drivers.disk_cache import DiskCache
 
 is_root = hasattr(os, "geteuid") and os.geteuid() == 0
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from planting import command
 
-from zyx.ir.parser import parse_kernel
+from zyx.kernel.parse import parse_kernel
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -169,7 +169,7 @@ def test_an_operation_that_is_filled_in_leaves_the_interpreter(package: Path) ->
     path = package / "src" / "zyx_backend_toy" / "render.py"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('BinaryOp.MUL: "*",', 'BinaryOp.MUL: "*", BinaryOp.DIV: "/",', 1), encoding="utf-8")
-    parse = importlib.import_module("zyx.ir.parser").parse_kernel
+    parse = importlib.import_module("zyx.kernel.parse").parse_kernel
     kernel = parse(
         "kernel halve\n%x = global f32[4]\n%i = group 0 < 4 : i64\n%a = load %x[%i] : f32\n%h = const 2.0 : f32\n"
         "%b = div %a, %h : f32\nstore %x[%i] = %b"

@@ -9,7 +9,7 @@ import zyx
 import zyx.nn.functional as F
 from zyx import nn, vmap
 from zyx.graph.host_call import HostCall
-from zyx.ir.parser import parse_kernel
+from zyx.kernel.parse import parse_kernel
 from zyx.kernels.custom import CustomKernel
 
 #: What runs which recurrences: all others are run on the interpreter, where nodes become kernels. Loops take long to

@@ -205,7 +205,7 @@ def test_errors_for_some_numbers_are_errors(interpreter):
 
 
 def test_a_device_that_refuses_numbers_has_a_trace_for_each(interpreter, monkeypatch):
-    from zyx.ir.kernel import Variable
+    from zyx.kernel.data import Variable
 
     device = interpreter.device(interpreter.default_device)
     compile_ = type(device).compile

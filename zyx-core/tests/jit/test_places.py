@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.ir.count import count
+from zyx.kernel.count import count
 
 DATA = np.random.default_rng(3).standard_normal((20, 6)).astype(np.float32)
 

@@ -8,10 +8,10 @@ import re
 import numpy as np
 import pytest
 
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.parser import parse_kernel
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.parse import parse_kernel
+from zyx.kernel.verify import verify
 from zyx.passes.copy_ahead import copy_ahead
 from zyx.testing.passes import check_pass
 

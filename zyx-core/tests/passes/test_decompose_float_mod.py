@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
 from zyx.backend.info import Capability, DeviceInfo, full_capability
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.interpreter import Executable
-from zyx.ir.kernel import Axis, Memory
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Axis, Memory
+from zyx.kernel.run import Executable
+from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp
 from zyx.passes.decompose_float_mod import decompose_float_mod
 from zyx.semantics import apply_binary

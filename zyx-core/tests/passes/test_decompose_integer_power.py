@@ -9,12 +9,12 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend.info import DeviceInfo, full_capability
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.interpreter import run
-from zyx.ir.kernel import Axis, Memory
-from zyx.ir.parser import parse_kernel
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Axis, Memory
+from zyx.kernel.parse import parse_kernel
+from zyx.kernel.run import run
+from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp
 from zyx.passes.decompose_integer_power import decompose_integer_power
 from zyx.semantics import apply_binary

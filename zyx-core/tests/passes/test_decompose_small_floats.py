@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
 from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, full_capability
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.interpreter import run
-from zyx.ir.kernel import Axis, Kernel, Memory
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Axis, Kernel, Memory
+from zyx.kernel.run import run
 from zyx.ops import TRANSCENDENTAL, BinaryOp, UnaryOp, binary_ops, unary_ops
 from zyx.passes.decompose_small_floats import decompose_small_floats
 from zyx.semantics import apply_binary, apply_cast, apply_unary

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zyx.ir.parser import parse_kernel
+from zyx.kernel.parse import parse_kernel
 from zyx.passes.eliminate_dead_code import eliminate_dead_code
 from zyx.testing.passes import check_pass
 

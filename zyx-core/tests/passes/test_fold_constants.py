@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.kernel import Const, Type
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Const, Type
+from zyx.kernel.parse import parse_kernel
 from zyx.ops import TRANSCENDENTAL, BinaryOp, binary_ops, unary_ops
 from zyx.passes.fold_constants import fold_constants
 from zyx.semantics import apply_binary, apply_cast, apply_unary

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.interpreter import Executable
-from zyx.ir.parser import parse_kernel
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.parse import parse_kernel
+from zyx.kernel.run import Executable
+from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.fold_groups import fold_groups, folded
 from zyx.passes.narrow_indices import narrow_indices

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.interpreter import run
-from zyx.ir.kernel import Axis, Memory
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Axis, Memory
+from zyx.kernel.parse import parse_kernel
+from zyx.kernel.run import run
 from zyx.ops import BinaryOp
 from zyx.passes.fold_constants import fold_constants
 from zyx.passes.guard_integer_division import guard_integer_division

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zyx.ir import kernel as k
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.parse import parse_kernel
 from zyx.passes.hoist_loop_invariants import hoist_loop_invariants
 from zyx.testing.passes import check_pass
 

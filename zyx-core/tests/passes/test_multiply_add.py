@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zyx.ir import kernel as k
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.parse import parse_kernel
 from zyx.ops import BinaryOp
 from zyx.passes.eliminate_dead_code import eliminate_dead_code
 from zyx.passes.fuse_multiply_add import fuse_multiply_add

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.parse import parse_kernel
 from zyx.passes.narrow_indices import narrow_indices
 from zyx.testing.passes import check_pass
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
 from zyx.errors import ZyxError
-from zyx.ir import kernel as k
-from zyx.ir.parser import parse_kernel
-from zyx.ir.rewriter import DROPPED, Rewriter
+from zyx.kernel import data as k
+from zyx.kernel.parse import parse_kernel
+from zyx.kernel.rewrite import DROPPED, Rewriter
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.passes.eliminate_dead_code import eliminate_dead_code
 from zyx.passes.pipeline import ALL_PASSES, run_passes

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from zyx import dtype as dtypes
 from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, full_capability
 from zyx.errors import VerifyError
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Kernel
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.data import Kernel
+from zyx.kernel.parse import parse_kernel
 from zyx.ops import BinaryOp
 from zyx.passes.eliminate_dead_code import eliminate_dead_code
 from zyx.passes.fold_constants import fold_constants

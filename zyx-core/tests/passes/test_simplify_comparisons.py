@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zyx.ir import kernel as k
-from zyx.ir.interpreter import Executable
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.parse import parse_kernel
+from zyx.kernel.run import Executable
 from zyx.ops import COMPARISONS
 from zyx.passes.simplify_algebra import simplify_algebra
 

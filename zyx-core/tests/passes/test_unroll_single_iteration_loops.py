@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zyx.ir.parser import parse_kernel
+from zyx.kernel.parse import parse_kernel
 from zyx.passes.unroll_single_iteration_loops import unroll_single_iteration_loops
 from zyx.testing.passes import check_pass
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from zyx.backend.disk_cache import DiskCache
 from zyx.backend.rates import Rates, assumed_rates, rates_of
+from zyx.drivers.disk_cache import DiskCache
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.measured import NAME, keep_rates, kept_rates
 from zyx.plugins.opening import OpenedBackends

@@ -13,10 +13,10 @@ from zyx import dtype as dtypes
 from zyx import ops
 from zyx.dtype import DType
 from zyx.errors import UnsupportedError
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.kernel import Axis, Kernel, Memory
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.build import Builder
+from zyx.kernel.data import Axis, Kernel, Memory
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.render.c_family import render
 from zyx.render.dialect import Dialect, VectorAccess

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from zyx.ir import kernel as k
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.parse import parse_kernel
 from zyx.render.fences import fenced_barriers
 
 KERNEL = """

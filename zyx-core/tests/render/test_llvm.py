@@ -8,9 +8,9 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Type
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.data import Type
+from zyx.kernel.parse import parse_kernel
 from zyx.ops import BinaryOp
 from zyx.render.llvm.operations import OPERATIONS
 from zyx.render.llvm.slots import find_slots

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zyx.ir.parser import parse_kernel
+from zyx.kernel.parse import parse_kernel
 from zyx.render.divisors import divisors
 from zyx.render.vector_arrays import is_whole, vector_arrays
 

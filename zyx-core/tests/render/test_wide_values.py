@@ -10,10 +10,10 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.backend.info import Capability, DeviceInfo, full_capability
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.interpreter import run
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.run import run
+from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp, binary_ops, unary_ops
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.render.wide_values import in_wide_values

@@ -7,11 +7,11 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.interpreter import run
-from zyx.ir.parser import parse_kernel
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.parse import parse_kernel
+from zyx.kernel.run import run
+from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.render.words import in_words
 from zyx.testing.kernels import arguments_for, random_kernel, same_values

@@ -24,8 +24,8 @@ from zyx.errors import (
     UnsupportedError,
 )
 from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl
-from zyx.ir.interpreter import Executable
-from zyx.ir.kernel import Variable
+from zyx.kernel.data import Variable
+from zyx.kernel.run import Executable
 from zyx.runtime.runtime import Runtime, use
 from zyx.testing.opening import open_runtime
 

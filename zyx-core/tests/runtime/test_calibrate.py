@@ -10,8 +10,8 @@ import pytest
 from zyx.autotune import calibrate
 from zyx.autotune.calibrate import measure_rates
 from zyx.backend.rates import assumed_rates
-from zyx.ir import interpreter
-from zyx.ir.verify import verify
+from zyx.kernel import run as interpreter
+from zyx.kernel.verify import verify
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.testing.paper import PAPER
 

@@ -12,7 +12,7 @@ import zyx
 from zyx.backend import Program
 from zyx.builtin.interpreter import InterpreterProgram
 from zyx.errors import AllocationError, SettingsError
-from zyx.ir.interpreter import Executable
+from zyx.kernel.run import Executable
 from zyx.runtime.runtime import Runtime, use
 from zyx.runtime.trace import Trace
 from zyx.settings.debug import Debug

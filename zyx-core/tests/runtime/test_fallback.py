@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.backend import limits
+from zyx.drivers import limits
 from zyx.errors import CompileError, DeviceLostError, ScheduleError, UnsupportedError
 from zyx.runtime.runtime import use
 from zyx.runtime.trace import PLAN

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.backend.rendered import Rendered, identity
-from zyx.ir.parser import parse_kernel
+from zyx.drivers.rendered import Rendered, identity
+from zyx.kernel.parse import parse_kernel
 from zyx.runtime import kept
 from zyx.runtime.runtime import use
 from zyx.testing.opening import open_runtime
@@ -133,7 +133,7 @@ ENCODED = msgspec.msgpack.encode
     ids=["empty", "garbage", "pickle", "other class", "other fields", "fields missing", "no dtype"],
 )  # fmt: skip
 def test_entries_that_cannot_be_used_are_as_if_there_were_none(computed, entries, tmp_path, caplog, kind, value):
-    from zyx.backend.disk_cache import DiskCache
+    from zyx.drivers.disk_cache import DiskCache
 
     computed()
     cache = DiskCache(tmp_path / "cache", kept.NAME, executable=True)

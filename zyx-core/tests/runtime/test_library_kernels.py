@@ -11,8 +11,8 @@ from zyx.backend import Program
 from zyx.backend.library import Gemm, LibraryKernel
 from zyx.errors import UnsupportedError
 from zyx.fusion import library
-from zyx.ir.digest import digest_of_nests
 from zyx.libraries.product import match_gemm
+from zyx.nest.digest import digest_of_nests
 from zyx.runtime.candidates import Candidates
 from zyx.runtime.planner import Planner
 from zyx.settings.record import Autotune

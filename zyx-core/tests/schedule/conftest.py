@@ -19,10 +19,10 @@ from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.evaluate import evaluate
 from zyx.graph.walk import topological
-from zyx.ir import interpreter
-from zyx.ir.nest_interpreter import run_nest
-from zyx.ir.verify import verify
+from zyx.kernel import run as interpreter
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower, lower_together
+from zyx.nest.run import run_nest
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp, reduce_ops
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.seeds import groups
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.fusion.partition import Part
-    from zyx.ir.expr import Param
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param
     from zyx.schedule.moves import Move
 
 

@@ -10,7 +10,7 @@ from zyx.fusion.build import build_nest
 from zyx.fusion.partition import partition
 from zyx.graph.evaluate import evaluate
 from zyx.graph.walk import topological
-from zyx.ir.nest_interpreter import run_nest
+from zyx.nest.run import run_nest
 from zyx.ops import ReduceOp
 
 

@@ -12,8 +12,8 @@ from zyx.backend.library import Attention, LibraryKernel
 from zyx.builtin.interpreter import InterpreterProgram
 from zyx.errors import UnsupportedError
 from zyx.hookspecs import hookimpl
-from zyx.ir.interpreter import Executable
-from zyx.ir.kernel import Define, Memory
+from zyx.kernel.data import Define, Memory
+from zyx.kernel.run import Executable
 from zyx.kernels.attention.kernel import attention_kernel
 from zyx.kernels.attention.problem import Sizes
 from zyx.nn import functional as F

@@ -8,12 +8,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.nest import Kind
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.verify import verify
 from zyx.lowering import blocks
 from zyx.lowering.lower import lower
+from zyx.nest.data import Kind
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule

@@ -10,8 +10,8 @@ from zyx.fusion.arrange import arrange, donate
 from zyx.fusion.build import build_nest
 from zyx.fusion.partition import partition
 from zyx.graph.walk import topological
-from zyx.ir.accesses import combined_ranges
-from zyx.ir.nest import Compute, Scan, Store
+from zyx.nest.accesses import combined_ranges
+from zyx.nest.data import Compute, Scan, Store
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import expr as e
-from zyx.ir import kernel as k
-from zyx.ir.nest import Kind
-from zyx.ir.pool import Pool
+from zyx.kernel import data as k
 from zyx.lowering.cases import find_cases
 from zyx.lowering.lower import lower
+from zyx.nest import expr as e
+from zyx.nest.data import Kind
+from zyx.nest.pool import Pool
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule

@@ -7,7 +7,7 @@ import pytest
 
 import zyx
 from zyx.fusion import channels
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.nn import functional as F
 from zyx.runtime.runtime import use
 from zyx.testing.paper import PaperDevice, open_paper

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zyx.estimate import estimate
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.lowering.lower import lower
 from zyx.schedule.choose import choose_schedule
 

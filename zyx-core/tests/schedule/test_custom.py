@@ -6,7 +6,7 @@ import pytest
 import zyx
 from zyx import dtype as dtypes
 from zyx.errors import GradientError
-from zyx.ir.parser import parse_kernel
+from zyx.kernel.parse import parse_kernel
 from zyx.kernels.custom import CustomKernel
 
 pytestmark = pytest.mark.usefixtures("interpreter")

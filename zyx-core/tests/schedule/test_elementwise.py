@@ -9,9 +9,9 @@ from zyx import dtype as dtypes
 from zyx.fusion.build import build_nest
 from zyx.fusion.partition import partition
 from zyx.graph.walk import topological
-from zyx.ir import kernel as k
-from zyx.ir.nest import Kind
+from zyx.kernel import data as k
 from zyx.lowering.lower import lower
+from zyx.nest.data import Kind
 from zyx.ops import BinaryOp
 from zyx.schedule.choose import choose_schedule
 

@@ -20,11 +20,11 @@ from zyx.graph import node as n
 from zyx.graph.evaluate import evaluate
 from zyx.graph.given import Front, Number
 from zyx.graph.walk import topological
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.nest import params_of
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower_together
+from zyx.nest.data import params_of
 from zyx.ops import reduce_ops
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule

@@ -14,9 +14,9 @@ from zyx.errors import ScheduleError
 from zyx.estimate import Weights, estimate
 from zyx.estimate.footprint import Pattern, Step, lines_taken, pattern_of
 from zyx.estimate.model import facts_of
-from zyx.ir.expr import INDEX, Param
-from zyx.ir.nest import Kind
-from zyx.ir.pool import Pool
+from zyx.nest.data import Kind
+from zyx.nest.expr import INDEX, Param
+from zyx.nest.pool import Pool
 from zyx.ops import ReduceOp
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.moves import Mark, Peel, Reorder, Split, apply_moves

@@ -9,7 +9,7 @@ import pytest
 
 from zyx.functions.formulas import first_place
 from zyx.functions.term import Term
-from zyx.ir.accesses import reads_in
+from zyx.nest.accesses import reads_in
 from zyx.ops import ReduceOp
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zyx.ir.nest import Kind
 from zyx.lowering.lower import lower
+from zyx.nest.data import Kind
 from zyx.schedule.moves import GroupReduce, Mark, Split, Stage, SwapReduce, apply_moves
 from zyx.testing.races import run_without_races
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.nest import Kind
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
+from zyx.nest.data import Kind
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.lane_sums import group_of
-from zyx.ir.nest import Compute
-from zyx.ir.nest_interpreter import run_nest
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
+from zyx.nest.data import Compute
+from zyx.nest.lane_sums import group_of
+from zyx.nest.run import run_nest
 from zyx.ops import BinaryOp
 from zyx.schedule.choose import choose_schedule
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import expr as e
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.accesses import below
-from zyx.ir.lane_sums import interval_of, may_pair_lanes
-from zyx.ir.nest import Compute, Kind
-from zyx.ir.nest_interpreter import run_nest
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
+from zyx.nest import expr as e
+from zyx.nest.accesses import below
+from zyx.nest.data import Compute, Kind
+from zyx.nest.lane_sums import interval_of, may_pair_lanes
+from zyx.nest.run import run_nest
 from zyx.ops import BinaryOp
 from zyx.schedule.moves import Mark, Split, apply_moves
 from zyx.schedule.seeds.processors import vectorisations

@@ -12,8 +12,8 @@ from zyx.fusion.partition import partition
 from zyx.fusion.prepare import prepare
 from zyx.graph import Graph
 from zyx.graph.walk import topological
-from zyx.ir.nest_interpreter import run_nest
 from zyx.libraries.match import match_problem
+from zyx.nest.run import run_nest
 from zyx.runtime.runtime import current
 
 

@@ -7,10 +7,10 @@ import pytest
 
 import zyx
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.nest import Kind
+from zyx.kernel import data as k
 from zyx.lowering.arrays import local_bytes
 from zyx.lowering.lower import lower_together
+from zyx.nest.data import Kind
 from zyx.runtime.runtime import use
 from zyx.schedule.choose import choose_schedule
 from zyx.testing.choices import Seeded

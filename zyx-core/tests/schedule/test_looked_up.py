@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zyx.ir import kernel as k
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
 from zyx.ops import BinaryOp
 from zyx.passes.pipeline import run_passes, standard_passes

@@ -9,7 +9,7 @@ import pytest
 
 from zyx.fusion.movement import MOVEMENT, reshape_point, source_point
 from zyx.graph.evaluate import evaluate
-from zyx.ir.pool import Pool
+from zyx.nest.pool import Pool
 from zyx.testing.index_values import index_value
 
 

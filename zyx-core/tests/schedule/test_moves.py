@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.ir.nest_interpreter import run_nest
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
+from zyx.nest import expr as e
+from zyx.nest.data import Compute, Kind, Scan, Store
+from zyx.nest.run import run_nest
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.schedule.moves import (
     Apart,

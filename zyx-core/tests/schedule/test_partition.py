@@ -9,7 +9,7 @@ from zyx import dtype as dtypes
 from zyx.fusion.partition import _ranges_of, partition
 from zyx.graph import node as n
 from zyx.graph.walk import topological
-from zyx.ir.pool import Pool
+from zyx.nest.pool import Pool
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 
 

@@ -8,7 +8,7 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.graph import node as n
 from zyx.graph.walk import topological
-from zyx.ir import expr as e
+from zyx.nest import expr as e
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.schedule.plan import all_expressions
 from zyx.shape import size_of

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zyx.errors import ScheduleError
-from zyx.ir.nest import Kind
-from zyx.ir.verify import verify
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower_together
+from zyx.nest.data import Kind
 from zyx.passes.fuse_multiply_add import fuse_multiply_add
 from zyx.passes.pipeline import ALL_PASSES, run_passes, standard_passes
 from zyx.schedule import moves as m

@@ -10,7 +10,7 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.fusion.region import follow, mask_needed
 from zyx.graph.walk import topological
-from zyx.ir.pool import Pool
+from zyx.nest.pool import Pool
 from zyx.ops import BinaryOp, ReduceOp
 
 if TYPE_CHECKING:

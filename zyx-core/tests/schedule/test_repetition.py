@@ -9,9 +9,9 @@ import zyx
 from zyx.fusion.region import follow
 from zyx.fusion.repetition import keep_repeated
 from zyx.graph.walk import topological
-from zyx.ir.count import count
-from zyx.ir.pool import Pool
+from zyx.kernel.count import count
 from zyx.lowering.lower import lower
+from zyx.nest.pool import Pool
 
 pytestmark = pytest.mark.usefixtures("interpreter")
 

@@ -10,10 +10,10 @@ from zyx.fusion.build import build_nest
 from zyx.fusion.partition import partition
 from zyx.graph.evaluate import evaluate
 from zyx.graph.walk import topological
-from zyx.ir import kernel as k
-from zyx.ir.nest import Kind, Scan
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
+from zyx.nest.data import Kind, Scan
 from zyx.ops import ReduceOp
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.moves import Mark, Reorder, Split, SwapReduce, apply_moves

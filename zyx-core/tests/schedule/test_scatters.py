@@ -18,11 +18,11 @@ from zyx.fusion.prepare import prepare
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.walk import topological
-from zyx.ir import kernel as k
-from zyx.ir.digest import digest_of_nests
-from zyx.ir.nest import Kind
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower, lower_together
+from zyx.nest.data import Kind
+from zyx.nest.digest import digest_of_nests
 from zyx.ops import ReduceOp, reduce_ops
 from zyx.runtime.runtime import use
 from zyx.schedule.choose import choose_schedule

@@ -7,7 +7,7 @@ from zyx.fusion.build import build_nest
 from zyx.fusion.partition import partition
 from zyx.fusion.starts import share_kernels
 from zyx.graph.walk import topological
-from zyx.ir.digest import digest_of_nests
+from zyx.nest.digest import digest_of_nests
 
 
 def nests_of(bench, *nodes):

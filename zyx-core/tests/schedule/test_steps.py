@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zyx.ir import kernel as k
-from zyx.ir.nest import Kind
+from zyx.kernel import data as k
 from zyx.lowering.lower import lower
+from zyx.nest.data import Kind
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir.nest import Kind
 from zyx.lowering.storage import InArray, InRegisters, _known_when_written_out, place_values
 from zyx.lowering.tree import build_tree
+from zyx.nest import expr as e
+from zyx.nest.data import Kind
 from zyx.schedule.moves import GroupReduce, Mark, Reorder, Split, Stage, apply_moves
 
 GROUP, LOCAL, UNROLL, VECTOR = Kind.GROUP, Kind.LOCAL, Kind.UNROLL, Kind.VECTOR

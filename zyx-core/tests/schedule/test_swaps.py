@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend.limits import check_limits
+from zyx.drivers.limits import check_limits
 from zyx.errors import ScheduleError
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.nest import Kind
-from zyx.ir.rewriter import Rewriter
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.rewrite import Rewriter
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower, lower_together
+from zyx.nest.data import Kind
 from zyx.ops import ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule

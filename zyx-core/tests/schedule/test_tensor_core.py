@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend.limits import check_limits
+from zyx.drivers.limits import check_limits
 from zyx.errors import ScheduleError, UnsupportedError
 from zyx.graph import Graph
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.expr import Param
-from zyx.ir.nest import Compute, Kind, Nest, Store
-from zyx.ir.nest_interpreter import run_nest
-from zyx.ir.pool import Pool
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
 from zyx.lowering.thread_axes import thread_axes
+from zyx.nest.data import Compute, Kind, Nest, Store
+from zyx.nest.expr import Param
+from zyx.nest.pool import Pool
+from zyx.nest.run import run_nest
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.moves import (

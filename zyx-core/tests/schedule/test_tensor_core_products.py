@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend.limits import check_limits
 from zyx.builtin.dummy import DummyDevice, DummyPool
+from zyx.drivers.limits import check_limits
 from zyx.graph import Graph
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.nest import Compute, Kind
-from zyx.ir.nest_interpreter import run_nest
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
+from zyx.nest.data import Compute, Kind
+from zyx.nest.run import run_nest
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.choose import choose_schedule

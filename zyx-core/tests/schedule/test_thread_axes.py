@@ -8,11 +8,11 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.errors import ScheduleError
 from zyx.graph import Graph
-from zyx.ir.expr import Param
-from zyx.ir.nest import Compute, Kind, Nest, Store
-from zyx.ir.pool import Pool
 from zyx.lowering.lower import lower, lower_together
 from zyx.lowering.thread_axes import axes_without, thread_axes
+from zyx.nest.data import Compute, Kind, Nest, Store
+from zyx.nest.expr import Param
+from zyx.nest.pool import Pool
 from zyx.ops import BinaryOp, ReduceOp
 from zyx.schedule.moves import GroupReduce, Mark, Split, apply_moves
 from zyx.testing.graphs import GraphCase

@@ -7,11 +7,11 @@ import pytest
 
 import zyx
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.accesses import reads_in
-from zyx.ir.nest import Kind
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
+from zyx.nest.accesses import reads_in
+from zyx.nest.data import Kind
 from zyx.nn import functional as F
 from zyx.runtime.runtime import use
 from zyx.schedule import fallback

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from zyx.errors import ScheduleError
-from zyx.ir.nest import Kind
+from zyx.nest.data import Kind
 from zyx.ops import BinaryOp
 from zyx.schedule.apply import apply
 from zyx.schedule.choose import choose_schedule

@@ -7,10 +7,10 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.fusion.threefry import random_word, threefry
-from zyx.ir import expr as e
-from zyx.ir.nest import Nest, Store
-from zyx.ir.nest_interpreter import run_nest
-from zyx.ir.pool import Pool
+from zyx.nest import expr as e
+from zyx.nest.data import Nest, Store
+from zyx.nest.pool import Pool
+from zyx.nest.run import run_nest
 
 # Known answers that come with the authors' library, Random123: threefry2x32, 20 rounds.
 ANSWERS = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from zyx.ir.pool import Pool
+from zyx.nest.pool import Pool
 from zyx.schedule.contraction import Matrices
 from zyx.schedule.seeds.tiling import Block, Instruction, Tiling
 from zyx.testing.paper import PAPER

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from zyx.graph import node as n
-from zyx.ir import kernel as k
-from zyx.ir.nest import Kind
+from zyx.kernel import data as k
+from zyx.nest.data import Kind
 from zyx.schedule.moves import Stage
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from zyx.ir import kernel as k
-from zyx.ir.accesses import reads_in, stride_along
-from zyx.ir.interpreter import run as run_kernel
-from zyx.ir.nest import Kind
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.run import run as run_kernel
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
+from zyx.nest.accesses import reads_in, stride_along
+from zyx.nest.data import Kind
 from zyx.ops import UnaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule.apply import apply

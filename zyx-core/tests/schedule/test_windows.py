@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zyx.graph import node as n
-from zyx.ir.nest import Compute
+from zyx.nest.data import Compute
 from zyx.ops import BinaryOp
 
 

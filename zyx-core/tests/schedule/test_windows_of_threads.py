@@ -7,8 +7,8 @@ import pytest
 
 import zyx
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.verify import verify
 from zyx.lowering.lower import lower
 from zyx.nn import functional as F
 from zyx.passes.pipeline import run_passes, standard_passes

@@ -21,7 +21,7 @@ from zyx.builtin.interpreter import InterpreterDevice
 from zyx.distributed.waiting import wait_until
 from zyx.errors import CollectiveTimeoutError
 from zyx.hookspecs import API_VERSION, BackendConfig, BackendInfo, hookimpl
-from zyx.ir.kernel import Atomic
+from zyx.kernel.data import Atomic
 from zyx.plugins.discover import Found
 from zyx.plugins.manager import PluginManager
 from zyx.plugins.opening import OpenedBackends

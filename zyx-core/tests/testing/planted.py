@@ -12,8 +12,8 @@ from zyx.builtin.host import HostPool
 from zyx.builtin.interpreter import InterpreterDevice
 from zyx.errors import InvalidBufferError, LaunchError
 from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl
-from zyx.ir import kernel as k
-from zyx.ir.rewriter import Rewriter
+from zyx.kernel import data as k
+from zyx.kernel.rewrite import Rewriter
 from zyx.ops import BinaryOp, UnaryOp
 
 

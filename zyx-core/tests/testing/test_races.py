@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Kernel
-from zyx.ir.parser import parse_kernel
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.data import Kernel
+from zyx.kernel.parse import parse_kernel
+from zyx.kernel.verify import verify
 from zyx.passes.copy_ahead import copy_ahead
 from zyx.testing.kernels import arguments_for, random_kernel
 from zyx.testing.races import RaceError, run_without_races
@@ -141,7 +141,7 @@ REPEATED = """
 
 def without(kernel, position):
     """Return `kernel` without its operation at `position`, a barrier, which nothing refers to."""
-    from zyx.ir.rewriter import Rewriter
+    from zyx.kernel.rewrite import Rewriter
 
     writer = Rewriter()
     for number, op in enumerate(kernel.ops):

@@ -8,12 +8,12 @@ from typing import Any
 from zyx import dtype as dtypes
 from zyx import ops
 from zyx.backend import STORAGE_ONLY, Argument, DeviceInfo, Event, Program, full_capability
-from zyx.backend.arguments import check_arguments, parameters_of, scalar_bytes
-from zyx.backend.device_program import DeviceProgram
-from zyx.backend.driver_device import DriverDevice
-from zyx.backend.limits import check_limits
 from zyx.builtin.host import HostPool
-from zyx.ir.kernel import Kernel
+from zyx.drivers.arguments import check_arguments, parameters_of, scalar_bytes
+from zyx.drivers.device_program import DeviceProgram
+from zyx.drivers.driver_device import DriverDevice
+from zyx.drivers.limits import check_limits
+from zyx.kernel.data import Kernel
 from zyx_backend_tcc.driver import Compiler
 from zyx_backend_tcc.render import SYMBOL, render
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from zyx import dtype as dtypes
-from zyx.ir.kernel import Kernel, Variable
+from zyx.kernel.data import Kernel, Variable
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.render import c_family
 from zyx.render.dialect import Dialect

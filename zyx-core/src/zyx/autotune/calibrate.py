@@ -23,8 +23,8 @@ from zyx import dtype as dtypes
 from zyx.backend.device import SupportsTiming
 from zyx.backend.rates import Rates, assumed_rates
 from zyx.errors import BackendError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.passes.pipeline import run_passes, standard_passes
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, PoolBuffer
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 _F32: Final = dtypes.float32
 _ITEM: Final = 4

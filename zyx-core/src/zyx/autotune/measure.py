@@ -17,17 +17,17 @@ import numpy as np
 
 from zyx.backend.device import Launch, SupportsCapture, SupportsTiming
 from zyx.errors import AllocationError, BackendError, DeviceLostError
-from zyx.ir.accesses import below, roots_of
-from zyx.ir.expr import Opaque, Within
-from zyx.ir.nest_interpreter import run_nest
+from zyx.nest.accesses import below, roots_of
+from zyx.nest.expr import Opaque, Within
+from zyx.nest.run import run_nest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.backend import Argument, Device, PoolBuffer, Program
     from zyx.dtype import DType, Scalar
-    from zyx.ir.expr import Param
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param
 
 #: Sets of buffers at most, and the part of the free memory that they may take together.
 _MOST_SETS: Final = 64

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.ir.nest import Kind
+from zyx.nest.data import Kind
 from zyx.schedule.facts import operations
 from zyx.schedule.moves import Apart, GroupReduce, Inline, Mark, Nested, Peel, Reorder, Split, Stage, Stream, SwapReduce
 from zyx.schedule.plan import Plan
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
     from zyx.schedule.moves import Move
 
 #: Kinds that take each other's place.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from zyx.errors import FormatError, ScheduleError, ZyxError
-from zyx.ir.nest import Nest
+from zyx.nest.data import Nest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

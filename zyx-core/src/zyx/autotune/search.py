@@ -27,11 +27,11 @@ from zyx.autotune.neighbours import neighbours, scheduled
 from zyx.autotune.passes import PassMove, moves_of
 from zyx.errors import BackendError, DeviceLostError, ScheduleError, VerifyError
 from zyx.estimate import estimate
-from zyx.ir.digest import digest_of_kernel
-from zyx.ir.nest import params_of
-from zyx.ir.verify import verify
+from zyx.kernel.digest import digest_of_kernel
+from zyx.kernel.verify import verify
 from zyx.libraries.match import match_problem
 from zyx.lowering.lower import lower_together
+from zyx.nest.data import params_of
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.schedule import fallback
 from zyx.schedule.choose import space_of
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from zyx.backend.library import LibraryKernel, Problem
     from zyx.dtype import Scalar
     from zyx.hookspecs import KernelPass
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
     from zyx.schedule.moves import Move
     from zyx.schedule.plan import Plan
     from zyx.settings.record import Autotune

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from zyx.autotune.choice import Choice  # noqa: TC001  # msgspec looks for it
-from zyx.backend.rendered import identity
+from zyx.drivers.rendered import identity
 from zyx.errors import FormatError
 from zyx.version import __version__
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zyx.backend import Device
-    from zyx.backend.disk_cache import DiskCache
+    from zyx.drivers.disk_cache import DiskCache
 
 logger: Final = logging.getLogger("zyx")
 
@@ -159,7 +159,7 @@ class Store:
         if self._opened is None:
             if not is_made and not self._is_there():
                 return None
-            from zyx.backend.disk_cache import DiskCache
+            from zyx.drivers.disk_cache import DiskCache
 
             self._opened = DiskCache(self._directory, NAME, executable=True, max_bytes=_MOST_BYTES)
         return self._opened

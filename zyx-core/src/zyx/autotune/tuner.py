@@ -12,7 +12,8 @@ from zyx.autotune.written import write_moves
 from zyx.errors import AllocationError, DeviceLostError, ZyxError
 from zyx.estimate import estimate
 from zyx.estimate.model import facts_of
-from zyx.ir.digest import digest_of_kernel, digest_of_nests
+from zyx.kernel.digest import digest_of_kernel
+from zyx.nest.digest import digest_of_nests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from zyx.backend.library import LibraryKernel, Problem
     from zyx.dtype import Scalar
     from zyx.hookspecs import KernelPass
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
     from zyx.settings.record import Autotune
 
 #: Moves that are named where it is said what is different.

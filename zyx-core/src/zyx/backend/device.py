@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zyx.backend.pool import MemoryPool, PoolBuffer
     from zyx.backend.rates import Rates
     from zyx.dtype import Scalar
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 Argument: TypeAlias = "PoolBuffer | Scalar"
 
@@ -44,9 +44,9 @@ class Device(ABC):
 
     Attributes:
         compiles_at_once: In how many threads `compile` may run at the same time, beside one that uses the device.
-        takes_fronts: Whether a launch may give less of an array than it has, where `zyx.ir.kernel.Define` says so; what
-            `zyx.backend.arguments.parameters_of` returns does.
-        takes_loop_ends: Whether the loops of kernels may have ends, as `zyx.ir.kernel.Loop` says.
+        takes_fronts: Whether a launch may give less of an array than it has, where `zyx.kernel.data.Define` says so;
+            what `zyx.drivers.arguments.parameters_of` returns does.
+        takes_loop_ends: Whether the loops of kernels may have ends, as `zyx.kernel.data.Loop` says.
     """
 
     compiles_at_once: int = 1

@@ -23,7 +23,7 @@ from zyx.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 _LARGEST_GRID: Final = (1 << 32) - 1
 

@@ -17,8 +17,8 @@ from zyx.backend.info import DeviceInfo, full_capability
 from zyx.backend.pool import MemoryPool, PoolBuffer
 from zyx.builtin.host import HostPool
 from zyx.errors import InitializationError, InvalidBufferError, LaunchError, UnsupportedError
-from zyx.ir.interpreter import Executable
-from zyx.ir.kernel import Define, Memory
+from zyx.kernel.data import Define, Memory
+from zyx.kernel.run import Executable
 from zyx.ops import reduce_ops
 from zyx.version import __version__
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zyx.backend.event import Event
     from zyx.backend.rates import Rates
     from zyx.dtype import Scalar
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 _GROUP_THREADS: Final = 1024
 _LOCAL_BYTES: Final = 1 << 20

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from zyx.autotune.store import NAME as SCHEDULES
-from zyx.backend.cache_files import cache_files, empty
+from zyx.drivers.cache_files import cache_files, empty
 from zyx.errors import SettingsError
 from zyx.plugins.describe import columns, size
 from zyx.plugins.measured import NAME as RATES
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from zyx.backend.cache_files import CacheFile
+    from zyx.drivers.cache_files import CacheFile
     from zyx.settings.record import Settings
 
 

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         if directory is None:
             raise SettingsError("nothing can be kept: the cache is switched off, or there is no home folder")
         if arguments.forget:
-            from zyx.backend.disk_cache import DiskCache
+            from zyx.drivers.disk_cache import DiskCache
 
             cache = DiskCache(directory, NAME, executable=False)
             cache.clear()

@@ -10,9 +10,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx.backend.cache_folder import fault_of_cache
 from zyx.cli.alone import attempt
 from zyx.cli.bug_report import bug_report
+from zyx.drivers.cache_folder import fault_of_cache
 from zyx.errors import InvalidArgumentError, SettingsError
 from zyx.plugins.describe import rate
 from zyx.plugins.drivers import advice_for_driver

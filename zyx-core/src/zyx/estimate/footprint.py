@@ -16,14 +16,14 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import expr as e
-from zyx.ir.accesses import stride_along
+from zyx.nest import expr as e
+from zyx.nest.accesses import stride_along
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zyx.ir.expr import Expr, Range
+    from zyx.nest.expr import Expr, Range
 
 
 _NBYTES: Final = operator.attrgetter("nbytes")

@@ -8,20 +8,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from zyx.estimate.footprint import merged, pattern_of
-from zyx.ir import expr as e
-from zyx.ir.accesses import expressions_of
-from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.lowering.storage import InArray, place_values
 from zyx.lowering.thread_axes import thread_axes
 from zyx.lowering.tree import build_tree
+from zyx.nest import expr as e
+from zyx.nest.accesses import expressions_of
+from zyx.nest.data import Compute, Kind, Scan, Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zyx.estimate.footprint import Pattern
-    from zyx.ir.expr import Expr, Range, Value
-    from zyx.ir.nest import Nest, Statement
     from zyx.lowering.tree import Loop
+    from zyx.nest.data import Nest, Statement
+    from zyx.nest.expr import Expr, Range, Value
 
 WRITTEN_OUT: Final = (Kind.UNROLL, Kind.REPEAT, Kind.VECTOR)
 _AT_ONCE: Final = (*WRITTEN_OUT, Kind.LOCAL)

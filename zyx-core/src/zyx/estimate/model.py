@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.backend.rates import Rates
     from zyx.estimate.work import Work
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
 
 #: Bytes that move at a time: lines of processors, sectors of devices with threads.
 _LINE_BYTES: Final = 64

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.nest import Compute
+from zyx.nest.data import Compute
 
 if TYPE_CHECKING:
     from zyx.estimate.footprint import Pattern
     from zyx.estimate.layout import Layout
-    from zyx.ir.nest import Statement
+    from zyx.nest.data import Statement
 
 #: Lines that are asked for at once, and bytes of half a page: streams of so few lines wait for none, long ones once.
 _AT_ONCE: Final = 4

@@ -12,19 +12,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
+from zyx.arithmetic.powers import previous_power
 from zyx.estimate.footprint import lines_of_runs, lines_taken
-from zyx.ir.nest import Kind
-from zyx.ir.powers import previous_power
 from zyx.lowering.tree import Loop, statements_in
+from zyx.nest.data import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.estimate.footprint import Pattern
     from zyx.estimate.layout import Access, Layout
-    from zyx.ir.expr import Range
-    from zyx.ir.nest import Statement
     from zyx.lowering.tree import Item
+    from zyx.nest.data import Statement
+    from zyx.nest.expr import Range
 
 #: An item of the tree, or groups: the ranges of the grid from one on.
 _Part: TypeAlias = "Item | tuple[Range, ...]"

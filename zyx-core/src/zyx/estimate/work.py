@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.dtype import accumulator
 from zyx.estimate.layout import WRITTEN_OUT, position_in
-from zyx.ir import expr as e
-from zyx.ir.accesses import combined_ranges, stride_along
-from zyx.ir.lane_sums import written_out_group
-from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.lowering.emit import LONGEST_STEP
 from zyx.lowering.storage import InArray
+from zyx.nest import expr as e
+from zyx.nest.accesses import combined_ranges, stride_along
+from zyx.nest.data import Compute, Kind, Scan, Store
+from zyx.nest.lane_sums import written_out_group
 from zyx.ops import TRANSCENDENTAL, BinaryOp, ReduceOp, UnaryOp
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
     from zyx.estimate.layout import Layout
-    from zyx.ir.expr import Expr, Range
-    from zyx.ir.nest import Statement
+    from zyx.nest.data import Statement
+    from zyx.nest.expr import Expr, Range
 
 _SLOW: Final = frozenset({UnaryOp.SQRT, UnaryOp.RECIPROCAL, BinaryOp.DIV, BinaryOp.MOD})
 

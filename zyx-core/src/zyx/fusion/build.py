@@ -20,10 +20,10 @@ from zyx.graph import node as n
 from zyx.graph.ends import Ends, ends_of
 from zyx.graph.given import Box, Front, Number, Packed
 from zyx.graph.places import is_distinct
-from zyx.ir import expr as e
-from zyx.ir.accesses import refers_to
-from zyx.ir.masks import conjunction, tests_of
-from zyx.ir.nest import Compute, Nest, Scan, Statement, Store
+from zyx.nest import expr as e
+from zyx.nest.accesses import refers_to
+from zyx.nest.data import Compute, Nest, Scan, Statement, Store
+from zyx.nest.masks import conjunction, tests_of
 from zyx.ops import BinaryOp
 from zyx.shape import size_of, strides_of
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zyx.fusion.partition import Part
     from zyx.fusion.region import Region
     from zyx.graph.node import Node
-    from zyx.ir.expr import Expr, Range
+    from zyx.nest.expr import Expr, Range
     from zyx.shape import Shape
 
 Key: TypeAlias = "tuple[Node, tuple[Expr, ...], Expr | None]"

@@ -19,8 +19,8 @@ from zyx.fusion.materialise import contraction_operands
 from zyx.fusion.movement import MOVEMENT, source_point
 from zyx.graph import node as n
 from zyx.graph.rebuild import rebuild
-from zyx.ir import expr as e
-from zyx.ir.pool import Pool
+from zyx.nest import expr as e
+from zyx.nest.pool import Pool
 from zyx.ops import BinaryOp
 from zyx.shape import size_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.graph import Graph
     from zyx.graph.node import Node
-    from zyx.ir.expr import Expr, Range
+    from zyx.nest.expr import Expr, Range
 
 #: Copies pay for so many products, of so many with each element, and if so many neighbours are summed up.
 _LEAST_PRODUCTS: Final = 1 << 26

@@ -8,8 +8,8 @@ from zyx.graph import node as n
 
 if TYPE_CHECKING:
     from zyx.graph.node import Node
-    from zyx.ir.expr import Expr
-    from zyx.ir.pool import Pool
+    from zyx.nest.expr import Expr
+    from zyx.nest.pool import Pool
     from zyx.shape import Shape
 
 #: Movement whose result has each element of its source at one place at most.
@@ -84,7 +84,7 @@ def reshape_point(pool: Pool, shape: Shape, target: Shape, point: tuple[Expr, ..
 
 def runs_along(node: Node, axis: int) -> bool:
     """Whether what `node` shows, moved and converted, has neighbours in memory along `axis`."""
-    from zyx.ir.pool import Pool  # a module of expressions: what moves nodes alone does without
+    from zyx.nest.pool import Pool  # a module of expressions: what moves nodes alone does without
 
     pool = Pool()
     ranges = [pool.range(size) for size in node.shape]

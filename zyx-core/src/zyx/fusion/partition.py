@@ -34,8 +34,8 @@ from zyx.fusion.region import Region, follow, is_turned
 from zyx.fusion.scans import may_be_followed
 from zyx.fusion.stages import rows_of, rows_wanted
 from zyx.graph import node as n
-from zyx.ir import expr as e
-from zyx.ir.pool import Pool
+from zyx.nest import expr as e
+from zyx.nest.pool import Pool
 from zyx.shape import size_of
 
 if TYPE_CHECKING:

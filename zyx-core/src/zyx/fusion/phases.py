@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import expr as e
-from zyx.ir.accesses import expressions_of, reads_in
-from zyx.ir.nest import Nest, Store
+from zyx.nest import expr as e
+from zyx.nest.accesses import expressions_of, reads_in
+from zyx.nest.data import Nest, Store
 from zyx.schedule.plan import work_of
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from zyx.fusion.movement import RootRanges
     from zyx.graph.node import Node
-    from zyx.ir.expr import Expr, Range
-    from zyx.ir.pool import Pool
+    from zyx.nest.expr import Expr, Range
+    from zyx.nest.pool import Pool
 
 #: Elements that are far apart take about as long as a launch, if they are so many.
 _SHORT_TURN: Final = 1 << 16

@@ -18,7 +18,7 @@ from zyx.fusion.cost import inline_cost, is_source, own_cost, reading_cost, stor
 from zyx.fusion.movement import MOVEMENT
 from zyx.fusion.region import region_at, views_below
 from zyx.graph import node as n
-from zyx.ir.pool import Pool
+from zyx.nest.pool import Pool
 from zyx.shape import size_of
 
 if TYPE_CHECKING:

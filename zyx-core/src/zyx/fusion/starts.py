@@ -16,18 +16,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import expr as e
-from zyx.ir.accesses import reads_in
-from zyx.ir.digest import digest_of_nests
-from zyx.ir.nest import params_of
+from zyx.nest import expr as e
+from zyx.nest.accesses import reads_in
+from zyx.nest.data import params_of
+from zyx.nest.digest import digest_of_nests
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from zyx.ir.expr import Expr, Param
-    from zyx.ir.nest import Nest
-    from zyx.ir.pool import Pool
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Expr, Param
+    from zyx.nest.pool import Pool
 
 #: Bytes of the longest vectors that have to lie at multiples of their size, those of GPUs.
 _LONGEST_VECTOR: Final = 16
@@ -170,7 +170,7 @@ def _moved(nest: Nest, changes: Mapping[Param, tuple[int, tuple[Param, int, int]
         changes: For buffers, the first element that is read, which becomes element 0; or that which a number says, if
             there is one, with the greatest place and the unit of its value.
     """
-    from zyx.ir.rebuild import roots_of, transform, with_roots  # of no use to most plans
+    from zyx.nest.rebuild import roots_of, transform, with_roots  # of no use to most plans
 
     pool = nest.pool
     numbers = [change[0] for param, (_, change) in changes.items() if change is not None and param in nest.params]

@@ -24,7 +24,7 @@ _ROUNDS: Final = 20
 
 
 class Arithmetic(Protocol[T]):
-    """What makes expressions: `zyx.ir.pool.Pool`, or what writes them down otherwise."""
+    """What makes expressions: `zyx.nest.pool.Pool`, or what writes them down otherwise."""
 
     def binary(self, op: BinaryOp, lhs: T, rhs: T, /) -> T:
         """Return `op` of two expressions."""

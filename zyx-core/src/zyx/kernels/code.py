@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx import dtype as dtypes
-from zyx.ir.builder import Builder
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir import kernel as k
+    from zyx.kernel import data as k
 
 #: A value, or a number that takes the type of the value it meets.
 Operand: TypeAlias = "k.ValueId | Number"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zyx.errors import DTypeError, GradientError, ShapeError
-from zyx.ir.kernel import Define
-from zyx.ir.verify import verify
+from zyx.kernel.data import Define
+from zyx.kernel.verify import verify
 from zyx.shape import size_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.graph import Graph
     from zyx.graph.node import Node
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.shape import Shape
 
 

@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.backend.library import Convolution
-from zyx.ir import expr as e
-from zyx.ir.nest import Store
 from zyx.libraries.results import has_library_types, is_stored
+from zyx.nest import expr as e
+from zyx.nest.data import Store
 from zyx.ops import BinaryOp
 from zyx.schedule.contraction import find_contraction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zyx.ir.expr import Expr, Param, Range
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Expr, Param, Range
     from zyx.schedule.contraction import Contraction
 
 #: The most axes that images have.

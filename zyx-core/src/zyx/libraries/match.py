@@ -9,8 +9,8 @@ from zyx.libraries.convolution import match_convolution
 from zyx.libraries.product import match_gemm
 
 if TYPE_CHECKING:
-    from zyx.ir.expr import Param
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param
 
 #: The problems that nests are: attention is several.
 OF_NESTS: Final = frozenset({Gemm, Convolution})

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.backend.library import Gemm
-from zyx.ir import expr as e
-from zyx.ir.accesses import stride_along
-from zyx.ir.nest import Store
 from zyx.libraries.results import has_library_types, is_stored
+from zyx.nest import expr as e
+from zyx.nest.accesses import stride_along
+from zyx.nest.data import Store
 from zyx.schedule.contraction import find_contraction
 from zyx.schedule.plan import Plan, simplify_ranges
 
 if TYPE_CHECKING:
-    from zyx.ir.expr import Param, Range
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param, Range
     from zyx.schedule.contraction import Contraction, Sides
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx.dtype import bfloat16, float16, float32
-from zyx.ir import expr as e
+from zyx.nest import expr as e
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.nest import Store
+    from zyx.nest.data import Store
     from zyx.schedule.contraction import Contraction
 
 

@@ -22,11 +22,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir import kernel as k
-from zyx.ir.accesses import combined_ranges
-from zyx.ir.kernel import Memory, Type, ValueId
-from zyx.ir.nest import Compute, Kind, Scan
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory, Type, ValueId
 from zyx.lowering.combine_threads import ThreadCombination
 from zyx.lowering.lane_groups import GroupSums
 from zyx.lowering.lane_pairs import emit_paired, pairs_lanes
@@ -34,15 +31,18 @@ from zyx.lowering.multiply import RESULTS, Multiplication
 from zyx.lowering.scan_threads import ThreadScan
 from zyx.lowering.storage import InArray
 from zyx.lowering.thread_axes import axes_without
+from zyx.nest import expr as e
+from zyx.nest.accesses import combined_ranges
+from zyx.nest.data import Compute, Kind, Scan
 from zyx.ops import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.dtype import DType
-    from zyx.ir.nest import MatrixTile, Statement
     from zyx.lowering.tree import Loop
     from zyx.lowering.writer import Env, Writer
+    from zyx.nest.data import MatrixTile, Statement
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.ir.accesses import combined_ranges
-from zyx.ir.nest import Compute, Kind, Scan, Store
 from zyx.lowering.storage import InArray, place_values
 from zyx.lowering.thread_axes import thread_axes
 from zyx.lowering.tree import build_tree
+from zyx.nest.accesses import combined_ranges
+from zyx.nest.data import Compute, Kind, Scan, Store
 
 if TYPE_CHECKING:
-    from zyx.ir.expr import Value
-    from zyx.ir.nest import Nest
     from zyx.lowering.thread_axes import Axis
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Value
 
 _WRITTEN_OUT: Final = (Kind.UNROLL, Kind.REPEAT, Kind.VECTOR)
 

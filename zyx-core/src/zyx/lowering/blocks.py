@@ -22,19 +22,19 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.accesses import combined_ranges
-from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.ir.parts import divisor_among, even_length
+from zyx.arithmetic.parts import divisor_among, even_length
 from zyx.lowering.storage import InArray
+from zyx.nest.accesses import combined_ranges
+from zyx.nest.data import Compute, Kind, Scan, Store
 from zyx.ops import ReduceOp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zyx.ir.expr import Range, Value
-    from zyx.ir.nest import Nest
     from zyx.lowering.storage import Storage
     from zyx.lowering.tree import Loop, Tree
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Range, Value
 
 #: Terms of a block, at most; a sum of up to twice as many is not cut.
 _TERMS: Final = 64

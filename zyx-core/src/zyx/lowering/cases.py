@@ -17,16 +17,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import expr as e
-from zyx.ir.accesses import below
-from zyx.ir.rebuild import transform
+from zyx.nest import expr as e
+from zyx.nest.accesses import below
+from zyx.nest.rebuild import transform
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import TypeAlias
 
-    from zyx.ir.expr import Expr
-    from zyx.ir.pool import Pool
+    from zyx.nest.expr import Expr
+    from zyx.nest.pool import Pool
 
 #: Positions that are looked at together; of one alone, stretches that get a body each.
 _MOST_POSITIONS: Final = 3

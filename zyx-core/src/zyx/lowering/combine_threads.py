@@ -13,10 +13,9 @@ import math
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
-from zyx.ir import expr as e
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Memory, Type, ValueId
-from zyx.ir.powers import next_power
+from zyx.arithmetic.powers import next_power
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory, Type, ValueId
 from zyx.lowering.thread_axes import axes_without
 from zyx.ops import identity
 
@@ -24,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType
-    from zyx.ir.nest import Compute
     from zyx.lowering.writer import Writer
+    from zyx.nest import expr as e
+    from zyx.nest.data import Compute
 
 
 def swapped_as(dtype: DType) -> DType:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Type, ValueId
+from zyx.kernel import data as k
+from zyx.kernel.data import Type, ValueId
+from zyx.nest import expr as e
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zyx.dtype import DType, Scalar
-    from zyx.ir.pool import Pool
     from zyx.lowering.scopes import ScopedBuilder
+    from zyx.nest.pool import Pool
 #: Longest step from lane to lane for which all that lies between the lanes is loaded, too, and fewest such lanes.
 LONGEST_STEP: Final = 4
 _FEWEST_LANES: Final = 4

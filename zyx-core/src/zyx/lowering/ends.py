@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from zyx.ir import expr as e
-from zyx.ir.accesses import below
-from zyx.ir.masks import conjunction, tests_of
-from zyx.ir.nest import Compute, Store
 from zyx.lowering.tree import statements_in
+from zyx.nest import expr as e
+from zyx.nest.accesses import below
+from zyx.nest.data import Compute, Store
+from zyx.nest.masks import conjunction, tests_of
 from zyx.ops import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from zyx.ir.expr import Expr, Range
-    from zyx.ir.nest import Scan, Statement
-    from zyx.ir.pool import Pool
     from zyx.lowering.tree import Loop, Tree
+    from zyx.nest.data import Scan, Statement
+    from zyx.nest.expr import Expr, Range
+    from zyx.nest.pool import Pool
 
 
 class End(NamedTuple):

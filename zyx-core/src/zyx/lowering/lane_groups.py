@@ -1,4 +1,4 @@
-"""Write sums of groups of bytes, which lie side by side in each lane: see `zyx.ir.lane_sums`.
+"""Write sums of groups of bytes, which lie side by side in each lane: see `zyx.nest.lane_sums`.
 
     %3 = cast %a : i16x32                          a: u8x32, four bytes of each of 8 lanes; b: i8x32
     %4 = cast %b : i16x32
@@ -18,18 +18,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
-from zyx.ir import expr as e
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Type
-from zyx.ir.lane_sums import are_scaled_integers, interval_of, narrow
+from zyx.kernel import data as k
+from zyx.kernel.data import Type
 from zyx.lowering.lane_pairs import add_pairs, binary
+from zyx.nest import expr as e
+from zyx.nest.lane_sums import are_scaled_integers, interval_of, narrow
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.expr import Expr, Range
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
     from zyx.lowering.emit import Emitter
+    from zyx.nest.expr import Expr, Range
 
 
 class GroupSums:

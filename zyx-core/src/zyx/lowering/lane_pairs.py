@@ -1,4 +1,4 @@
-"""Write a sum of scaled integers with half the lanes: see `zyx.ir.lane_sums`.
+"""Write a sum of scaled integers with half the lanes: see `zyx.nest.lane_sums`.
 
     %1 = mul %a, %b : i32x16
     %2 = shuffle %1, %1, (0, 2, .. 14) : i32x8
@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir import expr as e
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Type
-from zyx.ir.lane_sums import are_scaled_integers, may_pair_lanes
+from zyx.kernel import data as k
+from zyx.kernel.data import Type
+from zyx.nest import expr as e
+from zyx.nest.lane_sums import are_scaled_integers, may_pair_lanes
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
-    from zyx.ir.expr import Expr
-    from zyx.ir.kernel import ValueId
-    from zyx.ir.nest import Statement
+    from zyx.kernel.data import ValueId
     from zyx.lowering.emit import Emitter
+    from zyx.nest.data import Statement
+    from zyx.nest.expr import Expr
 
 
 def pairs_lanes(emitter: Emitter, statement: Statement) -> bool:

@@ -18,12 +18,8 @@ import operator
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import expr as e
-from zyx.ir import kernel as k
-from zyx.ir.accesses import below, expressions_of, roots_of
-from zyx.ir.kernel import Kernel, Type
-from zyx.ir.nest import Kind, params_of
-from zyx.ir.rebuild import pad_range
+from zyx.kernel import data as k
+from zyx.kernel.data import Kernel, Type
 from zyx.lowering.cases import find_cases
 from zyx.lowering.emit import Emitter
 from zyx.lowering.ends import end_of
@@ -34,19 +30,23 @@ from zyx.lowering.storage import place_values
 from zyx.lowering.thread_axes import MAX_AXES, thread_axes
 from zyx.lowering.tree import Loop, build_tree, statements_in
 from zyx.lowering.writer import Writer
+from zyx.nest import expr as e
+from zyx.nest.accesses import below, expressions_of, roots_of
+from zyx.nest.data import Kind, params_of
+from zyx.nest.rebuild import pad_range
 from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from zyx.dtype import DType
-    from zyx.ir.expr import Expr, Param, Range
-    from zyx.ir.kernel import ValueId
-    from zyx.ir.nest import Nest, Statement
+    from zyx.kernel.data import ValueId
     from zyx.lowering.cases import Case
     from zyx.lowering.ends import End
     from zyx.lowering.thread_axes import Axis
     from zyx.lowering.tree import Item
+    from zyx.nest.data import Nest, Statement
+    from zyx.nest.expr import Expr, Param, Range
 
 #: Expressions in the body of a loop that branches with bodies of their own are written for, at most.
 _LARGEST_BODY: Final = 512

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Type, ValueId
+from zyx.kernel import data as k
+from zyx.kernel.data import Type, ValueId
 from zyx.lowering.fragments import fragments_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zyx.ir.expr import Expr
-    from zyx.ir.nest import Compute, MatrixTile
     from zyx.lowering.writer import Env, Writer
+    from zyx.nest.data import Compute, MatrixTile
+    from zyx.nest.expr import Expr
 
 #: The results of a thread.
 RESULTS: Final = Type(dtypes.float32, 4)

@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.nest.data import Compute, Kind, Scan, Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.expr import Param, Range
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param, Range
 
 _PARALLEL: Final = (Kind.GROUP, Kind.LOCAL)
 _DEPTH: Final = {Kind.LOOP: 0, Kind.UNROLL: 1, Kind.REPEAT: 1, Kind.LOCAL: 1, Kind.VECTOR: 2}

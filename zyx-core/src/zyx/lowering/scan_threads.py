@@ -6,7 +6,7 @@
     distance 2   -    a    ab   abc  -    e    ef   efg       lower one is in front, and both add it to what they have
     distance 4   -    a    ab   abc  abcd ..                  together: all of them end with abcdefgh
 
-Threads that run in step swap what they have (`zyx.ir.kernel.Swap`). What each such subgroup has as a whole, or each
+Threads that run in step swap what they have (`zyx.kernel.data.Swap`). What each such subgroup has as a whole, or each
 thread where threads cannot swap, goes through local memory.
 """
 
@@ -15,9 +15,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from zyx.ir import expr as e
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Memory, Type, ValueId
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory, Type, ValueId
 from zyx.lowering.combine_threads import swapped_as
 from zyx.lowering.thread_axes import axes_without
 from zyx.ops import identity
@@ -25,8 +24,9 @@ from zyx.ops import identity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.nest import Scan
     from zyx.lowering.writer import Writer
+    from zyx.nest import expr as e
+    from zyx.nest.data import Scan
 
 
 class ThreadScan:

@@ -1,6 +1,6 @@
 """Write operations into nested regions, in any order of regions.
 
-`ScopedBuilder` differs from `zyx.ir.builder.Builder` in that an operation may be appended to any region that is still
+`ScopedBuilder` differs from `zyx.kernel.build.Builder` in that an operation may be appended to any region that is still
 open: an operation that depends on outer loops only goes into the outer region, in front of the inner loop that is
 being written. What was computed once is found again as long as its region is open.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Kernel, Op, Type, Value, ValueId
-from zyx.ir.rewriter import renumber
+from zyx.kernel import data as k
+from zyx.kernel.data import Kernel, Op, Type, Value, ValueId
+from zyx.kernel.rewrite import renumber
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir import expr as e
-from zyx.ir import kernel as k
-from zyx.ir.accesses import stride_along
-from zyx.ir.kernel import Type, ValueId
-from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.kernel import data as k
+from zyx.kernel.data import Type, ValueId
 from zyx.lowering.accumulate import Accumulation
 from zyx.lowering.storage import InArray, outermost_reduction
 from zyx.lowering.thread_axes import axes_without
+from zyx.nest import expr as e
+from zyx.nest.accesses import stride_along
+from zyx.nest.data import Compute, Kind, Scan, Store
 
 if TYPE_CHECKING:
-    from zyx.ir.expr import Expr, Range
-    from zyx.ir.nest import Statement
     from zyx.lowering.tree import Loop
     from zyx.lowering.writer import Env, Writer
+    from zyx.nest.data import Statement
+    from zyx.nest.expr import Expr, Range
 
 
 class StatementWriter:

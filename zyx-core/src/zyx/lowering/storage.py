@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir.accesses import below
-from zyx.ir.nest import Compute, Kind
+from zyx.nest import expr as e
+from zyx.nest.accesses import below
+from zyx.nest.data import Compute, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zyx.ir.nest import Nest, Statement
     from zyx.lowering.tree import Loop, Tree
+    from zyx.nest.data import Nest, Statement
 
 _WRITTEN_OUT = (Kind.UNROLL, Kind.REPEAT, Kind.VECTOR)
 

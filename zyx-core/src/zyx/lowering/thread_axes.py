@@ -16,13 +16,13 @@ import math
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx.errors import ScheduleError
-from zyx.ir.nest import Compute, Kind
+from zyx.nest.data import Compute, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest, Statement
+    from zyx.nest.data import Nest, Statement
+    from zyx.nest.expr import Range
 
 #: Most axes of a launch.
 MAX_AXES: Final = 3

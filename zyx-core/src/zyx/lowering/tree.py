@@ -19,15 +19,15 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from zyx.ir import expr as e
-from zyx.ir.accesses import below, roots_of
-from zyx.ir.nest import Compute, Kind, Store
 from zyx.lowering.fragments import fragments_of
+from zyx.nest import expr as e
+from zyx.nest.accesses import below, roots_of
+from zyx.nest.data import Compute, Kind, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zyx.ir.nest import Nest, Statement
+    from zyx.nest.data import Nest, Statement
 
 
 @dataclass(slots=True, eq=False)

@@ -6,27 +6,27 @@ import itertools
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir import kernel as k
-from zyx.ir.accesses import reads_in, stride_along
-from zyx.ir.kernel import Memory, Type, ValueId
-from zyx.ir.lane_sums import written_out_group
-from zyx.ir.nest import Kind
-from zyx.ir.rebuild import transform
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory, Type, ValueId
 from zyx.lowering.blocks import BlockChoice
 from zyx.lowering.storage import InArray, InRegisters
 from zyx.lowering.thread_axes import thread_axes
+from zyx.nest import expr as e
+from zyx.nest.accesses import reads_in, stride_along
+from zyx.nest.data import Kind
+from zyx.nest.lane_sums import written_out_group
+from zyx.nest.rebuild import transform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from zyx.dtype import DType
-    from zyx.ir.nest import Nest, Statement
     from zyx.lowering.cases import Case
     from zyx.lowering.emit import Emitter
     from zyx.lowering.storage import Storage
     from zyx.lowering.tree import Loop, Tree
+    from zyx.nest.data import Nest, Statement
 
 #: Bytes of the largest load of a thread.
 _LOAD_BYTES: Final = 16

@@ -18,15 +18,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Kernel
-from zyx.ir.rewriter import Rewriter, renumber
+from zyx.kernel import data as k
+from zyx.kernel.data import Kernel
+from zyx.kernel.rewrite import Rewriter, renumber
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from zyx.ir.kernel import Op, ValueId
+    from zyx.kernel.data import Op, ValueId
 
 #: Arrays start at multiples of so many bytes, and so do both halves.
 _ALIGNMENT: Final = 16

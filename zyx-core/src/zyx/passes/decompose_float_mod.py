@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.rewriter import Rewriter
+from zyx.kernel import data as k
+from zyx.kernel.rewrite import Rewriter
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.passes.math.remainder import remainder
 from zyx.passes.rules import Rules, applied
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import Kernel, Type, ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import Kernel, Type, ValueId
 
 
 @dataclass(frozen=True, slots=True)

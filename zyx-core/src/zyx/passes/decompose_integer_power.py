@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import BinaryOp
 from zyx.passes.rules import Rules, applied
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.kernel import Kernel, Op, Type, ValueId
-    from zyx.ir.rewriter import BoundedRewriter
+    from zyx.kernel.data import Kernel, Op, Type, ValueId
+    from zyx.kernel.rewrite import BoundedRewriter
 
 
 def decompose_integer_power(kernel: Kernel, info: DeviceInfo | None = None) -> Kernel:

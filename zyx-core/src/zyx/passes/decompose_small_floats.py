@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.passes.rules import Rules, applied
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import Kernel, Op, ValueId
-    from zyx.ir.rewriter import Rewriter
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import Kernel, Op, ValueId
+    from zyx.kernel.rewrite import Rewriter
 
 _SOURCES: Final = frozenset({k.Define, k.Variable, k.Const, k.Cast, k.Bitcast})
 #: To convert large integers: from 2**limit on, that many low bits become one.

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import TRANSCENDENTAL, BinaryOp, UnaryOp
 from zyx.passes.math.arctangent import atan
 from zyx.passes.math.error_function import erf
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType, Scalar
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import Kernel, Type, ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import Kernel, Type, ValueId
 
 _UNARY: Final[dict[UnaryOp, Callable[[Builder, ValueId], ValueId]]] = {
     UnaryOp.EXP: exp,

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx.ir import kernel as k
-from zyx.ir.rewriter import Rewriter
+from zyx.kernel import data as k
+from zyx.kernel.rewrite import Rewriter
 from zyx.ops import COMMUTATIVE
 from zyx.passes.effects import shared_arrays, stored_in_loops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from zyx.ir.kernel import Kernel, Op, Type, ValueId
+    from zyx.kernel.data import Kernel, Op, Type, ValueId
 
 
 def eliminate_common_subexpressions(kernel: Kernel) -> Kernel:

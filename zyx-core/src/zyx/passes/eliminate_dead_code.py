@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Kernel
-from zyx.ir.rewriter import DROPPED, renumber
+from zyx.kernel import data as k
+from zyx.kernel.data import Kernel
+from zyx.kernel.rewrite import DROPPED, renumber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.kernel import Op, ValueId
+    from zyx.kernel.data import Op, ValueId
 
 # Operations that are more than their values: looked up before a match, whose patterns take longer than all else.
 _EFFECTS: Final[frozenset[type[Op]]] = frozenset(

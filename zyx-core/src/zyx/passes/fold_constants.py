@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import TRANSCENDENTAL, BinaryOp
 from zyx.passes.rules import Rules, applied
 from zyx.semantics import apply_binary, apply_bitcast, apply_cast, apply_mad, apply_unary
@@ -22,8 +22,8 @@ from zyx.semantics import apply_binary, apply_bitcast, apply_cast, apply_mad, ap
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import Kernel, Op, Type, Value, ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import Kernel, Op, Type, Value, ValueId
     from zyx.semantics import Array
 
 

@@ -23,16 +23,16 @@ import math
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Kernel
-from zyx.ir.rewriter import Rewriter
+from zyx.kernel import data as k
+from zyx.kernel.data import Kernel
+from zyx.kernel.rewrite import Rewriter
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType
-    from zyx.ir.kernel import Op, ValueId
+    from zyx.kernel.data import Op, ValueId
 
 _MAX_AXES = 3
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
-from zyx.ir.rewriter import Rewriter
+from zyx.kernel import data as k
+from zyx.kernel.rewrite import Rewriter
 from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.kernel.data import Kernel, Op, ValueId
 
 
 def fuse_multiply_add(kernel: Kernel) -> Kernel:

@@ -18,15 +18,15 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.passes.rules import Rules, applied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.kernel import Kernel, Op, ValueId
-    from zyx.ir.rewriter import BoundedRewriter
+    from zyx.kernel.data import Kernel, Op, ValueId
+    from zyx.kernel.rewrite import BoundedRewriter
 
 
 def guard_integer_division(kernel: Kernel) -> Kernel:

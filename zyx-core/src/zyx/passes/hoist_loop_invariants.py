@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Kernel
-from zyx.ir.rewriter import DROPPED, renumber
+from zyx.kernel import data as k
+from zyx.kernel.data import Kernel
+from zyx.kernel.rewrite import DROPPED, renumber
 from zyx.passes.effects import stored_in_loops
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Op, ValueId
+    from zyx.kernel.data import Op, ValueId
 
 
 def hoist_loop_invariants(kernel: Kernel) -> Kernel:

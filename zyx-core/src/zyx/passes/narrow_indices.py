@@ -16,14 +16,14 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.bounds import Bounds
-from zyx.ir.kernel import Kernel, Type
-from zyx.ir.rewriter import Rewriter, renumber
+from zyx.kernel import data as k
+from zyx.kernel.bounds import Bounds
+from zyx.kernel.data import Kernel, Type
+from zyx.kernel.rewrite import Rewriter, renumber
 from zyx.ops import COMPARISONS, BinaryOp
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Op, ValueId
+    from zyx.kernel.data import Op, ValueId
 
 
 def narrow_indices(kernel: Kernel) -> Kernel:

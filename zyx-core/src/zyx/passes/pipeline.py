@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from zyx import dtype as dtypes
 from zyx.errors import VerifyError
-from zyx.ir.verify import verify
+from zyx.kernel.verify import verify
 from zyx.passes.copy_ahead import copy_ahead
 from zyx.passes.decompose_integer_power import decompose_integer_power
 from zyx.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 Pass: TypeAlias = "Callable[[Kernel], Kernel]"
 

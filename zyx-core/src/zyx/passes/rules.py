@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from zyx.ir import kernel as k
-from zyx.ir.rewriter import BoundedRewriter
+from zyx.kernel import data as k
+from zyx.kernel.rewrite import BoundedRewriter
 from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.kernel.data import Kernel, Op, ValueId
 
 
 Kind: TypeAlias = "type[Op] | UnaryOp | BinaryOp"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.kernel.data import Kernel, Op, ValueId
     from zyx.passes.rules import Rules
 
     Rule: TypeAlias = Callable[[Simplifier, Any], ValueId | None]

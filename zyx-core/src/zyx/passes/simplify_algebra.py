@@ -6,17 +6,17 @@
     %8 = load %0[%6] if %n : f32                                     with %n = lt %6, 80
 
 Integers of one possible value become constants; quotients and comparisons are resolved by intervals, comparisons by
-affine forms as well (`zyx.ir.bounds`); masks that always hold vanish, and accesses whose mask never does. Sums that are
-divided are simplified where indices are made (`zyx.ir.indices`). On floats only exact identities are used. Operands of
-commutative operations are put in order, constants last, so that equal expressions look equal.
+affine forms as well (`zyx.kernel.bounds`); masks that always hold vanish, and accesses whose mask never does. Sums that
+are divided are simplified where indices are made (`zyx.nest.indices`). On floats only exact identities are used.
+Operands of commutative operations are put in order, constants last, so that equal expressions look equal.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx.ir import kernel as k
-from zyx.ir.rewriter import DROPPED
+from zyx.kernel import data as k
+from zyx.kernel.rewrite import DROPPED
 from zyx.ops import COMMUTATIVE, COMPARISONS, BinaryOp
 from zyx.passes.algebra import booleans, casts, comparisons, floats, integers, vectors
 from zyx.passes.algebra.simplifier import Simplifier
@@ -25,7 +25,7 @@ from zyx.passes.rules import Rules, keys_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.kernel.data import Kernel, Op, ValueId
     from zyx.passes.rules import Kind
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import BinaryOp
 from zyx.passes.rules import Rules, applied
 
 if TYPE_CHECKING:
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import Kernel, ValueId
 
 
 def split_multiply_add(kernel: Kernel) -> Kernel:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir import kernel as k
-from zyx.ir.rewriter import DROPPED, Rewriter
+from zyx.kernel import data as k
+from zyx.kernel.rewrite import DROPPED, Rewriter
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.kernel.data import Kernel, Op, ValueId
 
 
 def unroll_single_iteration_loops(kernel: Kernel) -> Kernel:

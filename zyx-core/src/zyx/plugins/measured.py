@@ -31,7 +31,7 @@ def kept_rates(directory: Path | None, info: DeviceInfo) -> Rates | None:
     """Return what was measured of a device of that record, if anything was."""
     if directory is None or not (directory / f"{NAME}-1.sqlite").exists():
         return None
-    from zyx.backend.disk_cache import DiskCache
+    from zyx.drivers.disk_cache import DiskCache
 
     cache = DiskCache(directory, NAME, executable=False, max_bytes=_MOST_BYTES)
     try:
@@ -43,7 +43,7 @@ def kept_rates(directory: Path | None, info: DeviceInfo) -> Rates | None:
 
 def keep_rates(directory: Path, info: DeviceInfo, rates: Rates) -> bool:
     """Keep what was measured; return whether it can be found again."""
-    from zyx.backend.disk_cache import DiskCache
+    from zyx.drivers.disk_cache import DiskCache
 
     cache = DiskCache(directory, NAME, executable=False, max_bytes=_MOST_BYTES)
     try:

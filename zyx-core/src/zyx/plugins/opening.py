@@ -334,7 +334,7 @@ def _take_rates(opening: _Opening, directory: Path) -> None:
 
 
 def _compile_least(device: Device) -> None:
-    from zyx.ir.parser import parse_kernel
+    from zyx.kernel.parse import parse_kernel
     from zyx.passes.pipeline import run_passes, standard_passes
 
     kernel = parse_kernel(

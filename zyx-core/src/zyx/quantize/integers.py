@@ -4,7 +4,7 @@
     sum(k) x[k] * (d * q[k] + m)  ~  d * s * sum(k) i[k] * q[k]  +  m * s * sum(k) i[k]
 
 Numbers of a block that are a group apart are multiplied and summed as int32, side by side, and so are neighbours after
-that (`zyx.ir.lane_sums`): a block becomes a vector of sums, which is made floats, scaled, and added to those of the
+that (`zyx.nest.lane_sums`): a block becomes a vector of sums, which is made floats, scaled, and added to those of the
 blocks before it. No block is added up across its lanes. The activations are kept as int16, which is what processors
 multiply and add in pairs.
 

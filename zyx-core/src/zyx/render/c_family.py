@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Axis, Memory
+from zyx.kernel import data as k
+from zyx.kernel.data import Axis, Memory
 from zyx.render.c_memory import MemoryWriter
 from zyx.render.fences import fenced_barriers
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.render.dialect import Dialect
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Memory, Type
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory, Type
 from zyx.render import scalar
 from zyx.render.c_text import TextWriter
 from zyx.render.divisors import divisors
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
     from zyx.render.c_text import Parts
 
 

@@ -6,18 +6,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.bounds import Bounds
-from zyx.ir.registers import register_arrays
+from zyx.kernel import data as k
+from zyx.kernel.bounds import Bounds
+from zyx.kernel.registers import register_arrays
 from zyx.render import scalar
 from zyx.render.literals import literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zyx.arithmetic.intervals import Range
     from zyx.dtype import DType, Scalar
-    from zyx.ir.intervals import Range
-    from zyx.ir.kernel import Kernel, Type, ValueId
+    from zyx.kernel.data import Kernel, Type, ValueId
     from zyx.render.dialect import Dialect, Forms
 
 #: The variables or literals that a value consists of, one a lane.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 #: Stands for a multiple of everything, which 0 is.
 _ANY = 1 << 62

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Memory
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.kernel.data import Kernel, ValueId
 
 
 def fenced_barriers(kernel: Kernel) -> frozenset[ValueId]:

@@ -14,8 +14,8 @@ from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import ValueId
 
 
 def half_bits(value: float, dtype: DType) -> int:

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Memory
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory
 from zyx.ops import COMPARISONS, BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.kernel.data import Kernel, Op, ValueId
 
 _ARITHMETIC: Final = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV})
 _ORDERS: Final = frozenset({BinaryOp.LT, BinaryOp.LE})

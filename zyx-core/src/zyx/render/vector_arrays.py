@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Memory
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.kernel.data import Kernel, ValueId
 
 #: Numbers in a vector, of so many bits each.
 LANES: Final = 4

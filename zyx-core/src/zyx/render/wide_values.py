@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Memory, Type
-from zyx.ir.rewriter import DROPPED, Rewriter
+from zyx.kernel import data as k
+from zyx.kernel.data import Memory, Type
+from zyx.kernel.rewrite import DROPPED, Rewriter
 from zyx.ops import COMPARISONS, BinaryOp, UnaryOp
 from zyx.render.half_bits import float_of_half, half_bits, half_of_float
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel, Op, Value, ValueId
+    from zyx.kernel.data import Kernel, Op, Value, ValueId
 
 #: Operations on integers of few bits whose results are of as few bits, also where they are done in more.
 _WITHIN: Final = frozenset(

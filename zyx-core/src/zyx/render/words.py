@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.rewriter import DROPPED, Rewriter
+from zyx.kernel import data as k
+from zyx.kernel.rewrite import DROPPED, Rewriter
 from zyx.ops import BinaryOp, ReduceOp, UnaryOp
 from zyx.render.divisors import divisors
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.kernel.data import Kernel, Op, ValueId
 
 #: Bits of a word.
 _WORD: Final = 32

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from zyx.autotune.store import Winner
     from zyx.backend import Device
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
 
 #: The device, and the digest of a kernel or of nests, or what a library is asked for.
 Key: TypeAlias = tuple[str, bytes]

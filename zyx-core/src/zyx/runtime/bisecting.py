@@ -23,9 +23,9 @@ from zyx.errors import BackendError, LaunchError, UnsupportedError, VerifyError,
 from zyx.graph.evaluate import evaluate
 from zyx.graph.lines import in_lines, lines_of
 from zyx.graph.printer import format_graph
-from zyx.ir.interpreter import run as run_kernel
-from zyx.ir.nest_interpreter import run_nest
-from zyx.ir.verify import verify
+from zyx.kernel.run import run as run_kernel
+from zyx.kernel.verify import verify
+from zyx.nest.run import run_nest
 from zyx.passes.simplify import simplify
 from zyx.runtime.differences import Difference, Wanted, first_difference, shifted
 from zyx.runtime.first_rule import first_rule
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from zyx.backend import Argument, Device, Event
     from zyx.dtype import DType, Scalar
     from zyx.graph.node import Node
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
     from zyx.runtime.stages import Making
     from zyx.runtime.steps import LaunchStep
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from zyx.autotune.store import Store, Winner
     from zyx.backend import Device, Program
     from zyx.backend.library import LibraryKernel, Problem
-    from zyx.ir.expr import Param
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param
     from zyx.settings.record import Autotune
 
 Prepared: TypeAlias = "Callable[[LibraryKernel, Problem, Device], Program]"

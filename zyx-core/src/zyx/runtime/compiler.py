@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from zyx.autotune.store import Store, digest_with
-from zyx.backend.rendered import SupportsRendering
+from zyx.drivers.rendered import SupportsRendering
 from zyx.errors import BackendError, CompileError, UnsupportedError
-from zyx.ir.digest import digest_of_kernel, digest_of_nests
+from zyx.kernel.digest import digest_of_kernel
+from zyx.nest.digest import digest_of_nests
 from zyx.runtime.attempt import Attempt
 from zyx.runtime.background import Background
 from zyx.runtime.kept import KeptKernels, Origin
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from zyx.autotune.store import Winner
     from zyx.backend import Device, Program
     from zyx.backend.library import LibraryKernel, Problem
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
     from zyx.runtime.attempt import Key
     from zyx.runtime.lowering import Lowering
     from zyx.runtime.plan import Plan

@@ -32,8 +32,8 @@ from zyx.graph.given import Box, Front, Number
 from zyx.graph.node import Leaf
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
-from zyx.ir.digest import digest_of_nests
-from zyx.ir.nest import params_of
+from zyx.nest.data import params_of
+from zyx.nest.digest import digest_of_nests
 from zyx.runtime.drawing import name_of
 from zyx.runtime.places import Hosted
 from zyx.runtime.planner import Planner

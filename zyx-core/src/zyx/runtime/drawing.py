@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from zyx.backend import Device, Program
     from zyx.fusion.partition import Part
     from zyx.graph.node import Node
-    from zyx.ir.expr import Param
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param
 
 #: Points of a statement: what takes a day on the fastest of devices. What is multiplied in memory stays far below.
 _MOST_POINTS: Final = 1 << 56

@@ -10,7 +10,7 @@ from zyx.graph import Graph
 from zyx.graph.dot import quoted
 from zyx.graph.rebuild import merged
 from zyx.graph.signature import signature
-from zyx.ir.count import count
+from zyx.kernel.count import count
 from zyx.pairs import lower
 from zyx.runtime.compiler import Compiler
 from zyx.runtime.host_step import HostStep
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from zyx.backend import Device, Program
     from zyx.backend.library import LibraryKernel, Problem
     from zyx.graph.node import Node
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
     from zyx.runtime.handle import Handle
     from zyx.runtime.plan import Plan
     from zyx.runtime.runtime import Runtime

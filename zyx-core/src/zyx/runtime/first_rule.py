@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zyx.ir.printer import print_op
+from zyx.kernel.text import print_op
 from zyx.passes.simplify import simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.kernel.data import Kernel, Op, ValueId
     from zyx.passes.algebra.simplifier import Simplifier
     from zyx.passes.simplify import Rule
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from zyx.backend.rendered import SupportsRendering, identity
+from zyx.drivers.rendered import SupportsRendering, identity
 from zyx.dtype import DType, as_dtype
 from zyx.version import __version__
 
 if TYPE_CHECKING:
     from zyx.backend import Device
-    from zyx.backend.cache import ProgramCache
+    from zyx.drivers.cache import ProgramCache
 
 _T = TypeVar("_T")
 
@@ -70,7 +70,7 @@ class KeptKernels:
     def __init__(self, directory: Path | None, max_bytes: int) -> None:
         self._cache: ProgramCache | None = None
         if directory is not None:
-            from zyx.backend.disk_cache import DiskCache
+            from zyx.drivers.disk_cache import DiskCache
 
             self._cache = DiskCache(directory, NAME, executable=True, max_bytes=max_bytes)
         self._devices: dict[Device, _About | None] = {}

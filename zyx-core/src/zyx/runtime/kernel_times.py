@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from zyx.autotune.written import read_moves
 from zyx.errors import FormatError, ScheduleError, UnsupportedError
 from zyx.estimate import estimate
-from zyx.ir.count import count
+from zyx.kernel.count import count
 from zyx.lowering.lower import lower_together
 from zyx.runtime.steps import LaunchStep
 from zyx.schedule import fallback
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zyx.autotune.store import Winner
     from zyx.backend import Device
     from zyx.estimate import Estimate
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
     from zyx.runtime.host_step import HostStep
     from zyx.schedule.moves import Move
 

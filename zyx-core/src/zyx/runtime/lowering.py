@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from zyx.autotune.store import Winner
     from zyx.backend import Device
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
     from zyx.runtime.attempt import Attempt
     from zyx.runtime.trace import Trace
     from zyx.schedule.moves import Move

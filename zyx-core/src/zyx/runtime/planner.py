@@ -24,9 +24,9 @@ from zyx.graph.lines import in_lines, lines_of
 from zyx.graph.loop import Loop
 from zyx.graph.rebuild import rebuild
 from zyx.graph.walk import topological
-from zyx.ir.nest import params_of
 from zyx.kernels.custom import CustomKernel
 from zyx.libraries.match import OF_NESTS, match_problem
+from zyx.nest.data import params_of
 from zyx.runtime.compiler import REFUSALS
 from zyx.runtime.drawing import Drawn, Started, check_work, lines_of_parts, name_of
 from zyx.runtime.host_step import HostStep, Place
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from zyx.fusion.partition import Part
     from zyx.graph.node import Node
     from zyx.graph.signature import Key
-    from zyx.ir.expr import Param
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param
     from zyx.runtime.candidates import Candidates
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.places import Action

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zyx.backend import Device
     from zyx.dtype import Scalar
     from zyx.graph.node import Node
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
     from zyx.runtime.bounded import BoundedPlan
     from zyx.runtime.compiler import Compiler
     from zyx.runtime.placement import Placed

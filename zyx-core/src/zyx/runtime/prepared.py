@@ -9,7 +9,7 @@ import numpy as np
 
 from zyx.graph.evaluate import evaluate
 from zyx.graph.walk import topological
-from zyx.ir.interpreter import run as run_kernel
+from zyx.kernel.run import run as run_kernel
 from zyx.kernels.custom import CustomKernel
 from zyx.runtime.differences import Difference, Wanted, first_difference, shifted
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from zyx.dtype import Scalar
     from zyx.graph.host_call import HostCall
     from zyx.graph.node import Node
-    from zyx.ir.expr import Param
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param
     from zyx.runtime.host_step import HostStep
     from zyx.runtime.kernel_times import KernelTime
     from zyx.runtime.places import Hosted, Launched

@@ -26,10 +26,11 @@ from zyx.graph.given import Box, Front, Packed
 from zyx.graph.lines import in_lines
 from zyx.graph.printer import format_graph
 from zyx.graph.rebuild import rebuild
-from zyx.ir.digest import digest_of_kernel, digest_of_nests
-from zyx.ir.nest import params_of
+from zyx.kernel.digest import digest_of_kernel
 from zyx.kernels.custom import CustomKernel
 from zyx.lowering.lower import lower_together
+from zyx.nest.data import params_of
+from zyx.nest.digest import digest_of_nests
 from zyx.passes.pipeline import run_passes, standard_passes
 from zyx.runtime.kernel_times import Source
 from zyx.runtime.places import Launched
@@ -45,9 +46,9 @@ if TYPE_CHECKING:
     from zyx.backend import Argument, Device, Event, MemoryPool, PoolBuffer, Program
     from zyx.dtype import Scalar
     from zyx.graph.node import Node
-    from zyx.ir.expr import Param
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param
     from zyx.runtime.buffer import Buffer
     from zyx.runtime.host_step import HostStep
     from zyx.runtime.places import Hosted

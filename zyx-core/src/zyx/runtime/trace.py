@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from zyx.backend import Argument, Device, Event, MemoryPool, PoolBuffer, Program
     from zyx.dtype import Scalar
     from zyx.graph.node import Node
-    from zyx.ir.expr import Param
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param
     from zyx.plugins.opening import OpenedBackends
     from zyx.plugins.state import BackendReport
     from zyx.runtime.bars import Bar

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from zyx.errors import AllocationError, BackendError, DeviceLostError, ZyxError, locate
-from zyx.ir.nest import params_of
+from zyx.nest.data import params_of
 from zyx.runtime.dividing import Dividing, drawing_of
 from zyx.runtime.profile import Profile, duration
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zyx.backend import Argument, Device, Event, Program
     from zyx.dtype import Scalar
     from zyx.graph.node import Node
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
     from zyx.runtime.dividing import Drawing
     from zyx.runtime.places import Hosted
     from zyx.runtime.places import Launched as Kernel

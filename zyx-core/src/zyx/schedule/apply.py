@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from zyx.arithmetic.parts import divisor_among
 from zyx.errors import ScheduleError
-from zyx.ir.accesses import below, combined_ranges, serial_ranges
-from zyx.ir.nest import Compute, Kind, Store
-from zyx.ir.parts import divisor_among
+from zyx.nest.accesses import below, combined_ranges, serial_ranges
+from zyx.nest.data import Compute, Kind, Store
 from zyx.schedule.facts import operations
 from zyx.schedule.moves import Apart, Nested, Reorder, Stage
 from zyx.schedule.moves.ranges import find_statement, statement_labels
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest, Statement
+    from zyx.nest.data import Nest, Statement
+    from zyx.nest.expr import Range
     from zyx.schedule.plan import Plan
     from zyx.schedule.spec import Part, Place, Spec, Staged
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from zyx.estimate import Estimate
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
 
 #: How many times the bytes of all buffers may come from memory if each is said to come once: lines are not all whole.
 _ONCE: Final = 1.1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
     from zyx.schedule.moves import Move
     from zyx.schedule.spec import Spec
 

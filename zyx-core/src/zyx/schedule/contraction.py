@@ -12,17 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import expr as e
-from zyx.ir.accesses import expressions_of, reads_in, serial_ranges, step_along, stride_along
-from zyx.ir.nest import Compute, Scan, Store
+from zyx.nest import expr as e
+from zyx.nest.accesses import expressions_of, reads_in, serial_ranges, step_along, stride_along
+from zyx.nest.data import Compute, Scan, Store
 from zyx.ops import BinaryOp, ReduceOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Expr, Range
-    from zyx.ir.nest import Nest, Statement
+    from zyx.nest.data import Nest, Statement
+    from zyx.nest.expr import Expr, Range
 
 #: A range of so many points makes a side of any block.
 _LONG: Final = 128

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import expr as e
-from zyx.ir.accesses import expressions_of, reads_in, stride_along
-from zyx.ir.nest import Scan, Store
 from zyx.lowering.emit import LONGEST_STEP
+from zyx.nest import expr as e
+from zyx.nest.accesses import expressions_of, reads_in, stride_along
+from zyx.nest.data import Scan, Store
 from zyx.ops import TRANSCENDENTAL
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
     from zyx.dtype import DType
-    from zyx.ir.expr import Expr, Range
-    from zyx.ir.nest import Nest, Statement
+    from zyx.nest.data import Nest, Statement
+    from zyx.nest.expr import Expr, Range
 
 #: Operations that a transcendental function is written as, about.
 _FUNCTION: Final = 100

@@ -17,8 +17,8 @@ import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zyx.errors import ScheduleError
-from zyx.ir.accesses import serial_ranges
-from zyx.ir.nest import Kind
+from zyx.nest.accesses import serial_ranges
+from zyx.nest.data import Kind
 from zyx.schedule.apply import parallel_ranges
 from zyx.schedule.choose import choose_schedule
 from zyx.schedule.plan import Plan, simplify_ranges
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
     from zyx.schedule.moves import Move
 
 #: Threads of a group that need nothing from each other.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zyx.ir import expr as e
-from zyx.ir.rebuild import roots_of, transform, with_roots
+from zyx.nest import expr as e
+from zyx.nest.rebuild import roots_of, transform, with_roots
 
 if TYPE_CHECKING:
-    from zyx.ir.expr import Expr
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Expr
 
 
 def at_greatest(nest: Nest) -> Nest:

@@ -6,16 +6,16 @@ import math
 from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir.accesses import below, roots_of
+from zyx.nest import expr as e
+from zyx.nest.accesses import below, roots_of
 from zyx.schedule.moves import Behind, Mark, Merge, Peel, Reorder, Split
 from zyx.schedule.moves.ranges import find_range, statement_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from zyx.ir.expr import Expr, Range
-    from zyx.ir.nest import Kind, Nest, Statement
+    from zyx.nest.data import Kind, Nest, Statement
+    from zyx.nest.expr import Expr, Range
     from zyx.schedule.moves import Move
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir.nest import Compute
 from zyx.lowering.arrays import arrays_of
+from zyx.nest.data import Compute
 from zyx.schedule.moves import Inline
 
 if TYPE_CHECKING:

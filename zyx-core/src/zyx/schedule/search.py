@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
     from zyx.schedule.plan import Plan
 
 #: Schedules that are looked at, at most: each takes about a millisecond.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from zyx.ir.nest import Kind
+    from zyx.nest.data import Kind
     from zyx.schedule.moves import Move
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.accesses import stride_along
-from zyx.ir.nest import Kind, Store
+from zyx.nest.accesses import stride_along
+from zyx.nest.data import Kind, Store
 from zyx.schedule.moves import Stream
 from zyx.schedule.moves.ranges import statement_labels
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from zyx.ir.accesses import combined_ranges
-from zyx.ir.nest import Store
 from zyx.lowering.combine_threads import swapped_as
+from zyx.nest.accesses import combined_ranges
+from zyx.nest.data import Store
 from zyx.schedule.moves import SwapReduce
 
 if TYPE_CHECKING:
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Range
+    from zyx.nest.expr import Range
     from zyx.schedule.plan import Plan
 
 

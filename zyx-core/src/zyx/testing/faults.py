@@ -16,7 +16,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from zyx.backend.rendered import SupportsRendering
+from zyx.drivers.rendered import SupportsRendering
 from zyx.errors import AllocationError, CompileError, LaunchError, TransferError, UnsupportedError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir import expr as e
+from zyx.nest import expr as e
 from zyx.ops import BinaryOp
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.interpreter import run
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.run import run
 from zyx.ops import COMPARISONS, TRANSCENDENTAL, BinaryOp, ReduceOp, UnaryOp, binary_ops, reduce_ops, unary_ops
 from zyx.testing.choices import Drawn, Seeded
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
 
     from zyx.dtype import DType, Scalar
-    from zyx.ir.kernel import Kernel, Type, ValueId
+    from zyx.kernel.data import Kernel, Type, ValueId
     from zyx.semantics import Array
     from zyx.testing.choices import Choices
 

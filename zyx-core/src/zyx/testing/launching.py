@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zyx import dtype as dtypes
-from zyx.backend.limits import check_limits
+from zyx.drivers.limits import check_limits
 from zyx.errors import UnsupportedError
-from zyx.ir import interpreter
-from zyx.ir.kernel import Atomic, Define, Loop, Value
-from zyx.ir.verify import verify
+from zyx.kernel import run as interpreter
+from zyx.kernel.data import Atomic, Define, Loop, Value
+from zyx.kernel.verify import verify
 from zyx.passes.pipeline import run_passes, standard_passes
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Argument, Device, MemoryPool, PoolBuffer, Program
     from zyx.dtype import DType, Scalar
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.testing.values import Array
 
 

@@ -21,7 +21,7 @@ from zyx.fusion.prepare import WAYS, prepare
 from zyx.graph import Graph
 from zyx.graph import node as n
 from zyx.graph.walk import topological
-from zyx.ir.interpreter_memory import undefined
+from zyx.kernel.run_memory import undefined
 from zyx.ops import reduce_ops
 from zyx.testing.compare import assert_within
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from zyx.fusion.partition import Part
     from zyx.graph import Node
-    from zyx.ir.expr import Param
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param
     from zyx.testing.graphs import GraphCase, Reference
     from zyx.testing.values import Array
 

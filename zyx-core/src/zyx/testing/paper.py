@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.backend.info import Capability, DeviceInfo, full_capability
-from zyx.backend.limits import check_limits
 from zyx.builtin.interpreter import InterpreterDevice
+from zyx.drivers.limits import check_limits
 from zyx.hookspecs import API_VERSION, BackendInfo, hookimpl
 from zyx.ops import reduce_ops
 from zyx.testing.opening import open_runtime
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device, MemoryPool, Program
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.runtime.runtime import Runtime
 
 _SWAPS: Final = frozenset(dtype for dtype in dtypes.ALL if dtype.bits in (32, 64))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir.verify import verify
+from zyx.kernel.verify import verify
 from zyx.testing.kernels import results_of, same_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 
 def check_pass(pass_: Callable[[Kernel], Kernel], kernel: Kernel, seed: int = 0) -> Kernel:

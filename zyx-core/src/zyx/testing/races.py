@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from zyx.errors import ZyxError
-from zyx.ir import kernel as k
-from zyx.ir.interpreter import Executable
-from zyx.ir.interpreter_memory import Shared, spread
-from zyx.ir.interpreter_steps import translate
+from zyx.kernel import data as k
+from zyx.kernel.run import Executable
+from zyx.kernel.run_memory import Shared, spread
+from zyx.kernel.run_steps import translate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.interpreter import Argument
-    from zyx.ir.interpreter_steps import Machine
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
+    from zyx.kernel.run import Argument
+    from zyx.kernel.run_steps import Machine
     from zyx.semantics import Array
 
 _NOBODY: Final = -1
@@ -42,7 +42,7 @@ class RaceError(ZyxError):
 
 
 def run_without_races(kernel: Kernel, buffers: Sequence[Argument]) -> None:
-    """Run a verified kernel as `zyx.ir.interpreter.run` does; `buffers` are as there, each of memory of its own.
+    """Run a verified kernel as `zyx.kernel.run.run` does; `buffers` are as there, each of memory of its own.
 
     Kernels of one thread a group, which have nobody to meet, run faster and unwatched.
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError, VerifyError
-from zyx.ir.accesses import combined_ranges
-from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.ir.nest_interpreter import run_nest
-from zyx.ir.verify import verify
+from zyx.kernel.verify import verify
 from zyx.lowering.fragments import factors_of
 from zyx.lowering.lower import lower_together
+from zyx.nest.accesses import combined_ranges
+from zyx.nest.data import Compute, Kind, Scan, Store
+from zyx.nest.run import run_nest
 from zyx.ops import ReduceOp
 from zyx.schedule.moves import (
     Apart,
@@ -46,9 +46,9 @@ from zyx.testing.races import run_without_races
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zyx.ir.expr import Param, Range
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest, Statement
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest, Statement
+    from zyx.nest.expr import Param, Range
     from zyx.schedule.moves import Move
     from zyx.testing.choices import Choices
     from zyx.testing.values import Array

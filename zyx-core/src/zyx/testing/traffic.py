@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from zyx.ir import kernel as k
-from zyx.ir.interpreter import Executable
-from zyx.ir.interpreter_memory import Shared
+from zyx.kernel import data as k
+from zyx.kernel.run import Executable
+from zyx.kernel.run_memory import Shared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.interpreter import Argument
-    from zyx.ir.interpreter_steps import Machine
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
+    from zyx.kernel.run import Argument
+    from zyx.kernel.run_steps import Machine
     from zyx.semantics import Array
 
 SECTOR_BYTES: Final = 32

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.backend import Device
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
 
 #: Some of each: families, and what is next to them; launched as seldom as can be.
 _FEW: Final = Autotune(n_launches=1, n_seeds=4, n_added_per_step=4, n_total_opts=10)

@@ -11,10 +11,10 @@ import pytest
 from zyx import dtype as dtypes
 from zyx.backend.info import DeviceInfo, full_capability
 from zyx.dtype import as_dtype
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.build import Builder
+from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.passes.decompose_transcendentals import decompose_transcendentals
 from zyx.semantics import apply_binary, apply_bitcast, apply_cast, apply_unary

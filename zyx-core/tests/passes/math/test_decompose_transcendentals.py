@@ -9,10 +9,10 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend.info import Capability, full_capability
-from zyx.ir import interpreter
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel import run as interpreter
+from zyx.kernel.build import Builder
+from zyx.kernel.verify import verify
 from zyx.ops import TRANSCENDENTAL, BinaryOp, UnaryOp
 from zyx.passes.decompose_transcendentals import decompose_transcendentals
 from zyx.semantics import apply_unary

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import interpreter
+from zyx.kernel import run as interpreter
 from zyx.ops import UnaryOp
 from zyx.passes.decompose_transcendentals import decompose_transcendentals
 from zyx.passes.math.large_angles import TWO_OVER_PI

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.verify import verify
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp
 from zyx.passes.math.remainder import remainder
 

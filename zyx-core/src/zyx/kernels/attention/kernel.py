@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.backend.library import Attention
-from zyx.ir import kernel as k
-from zyx.ir.wmma import WARP
+from zyx.kernel import data as k
+from zyx.kernel.wmma import WARP
 from zyx.kernels.attention.problem import BLOCK_KEYS, DIMS, PART, PIECE, Places
 from zyx.kernels.code import Code, Number
 from zyx.kernels.custom import CustomKernel

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from zyx.ir.wmma import WARP
+from zyx.kernel.wmma import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.dtype import DType
-    from zyx.ir import kernel as k
+    from zyx.kernel import data as k
     from zyx.kernels.code import Code
 
 #: The instruction: rows, columns and points of a sum.

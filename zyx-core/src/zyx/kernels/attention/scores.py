@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from zyx.dtype import DType
     from zyx.graph.node import Node
-    from zyx.ir import kernel as k
+    from zyx.kernel import data as k
     from zyx.kernels.attention.problem import Places
     from zyx.kernels.code import Code
 

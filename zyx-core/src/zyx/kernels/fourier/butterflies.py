@@ -14,7 +14,7 @@ from zyx.ops import BinaryOp, UnaryOp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
     from zyx.kernels.code import Code
 
 #: Real and imaginary part.

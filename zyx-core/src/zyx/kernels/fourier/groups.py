@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from zyx.graph.fourier import table_size
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.kernels.code import Code, Number
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.fourier.butterflies import Pair, apart, multiply, small_transform, times, together

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zyx import dtype as dtypes
+from zyx.arithmetic.powers import previous_power
 from zyx.graph.fourier import passes, table_size
-from zyx.ir import kernel as k
-from zyx.ir.powers import previous_power
+from zyx.kernel import data as k
 from zyx.kernels.code import Code, Number
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.fourier.butterflies import Pair, apart, multiply, small_transform, times, together

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from zyx.arithmetic.powers import next_power, previous_power
 from zyx.graph.fourier import offsets, parts, passes
-from zyx.ir.powers import next_power, previous_power
 from zyx.ops import FourierKind
 
 if TYPE_CHECKING:

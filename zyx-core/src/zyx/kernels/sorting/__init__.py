@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.powers import previous_power
+from zyx.arithmetic.powers import previous_power
 from zyx.kernels.sorting.bitonic import tile_for
 from zyx.kernels.sorting.code import make_records, places_of, records_for
 from zyx.kernels.sorting.counting import count_order

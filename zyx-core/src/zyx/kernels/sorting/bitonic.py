@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.powers import next_power
+from zyx.arithmetic.powers import next_power
 from zyx.kernels.code import Number
 from zyx.kernels.sorting.network import comparators
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir import kernel as k
+    from zyx.kernel import data as k
     from zyx.kernels.sorting.code import RecordCode, Words
 
 #: A thread has two to the power of this records in registers: the smallest tile.

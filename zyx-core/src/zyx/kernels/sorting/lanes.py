@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.kernels.code import Number
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.sorting.bitonic import Bitonic, tile_for

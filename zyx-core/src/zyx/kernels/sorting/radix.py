@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.kernels.code import Number
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.sorting.code import RecordCode

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.powers import previous_power
+from zyx.arithmetic.powers import previous_power
+from zyx.kernel import data as k
 from zyx.kernels.code import Number
 from zyx.kernels.custom import CustomKernel
 from zyx.kernels.sorting.bitonic import WINDOW, Bitonic, padded, padded_length

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import COMPARISONS, BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
     from zyx.passes.algebra.simplifier import Simplifier
 
 #: The comparison that holds where another does not: for integers and bools, and with operands exchanged or not.

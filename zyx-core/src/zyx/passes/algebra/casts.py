@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
     from zyx.passes.algebra.simplifier import Simplifier
 
 #: Digits that the significand of a float has, by name; integers below 2**digits are exact.

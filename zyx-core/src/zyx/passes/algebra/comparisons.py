@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
-    from zyx.ir import kernel as k
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel import data as k
+    from zyx.kernel.data import ValueId
     from zyx.passes.algebra.simplifier import Simplifier
 
 ADD, SUB, EQ, NE = BinaryOp.ADD, BinaryOp.SUB, BinaryOp.EQ, BinaryOp.NE

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import BinaryOp, UnaryOp
 
 if TYPE_CHECKING:
     from zyx.dtype import DType
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
     from zyx.passes.algebra.simplifier import Simplifier
 
 _ARITHMETIC: Final = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV)

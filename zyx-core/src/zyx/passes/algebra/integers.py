@@ -9,8 +9,8 @@ from zyx.ops import BinaryOp, UnaryOp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir import kernel as k
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel import data as k
+    from zyx.kernel.data import ValueId
     from zyx.passes.algebra.simplifier import Simplifier
 
 ADD, SUB, MUL, DIV, MOD = BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV, BinaryOp.MOD

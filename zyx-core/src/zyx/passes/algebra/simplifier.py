@@ -5,15 +5,15 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from zyx.ir import kernel as k
-from zyx.ir.kernel import Kernel
-from zyx.ir.rewriter import RENUMBER, BoundedRewriter
+from zyx.kernel import data as k
+from zyx.kernel.data import Kernel
+from zyx.kernel.rewrite import RENUMBER, BoundedRewriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from zyx.dtype import Scalar
-    from zyx.ir.kernel import Op, ValueId
+    from zyx.kernel.data import Op, ValueId
     from zyx.ops import BinaryOp, UnaryOp
     from zyx.passes.eliminate_common_subexpressions import AtHand
 

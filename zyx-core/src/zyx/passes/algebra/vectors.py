@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
     from zyx.passes.algebra.simplifier import Simplifier
 
 

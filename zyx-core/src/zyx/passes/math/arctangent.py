@@ -15,8 +15,8 @@ from zyx import dtype as dtypes
 from zyx.passes.math.values import HALF_PI, Value, mad, polynomial, where
 
 if TYPE_CHECKING:
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import ValueId
 
 # (atan(t) - t) / t**3 in powers of t**2.
 _ATAN: Final = {

@@ -20,8 +20,8 @@ from zyx.passes.math.exponential import EXP2, round_to_integer
 from zyx.passes.math.values import Value, at_most, mad, polynomial, where
 
 if TYPE_CHECKING:
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import ValueId
 
 _SMALL: Final = {dtypes.float32: 0.5, dtypes.float64: 1.0}
 # |x| from which the result rounds to 1, and to which Q was fitted.

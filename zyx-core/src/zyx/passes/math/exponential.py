@@ -20,8 +20,8 @@ from zyx import dtype as dtypes
 from zyx.passes.math.values import Value, at_least, at_most, mad, polynomial, where
 
 if TYPE_CHECKING:
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import ValueId
 
 LOG2_E: Final = 1.4426950408889634
 

@@ -21,8 +21,8 @@ from zyx.passes.math.exponential import LOG2_E, round_quotient
 from zyx.passes.math.values import F32, Value, at_most, mad, polynomial
 
 if TYPE_CHECKING:
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import ValueId
 
 # ln(2) / 2 in two parts of float64. Rounded to float32, the first alone is off by less than an eighth of an ulp.
 _HALF_LN2: Final = 0.34657359027997264

@@ -24,8 +24,8 @@ from zyx.passes.math.exponential import LN2, LOG2_E
 from zyx.passes.math.values import F32, Value, mad, polynomial, where
 
 if TYPE_CHECKING:
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import ValueId
 
 # (log(1 + f) - f) / f**2; relative error 4.2e-9.
 _LOG_F32: Final = (

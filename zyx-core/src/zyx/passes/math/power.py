@@ -27,8 +27,8 @@ from zyx.passes.math.values import Value, at_least, at_most, mad, polynomial, wh
 
 if TYPE_CHECKING:
     from zyx.dtype import Scalar
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import ValueId
 
 # The constants of the logarithm that are pairs, the last one first.
 _LEADING: Final = {

@@ -17,8 +17,8 @@ from zyx.passes.math.values import Value, any_lane, mad, where
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import ValueId
 
 
 def remainder(b: Builder, x: ValueId, y: ValueId, scratch: ValueId, slow: Callable[[], ValueId]) -> ValueId:

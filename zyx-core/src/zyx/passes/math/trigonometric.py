@@ -31,8 +31,8 @@ from zyx.passes.math.large_angles import reduce_large
 from zyx.passes.math.values import Value, any_lane, mad, polynomial, where
 
 if TYPE_CHECKING:
-    from zyx.ir.builder import Builder
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.build import Builder
+    from zyx.kernel.data import ValueId
 
 # (sin(r) - r) / r**3 in powers of r**2.
 _SIN: Final = {

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from zyx.dtype import Kind
 from zyx.errors import UnsupportedError
-from zyx.ir.kernel import Memory, Type
+from zyx.kernel.data import Memory, Type
 from zyx.ops import ReduceOp
 from zyx.render.llvm import math
 from zyx.render.llvm.templates import compiled
 from zyx.render.llvm.types import MEMORY, VALUE
 
 if TYPE_CHECKING:
-    from zyx.ir import kernel as k
+    from zyx.kernel import data as k
     from zyx.render.llvm.writer import Writer
 
 #: Read-modify-write instructions, by reduction and family of the dtype.

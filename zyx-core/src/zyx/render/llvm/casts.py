@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
-from zyx.ir.kernel import Type
+from zyx.kernel.data import Type
 from zyx.render.llvm.types import SUFFIX, VALUE, literal, vector
 
 if TYPE_CHECKING:

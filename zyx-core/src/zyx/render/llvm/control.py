@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.render.llvm.types import VALUE
 from zyx.render.llvm.writer import Region
 

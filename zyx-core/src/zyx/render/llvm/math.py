@@ -18,7 +18,7 @@ from zyx.render.llvm.types import SUFFIX, VALUE, literal, vector
 
 if TYPE_CHECKING:
     from zyx.dtype import Scalar
-    from zyx.ir.kernel import Type
+    from zyx.kernel.data import Type
     from zyx.render.llvm.machine import Machine
 
 _FLOAT_ARITHMETIC: Final = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.render.llvm.types import MEMORY, MEMORY_SUFFIX, VALUE, literal
 
 if TYPE_CHECKING:
-    from zyx.ir.kernel import Type, ValueId
+    from zyx.kernel.data import Type, ValueId
     from zyx.render.llvm.writer import Writer
 
 #: Bytes of a cache line, which the widest streaming store fills.

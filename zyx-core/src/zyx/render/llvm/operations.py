@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.render.llvm import atomics, control, memory, values
 
 if TYPE_CHECKING:

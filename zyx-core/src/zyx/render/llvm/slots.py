@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from zyx.ir import kernel as k
-from zyx.ir.registers import register_arrays
+from zyx.kernel import data as k
+from zyx.kernel.registers import register_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-    from zyx.ir.kernel import Kernel, Op, ValueId
+    from zyx.kernel.data import Kernel, Op, ValueId
 
 #: An element of a register array: the array, and the index.
 Slot: TypeAlias = "tuple[ValueId, int]"

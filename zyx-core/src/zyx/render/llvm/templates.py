@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import BinaryOp
 from zyx.render.llvm import casts, math
 
 if TYPE_CHECKING:
     from zyx.dtype import DType, Scalar
-    from zyx.ir.kernel import Type, ValueId
+    from zyx.kernel.data import Type, ValueId
     from zyx.render.llvm.machine import Machine
 
 #: Operations whose template depends on whether the second operand is a constant.

@@ -16,7 +16,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
-from zyx.ir.kernel import Type
+from zyx.kernel.data import Type
 
 if TYPE_CHECKING:
     from zyx.dtype import DType, Scalar

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
+from zyx.kernel import data as k
 from zyx.ops import BinaryOp
 from zyx.render.llvm.templates import constant_value
 from zyx.render.llvm.types import ELEMENT, VALUE, literal

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir import kernel as k
-from zyx.ir.bounds import Bounds
+from zyx.kernel import data as k
+from zyx.kernel.bounds import Bounds
 from zyx.render.llvm.types import ELEMENT, MEMORY, MEMORY_ELEMENT, VALUE
 
 if TYPE_CHECKING:
-    from zyx.ir.intervals import Range
-    from zyx.ir.kernel import Kernel, Type, ValueId
+    from zyx.arithmetic.intervals import Range
+    from zyx.kernel.data import Kernel, Type, ValueId
     from zyx.render.llvm.slots import Slot, Slots
     from zyx.render.llvm.templates import Templates
 

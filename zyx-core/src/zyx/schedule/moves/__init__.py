@@ -25,7 +25,7 @@ from zyx.schedule.moves.values import GroupReduce, Inline, Nested, Stage, Stream
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
 
 Move: TypeAlias = (
     Split | Merge | Behind | Apart | Pad | Mark | Peel | Reorder | Nested | Stage | Inline | GroupReduce | SwapReduce

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir.accesses import below
-from zyx.ir.nest import Compute, Kind, Nest, Scan, Statement, Store
-from zyx.ir.rebuild import (
+from zyx.nest import expr as e
+from zyx.nest.accesses import below
+from zyx.nest.data import Compute, Kind, Nest, Scan, Statement, Store
+from zyx.nest.rebuild import (
     check_free,
     pad_range,
     put_behind,
@@ -23,7 +23,7 @@ from zyx.ir.rebuild import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.expr import Expr, Range
+    from zyx.nest.expr import Expr, Range
 
 
 def find_range(nest: Nest, label: str) -> Range:

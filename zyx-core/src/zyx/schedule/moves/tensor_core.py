@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.errors import ScheduleError
-from zyx.ir.nest import Compute, Kind, MatrixTile, Nest
-from zyx.ir.rebuild import put_behind
 from zyx.lowering.fragments import factors_of, fragments_of
+from zyx.nest.data import Compute, Kind, MatrixTile, Nest
+from zyx.nest.rebuild import put_behind
 from zyx.ops import ReduceOp
 from zyx.schedule.moves.ranges import Merge, Split, find_range, find_statement
 
 if TYPE_CHECKING:
-    from zyx.ir.expr import Range
+    from zyx.nest.expr import Range
 
 _ROWS: Final = 16
 _COLUMNS: Final = 8

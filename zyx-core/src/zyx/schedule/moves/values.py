@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir.accesses import expressions_of
-from zyx.ir.nest import Compute, Kind, Nest, Statement, Store
-from zyx.ir.rebuild import mask_reads, roots_of, transform, with_roots
+from zyx.nest import expr as e
+from zyx.nest.accesses import expressions_of
+from zyx.nest.data import Compute, Kind, Nest, Statement, Store
+from zyx.nest.rebuild import mask_reads, roots_of, transform, with_roots
 from zyx.schedule.moves.ranges import find_range, find_statement
 
 if TYPE_CHECKING:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zyx.ir.accesses import reads_in
-from zyx.ir.nest import Compute
+from zyx.nest.accesses import reads_in
+from zyx.nest.data import Compute
 from zyx.schedule.moves import Stage
 from zyx.schedule.moves.ranges import find_statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir import expr as e
-    from zyx.ir.expr import Range
+    from zyx.nest import expr as e
+    from zyx.nest.expr import Range
     from zyx.schedule.plan import Plan
 
 

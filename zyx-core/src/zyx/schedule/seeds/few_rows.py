@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.accesses import step_along
-from zyx.ir.nest import Kind
-from zyx.ir.powers import next_power, previous_power
+from zyx.arithmetic.powers import next_power, previous_power
+from zyx.nest.accesses import step_along
+from zyx.nest.data import Kind
 from zyx.schedule.facts import whole_lanes
 from zyx.schedule.seeds.threads import THREADS
 from zyx.schedule.spec import Cut, Part, Place, Spec
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Range, Read
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Range, Read
     from zyx.schedule.contraction import Contraction
 
 #: Most rows for which threads share each column of a product, and how many columns keep a unit busy.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
     from zyx.schedule.contraction import Contraction
     from zyx.schedule.spec import Spec
 

@@ -12,13 +12,13 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.ir.accesses import step_along
+from zyx.nest.accesses import step_along
 from zyx.schedule.contraction import find_contraction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zyx.ir.expr import Range
+    from zyx.nest.expr import Range
     from zyx.schedule.contraction import Contraction
     from zyx.schedule.plan import Plan
 

@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.accesses import reads_in, serial_ranges, stride_along
-from zyx.ir.lane_sums import group_of, may_pair_lanes
-from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.ir.powers import next_power
+from zyx.arithmetic.powers import next_power
+from zyx.nest.accesses import reads_in, serial_ranges, stride_along
+from zyx.nest.data import Compute, Kind, Scan, Store
+from zyx.nest.lane_sums import group_of, may_pair_lanes
 from zyx.schedule.facts import accesses_of_a_vector, has_lanes, lanes_of, may_be_vector, operations
 from zyx.schedule.plan import work_of
 from zyx.schedule.spec import Cut, Part, Place, Spec
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest, Statement
+    from zyx.nest.data import Nest, Statement
+    from zyx.nest.expr import Range
 
 #: Most operations that a statement is written out as: more take longer to compile than they gain.
 MOST_WRITTEN_OUT: Final = 160

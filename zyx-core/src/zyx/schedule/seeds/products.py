@@ -17,10 +17,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.accesses import stride_along
-from zyx.ir.nest import Kind, Store
-from zyx.ir.parts import divisor_among, even_length
-from zyx.ir.powers import next_power
+from zyx.arithmetic.parts import divisor_among, even_length
+from zyx.arithmetic.powers import next_power
+from zyx.nest.accesses import stride_along
+from zyx.nest.data import Kind, Store
 from zyx.schedule.facts import lanes_of
 from zyx.schedule.moves import Mark, Merge, Nested, Split, Stage
 from zyx.schedule.moves.values import reads_of_value
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir import expr as e
-    from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest
+    from zyx.nest import expr as e
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Range
     from zyx.schedule.contraction import Contraction
     from zyx.schedule.moves import Move
 

@@ -25,7 +25,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.nest import Kind
+from zyx.nest.data import Kind
 from zyx.schedule.facts import lanes_of
 from zyx.schedule.moves.values import conversion_of
 from zyx.schedule.seeds.copies import stage_factor
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Range
+    from zyx.nest.expr import Range
     from zyx.schedule.contraction import Contraction
     from zyx.schedule.plan import Plan
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.accesses import reads_in, stride_along
-from zyx.ir.nest import Compute, Kind, Scan, Store
+from zyx.nest.accesses import reads_in, stride_along
+from zyx.nest.data import Compute, Kind, Scan, Store
 from zyx.schedule.facts import lanes_of
 from zyx.schedule.moves import Split
 from zyx.schedule.moves.ranges import find_range
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Expr, Range
-    from zyx.ir.nest import Nest, Statement
-    from zyx.ir.pool import Pool
+    from zyx.nest.data import Nest, Statement
+    from zyx.nest.expr import Expr, Range
+    from zyx.nest.pool import Pool
 
 #: Vectors of a row, or elements of a column, that a thread loads at a time.
 _VECTORS_AT_A_TIME: Final = 4

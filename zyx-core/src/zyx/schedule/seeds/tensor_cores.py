@@ -32,10 +32,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from zyx.errors import ScheduleError
-from zyx.ir import expr as e
-from zyx.ir.nest import Kind
-from zyx.ir.wmma import WARP
+from zyx.kernel.wmma import WARP
 from zyx.lowering.fragments import factors_of
+from zyx.nest import expr as e
+from zyx.nest.data import Kind
 from zyx.schedule.moves import TensorCore
 from zyx.schedule.seeds.copies import stage_factor
 from zyx.schedule.seeds.joined import join_loops
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Range
+    from zyx.nest.expr import Range
     from zyx.schedule.contraction import Contraction
     from zyx.schedule.plan import Plan
 

@@ -23,10 +23,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from zyx.arithmetic.parts import even_length
 from zyx.errors import ScheduleError
-from zyx.ir.accesses import reads_in, stride_along
-from zyx.ir.nest import Compute, Kind
-from zyx.ir.parts import even_length
+from zyx.nest.accesses import reads_in, stride_along
+from zyx.nest.data import Compute, Kind
 from zyx.schedule.moves.values import conversion_of
 from zyx.schedule.plan import Plan
 from zyx.schedule.seeds.copies import stage_factor
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir import expr as e
-    from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest
+    from zyx.nest import expr as e
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Range
     from zyx.schedule.contraction import Contraction
 
 #: Threads of a group: of larger groups, fewer have room on a processor, and more of them are idle at the end.

@@ -21,10 +21,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from zyx.arithmetic.powers import next_power, previous_power
 from zyx.errors import ScheduleError
-from zyx.ir.accesses import reads_in, serial_ranges, stride_along
-from zyx.ir.nest import Compute, Kind, Scan, Store
-from zyx.ir.powers import next_power, previous_power
+from zyx.nest.accesses import reads_in, serial_ranges, stride_along
+from zyx.nest.data import Compute, Kind, Scan, Store
 from zyx.schedule.facts import operations, whole_lanes
 from zyx.schedule.moves import Split
 from zyx.schedule.plan import Plan, work_of
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Range
-    from zyx.ir.nest import Nest, Statement
+    from zyx.nest.data import Nest, Statement
+    from zyx.nest.expr import Range
 
 #: Threads of a group at first, and the most where a launch has several nests, whose groups have as many; and threads
 #: along neighbouring elements. Neighbours of a schedule have others.

@@ -15,7 +15,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.wmma import WARP
+from zyx.kernel.wmma import WARP
 from zyx.lowering.thread_axes import group_shape
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from zyx.ir.accesses import reads_in, stride_along
-from zyx.ir.nest import Compute, Kind, Store
-from zyx.ir.parts import divisor_among
+from zyx.arithmetic.parts import divisor_among
+from zyx.nest.accesses import reads_in, stride_along
+from zyx.nest.data import Compute, Kind, Store
 from zyx.schedule.moves import Merge, Pad, Reorder, Split, Stage
 from zyx.schedule.moves.values import reads_of_value
 from zyx.schedule.plan import Plan
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from zyx.backend.info import DeviceInfo
-    from zyx.ir.expr import Range, Read
-    from zyx.ir.nest import Nest
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Range, Read
 
 #: Bytes, and elements, that lie side by side in each line of a tile at least, if there are so many.
 _RUN_BYTES: Final = 128

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
-from zyx.ir.parser import parse_kernel
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
+from zyx.kernel.parse import parse_kernel
 from zyx.ops import BinaryOp
 from zyx.semantics import apply_bitcast, apply_cast
 from zyx.testing.compare import ulps_apart
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.testing.values import Array
 
 

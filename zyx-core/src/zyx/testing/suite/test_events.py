@@ -11,8 +11,8 @@ from zyx import dtype as dtypes
 from zyx.backend import Event
 from zyx.builtin.host import HostPool
 from zyx.errors import BackendError, InvalidBufferError, InvalidEventError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 from zyx.testing.launching import Loaded, bytes_of, download, prepare, upload
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Argument, Device, MemoryPool, Program
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 
 class AnothersEvent(Event):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import zyx
-from zyx.backend.rendered import SupportsRendering
+from zyx.drivers.rendered import SupportsRendering
 from zyx.runtime.runtime import use
 from zyx.testing.faults import Faults
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp, ReduceOp, identity
 from zyx.semantics import reduce_ufunc
 from zyx.testing.compare import assert_within
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device
     from zyx.dtype import DType, Scalar
-    from zyx.ir.kernel import Kernel, ValueId
+    from zyx.kernel.data import Kernel, ValueId
     from zyx.testing.values import Array
 
 LENGTHS: Final = (1, 2, 3, 4, 7, 31, 64, 65)

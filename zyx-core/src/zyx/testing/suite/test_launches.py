@@ -11,8 +11,8 @@ from zyx import dtype as dtypes
 from zyx.backend import Launch, Program, Slot, SupportsCapture, SupportsEntry, SupportsTiming
 from zyx.builtin.host import HostPool
 from zyx.errors import BackendError, LaunchError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 from zyx.testing.launching import Loaded, download, prepare, run_on, upload
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zyx.backend import Argument, Device, MemoryPool
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
 
 
 def numbered(groups: Sequence[int], threads: Sequence[int] = ()) -> Kernel:

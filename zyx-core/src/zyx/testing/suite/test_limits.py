@@ -12,8 +12,8 @@ import pytest
 
 from zyx import dtype as dtypes
 from zyx.errors import UnsupportedError
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import TRANSCENDENTAL, BinaryOp, UnaryOp
 from zyx.testing.launching import launch, prepare
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zyx.backend import Device
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.testing.values import Array
 
 #: Limits above this one are none: kernels that pass them are too large to write.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import COMPARISONS, TRANSCENDENTAL, BinaryOp, UnaryOp, binary_ops, unary_ops
 from zyx.passes.narrow_indices import narrow_indices
 from zyx.semantics import apply_binary, apply_unary
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from zyx.backend import Device
     from zyx.dtype import DType
-    from zyx.ir.kernel import Kernel
+    from zyx.kernel.data import Kernel
     from zyx.testing.values import Array
 
     Op = UnaryOp | BinaryOp

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.ir import kernel as k
-from zyx.ir.builder import Builder
+from zyx.kernel import data as k
+from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
 from zyx.testing.suite.test_kernels import check
 from zyx.testing.suite.test_limits import refuse_or_run
@@ -21,7 +21,7 @@ from zyx.testing.values import random_array
 if TYPE_CHECKING:
     from zyx.backend import Device
     from zyx.dtype import DType
-    from zyx.ir.kernel import ValueId
+    from zyx.kernel.data import ValueId
 
 SWAPPABLE: Final = [dtype for dtype in dtypes.ALL if dtype.bits in (32, 64)]
 GROUPS: Final = 5

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zyx.backend import Device
-    from zyx.ir.expr import Param
-    from zyx.ir.kernel import Kernel
-    from zyx.ir.nest import Nest
+    from zyx.kernel.data import Kernel
+    from zyx.nest.data import Nest
+    from zyx.nest.expr import Param
     from zyx.passes.pipeline import Pass
     from zyx.testing.nests import KernelCase
     from zyx.testing.schedules import Schedule

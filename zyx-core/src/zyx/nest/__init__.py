@@ -1,0 +1,1 @@
+"""What a kernel computes: statements over named ranges, without how; `data` begins."""
