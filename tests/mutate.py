@@ -45,7 +45,7 @@ TESTS = ROOT / "zyx-core" / "tests"
 TARGETS: dict[str, list[str]] = {
     "zyx/nest/indices.py": [
         "nest/test_identities.py",
-        "ir/test_each_identity.py",
+        "nest/test_each_identity.py",
         "nest/test_pool.py",
         "schedule/test_movement.py",
     ],
