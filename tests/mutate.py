@@ -43,7 +43,12 @@ TESTS = ROOT / "zyx-core" / "tests"
 
 #: The tests of each file, those that notice most first.
 TARGETS: dict[str, list[str]] = {
-    "zyx/nest/indices.py": ["nest/test_identities.py", "nest/test_pool.py", "schedule/test_movement.py"],
+    "zyx/nest/indices.py": [
+        "nest/test_identities.py",
+        "nest/test_each_identity.py",
+        "nest/test_pool.py",
+        "schedule/test_movement.py",
+    ],
     "zyx/graph/live.py": ["graph/test_equal_nodes.py"],
     "zyx/graph/signature.py": ["runtime/test_signature.py", "runtime/test_single.py", "runtime/test_plans.py"],
     "zyx/runtime/places.py": ["runtime/test_plans.py", "runtime/test_placement.py"],

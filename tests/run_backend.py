@@ -9,9 +9,12 @@ part of the kit about kernels has a driver's compiler optimise where that takes 
 no device: the backend's own tests only, which skip what needs a device. The status is 1 if a test fails, if the backend
 itself is broken, or if it has no device although the variable ZYX_REQUIRE_DEVICES names it.
 
-``opencl-intel`` is the OpenCL backend on the runtime for processors that pip installs: what the kit has of kernels and
-drivers (`OF_A_DRIVER`), and the backend's own tests, but for those under Oclgrind. There must be a device, wherever
-that runtime has a wheel.
+What is the same in core whatever driver is below (plans, transformations, calls, drawn programs) runs on the processor,
+the interpreter and one driver, OpenCL's. The others (`KERNELS_ALONE`) run what the kit has of kernels and of drivers
+(`OF_A_DRIVER`), their backend's own tests, and of those that cross packages the ones about numbers (`OF_NUMBERS`).
+
+``opencl-intel`` is the OpenCL backend on the runtime for processors that pip installs, without the tests under
+Oclgrind. There must be a device, wherever that runtime has a wheel.
 """
 
 from __future__ import annotations
@@ -79,8 +82,14 @@ AROUND_KERNELS: Final = tuple(
     )
 )  # fmt: skip
 
-#: Those of them that say something of another driver of the same backend.
+#: The environments that run of the kit what kernels and drivers do, and of what is around them no more.
+KERNELS_ALONE: Final = frozenset({"opencl-intel", "vulkan", "wgpu"})
+
+#: Those of `AROUND_KERNELS` that say something of a driver.
 OF_A_DRIVER: Final = tuple(f"test_{topic}" for topic in ("events", "faults", "pool"))
+
+#: The tests that cross packages of what depends on a driver's arithmetic.
+OF_NUMBERS: Final = ("test_accuracy.py", "test_losses.py")
 
 #: Where the wheel of Intel's runtime puts what the loader of OpenCL is to load, and where there is such a wheel.
 INTEL: Final = Path(sys.prefix) / "lib" / "libintelocl.so"
@@ -112,14 +121,18 @@ def main(environment: str, arguments: list[str]) -> int:
         expected = [f"--zyx-xfails={list_of_failures}"] if list_of_failures.exists() else []
         left_out = ["packages", *([] if name == "interpreter" else WITHOUT_DEVICE)]
         across = [str(ROOT / "tests"), *(f"--ignore={ROOT / 'tests' / path}" for path in left_out)]
+        if environment in KERNELS_ALONE:
+            across = (
+                [f"--ignore={folder / 'test_races.py'}"] if runtime else [str(ROOT / "tests" / p) for p in OF_NUMBERS]
+            )
         kit = ["--pyargs", f"--zyx-device={name}", *expected]
         haste = HASTY.get(environment, {})
         around = AROUND_KERNELS if haste else ()
-        beside = OF_A_DRIVER if runtime else around
+        beside = OF_A_DRIVER if environment in KERNELS_ALONE else around
         runs = [
             ([*kit, "zyx.testing", *(f"--ignore-glob=*/suite/{module}.py" for module in around)], {}),
             *([([*kit, *(f"zyx.testing.suite.{module}" for module in beside)], haste)] if around else []),
-            ([*own, *([f"--ignore={folder / 'test_races.py'}"] if runtime else across)], haste),
+            ([*own, *across], haste),
         ]
     elif report.state in BROKEN:
         print(f"backend {name} is broken, so this is a failure", flush=True)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend import API_VERSION
 from zyx.errors import NoDeviceError
 from zyx.kernel import data as k
 from zyx.kernel.build import Builder
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from zyx.runtime.runtime import Runtime
     from zyx_backend_cuda.device import CudaDevice
     from zyx_backend_cuda.memory import CudaBuffer, CudaPool
-
-#: What an older core does not ask backends for: exchanges between devices.
-collect_ignore = [] if API_VERSION >= (1, 2) else ["test_collectives.py", "test_processes.py"]
 
 #: Elements of the arrays of these tests.
 COUNT = 64

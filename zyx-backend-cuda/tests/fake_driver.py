@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zyx.backend import API_VERSION
 from zyx.kernel.data import Define
 from zyx.kernel.run import Executable
 from zyx_backend_cuda.errors import Fault
@@ -417,7 +416,7 @@ def fake_cuda(
         dnn: cuDNN, likewise.
         nccl: NCCL, likewise.
     """
-    from zyx_backend_cuda import blas, cudnn, device, start
+    from zyx_backend_cuda import blas, collectives, cudnn, device, start
 
     render = device.render
 
@@ -430,10 +429,7 @@ def fake_cuda(
         inner.setattr(device, "render", recording)
         inner.setattr(blas, "load_library", lambda *_: library)
         inner.setattr(cudnn, "load_library", lambda *_: dnn)
-        if API_VERSION >= (1, 2):
-            from zyx_backend_cuda import collectives
-
-            inner.setattr(collectives, "load_library", lambda *_: nccl)
+        inner.setattr(collectives, "load_library", lambda *_: nccl)
         inner.setattr(start, "open_driver", lambda choice, note: FakeDriver(sessions))
         inner.setattr(start, "open_nvrtc", lambda driver: compiler or FakeCompiler())
         yield

@@ -10,7 +10,7 @@ from fake_driver import NO_MEMORY, FakeCompiler, FakeSession, fake_cuda
 
 import zyx
 from zyx.backend import Launch, Slot
-from zyx.backend.staging import PIECE_BYTES, RING_BYTES, Staging
+from zyx.drivers.staging import PIECE_BYTES, RING_BYTES, Staging
 from zyx.errors import AllocationError, CompileError, DeviceLostError, LaunchError, TransferError
 from zyx.runtime.runtime import use
 from zyx.testing.launching import download, upload

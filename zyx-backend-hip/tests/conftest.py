@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend import API_VERSION
 from zyx.kernel import data as k
 from zyx.kernel.build import Builder
 from zyx.ops import BinaryOp
@@ -29,10 +28,6 @@ if TYPE_CHECKING:
     from zyx.runtime.runtime import Runtime
     from zyx_backend_hip.device import HipDevice
     from zyx_backend_hip.memory import HipBuffer, HipPool
-
-
-#: What an older core does not ask backends for: exchanges between devices.
-collect_ignore = [] if API_VERSION >= (1, 2) else ["test_collectives.py"]
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from zyx.backend.staging import PIECE_BYTES, RING_BYTES
+from zyx.drivers.staging import PIECE_BYTES, RING_BYTES
 from zyx.errors import AllocationError, InvalidEventError
 
 if TYPE_CHECKING:

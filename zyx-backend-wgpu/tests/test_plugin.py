@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zyx import dtype as dtypes
-from zyx.backend import vulkan_loader
+from zyx.drivers import vulkan_loader
 from zyx.errors import NoDeviceError, SettingsError
 from zyx.plugins.choose import choose_device
 from zyx.plugins.discover import installed

@@ -37,7 +37,7 @@ def zyx_backend_info() -> BackendInfo:
     return BackendInfo(
         name="c",
         version=__version__,
-        api_version=(1, 1),
+        api_version=(2, 0),
         summary="CPU: vector code through LLVM, or a C compiler",
         works_on_host_memory=True,
     )

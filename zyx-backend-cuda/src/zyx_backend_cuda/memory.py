@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 import numpy as np
 
-from zyx.backend.staging import PIECE_BYTES, Staging
 from zyx.drivers.caching_pool import CachedBuffer, CachingPool
+from zyx.drivers.staging import PIECE_BYTES, Staging
 from zyx.drivers.work_event import WorkEvent
 from zyx.errors import BackendError, TransferError
 from zyx_backend_cuda.driver import Address

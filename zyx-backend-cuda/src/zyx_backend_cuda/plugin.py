@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from zyx.hookspecs import API_VERSION, BackendConfig, BackendInfo, hookimpl
+from zyx.hookspecs import BackendConfig, BackendInfo, hookimpl
 from zyx_backend_cuda.version import __version__
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class CudaConfig:
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
-    return BackendInfo("cuda", __version__, (1, 1), "NVIDIA GPUs")
+    return BackendInfo("cuda", __version__, (2, 0), "NVIDIA GPUs")
 
 
 @hookimpl
@@ -85,28 +85,27 @@ def zyx_library_kernels(device: Device) -> Sequence[LibraryKernel]:
     return library_kernels(device)
 
 
-if API_VERSION >= (1, 2):  # a core that does not know these hooks would refuse them
+@hookimpl
+def zyx_collectives_identifier(devices: Sequence[Device], is_first: bool) -> bytes:
+    """Return an identifier of NCCL, if that is there.
 
-    @hookimpl
-    def zyx_collectives_identifier(devices: Sequence[Device], is_first: bool) -> bytes:
-        """Return an identifier of NCCL, if that is there.
+    Raises:
+        UnsupportedError: It is not; the text says what brings it.
+    """
+    from zyx_backend_cuda.collectives import identifier
 
-        Raises:
-            UnsupportedError: It is not; the text says what brings it.
-        """
-        from zyx_backend_cuda.collectives import identifier
+    return identifier(devices, is_first=is_first)
 
-        return identifier(devices, is_first=is_first)
 
-    @hookimpl
-    def zyx_collectives(
-        devices: Sequence[Device], ranks: Sequence[int], size: int, identifier: bytes, timeout_s: float
-    ) -> Collectives:
-        """Return devices as members of a group that NCCL connects.
+@hookimpl
+def zyx_collectives(
+    devices: Sequence[Device], ranks: Sequence[int], size: int, identifier: bytes, timeout_s: float
+) -> Collectives:
+    """Return devices as members of a group that NCCL connects.
 
-        Raises:
-            UnsupportedError: It is not there.
-        """
-        from zyx_backend_cuda.collectives import group_of
+    Raises:
+        UnsupportedError: It is not there.
+    """
+    from zyx_backend_cuda.collectives import group_of
 
-        return group_of(devices, ranks, size, identifier, timeout_s)
+    return group_of(devices, ranks, size, identifier, timeout_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from zyx.backend.vulkan_loader import quiet
+from zyx.drivers.vulkan_loader import quiet
 from zyx.errors import DriverNotFoundError, InitializationError
 from zyx_backend_vulkan.driver import NULL, ffi, lib, listed, owned, struct
 from zyx_backend_vulkan.driver_features import Features, Properties

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.vulkan_loader import may_have_gpus
+from zyx.drivers.vulkan_loader import may_have_gpus
 from zyx.errors import DriverNotFoundError
 from zyx.hookspecs import BackendConfig, BackendInfo, hookimpl
 from zyx_backend_vulkan.version import __version__
@@ -38,7 +38,7 @@ class VulkanConfig:
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
-    return BackendInfo("vulkan", __version__, (1, 2), "GPUs and CPUs with a Vulkan driver, by SPIR-V")
+    return BackendInfo("vulkan", __version__, (2, 0), "GPUs and CPUs with a Vulkan driver, by SPIR-V")
 
 
 @hookimpl

@@ -17,7 +17,7 @@ import wgpu
 from wgpu.backends import wgpu_native
 from wgpu.backends.wgpu_native import _api, _helpers, extras
 
-from zyx.backend.vulkan_loader import quiet
+from zyx.drivers.vulkan_loader import quiet
 from zyx.errors import DriverNotFoundError, InitializationError
 from zyx_backend_wgpu.bindings import READ, UNIFORM, WORD, WRITE, Memory
 from zyx_backend_wgpu.errors import Cause, Fault

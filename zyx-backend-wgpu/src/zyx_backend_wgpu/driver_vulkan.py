@@ -10,7 +10,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from zyx.backend.vulkan_loader import quiet
+from zyx.drivers.vulkan_loader import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable

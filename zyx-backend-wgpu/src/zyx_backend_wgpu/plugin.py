@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from zyx.backend.vulkan_loader import may_have_gpus
+from zyx.drivers.vulkan_loader import may_have_gpus
 from zyx.errors import DriverNotFoundError
 from zyx.hookspecs import BackendConfig, BackendInfo, hookimpl
 from zyx_backend_wgpu.version import __version__
@@ -40,7 +40,7 @@ class WgpuConfig:
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Return the business card."""
-    return BackendInfo("wgpu", __version__, (1, 1), "GPUs through Vulkan, Metal or Direct3D 12, by WebGPU")
+    return BackendInfo("wgpu", __version__, (2, 0), "GPUs through Vulkan, Metal or Direct3D 12, by WebGPU")
 
 
 @hookimpl

@@ -116,7 +116,7 @@ from zyx.hookspecs import BackendInfo, hookimpl
 
 @hookimpl
 def zyx_backend_info():
-    return BackendInfo("notes", "1", (1, 0), "says things", works_on_host_memory=True)
+    return BackendInfo("notes", "1", (2, 0), "says things", works_on_host_memory=True)
 
 @hookimpl
 def zyx_devices(config, pools):

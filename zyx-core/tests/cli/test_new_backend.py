@@ -119,7 +119,7 @@ def test_every_file_is_complete(tmp_path: Path) -> None:
 def test_the_package_asks_for_this_core_and_declares_the_backend(tmp_path: Path) -> None:
     project = tomllib.loads((make(tmp_path, "my_gpu") / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == "zyx-backend-my-gpu"
-    assert project["dependencies"] == ["zyx-core>=0.1,<0.2"]
+    assert project["dependencies"] == ["zyx-core>=0.2,<0.3"]
     assert project["entry-points"]["zyx.backends"] == {"my_gpu": "zyx_backend_my_gpu.plugin"}
 
 

@@ -108,30 +108,6 @@ def test_equal_expressions_are_one():
     assert pool.literal(True, BOOL) is pool.true
 
 
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda p, i, j: p.divide(p.add(p.scale(i, 8), j), 8), "r0"),
-        (lambda p, i, j: p.modulo(p.add(p.scale(i, 8), j), 8), "r1"),
-        (lambda p, i, j: p.divide(j, 8), "0"),
-        (lambda p, i, j: p.modulo(j, 8), "r1"),
-        (lambda p, i, j: p.divide(p.scale(i, 12), 4), "(r0*3)"),
-        (lambda p, i, j: p.modulo(p.scale(i, 12), 4), "0"),
-        (lambda p, i, j: p.divide(p.divide(p.add(p.scale(i, 8), j), 2), 4), "r0"),
-        (lambda p, i, j: p.add(p.scale(p.divide(i, 4), 4), p.modulo(i, 4)), "r0"),
-        (lambda p, i, j: p.flatten([p.divide(i, 3), p.modulo(i, 3)], (4, 3)), "r0"),
-        (lambda p, i, j: p.less(i, 10), "True"),
-        (lambda p, i, j: p.less(p.shift(i, 10), 10), "False"),
-        (lambda p, i, j: p.non_negative(p.shift(i, -3)), "((r0 + -3) >= 0)"),
-        (lambda p, i, j: p.is_zero(p.shift(i, 1)), "False"),
-        (lambda p, i, j: p.both(p.less(i, 10), p.less(j, 2)), "((r1*-1 + 1) >= 0)"),
-    ],
-)
-def test_indices_are_simplified_by_their_bounds(make, text):
-    pool = Pool()
-    assert str(make(pool, pool.ref(pool.range(10)), pool.ref(pool.range(8)))) == text
-
-
 @pytest.mark.parametrize("shape", [(4, 3), (2, 1, 5), (7,), ()])
 def test_unflatten_undoes_flatten(shape):
     pool = Pool()
@@ -150,24 +126,6 @@ class TestData:
 
     def f(self, value):
         return self.pool.literal(value, F32)
-
-    def test_constants_are_computed(self):
-        pool = self.pool
-        assert pool.binary(BinaryOp.ADD, self.f(0.1), self.f(0.2)) is self.f(F32.to_scalar(0.3))
-        big = pool.literal(2**31 - 1, I32)
-        assert pool.binary(BinaryOp.ADD, big, pool.literal(1, I32)) is pool.literal(-(2**31), I32)
-        assert pool.convert(self.f(2.75), I32) is pool.literal(2, I32)
-        assert pool.unary(UnaryOp.NEG, self.f(0.0)) is self.f(-0.0)
-
-    def test_what_changes_nothing_is_left_out(self):
-        pool, x, n = self.pool, self.x, self.n
-        assert pool.binary(BinaryOp.MUL, x, self.f(1.0)) is x
-        assert pool.binary(BinaryOp.SUB, x, self.f(0.0)) is x
-        assert pool.binary(BinaryOp.ADD, x, self.f(-0.0)) is x
-        assert pool.binary(BinaryOp.ADD, n, pool.literal(0, I32)) is n
-        assert pool.select(pool.true, x, self.f(1.0)) is x
-        assert pool.select(pool.false, x, self.f(1.0)) is self.f(1.0)
-        assert pool.convert(x, F32) is x
 
     def test_what_only_looks_as_if_it_changed_nothing_stays(self):
         pool, x = self.pool, self.x

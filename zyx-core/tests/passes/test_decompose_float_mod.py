@@ -7,8 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from zyx import dtype as dtypes
 from zyx.backend.info import Capability, DeviceInfo, full_capability
@@ -60,14 +58,6 @@ def test_special_and_extreme_numbers_have_the_remainder_of_c(dtype):
     check(dtype, np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
 
 
-@settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 1 << 20))
-def test_any_bits_have_the_remainder_of_c(seed):
-    rng = np.random.default_rng(seed)
-    x, y = (rng.integers(0, 1 << 32, 512, dtype=np.uint32).view(np.float32) for _ in range(2))
-    check(dtypes.float32, x, y)
-
-
 def test_vectors_have_registers_of_their_own():
     kernel = decompose_float_mod(remainder_of(dtypes.float32, 2, 4), NEITHER)
     verify(kernel)
@@ -95,9 +85,3 @@ def test_where_there_are_no_remainders_the_loop_is_for_large_quotients():
     verify(quick)
     kinds = [type(op) for op in quick.ops if isinstance(op, k.If | k.Loop | k.EndLoop | k.EndIf)]
     assert kinds == [k.If, k.Loop, k.EndLoop, k.EndIf]
-
-
-@pytest.mark.parametrize("dtype", [dtypes.int32, dtypes.float16], ids=str)
-def test_integers_and_small_floats_are_left_alone(dtype):
-    kernel = remainder_of(dtype, 4)
-    assert decompose_float_mod(kernel, DeviceInfo("without", "1", WITHOUT)) is kernel

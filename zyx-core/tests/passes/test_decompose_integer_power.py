@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-
-import numpy as np
 import pytest
 
 from zyx import dtype as dtypes
 from zyx.backend.info import DeviceInfo, full_capability
 from zyx.kernel import data as k
-from zyx.kernel.build import Builder
-from zyx.kernel.data import Axis, Memory
+from zyx.kernel.data import Memory
 from zyx.kernel.parse import parse_kernel
-from zyx.kernel.run import run
-from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp
 from zyx.passes.decompose_integer_power import decompose_integer_power
-from zyx.semantics import apply_binary
 from zyx.testing.passes import check_pass
-
-VALUES = [-128, -127, -3, -2, -1, 0, 1, 2, 3, 7, 8, 9, 31, 127, 255]
-
-
-@pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.uint8, dtypes.int64], ids=str)
-@pytest.mark.parametrize("lanes", [1, 4])
-def test_any_exponent_gives_the_pinned_result(dtype, lanes):
-    values = [value for value in VALUES if dtype.min <= value <= dtype.max]
-    pairs = list(itertools.product(values, values))
-    pairs += pairs[: -len(pairs) % lanes]
-    x, y = (np.array([pair[side] for pair in pairs], dtype.numpy) for side in (0, 1))
-    b = Builder()
-    arrays = [b.define(Memory.GLOBAL, dtype, len(x), mutable=False) for _ in range(2)]
-    out = b.define(Memory.GLOBAL, dtype, len(x))
-    place = b.index(Axis.GROUP, 0, len(x) // lanes)
-    place = b.binary(BinaryOp.MUL, place, b.const(lanes, dtypes.int64))
-    b.store(out, place, b.binary(BinaryOp.POW, *(b.load(array, place, lanes) for array in arrays)))
-    kernel = decompose_integer_power(b.finish("power"))
-    verify(kernel)
-    assert not any(isinstance(op, k.Binary) and op.op is BinaryOp.POW for op in kernel.ops)
-    result = np.zeros_like(x)
-    run(kernel, [x, y, result])
-    assert result.tolist() == apply_binary(BinaryOp.POW, x, y).tolist()
-
 
 HEAD = """
     kernel k
@@ -90,10 +59,3 @@ def test_what_the_device_computes_itself_stays():
     assert decompose_integer_power(kernel, info) is kernel
     info = DeviceInfo("test", "1", {dtype: full_capability(dtype, transcendental=False) for dtype in dtypes.ALL})
     assert decompose_integer_power(kernel, info) is not kernel
-
-
-def test_powers_of_floats_stay():
-    kernel = parse_kernel(
-        "kernel k\n%o = global f32[1]\n%z = const 0 : i32\n%a = const 2.0 : f32\n%p = pow %a, %a : f32"
-    )
-    assert decompose_integer_power(kernel) is kernel

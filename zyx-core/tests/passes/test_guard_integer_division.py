@@ -95,15 +95,3 @@ def test_only_the_tests_that_can_hold_are_written():
     """)
     result = check_pass(guard_integer_division, kernel)
     assert sum(isinstance(op, k.Binary) and op.op is BinaryOp.EQ for op in result.ops) == 1
-
-
-def test_floats_are_left_alone():
-    kernel = parse_kernel("""
-        kernel k
-        %o = global f32[8]
-        %i = group 0 < 8 : i32
-        %f = cast %i : f32
-        %r = div %f, %f : f32
-        store %o[%i] = %r
-    """)
-    assert guard_integer_division(kernel) is kernel

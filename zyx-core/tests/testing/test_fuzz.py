@@ -33,7 +33,7 @@ ELSEWHERE = {
     "__array_namespace_info__", "backends", "debug", "default_device", "default_generator", "devices", "empty",
     "empty_cache", "empty_like", "explain_device", "explain_plan", "from_dlpack", "implicit_casts", "isdtype", "istft",
     "jit", "device_info", "kaiming_normal", "load", "manual_seed", "memory_stats", "plot_dot_graph", "plot_dot_plan",
-    "profile", "randn", "save", "set_implicit_casts", "settings", "shard", "stft", "synchronize", "tune",
+    "profile", "randn", "save", "set_implicit_casts", "settings", "shard", "stft", "unshard", "synchronize", "tune",
     "close", "print_graph", "realize_all", "supports_dtype", "unique_counts", "unique_inverse",
     "hessian", "jacobian", "jvp", "vjp", "enable_grad", "inference_mode",
     "is_grad_enabled", "no_grad", "checkpoint", "custom_gradient", "set_grad_enabled", "vmap",

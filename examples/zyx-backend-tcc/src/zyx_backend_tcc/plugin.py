@@ -9,7 +9,7 @@ from zyx.hookspecs import BackendInfo, hookimpl
 @hookimpl
 def zyx_backend_info() -> BackendInfo:
     """Say who this is, and which interface it was written for."""
-    return BackendInfo("tcc", "0.1.0", (1, 1), "one core, by the Tiny C Compiler", works_on_host_memory=True)
+    return BackendInfo("tcc", "0.1.0", (2, 0), "one core, by the Tiny C Compiler", works_on_host_memory=True)
 
 
 @hookimpl

@@ -1,10 +1,10 @@
 """Bounds of sums of unknowns, given ranges of the unknowns and inequalities between them.
 
-An `Inequalities` hands out atoms, the unknowns of `zyx.arithmetic.affine`, each with a range. *Facts* are forms that are at
-most 0. A form's bounds are first those of its *box*, in which every atom takes its least or greatest value on its own.
-Subtracting a positive multiple of a fact makes no form smaller, and may cancel terms: where ``8*i + j - 999 <= 0`` is
-known, ``8*i + j`` is at most 999. Quotients, remainders, maxima and minima are atoms too, and bring facts of their
-own, such as ``divisor * quotient + remainder - dividend <= 0``.
+An `Inequalities` hands out atoms, the unknowns of `zyx.arithmetic.affine`, each with a range. *Facts* are forms that
+are at most 0. A form's bounds are first those of its *box*, in which every atom takes its least or greatest value on
+its own. Subtracting a positive multiple of a fact makes no form smaller, and may cancel terms: where ``8*i + j - 999 <=
+0`` is known, ``8*i + j`` is at most 999. Quotients, remainders, maxima and minima are atoms too, and bring facts of
+their own, such as ``divisor * quotient + remainder - dividend <= 0``.
 """
 
 from __future__ import annotations

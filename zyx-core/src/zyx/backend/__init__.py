@@ -19,7 +19,7 @@ from zyx.backend.info import STORAGE_ONLY, Capability, DeviceInfo, full_capabili
 from zyx.backend.pool import MemoryPool, PoolBuffer
 
 #: Version of this interface, (major, minor). Core refuses a backend of another major version, or of a later minor one.
-API_VERSION: Final = (1, 2)
+API_VERSION: Final = (2, 0)
 
 __all__ = [
     "API_VERSION", "STORAGE_ONLY", "Argument", "Capability", "Device", "DeviceInfo", "Event", "Launch", "MemoryPool",

@@ -44,8 +44,8 @@ class Device(ABC):
 
     Attributes:
         compiles_at_once: In how many threads `compile` may run at the same time, beside one that uses the device.
-        takes_fronts: Whether a launch may give less of an array than it has, where `zyx.kernel.data.Define` says so; what
-            `zyx.drivers.arguments.parameters_of` returns does.
+        takes_fronts: Whether a launch may give less of an array than it has, where `zyx.kernel.data.Define` says so;
+            what `zyx.drivers.arguments.parameters_of` returns does.
         takes_loop_ends: Whether the loops of kernels may have ends, as `zyx.kernel.data.Loop` says.
     """
 

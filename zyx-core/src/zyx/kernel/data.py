@@ -20,8 +20,8 @@ than what `Define` says.
 
 An operation never changes after it was made.
 
-`zyx.kernel.verify` has the rules, `zyx.kernel.run` the meaning in NumPy, `zyx.kernel.text` and `zyx.kernel.parse` the text
-form.
+`zyx.kernel.verify` has the rules, `zyx.kernel.run` the meaning in NumPy, `zyx.kernel.text` and `zyx.kernel.parse` the
+text form.
 """
 
 from __future__ import annotations

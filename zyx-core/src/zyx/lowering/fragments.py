@@ -1,9 +1,9 @@
 """What each thread of a warp holds of the factors of a sum of products, where warps multiply tiles of matrices.
 
-`zyx.kernel.wmma` has the layout of the instruction. A thread holds elements of two rows of the first factor, ``lane // 4``
-and 8 below, and of one column of the second, ``lane // 4``. Which points of the sum the instruction's columns of the
-one and rows of the other stand for is free, as long as both agree: here, those of a thread are neighbours in the sum,
-and so mostly in memory.
+`zyx.kernel.wmma` has the layout of the instruction. A thread holds elements of two rows of the first factor, ``lane //
+4`` and 8 below, and of one column of the second, ``lane // 4``. Which points of the sum the instruction's columns of
+the one and rows of the other stand for is free, as long as both agree: here, those of a thread are neighbours in the
+sum, and so mostly in memory.
 
     thread     0 0 1 1 2 2 3 3 0 0 1 1 2 2 3 3       lane % 4
     place      0 1 2 3 4 5 6 7 8 9 .                 column of the first factor, row of the second

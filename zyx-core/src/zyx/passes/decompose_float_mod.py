@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Final
 
 from zyx import dtype as dtypes
 from zyx.kernel import data as k
-from zyx.kernel.rewrite import Rewriter
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.passes.math.remainder import remainder
 from zyx.passes.rules import Rules, applied
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from zyx.dtype import DType
     from zyx.kernel.build import Builder
     from zyx.kernel.data import Kernel, Type, ValueId
+    from zyx.kernel.rewrite import Rewriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class FloatRemainders(Rules):
             if type_ not in self._scratch and self._is_quick(type_):
                 self._scratch[type_] = b.define(k.Memory.REGISTER, type_.dtype, 1, lanes=lanes)
 
-    def write(self, b: Builder, op: k.Binary) -> ValueId | None:
+    def write(self, b: Rewriter, op: k.Binary) -> ValueId | None:
         """Return the remainder."""
         if op.type.dtype not in _FORMATS or not self._is_written(op):
             return None
@@ -109,10 +109,9 @@ class FloatRemainders(Rules):
             return self._step_by_step(b, op)
         return remainder(b, op.x, op.y, self._scratch[op.type], functools.partial(self._step_by_step, b, op))
 
-    def _step_by_step(self, b: Builder, op: k.Binary) -> ValueId:
+    def _step_by_step(self, b: Rewriter, op: k.Binary) -> ValueId:
         if self._is_native(op.type):
-            native = k.Binary(BinaryOp.MOD, op.x, op.y, op.type)
-            return b.append(native) if isinstance(b, Rewriter) else b.add(native)  # as it is
+            return b.append(k.Binary(BinaryOp.MOD, op.x, op.y, op.type))  # as it is
         return _Remainder(b, op, self._registers[op.type]).write()
 
     def _is_written(self, op: k.Binary) -> bool:

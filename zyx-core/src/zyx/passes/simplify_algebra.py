@@ -6,9 +6,9 @@
     %8 = load %0[%6] if %n : f32                                     with %n = lt %6, 80
 
 Integers of one possible value become constants; quotients and comparisons are resolved by intervals, comparisons by
-affine forms as well (`zyx.kernel.bounds`); masks that always hold vanish, and accesses whose mask never does. Sums that are
-divided are simplified where indices are made (`zyx.nest.indices`). On floats only exact identities are used. Operands of
-commutative operations are put in order, constants last, so that equal expressions look equal.
+affine forms as well (`zyx.kernel.bounds`); masks that always hold vanish, and accesses whose mask never does. Sums that
+are divided are simplified where indices are made (`zyx.nest.indices`). On floats only exact identities are used.
+Operands of commutative operations are put in order, constants last, so that equal expressions look equal.
 """
 
 from __future__ import annotations

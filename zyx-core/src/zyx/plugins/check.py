@@ -254,10 +254,11 @@ def _check_version(major: int, minor: int) -> None:
         return
     ours, theirs = f"{API_VERSION[0]}.{API_VERSION[1]}", f"{major}.{minor}"
     older = major < API_VERSION[0]
+    what_changed = "; what its author has to change is in docs/reference/backend-api.md" if older else ""
     raise Refusal(
         BackendState.WRONG_API_VERSION,
         Step.INFO,
-        f"it is written for version {theirs} of the backend interface, and zyx-core has {ours}",
+        f"it is written for version {theirs} of the backend interface, and zyx-core has {ours}{what_changed}",
         "pip install --upgrade {package}" if older else "pip install --upgrade zyx-core",
     )
 

@@ -13,6 +13,9 @@ It needs the extra ``zyx-core[testing]``. What it is made of:
     nests           the loop nests of random graphs
     schedules       random schedules of these
     kernels         random kernels of the linear IR
+    patterns        kernels that are just what a rule looks for
+    returns         which of its results a function returned: the rules that fired
+    fused           the interpreter as a machine whose multiply-adds round once
     tuned           the kernels of random graphs, searched by measuring
     faults          let call number k of a device or pool fail
     opening         a runtime for one device, of an installed backend or of one that is being written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +18,7 @@ from zyx.kernel.build import Builder
 from zyx.kernel.verify import verify
 from zyx.ops import BinaryOp, UnaryOp
 from zyx.passes.decompose_transcendentals import decompose_transcendentals
-from zyx.semantics import apply_binary, apply_bitcast, apply_cast, apply_unary
+from zyx.testing.fused import rounding_once
 
 # Stored bits of the significand, and the exponent of the least normal number.
 FORMATS = {np.dtype(np.float32): (23, -126), np.dtype(np.float64): (52, -1022)}
@@ -45,73 +46,12 @@ def elementwise(op, dtype, count, lanes=1):
 
 
 def run_fused(kernel, sources):
-    """Run an elementwise kernel of one lane on a machine whose `Mad` rounds once; return what it stores."""
-    values, registers, params, active, result = [], {}, [], None, None
-    for number, op in enumerate(kernel.ops):
-        value = None
-        match op:
-            case k.Define(memory=k.Memory.REGISTER, length=length):
-                registers[number] = [np.zeros_like(sources[0])] * length
-            case k.Define():
-                params.append(number)
-            case k.Index():
-                pass
-            case k.If(condition=condition):
-                active = values[condition]
-            case k.EndIf():
-                active = None
-            case k.Const(value=literal, type=type_):
-                value = np.asarray(literal, type_.dtype.numpy)
-            case k.Load(source=source, index=index):
-                value = registers[source][values[index]] if source in registers else sources[params.index(source)]
-            case k.Store(target=target, index=index, value=stored) if target in registers:
-                old = registers[target][values[index]]
-                registers[target][values[index]] = (
-                    values[stored] if active is None else np.where(active, values[stored], old)
-                )
-            case k.Store(value=stored):
-                result = values[stored]
-            case k.Unary(op=function, x=x):
-                value = apply_unary(function, values[x])
-            case k.Binary(op=function, x=x, y=y):
-                value = apply_binary(function, values[x], values[y])
-            case k.Where(condition=condition, x=x, y=y):
-                value = np.where(values[condition], values[x], values[y])
-            case k.Cast(x=x, type=type_):
-                value = apply_cast(values[x], type_.dtype)
-            case k.Bitcast(x=x, type=type_):
-                value = apply_bitcast(values[x], type_.dtype)
-            case k.Mad(x=x, y=y, z=z):
-                value = fused_multiply_add(values[x], values[y], values[z])
-            case _:
-                raise AssertionError(f"not expected in a formula: {op}")
-        values.append(value)
-    return np.broadcast_to(result, sources[0].shape)
-
-
-def fused_multiply_add(x, y, z):
-    """``x * y + z`` rounded once, but for rare halfway cases."""
-    with np.errstate(all="ignore"):
-        if x.dtype == np.float32:
-            return (x.astype(np.float64) * y + z).astype(np.float32)
-        # In the 64 bits of an x86 long double, products of halves are exact, and so is the error of the sum.
-        x, y, z = (operand.astype(np.longdouble) for operand in (x, y, z))
-        product = x * y
-        (x_high, x_low), (y_high, y_low) = halves(x), halves(y)
-        error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
-        total = product + z
-        part = total - product
-        rest = (product - (total - part)) + (z - part)
-        correction = rest + error
-        is_exact = (correction == 0) | ~np.isfinite(correction)  # adding 0 would lose the sign of a zero
-        return np.where(is_exact, total, total + correction).astype(np.float64)
-
-
-def halves(x):
-    """Two numbers of 32 bits each, or less, whose sum is `x`."""
-    scaled = x * (2.0**32 + 1)
-    high = scaled - (scaled - x)
-    return high, x - high
+    """Run an elementwise kernel on a machine whose `Mad` rounds once; return what it stores."""
+    with rounding_once():
+        run = interpreter.Executable(kernel)
+    result = np.zeros_like(sources[0])
+    run([*sources, result])
+    return result
 
 
 @functools.lru_cache(maxsize=8)
@@ -120,14 +60,13 @@ def decomposed(op, dtype, count, has_fma, has_uint64):
     kernel = elementwise(op, dtype, count)
     lowered = decompose_transcendentals(kernel, device(has_fma=has_fma, has_uint64=has_uint64))
     verify(lowered)
-    return functools.partial(run_fused, lowered) if has_fma else interpreter.Executable(lowered)
+    with rounding_once() if has_fma else nullcontext():
+        return interpreter.Executable(lowered)
 
 
 def evaluate(op, *arrays, has_fma=True, has_uint64=True):
     """Apply the decomposition of `op` to arrays, on a device with or without `Mad` that rounds once."""
     run = decomposed(op, as_dtype(arrays[0].dtype), len(arrays[0]), has_fma, has_uint64)
-    if has_fma:
-        return run(arrays)
     result = np.zeros_like(arrays[0])
     run([*arrays, result])
     return result

@@ -1,4 +1,7 @@
-"""Identities of bools, comparisons of floats among them, and of choices."""
+"""Identities of bools, comparisons of floats among them, and of choices.
+
+What is decided by ranges, such as ``x and false``, is a constant before it comes here.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,9 @@ def simplify_binary(s: Simplifier, op: k.Binary) -> ValueId | None:
     constant = s.integer(y)
     match op.op:
         case BinaryOp.AND | BinaryOp.MIN:
-            return x if constant == 1 or x == y else y if constant == 0 else None
+            return x if constant == 1 or x == y else None
         case BinaryOp.OR | BinaryOp.MAX:
-            return x if constant == 0 or x == y else y if constant == 1 else None
+            return x if constant == 0 or x == y else None
         case BinaryOp.XOR | BinaryOp.NE | BinaryOp.EQ:
             same = op.op is BinaryOp.EQ
             if x == y:

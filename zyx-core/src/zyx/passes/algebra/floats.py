@@ -90,7 +90,7 @@ def _exact_inverse(value: float, dtype: DType) -> float | None:
     """Return 1 / value if both are powers of two, and the inverse is a normal number of `dtype`."""
     if math.frexp(value)[0] not in (0.5, -0.5):
         return None
-    inverse = 1 / value
+    inverse = 1 / value  # infinite, if `value` is subnormal
     least = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[dtype.bits]
-    fits = abs(inverse) >= least and float(dtype.to_scalar(inverse)) == inverse
+    fits = least <= abs(inverse) < math.inf and float(dtype.to_scalar(inverse)) == inverse
     return inverse if fits else None

@@ -1,4 +1,7 @@
-"""Identities of integers. Arithmetic wraps, so sums and products may be regrouped at will."""
+"""Identities of integers. Arithmetic wraps, so sums and products may be regrouped at will.
+
+What has one possible value by its range, such as ``x * 0`` and ``x % 1``, is a constant before it comes here.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +84,6 @@ def _multiply(s: Simplifier, op: k.Binary, constant: int | None) -> ValueId | No
     x = op.x
     if constant is None:
         return None
-    if constant == 0:
-        return op.y
     if constant == 1:
         return x
     if constant == op.type.dtype.wrap(-1):
@@ -111,8 +112,6 @@ def _remainder(s: Simplifier, op: k.Binary, constant: int | None) -> ValueId | N
     if constant is None:
         low, high = s.bounds.range_of(x)
         return x if low >= 0 and high < s.bounds.range_of(op.y)[0] else None
-    if constant in (1, -1):
-        return s.like(0, x)
     if constant <= 0:
         return None
     low, high = s.bounds.range_of(x)
@@ -148,8 +147,6 @@ def _and(s: Simplifier, op: k.Binary, constant: int | None) -> ValueId | None:
         return x
     if constant is None:
         return None
-    if constant == 0:
-        return op.y
     low, high = s.bounds.range_of(x)
     if constant == op.type.dtype.wrap(-1) or (constant & (constant + 1) == 0 and low >= 0 and high <= constant):
         return x
